@@ -1,0 +1,231 @@
+//! `make bench`: what the program promises, as ratios and counts within one run.
+//!
+//! Each figure stands beside what it is held against, measured in the same run or named in the
+//! issue that asks for it; nothing here passes or fails, for machines are shared and noisy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::libc;
+use serde_json::Value;
+
+const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
+
+fn main() {
+    let scratch = tempfile::tempdir().expect("a scratch folder");
+    println!("| what | figure | held against |");
+    println!("|---|---|---|");
+    measuring(scratch.path());
+    reporting(scratch.path());
+}
+
+fn row(what: &str, figure: String, against: impl AsRef<str>) {
+    println!("| {what} | {figure} | {} |", against.as_ref());
+}
+
+// ---- measuring ----
+
+fn measuring(scratch: &Path) {
+    let run = |name: &str, flags: &[&str]| {
+        let out = scratch.join(name);
+        let command = Command::new(REVEILLE)
+            .args(["measure", "--json", "--no-report", "--out"])
+            .arg(&out)
+            .args(flags)
+            .stderr(Stdio::null())
+            .output()
+            .expect("reveille runs");
+        serde_json::from_slice::<Value>(&command.stdout).ok()
+    };
+    let long = [
+        "--probe",
+        "bpf",
+        "--source",
+        "timer,remote",
+        "--duration",
+        "30s",
+    ];
+    let Some(result) = run("bpf", &long) else {
+        println!("skipped: measuring needs root and BPF (`reveille doctor`)");
+        return;
+    };
+    let counts = &result["counts"];
+    let share = 100.0 * number(&counts["kept"]) / number(&counts["possible"]);
+    row(
+        "datapoints kept, of those that the launch distances allow",
+        format!(
+            "{share:.1}% ({} in {:.0} s)",
+            counts["kept"],
+            number(&counts["elapsed_s"])
+        ),
+        "95%",
+    );
+    let characterisation = &result["characterisation"];
+    let cost = number(&characterisation["probe_cost_per_idle_ns"]);
+    row(
+        "probe at idle entry and exit together, bpf_stats",
+        format!("{cost:.0} ns"),
+        "600 ns",
+    );
+    for floor in characterisation["floors"].as_array().into_iter().flatten() {
+        row(
+            &format!(
+                "floor, {}, CPU in state {}",
+                text(&floor["source"]),
+                text(&floor["state"])
+            ),
+            format!(
+                "{} at the median, {} at p99",
+                us(&floor["median_ns"]),
+                us(&floor["p99_ns"])
+            ),
+            match floor["source"].as_str() {
+                Some("remote") => "2 µs in the poll state",
+                _ => "7.5 µs seen in the poll state of a virtual machine",
+            },
+        );
+    }
+    for state in result["statistics"].as_array().into_iter().flatten() {
+        let latency = &state["wake_latency"];
+        row(
+            &format!(
+                "{} woken by {}",
+                text(&state["state"]),
+                text(&state["source"])
+            ),
+            format!(
+                "{} at the median, {} at most",
+                us(&latency["median_ns"]),
+                us(&latency["max_ns"])
+            ),
+            format!("{} datapoints", latency["count"]),
+        );
+    }
+    let Some(user) = run("user", &["--probe", "user", "--duration", "10s"]) else {
+        return;
+    };
+    for state in user["statistics"].as_array().into_iter().flatten() {
+        let median = number(&state["wake_latency"]["median_ns"]);
+        let bpf = &result["statistics"][0]["wake_latency"]["median_ns"];
+        row(
+            "the user probe's median over the BPF probe's",
+            format!("{:.2}", median / number(bpf)),
+            "above 1: scheduling is in it",
+        );
+    }
+}
+
+// ---- reporting ----
+
+fn reporting(scratch: &Path) {
+    let csv = scratch.join("wult");
+    let made = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--quiet",
+            "--release",
+            "--package",
+            "reveille-dataset",
+            "--example",
+            "make_wult",
+        ])
+        .arg("--")
+        .arg(&csv)
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: reporting: the million datapoints could not be made");
+        return;
+    }
+    let csv_size = largest_file(&csv);
+    let page = scratch.join("report.html");
+    let mut report = Command::new(REVEILLE);
+    report.arg("report").arg(&csv).arg("--output").arg(&page);
+    // The machine's own pace at the same file: every byte hashed once.
+    let mut pass = Command::new("sha256sum");
+    pass.arg(csv_file(&csv));
+    let (mut reports, mut passes) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        reports.push(timed(&mut report));
+        passes.push(timed(&mut pass));
+    }
+    let seconds = |runs: &[Run]| median(runs.iter().map(|run| run.wall.as_secs_f64()).collect());
+    let memory = reports.iter().map(|run| run.peak_kib).max().unwrap_or(0);
+    let (report, pass) = (seconds(&reports), seconds(&passes));
+    let size = format!("{:.0} MB", csv_size as f64 / 1e6);
+    row(
+        &format!("report on a million datapoints of wult's ({size})"),
+        format!(
+            "{report:.2} s, {:.1} times sha256sum of the file",
+            report / pass
+        ),
+        "2 s; wult's own report: 34 s",
+    );
+    row(
+        "its memory",
+        format!("{} MiB", memory / 1024),
+        "250 MiB; wult's own: 486 MiB",
+    );
+    let html = fs::metadata(&page).map_or(0, |meta| meta.len());
+    row(
+        "its page",
+        format!("{:.2} MiB", html as f64 / 1048576.0),
+        "6 MiB; wult's own: 81 MB",
+    );
+}
+
+struct Run {
+    wall: Duration,
+    peak_kib: i64,
+}
+
+#[expect(
+    clippy::zombie_processes,
+    reason = "waited for by wait4, which tells its memory"
+)]
+fn timed(command: &mut Command) -> Run {
+    let start = Instant::now();
+    let child = command
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let mut status = 0;
+    // SAFETY: rusage is plain data, for which all zeroes is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours and not waited for elsewhere; both results outlive the call.
+    let waited = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
+    assert!(
+        waited > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        "{command:?}"
+    );
+    Run {
+        wall: start.elapsed(),
+        peak_kib: usage.ru_maxrss,
+    }
+}
+
+fn csv_file(folder: &Path) -> PathBuf {
+    folder.join("datapoints.csv")
+}
+
+fn largest_file(folder: &Path) -> u64 {
+    fs::metadata(csv_file(folder)).map_or(0, |meta| meta.len())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(f64::NAN)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}
+
+fn us(value: &Value) -> String {
+    format!("{:.2} µs", number(value) / 1e3)
+}

@@ -1,0 +1,284 @@
+//! `reveille doctor`: what this kernel, CPU and user allow.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use reveille_machine::Root;
+use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
+use serde::Serialize;
+
+/// Say what this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
+///
+/// Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The last line says what `reveille measure` will use here.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille doctor
+  sudo reveille doctor
+  reveille doctor --missing
+  reveille doctor --json | jq '.features[] | select(.present != \"yes\") | {name, costs, brings}'
+
+Marks:
+  yes    it is there
+  no     it is missing
+  root   it is there, but not for this user
+  ?      it cannot be told, and why")]
+pub struct Args {
+    /// Only what is missing
+    #[arg(long)]
+    missing: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut features = features::survey(&Root::default());
+    let probes = probes(&features);
+    features::put(&mut features, probes);
+    let plan = Plan::of(&features);
+    if args.missing {
+        features.retain(|feature| !feature.presence.is_yes());
+    }
+    let mut out = anstream::stdout().lock();
+    match args.json {
+        true => {
+            let json = Json {
+                features: &features,
+                measure_will_use: &plan,
+            };
+            serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
+        false => write(&features, &plan, &mut out)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The programs that measure, loaded for real: the verifier's word counts for more than what the
+/// kernel's types promise.
+fn probes(features: &[Feature]) -> Feature {
+    // For which CPU is no matter: nothing is launched.
+    let presence = match reveille_wake::try_bpf(0) {
+        Ok(()) => Presence::Yes("tried: loaded and attached, and off again".to_owned()),
+        Err(error) => {
+            let tracing = features::find(features, names::TRACING);
+            match tracing.map(|tracing| &tracing.presence) {
+                Some(Presence::Denied(why)) => Presence::Denied(why.clone()),
+                _ => Presence::No(format!("tried, and refused: {error}")),
+            }
+        }
+    };
+    let brings = match presence {
+        Presence::Denied(_) => "run as root (sudo reveille ...)",
+        _ => "what is missing above; where nothing is, a report of this with the kernel's release",
+    };
+    let costs =
+        "no BPF probe: --probe user measures to the waiting thread, with scheduling in the figure";
+    Feature::new(Group::Bpf, names::PROBES, presence, costs, brings)
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    features: &'a [Feature],
+    measure_will_use: &'a Plan,
+}
+
+const STRONG: Style = Style::new().bold();
+const FAINT: Style = Style::new().dimmed();
+
+/// Of a line, at most.
+const COLUMNS: usize = 100;
+/// Where a feature's name begins: behind the widest mark.
+const NAME: usize = 7;
+
+fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+    for group in features.chunk_by(|a, b| a.group == b.group) {
+        writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
+        // What comes with nothing to say of it is one line together.
+        let is_plain = |feature: &&Feature| feature.presence == Presence::Yes(String::new());
+        let plain: Vec<&Feature> = group.iter().filter(is_plain).collect();
+        let others = group.iter().filter(|feature| !is_plain(feature));
+        let width = others
+            .clone()
+            .map(|feature| feature.name.chars().count())
+            .max()
+            .unwrap_or(0);
+        if !plain.is_empty() {
+            listed(&plain, out)?;
+        }
+        for feature in others {
+            line(feature, width, out)?;
+        }
+        writeln!(out)?;
+    }
+    let denied: Vec<&str> = features
+        .iter()
+        .filter(|feature| matches!(feature.presence, Presence::Denied(_)))
+        .filter(|feature| feature.group != Group::User)
+        .map(|feature| feature.name.as_str())
+        .collect();
+    if !denied.is_empty() {
+        wrapped(
+            "Root would add: ",
+            "  ",
+            &denied.join(", "),
+            Style::new(),
+            out,
+        )?;
+    }
+    wrapped(
+        "reveille measure will use here: ",
+        "  ",
+        &plan.to_string(),
+        STRONG,
+        out,
+    )
+}
+
+/// The word says it; the colour repeats it.
+fn mark(presence: &Presence) -> (&'static str, Style) {
+    match presence {
+        Presence::Yes(_) => ("yes", AnsiColor::Green.on_default()),
+        Presence::No(_) => ("no", AnsiColor::Red.on_default()),
+        Presence::Denied(_) => ("root", AnsiColor::Yellow.on_default()),
+        Presence::Unknown(_) => ("?", AnsiColor::Yellow.on_default()),
+    }
+}
+
+fn listed(plain: &[&Feature], out: &mut impl Write) -> io::Result<()> {
+    let (mark, style) = mark(&plain[0].presence);
+    write!(out, "  {style}{mark:<0$}{style:#}", NAME - 2)?;
+    let names: Vec<&str> = plain.iter().map(|feature| feature.name.as_str()).collect();
+    let indent = " ".repeat(NAME);
+    wrapped_from(NAME, &indent, &names.join(", "), Style::new(), out)
+}
+
+fn line(feature: &Feature, width: usize, out: &mut impl Write) -> io::Result<()> {
+    let (mark, style) = mark(&feature.presence);
+    let name = &feature.name;
+    write!(
+        out,
+        "  {style}{mark:<0$}{style:#}{name:<width$}  ",
+        NAME - 2
+    )?;
+    let indent = " ".repeat(NAME + width + 2);
+    let words = feature.presence.words();
+    let words = if words.is_empty() { "yes" } else { words };
+    wrapped_from(indent.len(), &indent, words, Style::new(), out)?;
+    if !feature.presence.is_yes() {
+        let indent = " ".repeat(NAME);
+        wrapped(
+            &format!("{indent}costs: "),
+            &format!("{indent}  "),
+            &feature.costs,
+            FAINT,
+            out,
+        )?;
+        wrapped(
+            &format!("{indent}brings it: "),
+            &format!("{indent}  "),
+            &feature.brings,
+            FAINT,
+            out,
+        )?;
+    }
+    Ok(())
+}
+
+/// `head` and the words after it, further lines indented.
+fn wrapped(
+    head: &str,
+    indent: &str,
+    words: &str,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "{style}{head}{style:#}")?;
+    wrapped_from(head.chars().count(), indent, words, style, out)
+}
+
+/// Words from that column on.
+fn wrapped_from(
+    mut column: usize,
+    indent: &str,
+    words: &str,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "{style}")?;
+    let mut is_first = true;
+    for word in words.split_whitespace() {
+        let length = word.chars().count();
+        if !is_first && column + 1 + length > COLUMNS {
+            write!(out, "\n{indent}")?;
+            column = indent.len();
+            is_first = true;
+        }
+        if !is_first {
+            write!(out, " ")?;
+            column += 1;
+        }
+        write!(out, "{word}")?;
+        column += length;
+        is_first = false;
+    }
+    writeln!(out, "{style:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(features: &[Feature]) -> String {
+        let mut out = Vec::new();
+        write(features, &Plan::of(features), &mut out).unwrap();
+        anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+    }
+
+    fn feature(name: &str, presence: Presence) -> Feature {
+        Feature::new(
+            Group::Bpf,
+            name,
+            presence,
+            "it costs this",
+            "that brings it",
+        )
+    }
+
+    #[test]
+    fn what_is_missing_says_what_it_costs_and_what_brings_it() {
+        let text = shown(&[feature("BTF", Presence::No("no file".into()))]);
+        assert!(text.contains("  no   BTF  no file\n"), "{text}");
+        assert!(text.contains("costs: it costs this\n") && text.contains("brings it: that"));
+        let there = shown(&[feature("BTF", Presence::Yes("file".into()))]);
+        assert!(
+            there.contains("  yes  BTF  file\n") && !there.contains("costs"),
+            "{there}"
+        );
+    }
+
+    #[test]
+    fn a_user_is_told_what_root_would_add_and_root_is_not() {
+        let denied = shown(&[feature(
+            "tracing programs",
+            Presence::Denied("refused".into()),
+        )]);
+        assert!(
+            denied.contains("Root would add: tracing programs\n"),
+            "{denied}"
+        );
+        assert!(!shown(&[feature("x", Presence::No("gone".into()))]).contains("Root would add"));
+    }
+
+    #[test]
+    fn lines_keep_to_the_width_of_a_terminal() {
+        let long = "word ".repeat(90);
+        let text = shown(&[feature("a name of some length", Presence::No(long))]);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= COLUMNS),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! How a command ends: the exit codes that scripts rely on, and the one place where errors become
+//! a line on standard error.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Wrong use: a flag, a name or a file that cannot be meant.
+pub const USAGE: u8 = 2;
+/// This machine, kernel or user cannot do it.
+pub const CANNOT: u8 = 3;
+/// Interrupted; what was gathered is kept.
+pub const INTERRUPTED: u8 = 130;
+
+/// An error with an exit code of its own. Every other error is a failure: exit code 1.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+}
+
+impl Failure {
+    /// Wrong use (exit code 2).
+    pub fn usage(message: impl Into<String>) -> anyhow::Error {
+        Self {
+            code: USAGE,
+            message: message.into(),
+        }
+        .into()
+    }
+
+    /// This machine cannot do it (exit code 3).
+    pub fn cannot(message: impl Into<String>) -> anyhow::Error {
+        Self {
+            code: CANNOT,
+            message: message.into(),
+        }
+        .into()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What clap has to say: help and version as they are, wrong use as one line with its tips.
+pub fn wrong_use(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
+        // A reader that went away is no failure.
+        let _ = error.print();
+    } else {
+        eprintln!("reveille: {}", said_in_one_line(&error.to_string()));
+    }
+    ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+}
+
+/// clap's error without its usage, which `--help` tells.
+fn said_in_one_line(rendered: &str) -> String {
+    let lines = rendered
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let told = lines.take_while(|line| !line.starts_with("Usage:"));
+    let told = told.map(|line| line.strip_prefix("error: ").unwrap_or(line));
+    let told = told.filter(|line| !line.starts_with("For more information"));
+    told.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+}
+
+/// Prints the error as one line and gives its exit code.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    // A reader that went away (`reveille states | head`) is no failure.
+    if let Some(io) = error.downcast_ref::<std::io::Error>()
+        && io.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("reveille: {}", one_line(error));
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    use reveille_dataset::Error::Io;
+    match (error.downcast_ref::<Failure>(), error.downcast_ref()) {
+        (Some(failure), _) => failure.code,
+        // A result that is not there was named by mistake.
+        (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
+        _ => 1,
+    }
+}
+
+/// The error and its causes; a cause whose words the error before it holds already is left out.
+fn one_line(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error
+        .chain()
+        .map(ToString::to_string)
+        .filter(|cause| !cause.is_empty())
+    {
+        if line.is_empty() {
+            line = cause;
+        } else if !line.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_not_there_is_wrong_use() {
+        let error = reveille_dataset::open("/nonexistent").unwrap_err();
+        assert_eq!(code(&error.into()), USAGE);
+        assert_eq!(code(&anyhow::anyhow!("a full disk")), 1);
+    }
+
+    #[test]
+    fn claps_words_are_one_line_and_keep_their_tip() {
+        let rendered = "error: unexpected argument '--sate' found\n\n  tip: a similar argument \
+                        exists: '--state'\n\nUsage: reveille measure --state <NAME>\n\nFor more \
+                        information, try '--help'.\n";
+        let line = "unexpected argument '--sate' found; tip: a similar argument exists: '--state'";
+        assert_eq!(said_in_one_line(rendered), line);
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = std::io::Error::from_raw_os_error(2);
+        let words = format!("/sys/x: {cause}");
+        let error = anyhow::Error::new(cause)
+            .context(words.clone())
+            .context("reading");
+        assert_eq!(one_line(&error), format!("reading: {words}"));
+    }
+}

@@ -1,0 +1,73 @@
+//! `reveille export`: a result as text that other tools read.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use reveille_dataset::{StreamError, export_result};
+
+use crate::exit::Failure;
+
+/// Write a result's datapoints as CSV.
+///
+/// All datapoints with all columns, one line each and a line of names first; unknown values are
+/// empty. Times are in nanoseconds and shares in per cent, whatever tool measured the result.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille export RESULT --csv                      to the terminal or a pipe
+  reveille export RESULT --csv -o datapoints.csv    to a file
+  reveille export wult-result --csv | head          a result of wult, in our columns and units")]
+pub struct Args {
+    /// A result: its folder, a folder of wult's, or a CSV file of either
+    result: PathBuf,
+
+    /// As CSV (the only format so far, and required so that scripts stay right)
+    #[arg(long, required = true)]
+    csv: bool,
+
+    /// Write to FILE, which must not exist, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    debug_assert!(args.csv, "clap requires --csv");
+    match &args.output {
+        None => export(&args.result, &mut io::stdout().lock(), "standard output")?,
+        Some(path) => to_file(&args.result, path)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn to_file(result: &Path, path: &Path) -> anyhow::Result<()> {
+    let mut file = match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(Failure::usage(format!(
+                "{}: exists already; choose another file with --output",
+                path.display()
+            )));
+        }
+        other => BufWriter::new(other.with_context(|| path.display().to_string())?),
+    };
+    let exported = export(result, &mut file, &path.display().to_string());
+    if exported.is_err() {
+        // Half a file would pass for a whole one.
+        let _ = std::fs::remove_file(path);
+    }
+    exported
+}
+
+fn export(result: &Path, target: &mut dyn Write, name: &str) -> anyhow::Result<()> {
+    match export_result(result, target) {
+        Ok(_) => Ok(()),
+        Err(StreamError::Read(error)) => Err(error.into()),
+        // A reader that went away is no failure, and is known by its error.
+        Err(StreamError::Sink(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Err(error.into())
+        }
+        Err(StreamError::Sink(error)) => Err(error).with_context(|| name.to_owned()),
+    }
+}

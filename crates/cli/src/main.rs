@@ -1,0 +1,71 @@
+//! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
+
+mod doctor;
+mod exit;
+mod export;
+mod manual;
+mod measure;
+mod report;
+mod restore;
+mod states;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tells how long this computer's processors take to wake from sleep.
+#[derive(Parser)]
+#[command(
+    name = "reveille",
+    version,
+    max_term_width = 100,
+    subcommand_required = true
+)]
+#[command(after_help = "\
+Examples:
+  sudo reveille measure                     measure this machine for 30 seconds
+  sudo reveille measure --each-state        every idle state in turn
+  reveille states                           the driver's table, and how each state was used
+  reveille report RESULT                    a page that opens in a browser
+  reveille doctor                           what this kernel, CPU and user allow
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 3 this machine cannot, 130 interrupted (what was gathered
+is kept).")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Measure(measure::Args),
+    Report(report::Args),
+    States(states::Args),
+    Doctor(doctor::Args),
+    Export(export::Args),
+    Restore(restore::Args),
+    #[command(hide = true)]
+    Manual(manual::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return exit::wrong_use(&error),
+    };
+    // What a killed run left behind is undone by the next start of any command.
+    if !matches!(cli.command, Command::Restore(_)) {
+        restore::quietly();
+    }
+    let ended = match cli.command {
+        Command::Measure(args) => measure::run(args),
+        Command::Report(args) => report::run(args),
+        Command::States(args) => states::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Restore(args) => restore::run(args),
+        Command::Manual(args) => manual::run(args),
+    };
+    ended.unwrap_or_else(|error| exit::report(&error))
+}

@@ -1,0 +1,304 @@
+//! `reveille measure`: arguments become options, datapoints become a result, and the result is
+//! said.
+
+mod progress;
+mod recorder;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+use reveille_dataset::description::{Ended, Probe, Settings};
+use reveille_machine::interrupts::{self, Interrupts};
+use reveille_machine::{Idle, IdleState, Root, journal, load};
+use reveille_wake::{Distances, Options, Protocol};
+
+use crate::exit::{self, Failure};
+use recorder::Recorder;
+
+/// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
+///
+/// A timer, or another CPU, wakes the measured CPU at known instants; BPF programs in the kernel's
+/// idle loop see when its first instruction runs. Needs root; without it, or without BPF, a waiting
+/// thread measures from user space, as cyclictest does, and the result says so. Everything that is
+/// changed on the machine is put back at the end, Ctrl-C included.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo reveille measure                               30 seconds, states as the machine is set
+  sudo reveille measure --each-state --duration 60s   every state in turn
+  sudo reveille measure --state C1E --datapoints 100000
+  sudo reveille measure --source timer,remote --cpu 3
+  sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
+  reveille measure --probe user                       without root
+
+Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps what was gathered.")]
+pub struct Args {
+    /// The CPU to measure [default: the one that serves the fewest interrupts]
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
+    /// How the waking is seen [default: bpf where it can be had]
+    #[arg(long, value_name = "PROBE")]
+    probe: Option<ProbeChoice>,
+    /// What wakes the CPU; several are measured in turn
+    #[arg(
+        long,
+        value_name = "SOURCE",
+        value_delimiter = ',',
+        default_value = "timer"
+    )]
+    source: Vec<SourceChoice>,
+    /// End after N datapoints in all
+    #[arg(long, value_name = "N")]
+    datapoints: Option<u64>,
+    /// End after this time of measuring [default: 30s, unless --datapoints or a sweep says when]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// How far ahead a wake-up is launched: a range, drawn from log-uniformly, or one distance
+    /// [default: 100us..8ms; a sweep's: 300us..8ms]
+    #[arg(long, value_name = "MIN..MAX", value_parser = parse_distances)]
+    distance: Option<Distances>,
+    /// The deepest idle state that the measured CPU may use; other CPUs are left alone
+    #[arg(long, value_name = "NAME", conflicts_with = "each_state")]
+    state: Option<String>,
+    /// Measure every idle state in turn, each the deepest that the measured CPU may use
+    #[arg(long)]
+    each_state: bool,
+    /// How launch distances are chosen
+    #[arg(long, value_name = "PROTOCOL", default_value = "random")]
+    protocol: ProtocolChoice,
+    /// Datapoints at each distance of a sweep
+    #[arg(long, value_name = "N", default_value_t = 1500)]
+    sweep_datapoints: u64,
+    /// Each distance of a sweep is this many times the one before
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
+    sweep_factor: f64,
+    /// Take the other CPUs offline while measuring, all but the one that reads the events
+    #[arg(long)]
+    offline_others: bool,
+    /// Folder for the result; must not hold one [default: reveille-results/HOST-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The result's name in reports [default: the folder's]
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Seed of the launch distances, to repeat a run with the same ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print the result's description as JSON
+    #[arg(long)]
+    json: bool,
+    /// Make no report.html beside the result
+    #[arg(long)]
+    no_report: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ProbeChoice {
+    /// BPF programs in the idle loop and at the interrupt
+    Bpf,
+    /// A waiting thread: interrupt, scheduling and the return to user space are in the figure
+    User,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SourceChoice {
+    /// A timer on the CPU itself
+    Timer,
+    /// Another CPU, without warning
+    Remote,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ProtocolChoice {
+    /// Drawn log-uniformly from the range
+    Random,
+    /// Fixed distances, growing step by step, as in the thesis
+    Sweep,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "not a duration such as 30s or 1.5ms".to_owned())
+}
+
+fn parse_distances(text: &str) -> Result<Distances, String> {
+    let (min, max) = text.split_once("..").unwrap_or((text, text));
+    let ns = |text| Ok::<_, String>(parse_duration(text)?.as_nanos() as u64);
+    Distances::new(ns(min)?, ns(max)?).map_err(|error| error.to_string())
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let root = Root::default();
+    let idle = Idle::read(&root)?;
+    let options = options(&args, &root, &idle)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS
+        .iter()
+        .chain(&[signal_hook::consts::SIGHUP])
+    {
+        signal_hook::flag::register(*signal, interrupted.clone())?;
+    }
+
+    let mut recorder = Recorder::new(&root, &args, settings(&args, &options))?;
+    let measured = reveille_wake::measure(&root, &options, &mut recorder, &interrupted);
+    let outcome = match measured {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let kept = recorder.abandon();
+            return Err(failure(error)).with_context(|| kept.unwrap_or_default());
+        }
+    };
+    let ended = outcome.ended.clone();
+    let (folder, description) = recorder.finish(outcome)?;
+    let report = match args.no_report {
+        true => None,
+        false => match crate::report::beside(&folder) {
+            Ok(report) => Some(report),
+            Err(error) => {
+                eprintln!("reveille: no report: {error:#}");
+                None
+            }
+        },
+    };
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&description)?),
+        false => summary::print(&description, &folder, report.as_deref())?,
+    }
+    if description.counts.kept == 0 && ended == Ended::Completed {
+        let dropped: Vec<_> = description
+            .counts
+            .dropped
+            .keys()
+            .map(String::as_str)
+            .collect();
+        anyhow::bail!(
+            "no datapoint: every launch on CPU {} was dropped ({}); choose an idle CPU with --cpu",
+            description.settings.cpu,
+            dropped.join(", ")
+        );
+    }
+    Ok(match ended {
+        Ended::Completed => ExitCode::SUCCESS,
+        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+        Ended::Disturbed(_) => ExitCode::FAILURE,
+    })
+}
+
+/// A measuring error with its exit code.
+fn failure(error: reveille_wake::Error) -> anyhow::Error {
+    match error {
+        reveille_wake::Error::Usage(message) => Failure::usage(message),
+        reveille_wake::Error::Cannot(message) => Failure::cannot(message),
+        other => other.into(),
+    }
+}
+
+fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
+    let sweep = args.protocol == ProtocolChoice::Sweep;
+    let cpu = args.cpu.map_or_else(|| quiet_cpu(root, idle), Ok)?;
+    let least = if sweep { 300_000 } else { 100_000 };
+    let goal_is_given = args.datapoints.is_some() || sweep;
+    let deepest = match (&args.state, args.each_state) {
+        (Some(state), _) => vec![state.clone()],
+        (None, true) => names(idle.cpu(cpu).map_or(&[], |cpu| cpu.states.as_slice())),
+        (None, false) => Vec::new(),
+    };
+    Ok(Options {
+        cpu,
+        probe: args.probe.map(|probe| match probe {
+            ProbeChoice::Bpf => Probe::Bpf,
+            ProbeChoice::User => Probe::User,
+        }),
+        sources: args
+            .source
+            .iter()
+            .map(|source| source_name(*source).to_owned())
+            .collect(),
+        datapoints: args.datapoints,
+        duration: args
+            .duration
+            .or((!goal_is_given).then_some(Duration::from_secs(30))),
+        distances: match args.distance {
+            Some(distances) => distances,
+            None => Distances::new(least, 8_000_000).map_err(failure)?,
+        },
+        protocol: match sweep {
+            false => Protocol::Random,
+            true => Protocol::Sweep {
+                datapoints: args.sweep_datapoints,
+                factor: args.sweep_factor,
+            },
+        },
+        deepest,
+        offline_others: args.offline_others,
+        seed: args.seed,
+        journal_folder: journal::FOLDER.into(),
+    })
+}
+
+fn names(states: &[IdleState]) -> Vec<String> {
+    states.iter().map(|state| state.name.clone()).collect()
+}
+
+fn source_name(source: SourceChoice) -> &'static str {
+    match source {
+        SourceChoice::Timer => "timer",
+        SourceChoice::Remote => "remote",
+    }
+}
+
+/// The CPU that serves the fewest device interrupts, by a short look; of those that are mostly
+/// idle, if there are any.
+fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
+    let online: Vec<u32> = idle
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online)
+        .map(|cpu| cpu.number)
+        .collect();
+    let quietest = || {
+        let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+        std::thread::sleep(QUIET_LOOK);
+        let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+        let idled = |cpu: &u32| Some(later.get(cpu)? - ticks.get(cpu)?);
+        let most = online.iter().filter_map(idled).max()?;
+        let idle = online
+            .iter()
+            .copied()
+            .filter(|cpu| idled(cpu) >= Some(most / 2));
+        interrupts::quietest_cpu(&before, &after, &idle.collect::<Vec<_>>())
+    };
+    quietest()
+        .or_else(|| online.last().copied())
+        .ok_or_else(|| Failure::cannot("no CPU is online by /sys; is it mounted?"))
+}
+
+/// How long is looked for a quiet CPU: some 25 ticks.
+const QUIET_LOOK: Duration = Duration::from_millis(250);
+
+fn settings(args: &Args, options: &Options) -> Settings {
+    Settings {
+        sources: options.sources.clone(),
+        cpu: options.cpu,
+        datapoints: options.datapoints,
+        duration_s: options.duration.map(|duration| duration.as_secs_f64()),
+        distance_min_ns: options.distances.min_ns,
+        distance_max_ns: options.distances.max_ns,
+        protocol: match args.protocol {
+            ProtocolChoice::Random => "random".into(),
+            ProtocolChoice::Sweep => format!(
+                "sweep, {} datapoints a step, factor {}",
+                args.sweep_datapoints, args.sweep_factor
+            ),
+        },
+        deepest_states: options.deepest.clone(),
+        offline_others: options.offline_others,
+        arming: String::new(),
+        seed: options.seed,
+    }
+}

@@ -1,0 +1,193 @@
+//! Keeps what is measured: the folder, the datapoints as they come, the description at both ends.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::Context;
+use reveille_dataset::description::{Description, Ended, Settings};
+use reveille_dataset::{Datapoint, ResultFolder, Writer, open_columns, schema, statistics};
+use reveille_machine::{Identity, Root};
+use reveille_wake::{Error, Notice, Outcome, Progress, Result, Sink};
+
+use super::{Args, progress::Bar};
+use crate::exit::Failure;
+
+/// The columns that the statistics need.
+const STATISTICS_COLUMNS: &[&str] = &[
+    "source",
+    "requested_state",
+    "requested_state_index",
+    "wake_latency_ns",
+];
+
+pub struct Recorder {
+    out: PathBuf,
+    name: String,
+    started: SystemTime,
+    machine: Identity,
+    settings: Settings,
+    result: Option<(ResultFolder, Writer)>,
+    bar: Bar,
+}
+
+impl Recorder {
+    /// # Errors
+    /// Where the folder holds a result already.
+    pub fn new(root: &Root, args: &Args, settings: Settings) -> anyhow::Result<Self> {
+        let machine = Identity::read(root);
+        let started = SystemTime::now();
+        let out = args
+            .out
+            .clone()
+            .unwrap_or_else(|| default_folder(&machine, started));
+        // Before anything is measured; the folder is made when there is something to keep.
+        ResultFolder::refuse_occupied(&out).map_err(|error| Failure::usage(error.to_string()))?;
+        let name = args
+            .name
+            .clone()
+            .or_else(|| Some(out.file_name()?.to_string_lossy().into()));
+        Ok(Self {
+            name: name.unwrap_or_else(|| out.display().to_string()),
+            out,
+            started,
+            machine,
+            settings,
+            result: None,
+            bar: Bar::new(),
+        })
+    }
+
+    fn describe(&self, outcome: &Outcome) -> Description {
+        let cpu = outcome.idle.cpu(self.settings.cpu);
+        let mut settings = self.settings.clone();
+        settings.arming = outcome.arming.join("; ");
+        Description {
+            schema_version: schema::SCHEMA_VERSION,
+            tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+            name: self.name.clone(),
+            started: humantime::format_rfc3339_seconds(self.started).to_string(),
+            command_line: std::env::args().collect(),
+            probe: outcome.probe,
+            ended: outcome.ended.clone(),
+            machine: self.machine.clone(),
+            driver: outcome.idle.driver.clone(),
+            governor: outcome.idle.governor.clone(),
+            states: cpu.map(|cpu| cpu.states.clone()).unwrap_or_default(),
+            residency_columns: outcome.residency_columns.clone(),
+            settings,
+            characterisation: outcome.characterisation.clone(),
+            counts: outcome.counts.clone(),
+            statistics: Vec::new(),
+            notes: outcome.notes.clone(),
+        }
+    }
+
+    /// Completes the result: the Parquet file, the statistics, the description.
+    pub fn finish(mut self, outcome: Outcome) -> anyhow::Result<(PathBuf, Description)> {
+        self.bar.clear();
+        let (folder, writer) = self
+            .result
+            .take()
+            .context("the run ended before it began")?;
+        let mut description = self.describe(&outcome);
+        // First without statistics: whatever happens next, the counts are kept.
+        folder.describe(&description)?;
+        writer.finish()?;
+        let columns = open_columns(folder.path(), STATISTICS_COLUMNS)?.columns;
+        let figure = |name: &str| {
+            let state = description.states.iter().find(|state| state.name == name)?;
+            state.exit_latency_us
+        };
+        description.statistics =
+            statistics::by_state(&columns, &figure, &description.characterisation.floors);
+        folder.describe(&description)?;
+        hand_over(folder.path());
+        Ok((self.out, description))
+    }
+
+    /// Ends a run that failed: what was gathered stays, and the folder goes if that is nothing.
+    /// Says where the datapoints are.
+    pub fn abandon(mut self) -> Option<String> {
+        self.bar.clear();
+        let (folder, writer) = self.result.take()?;
+        let rows = writer.rows();
+        if rows == 0 {
+            drop(writer);
+            let _ = std::fs::remove_dir_all(folder.path());
+            return None;
+        }
+        // On a full disk this fails, and the partial file is what is read.
+        let _ = writer.finish();
+        hand_over(folder.path());
+        Some(format!(
+            "{}: {rows} datapoints are kept",
+            folder.path().display()
+        ))
+    }
+}
+
+impl Sink for Recorder {
+    fn begin(&mut self, so_far: &Outcome) -> Result<()> {
+        let begin = || {
+            let folder = ResultFolder::create(&self.out)?;
+            let mut description = self.describe(so_far);
+            // What stands there if the run is cut off.
+            description.ended = Ended::Disturbed("the run was cut off".into());
+            folder.describe(&description)?;
+            let writer = folder.writer(&so_far.residency_columns)?;
+            Ok((folder, writer))
+        };
+        self.result = Some(begin().map_err(sink)?);
+        Ok(())
+    }
+
+    fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()> {
+        let (_, writer) = self.result.as_mut().expect("begin comes first");
+        writer.push(datapoint).map_err(sink)
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        self.bar.show(progress);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.bar.say(&notice.0);
+    }
+}
+
+fn sink(error: reveille_dataset::Error) -> Error {
+    match error {
+        reveille_dataset::Error::Occupied { .. } => Error::Usage(error.to_string()),
+        other => Error::Sink(Box::new(other)),
+    }
+}
+
+fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
+    let host = machine.hostname.as_deref().unwrap_or("machine");
+    let time = humantime::format_rfc3339_seconds(started).to_string();
+    // 2026-11-21T03-35-30: a name for every file system.
+    let time = time.trim_end_matches('Z').replace(':', "-");
+    Path::new("reveille-results").join(format!("{host}-{time}"))
+}
+
+/// Under sudo the result belongs to who called it.
+fn hand_over(folder: &Path) {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let (Some(user), Some(group)) = (number("SUDO_UID"), number("SUDO_GID")) else {
+        return;
+    };
+    let give = |path: &Path| {
+        // Without it the result is root's: readable all the same.
+        let _ = std::os::unix::fs::lchown(path, Some(user), Some(group));
+    };
+    give(folder);
+    if folder
+        .parent()
+        .is_some_and(|parent| parent.ends_with("reveille-results"))
+    {
+        give(folder.parent().expect("checked"));
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        give(&entry.path());
+    }
+}

@@ -1,0 +1,216 @@
+//! What a run found, in words and one table.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use reveille_dataset::description::{Description, Ended, Probe};
+use reveille_dataset::statistics::StateStatistics;
+use reveille_dataset::tail::Tail;
+
+use crate::table::{Side, Table};
+
+pub fn print(description: &Description, folder: &Path, report: Option<&Path>) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    head(description, &mut out)?;
+    table(description).write(&mut out)?;
+    for statistics in &description.statistics {
+        verdict(description, statistics, &mut out)?;
+    }
+    writeln!(out)?;
+    counts(description, &mut out)?;
+    writeln!(out, "Result    {}", folder.display())?;
+    if let Some(report) = report {
+        writeln!(out, "Report    {}", report.display())?;
+    }
+    Ok(())
+}
+
+fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
+    let machine = &description.machine;
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
+    writeln!(
+        out,
+        "CPU {}     {}",
+        description.settings.cpu,
+        or_unknown(&machine.cpu_model)
+    )?;
+    let hypervisor = machine
+        .hypervisor
+        .as_ref()
+        .map(|name| format!(", under {name}"));
+    writeln!(
+        out,
+        "Kernel    {}{}",
+        or_unknown(&machine.kernel),
+        hypervisor.unwrap_or_default()
+    )?;
+    writeln!(
+        out,
+        "Idle      driver {}, governor {}",
+        description.driver.as_deref().unwrap_or("none"),
+        description.governor.as_deref().unwrap_or("none")
+    )?;
+    let probe = match description.probe {
+        Probe::Bpf => "BPF in the idle loop",
+        Probe::User => "a waiting thread: scheduling is in the figures",
+        Probe::Foreign => "another tool",
+    };
+    writeln!(out, "Probe     {probe}; {}", description.settings.arming)?;
+    for floor in &description.characterisation.floors {
+        let place = match floor.state.as_str() {
+            reveille_dataset::schema::AWAKE => "on a CPU that is awake".to_owned(),
+            poll => format!("in {poll}, where nothing sleeps"),
+        };
+        writeln!(
+            out,
+            "Floor     {}: {} at the median, {} at p99, {place} ({} datapoints)",
+            floor.source,
+            us(floor.median_ns),
+            us(floor.p99_ns),
+            floor.count
+        )?;
+    }
+    writeln!(out)
+}
+
+const UNKNOWN: &str = "-";
+
+fn table(description: &Description) -> Table {
+    let mut table = Table::new(&[
+        ("state", "", Side::Left),
+        ("source", "", Side::Left),
+        ("driver", "µs", Side::Right),
+        ("count", "", Side::Right),
+        ("min", "µs", Side::Right),
+        ("median", "µs", Side::Right),
+        ("p90", "µs", Side::Right),
+        ("p99", "µs", Side::Right),
+        ("p99.9", "µs", Side::Right),
+        ("p99.99", "µs", Side::Right),
+        ("max", "µs", Side::Right),
+        ("mean ± sd", "µs", Side::Right),
+        ("above floor", "µs", Side::Right),
+    ]);
+    for statistics in &description.statistics {
+        let summary = &statistics.wake_latency;
+        let figure = |ns: Option<i64>| ns.map_or(UNKNOWN.into(), |ns| short(ns as f64));
+        let deviation = summary
+            .standard_deviation_ns
+            .map(|ns| format!(" ± {}", short(ns)))
+            .unwrap_or_default();
+        table.row([
+            statistics.state.clone(),
+            statistics.source.clone(),
+            statistics
+                .driver_exit_latency_us
+                .map_or(UNKNOWN.into(), |us| us.to_string()),
+            summary.count.to_string(),
+            short(summary.min_ns as f64),
+            short(summary.median_ns as f64),
+            figure(summary.p90_ns),
+            figure(summary.p99_ns),
+            figure(summary.p99_9_ns),
+            figure(summary.p99_99_ns),
+            short(summary.max_ns as f64),
+            format!("{}{deviation}", short(summary.mean_ns)),
+            figure(statistics.median_above_floor_ns),
+        ]);
+    }
+    table
+}
+
+fn verdict(
+    description: &Description,
+    statistics: &StateStatistics,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let several = description.settings.sources.len() > 1;
+    let source = if several {
+        format!(" ({})", statistics.source)
+    } else {
+        String::new()
+    };
+    write!(out, "{}{source}: {}", statistics.state, statistics.verdict)?;
+    if let Some(exceedance) = &statistics.exceedance {
+        write!(
+            out,
+            "; {} of {} above the driver's figure, {}% [{}, {}]",
+            exceedance.exceeded,
+            exceedance.count,
+            percent(exceedance.share),
+            percent(exceedance.low),
+            percent(exceedance.high)
+        )?;
+    }
+    writeln!(out)?;
+    match &statistics.tail {
+        Tail::Estimated(tail) => writeln!(
+            out,
+            "  estimate: 1 wake in {} takes longer than {} [{}, {}]",
+            tail.exceeded_by_one_in,
+            us(tail.quantile_ns),
+            us(tail.quantile_low_ns),
+            us(tail.quantile_high_ns)
+        ),
+        Tail::Refused(why) => writeln!(out, "  no estimate beyond the data: {why}"),
+    }
+}
+
+fn counts(description: &Description, out: &mut impl Write) -> io::Result<()> {
+    let counts = &description.counts;
+    write!(
+        out,
+        "Kept      {} of {} launched",
+        counts.kept, counts.launched
+    )?;
+    if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
+        let share = 100.0 * counts.kept as f64 / possible as f64;
+        write!(
+            out,
+            " in {:.1} s, {share:.1}% of what the launch distances allow",
+            counts.elapsed_s
+        )?;
+    }
+    writeln!(out)?;
+    if !counts.dropped.is_empty() {
+        let dropped: Vec<_> = counts
+            .dropped
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        writeln!(out, "Dropped   {}", dropped.join(", "))?;
+    }
+    if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
+        writeln!(
+            out,
+            "Probes    {cost:.0} ns per idle entry and exit, at most"
+        )?;
+    }
+    match &description.ended {
+        Ended::Completed => Ok(()),
+        Ended::Interrupted => writeln!(out, "Ended     interrupted; what was gathered is kept"),
+        Ended::Disturbed(why) => writeln!(out, "Ended     early: {why}; what was gathered is kept"),
+    }
+}
+
+/// Three significant digits of µs, whole from 100 up.
+fn short(ns: f64) -> String {
+    let us = ns / 1e3;
+    match us.abs() {
+        x if x >= 100.0 => format!("{us:.0}"),
+        x if x >= 10.0 => format!("{us:.1}"),
+        _ => format!("{us:.2}"),
+    }
+}
+
+fn us(ns: i64) -> String {
+    format!("{} µs", short(ns as f64))
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        0.0 => "0".into(),
+        percent if percent >= 1.0 => format!("{percent:.1}"),
+        percent => format!("{percent:.2}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! `reveille report`: results as one page that opens in a browser.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use reveille_dataset::Filter;
+use reveille_report::{Error, Input, Options, page};
+
+use crate::exit::Failure;
+
+/// Make a page with charts and tables from one result, or from several side by side.
+///
+/// The page is one HTML file that needs no network. All datapoints are shown, as density; those
+/// beyond the 99.9th percentile of their state are drawn singly and tell all their fields. With
+/// several results it says what differs from the first, and whether that may be chance.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille report RESULT                        writes RESULT/report.html
+  reveille report before after -o change.html   two results side by side
+  reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
+  reveille report wult-result -o - | gzip       a result of wult, to a pipe")]
+pub struct Args {
+    /// Results: their folders, folders of wult's, or CSV files of either
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+
+    /// Write to FILE, or to standard output for `-` [default: report.html, in the result's folder
+    /// if there is one result, else in the present folder]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Take only datapoints for which EXPR is true; statistics are then theirs
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+
+    /// The page's title [default: the results' names]
+    #[arg(long)]
+    title: Option<String>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let filter = match &args.filter {
+        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::usage(wrong.to_string()))?),
+        None => None,
+    };
+    let output = args.output.unwrap_or_else(|| default_output(&args.results));
+    refuse_foreign(&output)?;
+    let inputs = args
+        .results
+        .iter()
+        .map(|path| read(path, filter.as_ref()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let html = page(
+        &inputs,
+        &Options {
+            title: args.title,
+            filter: args.filter,
+        },
+    )?;
+    write(&output, &html)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page's name where none is given.
+const PAGE: &str = "report.html";
+
+/// The page of one result, in its folder.
+pub fn beside(result: &Path) -> anyhow::Result<PathBuf> {
+    let output = result.join(PAGE);
+    let html = page(&[read(result, None)?], &Options::default())?;
+    replace(&output, &html).with_context(|| output.display().to_string())?;
+    Ok(output)
+}
+
+fn default_output(results: &[PathBuf]) -> PathBuf {
+    match results {
+        [one] if one.is_dir() => one.join(PAGE),
+        _ => PathBuf::from(PAGE),
+    }
+}
+
+fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
+    let loaded = reveille_dataset::open(path)?;
+    let datapoints = loaded.columns.rows;
+    let input = match filter {
+        Some(filter) => Input::filtered(loaded, filter),
+        None => Input::new(loaded),
+    };
+    let input = match input {
+        Err(Error::Filter(wrong)) => {
+            return Err(Failure::usage(format!("{}: {wrong}", path.display())));
+        }
+        other => other.with_context(|| path.display().to_string())?,
+    };
+    if input.datapoints() == 0 {
+        let why = match datapoints {
+            0 => "holds no datapoint".to_owned(),
+            all => format!("none of its {all} datapoints passes the filter"),
+        };
+        eprintln!("reveille: {}: {why}; the page will say so", path.display());
+    }
+    Ok(input)
+}
+
+/// An older page is written over; anything else is somebody's file.
+fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    if output.is_dir() {
+        return Err(Failure::usage(format!(
+            "{}: is a folder; name a file in it with --output",
+            output.display()
+        )));
+    }
+    let Ok(file) = fs::File::open(output) else {
+        return Ok(());
+    };
+    // A pipe or a device has nothing to lose, and reading from it might never end.
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    file.take(4096)
+        .read_to_end(&mut start)
+        .with_context(|| output.display().to_string())?;
+    if start.is_empty() || reveille_report::is_page(&String::from_utf8_lossy(&start)) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: exists and is no page of reveille; choose another file with --output",
+        output.display()
+    )))
+}
+
+fn write(output: &Path, html: &str) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        let mut out = io::stdout().lock();
+        out.write_all(html.as_bytes())?;
+        return Ok(out.flush()?);
+    }
+    replace(output, html).with_context(|| output.display().to_string())?;
+    println!("{}", output.display());
+    Ok(())
+}
+
+/// Whoever opens the file sees the old page or the new one, never half of one.
+fn replace(output: &Path, html: &str) -> io::Result<()> {
+    if fs::metadata(output).is_ok_and(|metadata| !metadata.is_file()) {
+        return fs::write(output, html);
+    }
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = output.with_file_name(name);
+    let written = fs::write(&partial, html).and_then(|()| fs::rename(&partial, output));
+    if written.is_err() {
+        // The error is the news; that the rest could not be removed either is not.
+        let _ = fs::remove_file(&partial);
+    }
+    written
+}

@@ -1,0 +1,108 @@
+//! `reveille doctor` on the machine that runs the tests, as whoever runs them and as nobody.
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use serde_json::Value;
+
+fn doctor(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
+    command.arg("doctor").args(arguments);
+    command
+}
+
+fn text(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn it_ends_with_what_a_measurement_will_use() {
+    let shown = text(doctor(&[]));
+    let plan = shown
+        .find("reveille measure will use here: the ")
+        .expect(&shown);
+    assert!(shown[plan..].lines().count() <= 2, "{shown}");
+    for heading in [
+        "This user",
+        "BPF",
+        "Tracepoints",
+        "Idle states and their limits",
+        "The machine",
+    ] {
+        assert!(
+            shown.lines().any(|line| line == heading),
+            "{heading}: {shown}"
+        );
+    }
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 100),
+        "{shown}"
+    );
+    assert!(!shown.contains('\x1b'), "colours are for terminals");
+}
+
+#[test]
+fn json_says_of_everything_missing_what_it_costs_and_what_brings_it() {
+    let json: Value = serde_json::from_str(&text(doctor(&["--json"]))).unwrap();
+    let features = json["features"].as_array().unwrap();
+    assert!(features.len() > 30);
+    for feature in features {
+        let present = feature["present"].as_str().unwrap();
+        assert!(
+            ["yes", "no", "denied", "unknown"].contains(&present),
+            "{feature}"
+        );
+        for field in ["name", "group", "detail", "costs", "brings"] {
+            assert!(feature[field].is_string(), "{field}: {feature}");
+        }
+    }
+    let probe = &json["measure_will_use"]["probe"];
+    assert!(probe == "bpf" || probe == "user", "{probe}");
+
+    let missing: Value = serde_json::from_str(&text(doctor(&["--json", "--missing"]))).unwrap();
+    let missing = missing["features"].as_array().unwrap();
+    assert!(missing.iter().all(|feature| feature["present"] != "yes"));
+    assert_eq!(
+        missing.len(),
+        features
+            .iter()
+            .filter(|feature| feature["present"] != "yes")
+            .count()
+    );
+    // What was left out is missing from the list, not from the plan.
+    assert_eq!(probe, &json["measure_will_use"]["probe"]);
+}
+
+#[test]
+fn a_user_without_rights_is_told_what_root_would_add() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: only root can become nobody");
+    }
+    // Nobody may not read the build's folder.
+    let folder = tempfile::Builder::new()
+        .permissions(open_to_all())
+        .tempdir_in("/tmp")
+        .unwrap();
+    let program = folder.path().join("reveille");
+    std::fs::copy(env!("CARGO_BIN_EXE_reveille"), &program).unwrap();
+    let mut command = Command::new(&program);
+    const NOBODY: u32 = 65534;
+    command.arg("doctor").uid(NOBODY).gid(NOBODY);
+    let shown = text(command);
+    assert!(shown.contains("user 65534"), "{shown}");
+    assert!(shown.contains("Root would add: "), "{shown}");
+    assert!(
+        shown.contains("will use here: the user probe (BPF lacks: "),
+        "{shown}"
+    );
+}
+
+fn open_to_all() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o755)
+}

@@ -1,0 +1,39 @@
+//! Running the program as a user would.
+
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// How it ended.
+pub struct Ended {
+    pub code: i32,
+    pub stderr: String,
+}
+
+pub fn reveille() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_reveille"))
+}
+
+pub fn run(command: &mut Command) -> Ended {
+    let output = command.output().unwrap();
+    Ended {
+        code: output.status.code().unwrap_or(-1),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The program as the user nobody, with a folder that nobody may write; `None` without root.
+pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
+    const NOBODY: u32 = 65534;
+    if !nix::unistd::geteuid().is_root() {
+        return None;
+    }
+    // The build's folder may be closed to others: a copy in an open one.
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    let program = folder.path().join("reveille");
+    std::fs::copy(env!("CARGO_BIN_EXE_reveille"), &program).unwrap();
+    let mut command = Command::new(program);
+    command.uid(NOBODY).gid(NOBODY);
+    Some((folder, command))
+}

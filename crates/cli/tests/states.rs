@@ -1,0 +1,271 @@
+//! `reveille states`, from the command line to the table.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn reveille(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_reveille"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn states(root: &Path, arguments: &[&str]) -> Output {
+    let root = root.to_str().unwrap();
+    reveille(&[&["states", "--root", root], arguments].concat())
+}
+
+fn text(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// One line on standard error, and the exit code of wrong use.
+fn is_refused(output: &Output, with: &str) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(with) && output.stdout.is_empty(), "{error}");
+}
+
+/// A recorded machine laid out; `None`, with a word, where the recordings are not at hand.
+fn recorded(name: &str) -> Option<tempfile::TempDir> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
+    if !program.exists() {
+        println!("skipped: no recorded machines at ../shared/machines");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    match Command::new(&program).arg(name).arg(folder.path()).status() {
+        Ok(status) if status.success() => Some(folder),
+        other => {
+            println!("skipped: {} {name}: {other:?}", program.display());
+            None
+        }
+    }
+}
+
+/// A machine of a few files below sys/devices/system/cpu.
+fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, value) in files {
+        let path: PathBuf = folder.path().join("sys/devices/system/cpu").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{value}\n")).unwrap();
+    }
+    folder
+}
+
+const HYBRID: &str = "\
+CPU          13th Gen Intel(R) Core(TM) i5-1340P; 16 CPUs, 12 cores, 1 package
+Kernel       6.19.0
+Driver       intel_idle
+Governor     menu (also: ladder, teo)
+
+CPUs 0-7, cores up to 4.6 GHz
+# name    description            exit target dflt now  uses     time share rejected above below
+                                   µs     µs                             %        %     %     %
+0 POLL    CPUIDLE CORE POLL IDLE    0      0 on   on   2600 169.6 ms <0.01        0     0 99.46
+1 C1_ACPI ACPI FFH MWAIT 0x0        1      1 on   on  38717    4.4 s  0.12        0  5.99  9.93
+2 C2_ACPI ACPI FFH MWAIT 0x21     127    381 on   on  22991   17.5 s  0.49        0 21.70  0.02
+3 C3_ACPI ACPI FFH MWAIT 0x60    1048   3144 on   on   140k   0.98 h 99.38        0 44.39     0
+
+CPUs 8-15, cores up to 3.4 GHz
+# name    description            exit target dflt now  uses     time share rejected above below
+                                   µs     µs                             %        %     %     %
+0 POLL    CPUIDLE CORE POLL IDLE    0      0 on   on   2869 150.5 ms <0.01        0     0 97.84
+1 C1_ACPI ACPI FFH MWAIT 0x0        1      1 on   on  22364    2.5 s  0.07        0  0.56  8.98
+2 C2_ACPI ACPI FFH MWAIT 0x21     127    381 on   on  17895   14.6 s  0.41        0 15.77     0
+3 C3_ACPI ACPI FFH MWAIT 0x60    1048   3144 on   on  87190   0.99 h 99.52        0 86.43     0
+
+share: of the time in the group's idle states
+";
+
+#[test]
+fn a_hybrid_is_shown_as_its_two_kinds_of_cores() {
+    let Some(folder) = recorded("rpl0") else {
+        return;
+    };
+    assert_eq!(text(&states(folder.path(), &[])), HYBRID);
+}
+
+const ONE_STATE_OFF: &str = "\
+CPU          Intel(R) Xeon(R) CPU E5-2697 v3 @ 2.60GHz; 56 CPUs, 28 cores, 2 packages
+Kernel       6.18.8-200.fc43.x86_64
+Driver       intel_idle
+Governor     menu (also: ladder, teo)
+
+CPUs 0-55
+#  name  description          exit  target  dflt  now   uses     time  share  rejected  above  below
+                                µs      µs                                 %         %      %      %
+0  POLL  CPUIDLE CORE POLL…      0       0  on    on    1281  17.0 ms  <0.01         0      0  86.18
+1  C1    MWAIT 0x00              2       2  on    on   65381    2.9 s   0.09         0   0.32   7.55
+2  C1E   MWAIT 0x01             10      20  on    on   25341    5.2 s   0.16         0  15.12  15.85
+3  C3    MWAIT 0x10             33     100  off   off      0     0 µs      0         0      0      0
+4  C6    MWAIT 0x20            133     400  on    on    546k   0.90 h  99.75         0  68.52      0
+
+share: of the time in the group's idle states
+";
+
+#[test]
+fn a_state_that_is_off_says_so_beside_its_default() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    assert_eq!(text(&states(folder.path(), &[])), ONE_STATE_OFF);
+}
+
+#[test]
+fn a_machine_without_cpuidle_says_what_it_does_instead() {
+    let folder = machine(&[
+        ("present", "0-1"),
+        ("online", "0-1"),
+        ("cpuidle/current_driver", "none"),
+    ]);
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/cmdline"), "ro idle=halt\n").unwrap();
+    let shown = text(&states(folder.path(), &[]));
+    assert!(shown.contains("Driver       none\n"), "{shown}");
+    assert!(
+        shown.contains("Booted with  idle=halt: idle CPUs halt"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("Likely why   the command line says idle=halt\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("CPUs 0-1: no idle states known to the kernel\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn offline_cpus_bounds_and_missing_states_stand_out() {
+    let state = |cpu: u32| format!("cpu{cpu}/cpuidle/state0");
+    let named: Vec<(String, &str)> = (0..4)
+        .flat_map(|cpu| {
+            [
+                (format!("{}/name", state(cpu)), "C6"),
+                (format!("{}/latency", state(cpu)), "133"),
+            ]
+        })
+        .chain([
+            ("present".to_owned(), "0-5"),
+            ("online".to_owned(), "0-4"),
+            ("cpuidle/current_driver".to_owned(), "some_idle"),
+            ("cpu2/power/pm_qos_resume_latency_us".to_owned(), "20"),
+            ("cpu3/cpuidle/state0/disable".to_owned(), "1"),
+        ])
+        .collect();
+    let files: Vec<(&str, &str)> = named
+        .iter()
+        .map(|(file, value)| (file.as_str(), *value))
+        .collect();
+    let folder = machine(&files);
+    let shown = text(&states(folder.path(), &[]));
+    let titles: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.starts_with("CPU"))
+        .collect();
+    let expected = [
+        "CPU          of unknown model; 6 CPUs, 1 offline",
+        "CPUs 0-1",
+        "CPU 2",
+        "CPU 3",
+        "CPU 4: no idle states",
+        "CPU 5: offline",
+    ];
+    assert_eq!(titles, expected, "{shown}");
+    assert!(
+        shown.contains("bound by pm_qos_resume_latency_us to 20 µs: rules out C6"),
+        "{shown}"
+    );
+    // What the machine does not tell is no zero.
+    assert!(
+        shown.contains("0  C6    -             133       -  -     -       -     -      -"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn json_carries_units_in_its_names_and_unknowns_as_null() {
+    let folder = machine(&[
+        ("present", "0-1"),
+        ("cpuidle/current_driver", "some_idle"),
+        ("cpu0/cpuidle/state0/latency", "7"),
+        ("cpu0/cpuidle/state0/time", "250000"),
+    ]);
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/uptime"), "1.00 2.00\n").unwrap();
+    let json: Value = serde_json::from_str(&text(&states(folder.path(), &["--json"]))).unwrap();
+    assert_eq!(json["driver"], "some_idle");
+    assert_eq!(json["governor"], Value::Null);
+    assert_eq!(json["groups"][0]["cpus"], serde_json::json!([0]));
+    let state = &json["groups"][0]["states"][0];
+    assert_eq!(
+        (&state["exit_latency_us"], &state["usage"]),
+        (&7.into(), &Value::Null)
+    );
+    assert_eq!(json["groups"][0]["time_share_of"], "cpu_time_since_boot");
+    assert_eq!(state["time_share_percent"], 25.0);
+    assert_eq!(json["cpus"][1]["number"], 1);
+}
+
+#[test]
+fn only_the_cpus_that_are_asked_for_are_shown() {
+    let folder = machine(&[("present", "0-7")]);
+    let shown = text(&states(folder.path(), &["--cpu", "2-3,6"]));
+    assert!(
+        shown.contains("CPUs 2-3,6: no idle states known to the kernel"),
+        "{shown}"
+    );
+    is_refused(
+        &states(folder.path(), &["--cpu", "2,9"]),
+        "there is no CPU 9; this machine has 0-7",
+    );
+    for list in ["", "a", "3-1", "1-"] {
+        is_refused(
+            &states(folder.path(), &["--cpu", list]),
+            "not a list of CPUs",
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_machine_gets_one_clear_line() {
+    is_refused(
+        &reveille(&["states", "--root", "/nonexistent"]),
+        "/nonexistent: no such folder",
+    );
+    is_refused(
+        &reveille(&["states", "--root", "/dev/null"]),
+        "/dev/null: no such folder",
+    );
+    let empty = tempfile::tempdir().unwrap();
+    let output = states(empty.path(), &[]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("sys/devices/system/cpu/present") && error.lines().count() == 1,
+        "{error}"
+    );
+}
+
+#[test]
+fn this_machine_has_states_or_says_why_not() {
+    let shown = text(&reveille(&["states"]));
+    assert!(
+        shown.contains("uses") || shown.contains("Likely why"),
+        "{shown}"
+    );
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 100),
+        "{shown}"
+    );
+}

@@ -1,0 +1,122 @@
+//! A file cut into blocks at the ends of lines, so that threads can parse them apart.
+
+use std::io::Read;
+
+use crate::Malformed;
+
+/// Bytes that a thread takes at once. A line must fit into it.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// A header longer than this is no header of datapoints: a thousand columns fit into it.
+const HEADER_BYTES: usize = 1 << 16;
+
+/// Whole lines.
+pub(super) struct Block {
+    pub(super) index: usize,
+    pub(super) bytes: Vec<u8>,
+    /// Nothing follows, and no newline ends the last line.
+    pub(super) open_end: bool,
+}
+
+/// A file cut into blocks at the ends of lines.
+pub(super) struct Blocks<R> {
+    reader: R,
+    carry: Vec<u8>,
+    ended: bool,
+    index: usize,
+}
+
+impl<R: Read> Blocks<R> {
+    pub(super) fn new(reader: R) -> Self {
+        Self {
+            reader,
+            carry: Vec::new(),
+            ended: false,
+            index: 0,
+        }
+    }
+
+    /// Is all that is left in one block?
+    pub(super) fn is_last(&self) -> bool {
+        self.ended
+    }
+
+    /// Gives nothing more.
+    pub(super) fn stop(&mut self) {
+        self.ended = true;
+        self.carry.clear();
+    }
+
+    /// Fills `carry` up to `limit` bytes.
+    fn fill(&mut self, limit: usize) -> Result<(), Malformed> {
+        let missing = limit.saturating_sub(self.carry.len());
+        if self.ended || missing == 0 {
+            return Ok(());
+        }
+        let read = (&mut self.reader)
+            .take(missing as u64)
+            .read_to_end(&mut self.carry)
+            .map_err(|error| Malformed::new(format!("cannot be read: {error}")))?;
+        self.ended = read < missing;
+        Ok(())
+    }
+
+    pub(super) fn header(&mut self) -> Result<Vec<u8>, Malformed> {
+        self.fill(HEADER_BYTES)?;
+        if self.carry.iter().all(u8::is_ascii_whitespace) {
+            return Err(Malformed::new(
+                "is empty; expected a line with the names of columns",
+            ));
+        }
+        let end = match memchr::memchr(b'\n', &self.carry) {
+            Some(end) => end,
+            None if self.ended => self.carry.len(),
+            None => {
+                return Err(Malformed::new(format!(
+                    "line 1: is longer than {HEADER_BYTES} bytes; expected the names of columns"
+                )));
+            }
+        };
+        let mut line: Vec<u8> = self.carry.drain(..end).collect();
+        if !self.carry.is_empty() {
+            self.carry.remove(0);
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        Ok(line)
+    }
+
+    /// The next whole lines; `None` after the last ones.
+    pub(super) fn next(&mut self) -> Result<Option<Block>, Malformed> {
+        self.fill(BLOCK_BYTES)?;
+        if self.carry.is_empty() {
+            return Ok(None);
+        }
+        let index = self.index;
+        self.index += 1;
+        if self.ended {
+            let bytes = std::mem::take(&mut self.carry);
+            let open_end = bytes.last() != Some(&b'\n');
+            return Ok(Some(Block {
+                index,
+                bytes,
+                open_end,
+            }));
+        }
+        let Some(last) = memchr::memrchr(b'\n', &self.carry) else {
+            return Err(Malformed::new(format!(
+                "a line is longer than {BLOCK_BYTES} bytes; expected one datapoint a line"
+            )));
+        };
+        let mut rest = Vec::with_capacity(BLOCK_BYTES);
+        rest.extend_from_slice(&self.carry[last + 1..]);
+        let mut bytes = std::mem::replace(&mut self.carry, rest);
+        bytes.truncate(last + 1);
+        Ok(Some(Block {
+            index,
+            bytes,
+            open_end: false,
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! `result.json`: what was measured, where, how, and what it says.
+
+use std::collections::BTreeMap;
+
+use reveille_machine::{Identity, IdleState};
+use serde::{Deserialize, Serialize};
+
+use crate::schema::{self, SCHEMA_VERSION};
+use crate::{Malformed, statistics::StateStatistics};
+
+/// How the waking was seen. Results of different probes are not compared without a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Probe {
+    /// BPF programs in the idle loop and at the interrupt's entry.
+    Bpf,
+    /// A waiting thread, as cyclictest: scheduling is in the figure.
+    User,
+    /// Another tool's: see `tool`.
+    Foreign,
+}
+
+/// How a run ended. What was gathered is complete up to there in every case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    Completed,
+    Interrupted,
+    /// Something changed under the run (the CPU went offline, the governor changed...).
+    Disturbed(String),
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Sources used, in order.
+    pub sources: Vec<String>,
+    pub cpu: u32,
+    pub datapoints: Option<u64>,
+    pub duration_s: Option<f64>,
+    pub distance_min_ns: u64,
+    pub distance_max_ns: u64,
+    /// `random` (log-uniform) or `sweep`.
+    pub protocol: String,
+    /// Deepest states allowed in turn; empty where the machine's own setting was kept.
+    pub deepest_states: Vec<String>,
+    pub offline_others: bool,
+    /// How the wake-up was armed where kernels differ ("absolute, pinned", "relative", ...).
+    pub arming: String,
+    /// The seed of the launch distances.
+    pub seed: u64,
+}
+
+/// A cost that was measured before the run: how often it was tried, and what it took, ns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub count: u64,
+    pub mean_ns: f64,
+    pub min_ns: f64,
+    pub max_ns: f64,
+}
+
+/// The floor of the method on this machine: the same event on a CPU where nothing sleeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The state it was measured in: the poll state's name, or [`crate::schema::AWAKE`].
+    pub state: String,
+    /// As in the column `source`.
+    pub source: String,
+    pub count: u64,
+    pub median_ns: i64,
+    pub p90_ns: i64,
+    pub p99_ns: i64,
+    pub max_ns: i64,
+}
+
+/// What the instrument costs on this machine, measured before the run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Characterisation {
+    /// What is subtracted from every latency, ns, and why (the book's method chapter).
+    pub overhead_ns: i64,
+    pub clock: String,
+    /// By what was tried: `timestamp`, `counter_read:NAME`, ...
+    pub costs: BTreeMap<String, Cost>,
+    /// The probes' cost per idle entry and exit together on the measured CPU, ns, as the kernel
+    /// counts it (`bpf_stats_enabled`); `None` where it was not counted.
+    pub probe_cost_per_idle_ns: Option<f64>,
+    pub floors: Vec<Floor>,
+}
+
+/// What became of the wake-ups.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Wake-ups that were launched.
+    pub launched: u64,
+    /// Those that became datapoints.
+    pub kept: u64,
+    /// Those that did not, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Events that found the ring buffer full (also among `dropped`).
+    pub ring_buffer_full: u64,
+    /// How long it was measured, s.
+    pub elapsed_s: f64,
+    /// Wake-ups that the launch distances allow in that time; `None` where that is not defined.
+    pub possible: Option<u64>,
+}
+
+/// A result's description.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    pub schema_version: u32,
+    /// `reveille 0.1.0`, `wult 1.12.20`.
+    pub tool: String,
+    /// The result's name in reports: the folder's, unless it says otherwise.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command_line: Vec<String>,
+    pub probe: Probe,
+    pub ended: Ended,
+    pub machine: Identity,
+    /// The driver's table for the measured CPU.
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    pub states: Vec<IdleState>,
+    /// Names of the residency columns, in order.
+    pub residency_columns: Vec<String>,
+    pub settings: Settings,
+    pub characterisation: Characterisation,
+    pub counts: Counts,
+    /// Per requested state, as computed at the end of the run over all its datapoints.
+    pub statistics: Vec<StateStatistics>,
+    /// What a reader must know (one sentence each): what the figure includes, what was missing.
+    pub notes: Vec<String>,
+}
+
+impl Description {
+    /// Of datapoints that came without a description.
+    pub(crate) fn unknown(residency_columns: Vec<String>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool: "unknown".to_owned(),
+            name: String::new(),
+            started: String::new(),
+            command_line: Vec::new(),
+            probe: Probe::Foreign,
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: None,
+            governor: None,
+            states: Vec::new(),
+            residency_columns,
+            settings: Settings::default(),
+            characterisation: Characterisation::default(),
+            counts: Counts::default(),
+            statistics: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Reads a `result.json`.
+///
+/// # Errors
+/// Where it is none, or one of a schema that this program does not know.
+pub fn read(text: &[u8]) -> Result<Description, Malformed> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    let wrong = |error: serde_json::Error| {
+        Malformed::new(format!(
+            "is no result.json of reveille, or was cut short: {error}"
+        ))
+    };
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(Malformed::new(
+            "is empty; expected the description of a result",
+        ));
+    }
+    // The version comes first: a newer file may differ in everything else.
+    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
+    match version.schema_version {
+        Some(version) => schema::check_version(version)?,
+        None => {
+            return Err(Malformed::new(
+                "has no schema_version; it is no result.json of reveille",
+            ));
+        }
+    }
+    serde_json::from_slice(text).map_err(wrong)
+}

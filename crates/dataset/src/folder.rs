@@ -1,0 +1,354 @@
+//! A result's folder: making one, describing it, opening it.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::columns::Columns;
+use crate::csv::{Csv, LastLine};
+use crate::description::{self, Description};
+use crate::{Error, Malformed, Result, Writer, own_csv, parquet_file, wult};
+
+pub(crate) const DESCRIPTION: &str = "result.json";
+pub(crate) const PARQUET: &str = "datapoints.parquet";
+pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
+const WULT_INFO: &str = "info.yml";
+const WULT_DATAPOINTS: &str = "datapoints.csv";
+
+/// A description is some kilobytes; a file beyond this is none.
+const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
+
+/// A folder that a result is written to.
+///
+/// Describe it before the run and again after it: a run that is cut off then has a description.
+#[derive(Debug)]
+pub struct ResultFolder {
+    path: PathBuf,
+}
+
+impl ResultFolder {
+    /// Makes the folder, and those above it.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`] where it holds a result, ours or wult's; [`Error::Io`] where it cannot
+    /// be made.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        std::fs::create_dir_all(&path).map_err(io_error(&path))?;
+        Self::refuse_occupied(&path)?;
+        Ok(Self { path })
+    }
+
+    /// Is the folder free for a result? Nothing is made; one that is not there is free.
+    ///
+    /// # Errors
+    /// [`Error::Occupied`], as [`ResultFolder::create`].
+    pub fn refuse_occupied(path: &Path) -> Result<()> {
+        let held = [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS];
+        let holds = |name: &&str| path.join(name).symlink_metadata().is_ok();
+        match held.iter().any(holds) {
+            true => Err(Error::Occupied {
+                path: path.to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts writing datapoints with these residency columns.
+    ///
+    /// # Errors
+    /// Where the file cannot be made, or a name is no name of a residency column.
+    pub fn writer(&self, residency_columns: &[String]) -> Result<Writer> {
+        Writer::new(&self.path, residency_columns)
+    }
+
+    /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one,
+    /// also after a crash or on a full disk.
+    ///
+    /// # Errors
+    /// Where it cannot be written; the old one then stays.
+    pub fn describe(&self, description: &Description) -> Result<()> {
+        let target = self.path.join(DESCRIPTION);
+        let unfinished = self.path.join(format!("{DESCRIPTION}.unfinished"));
+        let mut text = serde_json::to_vec_pretty(description)
+            .map_err(|error| Malformed::new(format!("cannot be written: {error}")).at(&target))?;
+        text.push(b'\n');
+        let written = File::create(&unfinished)
+            .and_then(|mut file| {
+                file.write_all(&text)?;
+                file.sync_all()
+            })
+            .and_then(|()| std::fs::rename(&unfinished, &target));
+        if let Err(source) = written {
+            let _ = std::fs::remove_file(&unfinished);
+            return Err(io_error(&target)(source));
+        }
+        sync_folder(&self.path)
+    }
+}
+
+/// A result in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    pub description: Description,
+    pub columns: Columns,
+}
+
+/// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.
+///
+/// A run that was cut off is read as far as it got, and a note in the description says so.
+///
+/// # Errors
+/// [`Error::Io`] where a file cannot be read; [`Error::Unreadable`] where it is no result, is
+/// damaged, or has a schema that this program does not know.
+pub fn open(path: impl AsRef<Path>) -> Result<Loaded> {
+    load(path.as_ref(), None)
+}
+
+/// As [`open`], with only these columns in memory. A column that the result lacks is left out.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_columns(path: impl AsRef<Path>, columns: &[&str]) -> Result<Loaded> {
+    load(path.as_ref(), Some(columns))
+}
+
+/// Only the description.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_description(path: impl AsRef<Path>) -> Result<Description> {
+    Ok(load(path.as_ref(), Some(&[]))?.description)
+}
+
+fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
+    let metadata = std::fs::metadata(path).map_err(io_error(path))?;
+    let mut loaded = if metadata.is_file() {
+        load_file(path, wanted)?
+    } else if !metadata.is_dir() {
+        return Err(Malformed::new(
+            "is neither a folder nor a regular file; expected the folder of a result",
+        )
+        .at(path));
+    } else if is_there(path, DESCRIPTION) || is_there(path, PARQUET) || is_there(path, PARTIAL) {
+        load_own(path, wanted)?
+    } else if is_there(path, WULT_INFO) || is_there(path, WULT_DATAPOINTS) {
+        load_wult(path, wanted)?
+    } else {
+        return Err(Malformed::new(format!(
+            "holds no result; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
+        ))
+        .at(path));
+    };
+    if loaded.description.name.is_empty() {
+        loaded.description.name = name_of(path);
+    }
+    Ok(loaded)
+}
+
+fn is_there(folder: &Path, name: &str) -> bool {
+    folder.join(name).symlink_metadata().is_ok()
+}
+
+/// The file that holds the datapoints of the result at `path`.
+pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
+    let metadata = std::fs::metadata(path).map_err(io_error(path))?;
+    if !metadata.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let found = [PARQUET, PARTIAL, WULT_DATAPOINTS]
+        .into_iter()
+        .find(|name| is_there(path, name));
+    match found {
+        Some(name) => Ok(path.join(name)),
+        None => Err(Malformed::new(format!(
+            "holds no datapoints; expected {PARQUET} or {WULT_DATAPOINTS}"
+        ))
+        .at(path)),
+    }
+}
+
+/// What the `info.yml` beside a wult result's datapoints says, where there is one.
+pub(crate) fn wult_info_beside(datapoints: &Path) -> Result<Option<wult::Info>> {
+    let path = datapoints.with_file_name(WULT_INFO);
+    let is_wult = datapoints
+        .file_name()
+        .is_some_and(|name| name == WULT_DATAPOINTS);
+    if !is_wult || !path.is_file() {
+        return Ok(None);
+    }
+    let text = read_small(&path, DESCRIPTION_BYTES_MAX)?;
+    Ok(Some(
+        wult::read_info_yml(&text).map_err(|wrong| wrong.at(&path))?,
+    ))
+}
+
+/// The folder's name, for reports.
+fn name_of(path: &Path) -> String {
+    let absolute = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let name = if absolute.is_dir() {
+        absolute.file_name()
+    } else {
+        absolute.file_stem()
+    };
+    name.map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
+    let mut notes = Vec::new();
+    let described = if is_there(folder, DESCRIPTION) {
+        let path = folder.join(DESCRIPTION);
+        let text = read_small(&path, DESCRIPTION_BYTES_MAX)?;
+        Some(description::read(&text).map_err(|wrong| wrong.at(&path))?)
+    } else {
+        notes.push(format!(
+            "{DESCRIPTION} is missing: machine and settings are unknown."
+        ));
+        None
+    };
+    let parquet = folder.join(PARQUET);
+    let partial = folder.join(PARTIAL);
+    let columns = if is_there(folder, PARQUET) {
+        let file = open_regular(&parquet)?;
+        parquet_file::read(file, wanted).map_err(|wrong| wrong.at(&parquet))?
+    } else if is_there(folder, PARTIAL) {
+        let file = open_regular(&partial)?;
+        let table = Csv::new(file)
+            .and_then(|csv| {
+                let fields = own_csv::fields(&csv.header, wanted)?;
+                csv.all(&fields, LastLine::IsTorn)
+            })
+            .map_err(|wrong| wrong.at(&partial))?;
+        notes.push(format!(
+            "The run was cut off; its {} datapoints up to then are all here.",
+            table.columns.rows
+        ));
+        table.columns
+    } else {
+        return Err(Malformed::new(format!(
+            "holds {DESCRIPTION} and no datapoints; the run gathered none, or {PARQUET} was removed"
+        ))
+        .at(folder));
+    };
+    let mut description = match described {
+        Some(description) => description,
+        None => Description::unknown(residency_columns(&columns)),
+    };
+    description.notes.extend(notes);
+    Ok(Loaded {
+        description,
+        columns,
+    })
+}
+
+fn residency_columns(columns: &Columns) -> Vec<String> {
+    let names = columns.columns.iter().map(|column| &column.name);
+    names
+        .filter(|name| own_csv::is_residency_column(name))
+        .cloned()
+        .collect()
+}
+
+fn load_wult(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
+    let info_path = folder.join(WULT_INFO);
+    let info = match is_there(folder, WULT_INFO) {
+        true => {
+            let text = read_small(&info_path, DESCRIPTION_BYTES_MAX)?;
+            wult::read_info_yml(&text).map_err(|wrong| wrong.at(&info_path))?
+        }
+        false => {
+            return Err(Malformed::new(format!(
+                "holds {WULT_DATAPOINTS} without {WULT_INFO}; give the path of the CSV itself to \
+                 read it alone"
+            ))
+            .at(folder));
+        }
+    };
+    let path = folder.join(WULT_DATAPOINTS);
+    wult::read_csv(open_regular(&path)?, Some(&info), wanted).map_err(|wrong| wrong.at(&path))
+}
+
+fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
+    let mut file = open_regular(path)?;
+    let mut start = Vec::new();
+    (&mut file)
+        .take(4)
+        .read_to_end(&mut start)
+        .map_err(io_error(path))?;
+    if start == parquet_file::MAGIC {
+        let columns = parquet_file::read(file, wanted).map_err(|wrong| wrong.at(path))?;
+        let mut description = Description::unknown(residency_columns(&columns));
+        description
+            .notes
+            .push("A Parquet file alone: machine and settings are unknown.".into());
+        return Ok(Loaded {
+            description,
+            columns,
+        });
+    }
+    let whole = start.as_slice().chain(file);
+    let loaded = Csv::new(whole).and_then(|csv| {
+        if !own_csv::is_own(&csv.header) {
+            return wult::read_opened_csv(csv, None, wanted);
+        }
+        let fields = own_csv::fields(&csv.header, wanted)?;
+        let table = csv.all(&fields, LastLine::MayLackNewline)?;
+        let mut description = Description::unknown(residency_columns(&table.columns));
+        description
+            .notes
+            .push("A CSV file alone: machine and settings are unknown.".into());
+        if table.torn {
+            description.notes.push(wult::TORN.to_owned());
+        }
+        Ok(Loaded {
+            description,
+            columns: table.columns,
+        })
+    });
+    loaded.map_err(|wrong| wrong.at(path))
+}
+
+/// Opens a file that must be one: opening a FIFO would wait for ever, a device never ends.
+pub(crate) fn open_regular(path: &Path) -> Result<File> {
+    let metadata = std::fs::metadata(path).map_err(io_error(path))?;
+    if !metadata.is_file() {
+        return Err(Malformed::new("is no regular file").at(path));
+    }
+    File::open(path).map_err(io_error(path))
+}
+
+fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    open_regular(path)?
+        .take(limit + 1)
+        .read_to_end(&mut text)
+        .map_err(io_error(path))?;
+    if text.len() as u64 > limit {
+        return Err(
+            Malformed::new(format!("is larger than {limit} bytes; it is no result")).at(path),
+        );
+    }
+    Ok(text)
+}
+
+/// Makes names that were written to the folder last.
+pub(crate) fn sync_folder(path: &Path) -> Result<()> {
+    let synced = File::open(path).and_then(|folder| folder.sync_all());
+    match synced {
+        // Some file systems cannot sync a folder; nothing is wrong with the result then.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        other => other.map_err(io_error(path)),
+    }
+}
+
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { path, source }
+}

@@ -1,0 +1,124 @@
+//! Exact intervals from the binomial distribution, for shares and for quantiles.
+
+use statrs::function::beta::beta_reg;
+
+/// A two-sided 95 % interval leaves this much at each end.
+pub(crate) const SIDE: f64 = 0.025;
+
+/// The 95 % interval of a share of which `hits` in `count` were seen.
+///
+/// Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+/// Binomial", Biometrika 26 (1934): exact, so never narrower than it says.
+pub(crate) fn of_share(hits: u64, count: u64) -> (f64, f64) {
+    (share_low(hits, count, SIDE), share_high(hits, count, SIDE))
+}
+
+/// The largest share that would give `hits` or more of `count` with at most probability `side`.
+pub(crate) fn share_low(hits: u64, count: u64, side: f64) -> f64 {
+    match hits {
+        0 => 0.0,
+        // P(X >= hits) is the regularised incomplete beta function I_p(hits, count - hits + 1).
+        _ => root(|p| beta_reg(hits as f64, (count - hits + 1) as f64, p) - side),
+    }
+}
+
+/// The smallest share that would give `hits` or fewer of `count` with at most probability `side`.
+pub(crate) fn share_high(hits: u64, count: u64, side: f64) -> f64 {
+    if hits >= count {
+        return 1.0;
+    }
+    root(|p| beta_reg((hits + 1) as f64, (count - hits) as f64, p) - (1.0 - side))
+}
+
+/// The ranks (from 1) between which the quantile of that share lies with 95 %, in a sample of
+/// `count`; `None` where the sample is too small to bound it on both sides.
+///
+/// Distribution-free: the number of values below the quantile is binomial. David and Nagaraja,
+/// "Order Statistics" (3rd edition, 2003), section 7.1.
+pub(crate) fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
+    // P(at most r - 1 below) = 1 - I_share(r, count - r + 1): falling chance with falling r.
+    let at_most = |below: usize| {
+        if below >= count {
+            return 1.0;
+        }
+        1.0 - beta_reg((below + 1) as f64, (count - below) as f64, share)
+    };
+    // The largest r with P(below < r) <= 2.5 %, and the smallest with P(below >= r) <= 2.5 %.
+    let low = partition(count, |rank| rank == 0 || at_most(rank - 1) <= SIDE).checked_sub(1)?;
+    let high = partition(count, |rank| rank == 0 || 1.0 - at_most(rank - 1) > SIDE);
+    (low >= 1 && high <= count && 1.0 - at_most(high - 1) <= SIDE).then_some((low, high))
+}
+
+/// The first of 0..=count for which `holds` no longer does; count + 1 where it always holds.
+fn partition(count: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count + 1);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Where a rising function of a share crosses zero, by bisection to the last bit.
+fn root(rising: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0_f64, 1.0_f64);
+    for _ in 0..200 {
+        let middle = f64::midpoint(low, high);
+        if middle <= low || middle >= high {
+            break;
+        }
+        if rising(middle) < 0.0 {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    f64::midpoint(low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_near(value: f64, expected: f64) {
+        assert!(
+            (value - expected).abs() <= 1e-4 * expected,
+            "{value} instead of {expected}"
+        );
+    }
+
+    #[test]
+    fn intervals_of_shares_are_those_of_the_tables() {
+        // With nothing seen the upper end is 1 - 0.025^(1/n); with all seen the lower 0.025^(1/n).
+        is_near(of_share(0, 100).1, 1.0 - 0.025_f64.powf(0.01));
+        assert_eq!(of_share(0, 100).0, 0.0);
+        is_near(of_share(10, 10).0, 0.025_f64.powf(0.1));
+        assert_eq!(of_share(10, 10).1, 1.0);
+        // R: binom.test(3, 10)$conf.int and binom.test(10, 1000)$conf.int.
+        let (low, high) = of_share(3, 10);
+        is_near(low, 0.066_739_51);
+        is_near(high, 0.652_452_9);
+        let (low, high) = of_share(10, 1000);
+        is_near(low, 0.004_805_5);
+        is_near(high, 0.018_311_5);
+        // A million datapoints: near the Poisson interval of 10, 4.795 to 18.390.
+        let (low, high) = of_share(10, 1_000_000);
+        assert!((low * 1e6 - 4.795).abs() < 0.001, "{low}");
+        assert!((high * 1e6 - 18.390).abs() < 0.001, "{high}");
+    }
+
+    #[test]
+    fn the_median_of_a_small_sample_lies_between_the_ranks_of_the_tables() {
+        // David and Nagaraja, and every table of the sign test: n = 10 has 2 and 9, n = 20 6 and 15.
+        assert_eq!(of_quantile(0.5, 10), Some((2, 9)));
+        assert_eq!(of_quantile(0.5, 20), Some((6, 15)));
+        assert_eq!(of_quantile(0.5, 5), None);
+        // p99 needs more than its tail to bound it from above: 0.99^n <= 2.5 % from n = 368 on.
+        assert_eq!(of_quantile(0.99, 367), None);
+        assert_eq!(of_quantile(0.99, 368).map(|(_, high)| high), Some(368));
+    }
+}

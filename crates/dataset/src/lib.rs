@@ -1,0 +1,78 @@
+//! Results on disk: what was measured, and what it says.
+//!
+//! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
+//! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
+//! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`tail`]
+//! estimate, the [`verdict`] and the [`compare`] test.
+
+pub mod columns;
+pub mod compare;
+mod csv;
+mod csv_text;
+mod decimal;
+pub mod description;
+mod export;
+pub mod filter;
+mod folder;
+mod interval;
+mod nearest;
+mod own_csv;
+mod parquet_file;
+mod random;
+pub mod read;
+pub mod schema;
+pub mod statistics;
+mod stream;
+pub mod tail;
+pub mod verdict;
+mod writer;
+mod wult;
+
+pub use columns::{Column, Columns, NULL, Values};
+pub use description::Description;
+pub use export::{export_csv, export_result};
+pub use filter::{Filter, FilterError};
+pub use folder::{Loaded, ResultFolder, open, open_columns, open_description};
+pub use schema::{Datapoint, First, Source, WokenBy};
+pub use stream::{StreamError, in_parts};
+pub use writer::Writer;
+
+/// What can go wrong with a result. Each message is one line: what, where, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("{path}: {source}")]
+    Io {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    /// Not a result, or not one that this program knows.
+    #[error("{path}: {why}")]
+    Unreadable {
+        path: std::path::PathBuf,
+        why: String,
+    },
+    /// The folder holds a result already.
+    #[error("{path}: holds a result already; choose another folder with --out")]
+    Occupied { path: std::path::PathBuf },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What is wrong with a file's content, without its path: "is empty; expected ...".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(crate) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    pub(crate) fn at(self, path: &std::path::Path) -> Error {
+        Error::Unreadable {
+            path: path.to_owned(),
+            why: self.0,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! `datapoints.parquet`: flat columns, one row group per [`ROWS_PER_GROUP`] datapoints.
+
+mod trust;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use parquet::basic::{
+    Compression, ConvertedType, Encoding, LogicalType, Repetition, Type as Physical,
+};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, FloatType, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
+use parquet::file::serialized_reader::SerializedFileReader;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type, TypePtr};
+
+use crate::columns::{Column, Columns, NO_NAME, NULL, Values, code_of};
+use crate::schema::{Kind, SCHEMA_VERSION};
+use crate::{Malformed, schema};
+
+/// Datapoints that are in memory at once while a file is written: 8 MiB or so.
+pub(crate) const ROWS_PER_GROUP: usize = 1 << 16;
+
+/// The first bytes of every Parquet file.
+pub(crate) const MAGIC: &[u8] = b"PAR1";
+
+/// Where the schema's version is in the file's metadata.
+const VERSION_KEY: &str = "reveille.schema_version";
+
+/// Rows that are decoded at once. A damaged file may claim any number of rows, so memory grows
+/// with what is really there.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// Name, kind and nullability of a column.
+pub(crate) type Definition = (String, Kind, bool);
+
+/// Writes parts of a result as they come.
+pub(crate) struct ParquetWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    definitions: Vec<Definition>,
+    waiting: Option<Columns>,
+}
+
+impl<W: Write + Send> ParquetWriter<W> {
+    pub(crate) fn new(target: W, definitions: Vec<Definition>) -> Result<Self, Malformed> {
+        // Packed differences make integers smaller than a general compressor does, and a reader
+        // without one has less to be led astray by a damaged file.
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::UNCOMPRESSED)
+            .set_key_value_metadata(Some(vec![KeyValue::new(
+                VERSION_KEY.to_owned(),
+                SCHEMA_VERSION.to_string(),
+            )]));
+        for (name, kind, _) in &definitions {
+            if *kind == Kind::Integer {
+                let column = ColumnPath::from(name.as_str());
+                properties = properties
+                    .set_column_dictionary_enabled(column.clone(), false)
+                    .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+            }
+        }
+        let schema = file_schema(&definitions).map_err(unwritable)?;
+        let file = SerializedFileWriter::new(target, schema, Arc::new(properties.build()))
+            .map_err(unwritable)?;
+        Ok(Self {
+            file,
+            definitions,
+            waiting: None,
+        })
+    }
+
+    /// Takes datapoints in the order of the definitions.
+    pub(crate) fn push(&mut self, part: Columns) -> Result<(), Malformed> {
+        let waiting = match &mut self.waiting {
+            None => self.waiting.insert(part),
+            Some(waiting) => {
+                waiting.rows += part.rows;
+                for (column, more) in waiting.columns.iter_mut().zip(part.columns) {
+                    column.values.append(more.values).map_err(|_| {
+                        Malformed::new(format!("column {}: has more than 255 names", column.name))
+                    })?;
+                }
+                waiting
+            }
+        };
+        if waiting.rows >= ROWS_PER_GROUP {
+            self.write_group()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is waiting and the footer, and gives the target back.
+    pub(crate) fn finish(mut self) -> Result<W, Malformed> {
+        self.write_group()?;
+        self.file.into_inner().map_err(unwritable)
+    }
+
+    fn write_group(&mut self) -> Result<(), Malformed> {
+        let Some(columns) = self.waiting.take() else {
+            return Ok(());
+        };
+        let mut group = self.file.next_row_group().map_err(unwritable)?;
+        for (column, (_, _, nullable)) in columns.columns.iter().zip(&self.definitions) {
+            let Some(mut writer) = group.next_column().map_err(unwritable)? else {
+                break;
+            };
+            match &column.values {
+                Values::Integer(values) => {
+                    let known = |&value: &i64| (value != NULL).then_some(value);
+                    let (values, levels) = nulls_apart(values.iter().map(known), *nullable);
+                    writer
+                        .typed::<Int64Type>()
+                        .write_batch(&values, levels.as_deref(), None)
+                        .map_err(unwritable)?;
+                }
+                Values::Percent(values) => {
+                    let known = |&value: &f32| (!value.is_nan()).then_some(value);
+                    let (values, levels) = nulls_apart(values.iter().map(known), *nullable);
+                    writer
+                        .typed::<FloatType>()
+                        .write_batch(&values, levels.as_deref(), None)
+                        .map_err(unwritable)?;
+                }
+                Values::Name { codes, names } => {
+                    let names: Vec<ByteArray> = names
+                        .iter()
+                        .map(|name| ByteArray::from(name.as_str()))
+                        .collect();
+                    let name = |&code: &u8| names.get(usize::from(code)).cloned();
+                    let (values, levels) = nulls_apart(codes.iter().map(name), *nullable);
+                    writer
+                        .typed::<ByteArrayType>()
+                        .write_batch(&values, levels.as_deref(), None)
+                        .map_err(unwritable)?;
+                }
+            }
+            writer.close().map_err(unwritable)?;
+        }
+        group.close().map_err(unwritable)?;
+        Ok(())
+    }
+}
+
+/// The values that are known, and for a nullable column which rows they belong to.
+fn nulls_apart<T>(
+    values: impl Iterator<Item = Option<T>>,
+    nullable: bool,
+) -> (Vec<T>, Option<Vec<i16>>) {
+    let mut known = Vec::new();
+    let mut levels = Vec::new();
+    for value in values {
+        levels.push(i16::from(value.is_some()));
+        known.extend(value);
+    }
+    (known, nullable.then_some(levels))
+}
+
+fn file_schema(definitions: &[Definition]) -> parquet::errors::Result<TypePtr> {
+    let mut fields = Vec::with_capacity(definitions.len());
+    for (name, kind, nullable) in definitions {
+        let builder = match kind {
+            Kind::Integer => Type::primitive_type_builder(name, Physical::INT64),
+            Kind::Percent => Type::primitive_type_builder(name, Physical::FLOAT),
+            Kind::Name => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+                .with_logical_type(Some(LogicalType::String))
+                .with_converted_type(ConvertedType::UTF8),
+        };
+        let repetition = if *nullable {
+            Repetition::OPTIONAL
+        } else {
+            Repetition::REQUIRED
+        };
+        fields.push(Arc::new(builder.with_repetition(repetition).build()?));
+    }
+    Ok(Arc::new(
+        Type::group_type_builder("datapoint")
+            .with_fields(fields)
+            .build()?,
+    ))
+}
+
+fn unwritable(error: parquet::errors::ParquetError) -> Malformed {
+    Malformed::new(format!("cannot be written: {error}"))
+}
+
+fn unreadable(error: parquet::errors::ParquetError) -> Malformed {
+    Malformed::new(format!("is damaged: {error}"))
+}
+
+/// Reads a file; `wanted` are the columns to read, all where it is `None`.
+pub(crate) fn read<R: ChunkReader + 'static>(
+    source: R,
+    wanted: Option<&[&str]>,
+) -> Result<Columns, Malformed> {
+    let mut all: Option<Columns> = None;
+    in_parts(source, wanted, |part| {
+        match &mut all {
+            None => all = Some(part),
+            Some(all) => {
+                all.rows += part.rows;
+                for (column, more) in all.columns.iter_mut().zip(part.columns) {
+                    column.values.append(more.values).map_err(|_| {
+                        Malformed::new(format!("column {}: has more than 255 names", column.name))
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(all.unwrap_or_default())
+}
+
+/// Gives `sink` one row group after another; at least one part comes, empty if the file is.
+pub(crate) fn in_parts<R: ChunkReader + 'static>(
+    source: R,
+    wanted: Option<&[&str]>,
+    mut sink: impl FnMut(Columns) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    let bytes = source.len();
+    let file = trust::guarded(|| {
+        SerializedFileReader::new(source).map_err(|error| {
+            Malformed::new(format!("is no Parquet file, or was cut short: {error}"))
+        })
+    })?;
+    trust::check(file.metadata(), bytes)?;
+    let metadata = file.metadata().file_metadata();
+    check_version(metadata.key_value_metadata())?;
+    let described = metadata.schema_descr();
+    let mut selected = Vec::new();
+    for (at, column) in described.columns().iter().enumerate() {
+        if wanted.is_none_or(|wanted| wanted.contains(&column.name())) {
+            selected.push((at, empty_column(column)?));
+        }
+    }
+    if !described
+        .columns()
+        .iter()
+        .any(|column| column.name() == "wake_latency_ns")
+    {
+        return Err(Malformed::new(
+            "has no column wake_latency_ns; it is no result of reveille",
+        ));
+    }
+    let empty = || {
+        selected
+            .iter()
+            .map(|(_, column)| column.clone())
+            .collect::<Vec<_>>()
+    };
+    if file.num_row_groups() == 0 {
+        return sink(Columns {
+            columns: empty(),
+            rows: 0,
+        });
+    }
+    for group in 0..file.num_row_groups() {
+        let part = trust::guarded(|| {
+            let group = file.get_row_group(group).map_err(unreadable)?;
+            let rows = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
+            let mut columns = empty();
+            for ((at, _), column) in selected.iter().zip(&mut columns) {
+                read_column(group.as_ref(), *at, rows, column)?;
+            }
+            Ok(Columns { columns, rows })
+        })?;
+        sink(part)?;
+    }
+    Ok(())
+}
+
+fn check_version(metadata: Option<&Vec<KeyValue>>) -> Result<(), Malformed> {
+    let version = metadata
+        .into_iter()
+        .flatten()
+        .find(|pair| pair.key == VERSION_KEY)
+        .and_then(|pair| pair.value.as_deref());
+    let Some(version) = version else {
+        return Err(Malformed::new(
+            "has no schema version; it is no result of reveille",
+        ));
+    };
+    match version.parse::<u32>() {
+        Ok(version) => schema::check_version(version),
+        Err(_) => Err(Malformed::new(format!(
+            "has the schema version {version:?}, no number"
+        ))),
+    }
+}
+
+fn empty_column(column: &ColumnDescriptor) -> Result<Column, Malformed> {
+    let flat = column.path().parts().len() == 1
+        && column.max_rep_level() == 0
+        && column.max_def_level() <= 1;
+    let values = match column.physical_type() {
+        Physical::INT64 if flat => Values::Integer(Vec::new()),
+        Physical::FLOAT if flat => Values::Percent(Vec::new()),
+        Physical::BYTE_ARRAY if flat => Values::Name {
+            codes: Vec::new(),
+            names: Vec::new(),
+        },
+        other => {
+            return Err(Malformed::new(format!(
+                "column {}: is of type {other}, which no result has; it was not written by reveille",
+                column.path()
+            )));
+        }
+    };
+    Ok(Column {
+        name: column.name().to_owned(),
+        values,
+    })
+}
+
+fn read_column(
+    group: &dyn RowGroupReader,
+    at: usize,
+    rows: usize,
+    column: &mut Column,
+) -> Result<(), Malformed> {
+    let described = group.metadata().column(at).column_descr_ptr();
+    let pages = group.get_column_page_reader(at).map_err(unreadable)?;
+    let checked = trust::Checked::new(pages, rows as u64, described.physical_type());
+    let reader = get_column_reader(described, Box::new(checked));
+    match (reader, &mut column.values) {
+        (ColumnReader::Int64ColumnReader(reader), Values::Integer(values)) => {
+            in_batches(reader, rows, |value| {
+                values.push(value.copied().unwrap_or(NULL));
+                Ok(())
+            })?;
+        }
+        (ColumnReader::FloatColumnReader(reader), Values::Percent(values)) => {
+            in_batches(reader, rows, |value| {
+                values.push(value.copied().unwrap_or(f32::NAN));
+                Ok(())
+            })?;
+        }
+        (ColumnReader::ByteArrayColumnReader(reader), Values::Name { codes, names }) => {
+            in_batches(reader, rows, |value| {
+                codes.push(match value {
+                    None => NO_NAME,
+                    Some(name) => code_of(names, name.data()).map_err(|expected| {
+                        Malformed::new(format!("is damaged: expected {expected}"))
+                    })?,
+                });
+                Ok(())
+            })?;
+        }
+        _ => return Err(Malformed::new("is damaged: a column is of two types")),
+    }
+    if column.values.len() != rows {
+        return Err(Malformed::new(format!(
+            "is damaged: column {} has {} values of {rows}",
+            column.name,
+            column.values.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Gives `sink` each row's value, `None` for null, until `rows` are read or the column ends.
+fn in_batches<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    rows: usize,
+    mut sink: impl FnMut(Option<&T::T>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    let mut left = rows;
+    let mut values = Vec::with_capacity(BATCH_ROWS.min(rows));
+    let mut levels = Vec::with_capacity(BATCH_ROWS.min(rows));
+    while left > 0 {
+        values.clear();
+        levels.clear();
+        let (records, known, _) = reader
+            .read_records(left.min(BATCH_ROWS), Some(&mut levels), None, &mut values)
+            .map_err(unreadable)?;
+        if records == 0 {
+            break;
+        }
+        let mut known = values.iter().take(known);
+        if levels.is_empty() {
+            for value in known.by_ref().take(records) {
+                sink(Some(value))?;
+            }
+        } else {
+            for &level in levels.iter().take(records) {
+                sink(if level > 0 { known.next() } else { None })?;
+            }
+        }
+        left = left.saturating_sub(records);
+    }
+    Ok(())
+}

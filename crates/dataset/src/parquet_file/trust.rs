@@ -1,0 +1,166 @@
+//! A file's claims are checked before anything believes them.
+//!
+//! The parquet crate takes a file's metadata for true: damaged counts make it allocate gigabytes,
+//! damaged offsets make it panic. Here counts are held against the bytes that are really there, and
+//! what slips through ends as an error.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use parquet::basic::{Compression, Type as Physical};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+
+use crate::Malformed;
+
+/// Datapoints that a byte of a file can stand for at most. Packed differences, as we write wake
+/// latencies, take five bytes per 128 values even where all are the same.
+const ROWS_PER_BYTE_MAX: u64 = 64;
+
+/// Datapoints in a row group at most; we write some 70 000.
+const GROUP_ROWS_MAX: i64 = 1 << 20;
+
+/// Are the file's row groups and column chunks where it has bytes? Otherwise: what is wrong.
+pub(super) fn check(metadata: &ParquetMetaData, bytes: u64) -> std::result::Result<(), Malformed> {
+    let mut rows: u64 = 0;
+    for group in metadata.row_groups() {
+        if !(0..=GROUP_ROWS_MAX).contains(&group.num_rows()) {
+            return Err(Malformed::new(format!(
+                "is damaged: a row group claims {} datapoints",
+                group.num_rows()
+            )));
+        }
+        rows += group.num_rows().unsigned_abs();
+        check_group(group, bytes)?;
+    }
+    if rows > bytes.saturating_mul(ROWS_PER_BYTE_MAX) {
+        return Err(Malformed::new(format!(
+            "is damaged: {bytes} bytes cannot hold the {rows} datapoints that it claims"
+        )));
+    }
+    Ok(())
+}
+
+fn check_group(group: &RowGroupMetaData, bytes: u64) -> std::result::Result<(), Malformed> {
+    for chunk in group.columns() {
+        let name = chunk.column_path();
+        if chunk.compression() != Compression::UNCOMPRESSED {
+            return Err(Malformed::new(format!(
+                "column {name}: is compressed, which no result of reveille is"
+            )));
+        }
+        let starts = [
+            Some(chunk.data_page_offset()),
+            chunk.dictionary_page_offset(),
+        ];
+        let length = u64::try_from(chunk.compressed_size()).ok();
+        let fits = |start: i64| {
+            let end = u64::try_from(start).ok()?.checked_add(length?)?;
+            (end <= bytes).then_some(())
+        };
+        let first = starts.into_iter().flatten().min().unwrap_or_default();
+        if fits(first).is_none() || starts.into_iter().flatten().any(|start| start < 0) {
+            return Err(Malformed::new(format!(
+                "is damaged: column {name} lies beyond the end of the file"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Hands pages on whose counts can be true.
+pub(super) struct Checked {
+    pages: Box<dyn PageReader>,
+    /// Datapoints of the row group.
+    rows: u64,
+    /// The least that a value takes in a dictionary, bytes.
+    value_bytes: usize,
+}
+
+impl Checked {
+    pub(super) fn new(pages: Box<dyn PageReader>, rows: u64, physical: Physical) -> Self {
+        let value_bytes = match physical {
+            Physical::INT64 => 8,
+            // A text has at least its length before it.
+            _ => 4,
+        };
+        Self {
+            pages,
+            rows,
+            value_bytes,
+        }
+    }
+
+    fn check(&self, page: Page) -> Result<Page> {
+        let values = page.num_values();
+        let possible = match &page {
+            Page::DictionaryPage { buf, .. } => (buf.len() / self.value_bytes) as u64,
+            _ => self.rows,
+        };
+        if u64::from(values) > possible {
+            return Err(ParquetError::General(format!(
+                "a page claims {values} values where {possible} are possible"
+            )));
+        }
+        Ok(page)
+    }
+}
+
+impl Iterator for Checked {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Checked {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.pages
+            .get_next_page()?
+            .map(|page| self.check(page))
+            .transpose()
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.pages.skip_next_page()
+    }
+}
+
+thread_local! {
+    /// Is this thread within [`guarded`]?
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Does `work`; a panic in it becomes an error, and is not printed.
+pub(super) fn guarded<T>(
+    work: impl FnOnce() -> std::result::Result<T, Malformed>,
+) -> std::result::Result<T, Malformed> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !GUARDED.get() {
+                before(info);
+            }
+        }));
+    });
+    let outer = GUARDED.replace(true);
+    // What `work` leaves half done is dropped with its error.
+    let done = catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(outer);
+    done.unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().map(String::as_str);
+        let why = why
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("unknown");
+        let line = why.lines().next().unwrap_or_default();
+        Err(Malformed::new(format!("is damaged: {line}")))
+    })
+}

@@ -1,0 +1,159 @@
+//! What a datapoint is: one wake-up, one row of `datapoints.parquet`.
+//!
+//! Columns are `snake_case` with the unit at the end; the reader refuses a schema version that it
+//! does not know. Words as in the book's method chapter: launch time (LT) is the instant for which
+//! the wake-up was armed, TBI and TAI the times before and after idle, TIntr the interrupt's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Malformed;
+
+/// The version of this schema, in `result.json` and in the Parquet file's metadata
+/// (key `reveille.schema_version`).
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The name of the state of a CPU that was awake and running code when the event came: the floor
+/// of the method on machines without a poll state. Its index is -1.
+pub const AWAKE: &str = "awake";
+
+/// The name of the state that the kernel enters without a cpuidle driver (index 1 in its trace).
+pub const DEFAULT_IDLE: &str = "default_idle";
+
+/// What woke the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A timer on the CPU itself.
+    Timer,
+    /// Another CPU, without warning.
+    Remote,
+    /// A network card, at an instant of its own clock.
+    Nic,
+}
+
+impl Source {
+    /// As it stands in the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Remote => "remote",
+            Self::Nic => "nic",
+        }
+    }
+}
+
+/// How the waking reached the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WokenBy {
+    Interrupt,
+    /// A write to the flag that the CPU monitors while idle.
+    Flag,
+}
+
+impl WokenBy {
+    /// As it stands in the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Interrupt => "interrupt",
+            Self::Flag => "flag",
+        }
+    }
+}
+
+/// Which code ran first when the CPU was back; the wake latency ends there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum First {
+    /// The idle loop, after the idle state (interrupts were off in it).
+    AfterIdle,
+    /// The interrupt's handler.
+    Interrupt,
+    /// The waiting thread: the user probe sees nothing earlier.
+    Thread,
+}
+
+impl First {
+    /// As it stands in the column.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AfterIdle => "after_idle",
+            Self::Interrupt => "interrupt",
+            Self::Thread => "thread",
+        }
+    }
+}
+
+/// One wake-up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Datapoint {
+    /// The launch time, ns since the start of the run.
+    pub time_ns: i64,
+    pub cpu: u32,
+    pub source: Source,
+    pub woken_by: WokenBy,
+    /// As cpuidle numbers it (-1: awake); `None` where the user probe could not infer it.
+    pub requested_state_index: Option<i32>,
+    pub requested_state: Option<String>,
+    /// From arming to the launch time, ns.
+    pub launch_distance_ns: i64,
+    /// LT - TBI, ns; `None` with the user probe and for a CPU that was awake.
+    pub silent_time_ns: Option<i64>,
+    /// First of (TAI, TIntr) - LT - overhead, ns.
+    pub wake_latency_ns: i64,
+    /// TIntr - LT - overhead, ns.
+    pub interrupt_latency_ns: Option<i64>,
+    pub first: First,
+    pub smi_count: Option<u32>,
+    pub nmi_count: Option<u32>,
+    /// Interrupts from TBI to the end, the waking one included.
+    pub interrupt_count: Option<u32>,
+    pub softirq_count: Option<u32>,
+    /// Shares of the time from TBI to TAI, per cent, in the order of
+    /// [`crate::Description::residency_columns`]; NaN where unknown.
+    pub residency_percent: Vec<f32>,
+}
+
+/// The fixed columns in order: name, and whether it may be null. Residency columns follow; their
+/// names end in `_percent`, for example `cc6_percent`, `pc6_percent`.
+pub const COLUMNS: &[(&str, Kind, bool)] = &[
+    ("time_ns", Kind::Integer, false),
+    ("cpu", Kind::Integer, false),
+    ("source", Kind::Name, false),
+    ("woken_by", Kind::Name, true),
+    ("requested_state_index", Kind::Integer, true),
+    ("requested_state", Kind::Name, true),
+    ("launch_distance_ns", Kind::Integer, true),
+    ("silent_time_ns", Kind::Integer, true),
+    ("wake_latency_ns", Kind::Integer, false),
+    ("interrupt_latency_ns", Kind::Integer, true),
+    ("first", Kind::Name, true),
+    ("smi_count", Kind::Integer, true),
+    ("nmi_count", Kind::Integer, true),
+    ("interrupt_count", Kind::Integer, true),
+    ("softirq_count", Kind::Integer, true),
+];
+
+/// Is this a schema version that this program knows?
+pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
+    match version {
+        SCHEMA_VERSION => Ok(()),
+        newer if newer > SCHEMA_VERSION => Err(Malformed::new(format!(
+            "has schema version {newer}, and this program knows up to {SCHEMA_VERSION}; \
+             read it with a newer reveille"
+        ))),
+        other => Err(Malformed::new(format!(
+            "has schema version {other}, which never was"
+        ))),
+    }
+}
+
+/// A column's kind of value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Integer,
+    /// Per cent; NaN is null.
+    Percent,
+    /// One of a few names.
+    Name,
+}

@@ -1,0 +1,210 @@
+//! Statistics per requested state.
+
+use serde::{Deserialize, Serialize};
+
+use crate::columns::NO_NAME;
+use crate::description::Floor;
+use crate::tail::{self, Tail};
+use crate::verdict::{Exceedance, Verdict};
+use crate::{Columns, NULL};
+
+/// Quantiles and moments of one sample, ns. A quantile is there only where the count carries it:
+/// at least ten datapoints lie beyond it (so p99 from 1000, p99.9 from 10 000, ...).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub count: u64,
+    pub min_ns: i64,
+    pub median_ns: i64,
+    pub p90_ns: Option<i64>,
+    pub p99_ns: Option<i64>,
+    pub p99_9_ns: Option<i64>,
+    pub p99_99_ns: Option<i64>,
+    pub max_ns: i64,
+    pub mean_ns: f64,
+    /// `None` for one datapoint.
+    pub standard_deviation_ns: Option<f64>,
+}
+
+/// One requested state's figures.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateStatistics {
+    pub state: String,
+    pub index: Option<i32>,
+    /// As in the column `source`: sources are not mixed.
+    pub source: String,
+    /// The driver's figure.
+    pub driver_exit_latency_us: Option<u64>,
+    pub wake_latency: Summary,
+    /// Median wake latency minus the floor's median of the same source; `None` without a floor.
+    pub median_above_floor_ns: Option<i64>,
+    /// `None` where the driver gives no figure (or the state is the floor's own).
+    pub exceedance: Option<Exceedance>,
+    pub verdict: Verdict,
+    pub tail: Tail,
+}
+
+/// Datapoints that must lie beyond a quantile for it to be told: with ten, their number is known
+/// within a factor of two either way (the 95 % interval of a Poisson count of 10 is 4.8 to 18.4).
+const BEYOND_MIN: usize = 10;
+
+/// The statistics of every (requested state, source) in `columns`, by state index; without indices
+/// by median, which is the order of depth. `driver` gives the driver's exit latency for a state's
+/// name, µs. Datapoints without a wake latency are passed over.
+pub fn by_state(
+    columns: &Columns,
+    driver: &dyn Fn(&str) -> Option<u64>,
+    floors: &[Floor],
+) -> Vec<StateStatistics> {
+    let mut statistics: Vec<StateStatistics> = samples(columns)
+        .into_iter()
+        .filter_map(|(group, mut sample)| {
+            let figure = driver(&group.state);
+            of_sample(group, &mut sample, figure, floors)
+        })
+        .collect();
+    statistics.sort_by_key(|one| {
+        (
+            one.index.unwrap_or(i32::MAX),
+            one.wake_latency.median_ns,
+            one.source.clone(),
+        )
+    });
+    statistics
+}
+
+/// What a sample is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) state: String,
+    pub(crate) index: Option<i32>,
+    pub(crate) source: String,
+}
+
+/// The name of a state that is not known, of a source that is not told.
+const UNKNOWN: &str = "unknown";
+
+/// The wake latencies of every (requested state, source), in no order.
+pub(crate) fn samples(columns: &Columns) -> Vec<(Group, Vec<i64>)> {
+    let Some(latencies) = columns.integers("wake_latency_ns") else {
+        return Vec::new();
+    };
+    let states = columns.names("requested_state");
+    let sources = columns.names("source");
+    let indices = columns.integers("requested_state_index");
+    let code = |names: Option<(&[u8], &[String])>, row: usize| match names {
+        Some((codes, _)) => codes[row],
+        None => NO_NAME,
+    };
+    let mut keys: Vec<(u8, u8, i64)> = Vec::new();
+    let mut samples: Vec<Vec<i64>> = Vec::new();
+    // Neighbours are mostly of one group.
+    let mut last = 0;
+    for (row, &latency) in latencies.iter().enumerate() {
+        if latency == NULL {
+            continue;
+        }
+        let key = (
+            code(states, row),
+            code(sources, row),
+            indices.map_or(NULL, |all| all[row]),
+        );
+        if keys.get(last) != Some(&key) {
+            last = keys
+                .iter()
+                .position(|known| *known == key)
+                .unwrap_or_else(|| {
+                    keys.push(key);
+                    samples.push(Vec::new());
+                    keys.len() - 1
+                });
+        }
+        samples[last].push(latency);
+    }
+    let name = |names: Option<(&[u8], &[String])>, code: u8| {
+        let name = names.and_then(|(_, names)| names.get(usize::from(code)));
+        name.map_or_else(|| UNKNOWN.to_owned(), String::clone)
+    };
+    let groups = keys.into_iter().map(|(state, source, index)| Group {
+        state: name(states, state),
+        source: name(sources, source),
+        index: if index == NULL {
+            None
+        } else {
+            i32::try_from(index).ok()
+        },
+    });
+    groups.zip(samples).collect()
+}
+
+fn of_sample(
+    group: Group,
+    sample: &mut [i64],
+    figure: Option<u64>,
+    floors: &[Floor],
+) -> Option<StateStatistics> {
+    let wake_latency = summarise(sample)?;
+    let of_source = floors.iter().find(|floor| floor.source == group.source);
+    let is_floor = of_source.is_some_and(|floor| floor.state == group.state);
+    // The poll state's figure of 0 says that nothing sleeps in it; no wake can keep to it.
+    let exceedance = figure
+        .filter(|&figure| figure > 0 && !is_floor)
+        .map(|figure| Exceedance::of_sorted(sample, figure));
+    Some(StateStatistics {
+        verdict: Verdict::of(exceedance.as_ref()),
+        tail: tail::estimate(sample),
+        median_above_floor_ns: of_source.map(|floor| wake_latency.median_ns - floor.median_ns),
+        exceedance,
+        wake_latency,
+        driver_exit_latency_us: figure,
+        state: group.state,
+        index: group.index,
+        source: group.source,
+    })
+}
+
+/// The summary of a sample (any order; it is sorted in place). `None` if it is empty.
+///
+/// A quantile is the smallest value that at least that share of the sample does not exceed: the
+/// inverse of the empirical distribution, type 1 of Hyndman and Fan, "Sample Quantiles in
+/// Statistical Packages", The American Statistician 50 (1996). It is always a value that occurred.
+pub fn summarise(sample: &mut [i64]) -> Option<Summary> {
+    sample.sort_unstable();
+    let sorted: &[i64] = sample;
+    let (&min_ns, &max_ns) = (sorted.first()?, sorted.last()?);
+    let count = sorted.len();
+    let sum: i128 = sorted.iter().map(|&value| i128::from(value)).sum();
+    let mean_ns = sum as f64 / count as f64;
+    // In two passes: the differences are small where the values are large.
+    let squares: f64 = sorted
+        .iter()
+        .map(|&value| (value as f64 - mean_ns).powi(2))
+        .sum();
+    let carried = |quantile: Share| {
+        let rank = quantile.rank(count);
+        (count - rank >= BEYOND_MIN).then(|| sorted[rank - 1])
+    };
+    Some(Summary {
+        count: count as u64,
+        min_ns,
+        median_ns: sorted[Share(1, 2).rank(count) - 1],
+        p90_ns: carried(Share(9, 10)),
+        p99_ns: carried(Share(99, 100)),
+        p99_9_ns: carried(Share(999, 1000)),
+        p99_99_ns: carried(Share(9999, 10_000)),
+        max_ns,
+        mean_ns,
+        standard_deviation_ns: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
+    })
+}
+
+/// A share as a fraction: 0.99 has no exact binary one, and a rank must not hang on that.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share(pub(crate) u64, pub(crate) u64);
+
+impl Share {
+    /// The rank, from 1, of that quantile in a sample of `count`, which is not empty.
+    pub(crate) fn rank(self, count: usize) -> usize {
+        let rank = (count as u128 * u128::from(self.0)).div_ceil(u128::from(self.1));
+        (rank as usize).clamp(1, count)
+    }
+}

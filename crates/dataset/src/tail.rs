@@ -1,0 +1,169 @@
+//! The tail beyond the data: peaks over threshold, generalised Pareto.
+
+mod goodness;
+mod pareto;
+mod profile;
+#[cfg(test)]
+mod tests;
+
+use pareto::Pareto;
+use serde::{Deserialize, Serialize};
+
+/// An estimate of what lies beyond the data, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tail {
+    Estimated(Estimate),
+    /// Why not, in words.
+    Refused(String),
+}
+
+/// A generalised Pareto tail and a far quantile from it. An estimate, never a measurement.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    pub threshold_ns: i64,
+    pub exceedances: u64,
+    /// Shape ξ (below 0: the tail ends at `threshold - scale/shape`).
+    pub shape: f64,
+    pub scale_ns: f64,
+    /// Goodness of fit: the p-value of the Anderson-Darling test (small is bad).
+    pub fit_p_value: f64,
+    /// The probability that the quantile is exceeded by one wake-up.
+    pub exceeded_by_one_in: u64,
+    pub quantile_ns: i64,
+    /// 95 % interval of `quantile_ns`.
+    pub quantile_low_ns: i64,
+    pub quantile_high_ns: i64,
+}
+
+/// Fewer exceedances carry no fit.
+const EXCEEDANCES_MIN: usize = 100;
+
+/// More are not needed, and reach further down into what is no tail.
+const EXCEEDANCES_MAX: usize = 500;
+
+/// At most this share of the sample is its tail: one in twenty.
+const SHARE_OF_SAMPLE: usize = 20;
+
+/// The thresholds that are tried, each with this share of the exceedances of the one before.
+const THINNING: f64 = 0.7;
+
+/// A fit with a smaller p-value is refused.
+const P_VALUE_MIN: f64 = 0.1;
+
+/// A tail of this shape has no mean; nothing useful can be said beyond it.
+const SHAPE_MAX: f64 = 1.0;
+
+/// Steps of the clock up to this share of the tail's scale are spread; coarser ones hide its form.
+const STEP_PER_SCALE_MAX: f64 = 0.2;
+
+/// The far quantile is that of the next power of ten from this many times the sample's size on:
+/// beyond the data, and by no more than a factor of twenty.
+const BEYOND_DATA: u64 = 2;
+
+/// The tail of an ascending sample, ns.
+///
+/// The highest values above a threshold are taken for generalised Pareto (Pickands 1975; Coles,
+/// "An Introduction to Statistical Modeling of Extreme Values", 2001, chapter 4). Thresholds are
+/// tried from the lowest on, which leaves the most exceedances, and the first is taken at which the
+/// Anderson-Darling test does not refuse the fit (Bader, Yan and Zhang, "Automated Threshold
+/// Selection for Extreme Value Analysis via Ordered Goodness-of-Fit Tests", 2018). The interval is
+/// by profile likelihood (Coles, section 4.3.3). Wake-ups are taken for independent of each other.
+pub fn estimate(sorted: &[i64]) -> Tail {
+    let most = (sorted.len() / SHARE_OF_SAMPLE).min(EXCEEDANCES_MAX);
+    if most < EXCEEDANCES_MIN {
+        return Tail::Refused(format!(
+            "too few datapoints ({} of {})",
+            sorted.len(),
+            EXCEEDANCES_MIN * SHARE_OF_SAMPLE
+        ));
+    }
+    let mut refused = String::new();
+    let mut exceedances = most;
+    while exceedances >= EXCEEDANCES_MIN {
+        match at_threshold(sorted, exceedances) {
+            Ok(estimate) => return Tail::Estimated(estimate),
+            // The reason at the lowest threshold is the one with the most datapoints behind it.
+            Err(why) if refused.is_empty() => refused = why,
+            Err(_) => {}
+        }
+        exceedances = (exceedances as f64 * THINNING) as usize;
+    }
+    Tail::Refused(refused)
+}
+
+fn at_threshold(sorted: &[i64], exceedances: usize) -> Result<Estimate, String> {
+    let (below, above) = sorted.split_at(sorted.len() - exceedances);
+    let threshold_ns = below.last().copied().unwrap_or_default();
+    let excesses = spread_ties(threshold_ns, above)?;
+    let fit = Pareto::fit(&excesses);
+    let fit_p_value = goodness::p_value(&excesses, fit);
+    if fit_p_value < P_VALUE_MIN {
+        return Err(format!(
+            "the highest {exceedances} datapoints do not follow a generalised Pareto distribution \
+             (p = {fit_p_value:.2})"
+        ));
+    }
+    if fit.shape >= SHAPE_MAX {
+        return Err(format!(
+            "its tail is too heavy (shape {:.2}) for any bound",
+            fit.shape
+        ));
+    }
+    let exceeded_by_one_in = far(sorted.len() as u64);
+    // How much rarer the quantile is than the threshold.
+    let rarer = exceeded_by_one_in as f64 * exceedances as f64 / sorted.len() as f64;
+    let (low, high) = profile::interval(&excesses, fit, rarer)
+        .ok_or("its tail is too heavy for a bound from so few datapoints")?;
+    let beyond = |excess: f64| threshold_ns.saturating_add(excess.round() as i64);
+    Ok(Estimate {
+        threshold_ns,
+        exceedances: exceedances as u64,
+        shape: fit.shape,
+        scale_ns: fit.scale,
+        fit_p_value,
+        exceeded_by_one_in,
+        quantile_ns: beyond(fit.quantile(rarer)),
+        quantile_low_ns: beyond(low),
+        quantile_high_ns: beyond(high),
+    })
+}
+
+/// The power of ten for which the far quantile is given.
+fn far(count: u64) -> u64 {
+    let mut one_in = 10;
+    while one_in < count.saturating_mul(BEYOND_DATA) {
+        one_in *= 10;
+    }
+    one_in
+}
+
+/// What lies above the threshold, ascending, where a clock with steps gives the same value often:
+/// values of one step are spread evenly over it, as they were before the clock rounded them.
+fn spread_ties(threshold_ns: i64, above: &[i64]) -> Result<Vec<f64>, String> {
+    let step = above
+        .windows(2)
+        .filter_map(|pair| pair[1].checked_sub(pair[0]).filter(|&gap| gap > 0))
+        .min();
+    let Some(step) = step else {
+        return Err("its highest datapoints are all the same".to_owned());
+    };
+    let mut excesses = Vec::with_capacity(above.len());
+    for same in above.chunk_by(|left, right| left == right) {
+        let excess = same[0] as f64 - threshold_ns as f64;
+        let width = step as f64;
+        excesses.extend((0..same.len()).map(|at| {
+            let place = (at as f64 + 0.5) / same.len() as f64 - 0.5;
+            // The threshold itself is a value: what is equal to it lies above its middle.
+            (excess + place * width).max(width * 0.25 * (at + 1) as f64 / same.len() as f64)
+        }));
+    }
+    let mean = excesses.iter().sum::<f64>() / excesses.len() as f64;
+    if step as f64 > STEP_PER_SCALE_MAX * mean {
+        return Err(format!(
+            "the clock's steps of {step} ns are too coarse for a tail of {mean:.0} ns"
+        ));
+    }
+    excesses.sort_unstable_by(f64::total_cmp);
+    Ok(excesses)
+}

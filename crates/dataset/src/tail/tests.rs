@@ -1,0 +1,191 @@
+//! The estimate against distributions whose far quantiles are known.
+
+use super::*;
+use crate::random::Random;
+
+/// A sample of `count` in ns.
+fn sample(seed: u64, count: usize, mut draw: impl FnMut(&mut Random) -> f64) -> Vec<i64> {
+    let mut random = Random(seed);
+    let mut sample: Vec<i64> = (0..count)
+        .map(|_| draw(&mut random).round() as i64)
+        .collect();
+    sample.sort_unstable();
+    sample
+}
+
+/// How many of so many samples give an interval that holds `truth(1 in N)`, and how many give none.
+fn coverage(
+    runs: u64,
+    draw: impl Fn(&mut Random) -> f64,
+    truth: impl Fn(f64) -> f64,
+) -> (f64, u64) {
+    let (mut held, mut refused) = (0, 0);
+    for seed in 0..runs {
+        match estimate(&sample(seed * 7919 + 1, 10_000, &draw)) {
+            Tail::Estimated(estimate) => {
+                let truth = truth(estimate.exceeded_by_one_in as f64);
+                let low = estimate.quantile_low_ns as f64;
+                held += u64::from(low <= truth && truth <= estimate.quantile_high_ns as f64);
+            }
+            Tail::Refused(_) => refused += 1,
+        }
+    }
+    println!(
+        "held in {held} of {} runs, {refused} refused",
+        runs - refused
+    );
+    (held as f64 / (runs - refused) as f64, refused)
+}
+
+/// Without optimisation a run takes a tenth of a second; `cargo test --release` does more of them.
+const RUNS: u64 = if cfg!(debug_assertions) { 40 } else { 200 };
+
+#[test]
+fn the_interval_holds_the_true_quantile_of_an_exponential_tail() {
+    let (share, refused) = coverage(
+        RUNS,
+        |random| 20_000.0 + 3000.0 * random.exponential(),
+        |one_in| 20_000.0 + 3000.0 * one_in.ln(),
+    );
+    assert!(share >= 0.85, "held in {share}");
+    assert!(refused <= RUNS / 10, "{refused} refused");
+}
+
+#[test]
+fn the_interval_holds_the_true_quantile_of_a_heavy_tail() {
+    let pareto = Pareto {
+        shape: 0.25,
+        scale: 5000.0,
+    };
+    let (share, refused) = coverage(
+        RUNS,
+        |random| 50_000.0 + pareto.quantile(1.0 / random.uniform()),
+        |one_in| 50_000.0 + pareto.quantile(one_in),
+    );
+    assert!(share >= 0.85, "held in {share}");
+    assert!(refused <= RUNS / 10, "{refused} refused");
+}
+
+#[test]
+fn the_interval_holds_the_true_quantile_of_a_lognormal_tail() {
+    let normal = |random: &mut Random| {
+        let angle = std::f64::consts::TAU * random.uniform();
+        (2.0 * random.exponential()).sqrt() * angle.cos()
+    };
+    let quantile = |one_in: f64| {
+        -std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 - 2.0 / one_in)
+    };
+    let (share, refused) = coverage(
+        RUNS,
+        |random| 10_000.0 * (0.4 * normal(random)).exp(),
+        |one_in| 10_000.0 * (0.4 * quantile(one_in)).exp(),
+    );
+    assert!(share >= 0.8, "held in {share}");
+    assert!(refused <= RUNS / 5, "{refused} refused");
+}
+
+#[test]
+fn a_fit_finds_the_parameters_of_a_large_sample() {
+    for truth in [
+        Pareto {
+            shape: 0.3,
+            scale: 2000.0,
+        },
+        Pareto {
+            shape: 0.0,
+            scale: 500.0,
+        },
+        Pareto {
+            shape: -0.25,
+            scale: 8000.0,
+        },
+    ] {
+        let mut random = Random(3);
+        let drawn: Vec<f64> = (0..20_000)
+            .map(|_| truth.quantile(1.0 / random.uniform()))
+            .collect();
+        let fit = Pareto::fit(&drawn);
+        assert!((fit.shape - truth.shape).abs() < 0.03, "{fit:?} {truth:?}");
+        assert!(
+            (fit.scale / truth.scale - 1.0).abs() < 0.04,
+            "{fit:?} {truth:?}"
+        );
+    }
+}
+
+/// Two heaps far apart; so large a share is in the farther one.
+fn two_heaps(seed: u64, far_share: f64) -> Vec<i64> {
+    sample(seed, 10_000, |random| {
+        let second = if random.uniform() < far_share {
+            300_000.0
+        } else {
+            0.0
+        };
+        20_000.0 + second + 1000.0 * random.exponential()
+    })
+}
+
+#[test]
+fn a_far_heap_too_small_for_a_fit_of_its_own_is_refused() {
+    for seed in 0..10 {
+        let tail = estimate(&two_heaps(seed, 0.004));
+        let Tail::Refused(why) = tail else {
+            panic!("seed {seed}: {tail:?}")
+        };
+        assert!(
+            why.contains("do not follow") || why.contains("too heavy"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_far_heap_with_datapoints_enough_is_the_tail() {
+    let tail = estimate(&two_heaps(5, 0.012));
+    let Tail::Estimated(estimate) = tail else {
+        panic!("{tail:?}")
+    };
+    assert!(estimate.threshold_ns > 320_000, "{estimate:?}");
+    let truth = 320_000 + (1000.0 * (0.012 * estimate.exceeded_by_one_in as f64).ln()) as i64;
+    assert!(
+        (estimate.quantile_low_ns..estimate.quantile_high_ns).contains(&truth),
+        "{estimate:?}"
+    );
+}
+
+#[test]
+fn too_few_datapoints_are_refused() {
+    let tail = estimate(&sample(1, 1999, |random| 1000.0 * random.exponential()));
+    assert_eq!(
+        tail,
+        Tail::Refused("too few datapoints (1999 of 2000)".to_owned())
+    );
+    assert!(matches!(estimate(&[]), Tail::Refused(_)));
+}
+
+#[test]
+fn a_clock_with_coarse_steps_is_refused_and_one_with_fine_steps_is_not() {
+    let stepped = |step: f64| {
+        estimate(&sample(9, 10_000, |random| {
+            (20_000.0 + 1000.0 * random.exponential() / step).round() * step
+        }))
+    };
+    let Tail::Refused(why) = stepped(500.0) else {
+        panic!("not refused")
+    };
+    assert!(why.contains("steps of 500 ns"), "{why}");
+    assert!(
+        matches!(stepped(40.0), Tail::Estimated(_)),
+        "{:?}",
+        stepped(40.0)
+    );
+    assert!(matches!(estimate(&[7; 5000]), Tail::Refused(_)));
+}
+
+#[test]
+fn the_quantile_is_beyond_the_data_and_not_far_beyond() {
+    assert_eq!(
+        (far(2000), far(5000), far(5001), far(1_000_000)),
+        (10_000, 10_000, 100_000, 10_000_000)
+    );
+}

@@ -1,0 +1,179 @@
+//! Is the driver's exit latency true?
+//!
+//! "Within" is said where it is sure, with 95 %, that fewer than one wake in [`RARE`] exceeds the
+//! figure. With no exceedance among n wakes that is so where `(1 - 1/1000)^n <= 0.05`, from
+//! n = 2995 on (the "rule of three", 3/n, made exact). With ten exceedances or more their share is
+//! known well enough to be told whatever n is.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::interval;
+
+/// Exceedances rarer than one in this many are a matter of the maximum.
+const RARE: f64 = 1000.0;
+
+/// Datapoints from which on "within" can be said: ln 0.05 / ln (1 - 1/1000), rounded up.
+pub const NEEDED: u64 = 2995;
+
+/// Exceedances from which on their share is known within a factor of two.
+const EXCEEDED_MIN: u64 = 10;
+
+const NS_PER_US: u64 = 1000;
+
+/// How many wakes exceeded the driver's exit latency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Exceedance {
+    pub exceeded: u64,
+    pub count: u64,
+    pub share: f64,
+    /// 95 % interval of the share (Clopper-Pearson).
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Exceedance {
+    /// Of an ascending sample of wake latencies, ns, and the driver's figure, µs. A wake that takes
+    /// exactly as long as the figure does not exceed it.
+    pub fn of_sorted(sorted: &[i64], figure_us: u64) -> Self {
+        let figure_ns = i64::try_from(figure_us.saturating_mul(NS_PER_US)).unwrap_or(i64::MAX);
+        let within = sorted.partition_point(|&latency| latency <= figure_ns);
+        let (exceeded, count) = ((sorted.len() - within) as u64, sorted.len() as u64);
+        let (low, high) = interval::of_share(exceeded, count);
+        let share = if count == 0 {
+            0.0
+        } else {
+            exceeded as f64 / count as f64
+        };
+        Self {
+            exceeded,
+            count,
+            share,
+            low,
+            high,
+        }
+    }
+}
+
+/// The verdict; `Display` says it in words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No wake exceeded the driver's figure, in enough of them to say so.
+    Within,
+    /// So few wakes exceeded it that it is a matter of the maximum only: fewer than ten, and with
+    /// 95 % fewer than one in a thousand.
+    ExceededByMaxOnly,
+    /// One wake in so many exceeded it.
+    ExceededByOneIn(u64),
+    TooFewDatapoints {
+        count: u64,
+        needed: u64,
+    },
+    /// The driver gives no figure for this state.
+    NoFigure,
+}
+
+impl Verdict {
+    /// The verdict on these exceedances; `None` stands for a state without a figure.
+    pub fn of(exceedance: Option<&Exceedance>) -> Self {
+        let Some(&Exceedance {
+            exceeded, count, ..
+        }) = exceedance
+        else {
+            return Self::NoFigure;
+        };
+        if exceeded < EXCEEDED_MIN && count < NEEDED {
+            return Self::TooFewDatapoints {
+                count,
+                needed: NEEDED,
+            };
+        }
+        if exceeded == 0 {
+            return Self::Within;
+        }
+        let surely_rare = interval::share_high(exceeded, count, 0.05) < 1.0 / RARE;
+        if exceeded < EXCEEDED_MIN && surely_rare {
+            return Self::ExceededByMaxOnly;
+        }
+        Self::ExceededByOneIn((count + exceeded / 2) / exceeded)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Within => f.write_str("within the driver's figure"),
+            Self::ExceededByMaxOnly => f.write_str("exceeded by the maximum only"),
+            // More than two in three: "1 in 1" would be wrong, and "most" is true.
+            Self::ExceededByOneIn(1) => f.write_str("exceeded by most wakes"),
+            Self::ExceededByOneIn(wakes) => write!(f, "exceeded by 1 in {wakes}"),
+            Self::TooFewDatapoints { count, needed } => {
+                write!(f, "too few datapoints to say ({count} of {needed})")
+            }
+            Self::NoFigure => f.write_str("the driver gives no figure"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(exceeded: usize, count: usize) -> Verdict {
+        let mut sample = vec![1000; count - exceeded];
+        sample.extend(vec![1001; exceeded]);
+        Verdict::of(Some(&Exceedance::of_sorted(&sample, 1)))
+    }
+
+    #[test]
+    fn within_is_said_from_the_count_that_carries_it() {
+        assert!((1.0 - 1.0 / RARE).powf(NEEDED as f64) <= 0.05);
+        assert!((1.0 - 1.0 / RARE).powf(NEEDED as f64 - 1.0) > 0.05);
+        assert_eq!(
+            verdict(0, 2994),
+            Verdict::TooFewDatapoints {
+                count: 2994,
+                needed: 2995
+            }
+        );
+        assert_eq!(verdict(0, 2995), Verdict::Within);
+        assert_eq!(
+            verdict(0, 0),
+            Verdict::TooFewDatapoints {
+                count: 0,
+                needed: 2995
+            }
+        );
+    }
+
+    #[test]
+    fn a_few_wakes_among_many_are_a_matter_of_the_maximum() {
+        assert_eq!(verdict(1, 10_000), Verdict::ExceededByMaxOnly);
+        // One in 3000 may still be more than one in a thousand.
+        assert_eq!(verdict(1, 3000), Verdict::ExceededByOneIn(3000));
+        assert_eq!(verdict(10, 1_000_000), Verdict::ExceededByOneIn(100_000));
+    }
+
+    #[test]
+    fn ten_exceedances_are_told_however_few_datapoints_there_are() {
+        assert_eq!(
+            verdict(9, 20),
+            Verdict::TooFewDatapoints {
+                count: 20,
+                needed: 2995
+            }
+        );
+        assert_eq!(verdict(10, 20), Verdict::ExceededByOneIn(2));
+        assert_eq!(verdict(19, 20).to_string(), "exceeded by most wakes");
+        assert_eq!(verdict(10, 20).to_string(), "exceeded by 1 in 2");
+    }
+
+    #[test]
+    fn a_wake_as_long_as_the_figure_does_not_exceed_it() {
+        let exceedance = Exceedance::of_sorted(&[999, 1000, 1001], 1);
+        assert_eq!((exceedance.exceeded, exceedance.count), (1, 3));
+        assert!(exceedance.low < exceedance.share && exceedance.share < exceedance.high);
+    }
+}

@@ -1,0 +1,251 @@
+//! Results of wult are read with our names and units, and what is wrong with them is told.
+
+use std::fs;
+use std::path::Path;
+
+use reveille_dataset::{Columns, NULL, in_parts, open, open_columns, read};
+
+const INFO: &str = "cpu: 3\ndevdescr: TSC deadline timer\ndevid: tdt\nformat_version: '1.2'\n\
+                    reportid: first try\nresolution: 1\ntoolname: wult\ntoolver: 1.9.8\n";
+
+const HEADER: &str = "WakeLatency,SilentTime,IntrLatency,IntrOff,LDist,ReqCState,CC0%,\
+                      CC1Derived%,CC1%,CC6%,PC2%,PC6%,SMICnt,NMICnt\n";
+
+/// The first lines of the test data in wult's own repository, and one that woke by the interrupt.
+const LINES: &str = "\
+4.1797981021053525,1746.30360946498,7.903527106738778,1,1757.788,C6,0.33,0.00,1.25,92.63,77.08,0.00,0,0
+3.4180123568775187,3757.994327923707,6.894495110866822,0,3775.651,C1,0.16,9.64,48.81,48.49,23.99,17.72,0,2
+";
+
+fn wult(info: &str, csv: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("info.yml"), info).unwrap();
+    fs::write(folder.path().join("datapoints.csv"), csv).unwrap();
+    folder
+}
+
+fn name<'a>(columns: &'a Columns, column: &str, row: usize) -> &'a str {
+    let (codes, names) = columns.names(column).unwrap();
+    &names[usize::from(codes[row])]
+}
+
+#[test]
+fn a_result_is_read_in_nanoseconds_under_our_names() {
+    let folder = wult(INFO, &format!("{HEADER}{LINES}"));
+    let loaded = open(folder.path()).unwrap();
+    let (description, columns) = (&loaded.description, &loaded.columns);
+    assert_eq!(description.tool, "wult 1.9.8");
+    assert_eq!(description.name, "first try");
+    assert_eq!(description.settings.cpu, 3);
+    assert_eq!(
+        description.residency_columns,
+        [
+            "cc0_percent",
+            "cc1_derived_percent",
+            "cc1_percent",
+            "cc6_percent",
+            "pc2_percent",
+            "pc6_percent"
+        ]
+    );
+    assert_eq!(columns.rows, 2);
+    assert_eq!(columns.integers("wake_latency_ns"), Some(&[4180, 3418][..]));
+    assert_eq!(
+        columns.integers("silent_time_ns"),
+        Some(&[1_746_304, 3_757_994][..])
+    );
+    assert_eq!(
+        columns.integers("interrupt_latency_ns"),
+        Some(&[7904, 6894][..])
+    );
+    assert_eq!(
+        columns.integers("launch_distance_ns"),
+        Some(&[1_757_788, 3_775_651][..])
+    );
+    assert_eq!(columns.integers("nmi_count"), Some(&[0, 2][..]));
+    assert_eq!(columns.percents("cc6_percent"), Some(&[92.63, 48.49][..]));
+    assert_eq!(name(columns, "requested_state", 1), "C1");
+    assert_eq!(
+        (name(columns, "first", 0), name(columns, "first", 1)),
+        ("after_idle", "interrupt")
+    );
+    assert_eq!(name(columns, "source", 0), "timer");
+}
+
+#[test]
+fn a_csv_file_alone_is_a_result() {
+    let folder = wult(INFO, &format!("{HEADER}{LINES}"));
+    let path = folder.path().join("datapoints.csv");
+    let loaded = open_columns(&path, &["wake_latency_ns", "source"]).unwrap();
+    assert_eq!(loaded.description.name, "datapoints");
+    assert_eq!(loaded.columns.columns.len(), 1);
+    let all = open_columns(folder.path(), &["wake_latency_ns", "source"]).unwrap();
+    assert_eq!(all.columns.columns.len(), 2);
+}
+
+#[test]
+fn many_blocks_come_out_in_order_with_all_their_names() {
+    let mut csv = "WakeLatency,ReqCState\n".to_owned();
+    let rows = 400_000;
+    for row in 0..rows {
+        // Each block begins with another name.
+        csv.push_str(&format!("{row}.5,S{}\n", (row / 1000) % 200));
+    }
+    let loaded = read::read_wult_csv(csv.as_bytes()).unwrap();
+    let latencies = loaded.columns.integers("wake_latency_ns").unwrap();
+    assert!(
+        latencies
+            .iter()
+            .copied()
+            .eq((0..rows).map(|row| row * 1000 + 500))
+    );
+    for row in (0..rows as usize).step_by(777) {
+        let expected = format!("S{}", (row / 1000) % 200);
+        assert_eq!(name(&loaded.columns, "requested_state", row), expected);
+    }
+}
+
+fn complaint(csv: &str) -> String {
+    read::read_wult_csv(csv.as_bytes()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_wrong_with_a_line_is_told_with_its_number() {
+    assert_eq!(
+        complaint("WakeLatency,LDist\n1,2\n3\n4,5\n"),
+        "line 3: has 1 fields, expected 2 as in the header"
+    );
+    assert_eq!(
+        complaint("WakeLatency,LDist\n1,2\n3,4,5\n"),
+        "line 3: has more than the 2 fields of the header"
+    );
+    assert_eq!(
+        complaint("WakeLatency,LDist\n1,x\n"),
+        "line 2: column launch_distance_ns: expected a number, found \"x\""
+    );
+    assert_eq!(
+        complaint("WakeLatency\n1e40\n"),
+        "line 2: column wake_latency_ns: expected a number within 64 bits, found \"1e40\""
+    );
+    assert_eq!(
+        complaint("WakeLatency\nnan\n"),
+        "line 2: column wake_latency_ns: expected a number, found \"nan\""
+    );
+    assert_eq!(
+        complaint("WakeLatency,IntrOff\n1,2\n"),
+        "line 2: column first: expected 0 or 1, found \"2\""
+    );
+    // Far into the file, where other threads read: the line is still the right one.
+    let mut csv = "WakeLatency,LDist\n".to_owned();
+    for _ in 0..500_000 {
+        csv.push_str("1.5,2.5\n");
+    }
+    csv.push_str("oops,1\n1,1\n");
+    assert!(
+        complaint(&csv).starts_with("line 500002: "),
+        "{}",
+        complaint(&csv)
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_header_is_told() {
+    assert!(complaint("").starts_with("is empty"));
+    assert!(complaint("\n\n").starts_with("is empty"));
+    assert!(complaint("a,b\n1,2\n").contains("expected a column WakeLatency"));
+    assert!(complaint("WakeLatency,WakeLatency\n").contains("two columns are named"));
+    assert!(complaint("WakeLatency,CC6%,cc6%\n1,2,3\n").contains("two columns mean cc6_percent"));
+    let long = format!("WakeLatency{}", ",x".repeat(1 << 20));
+    assert!(complaint(&long).contains("longer than 65536 bytes"));
+    assert!(complaint("\u{0}\u{1}\n").contains("expected a column"));
+    let bytes: &[u8] = b"\xff\xfe\n1\n";
+    assert!(
+        read::read_wult_csv(bytes)
+            .unwrap_err()
+            .to_string()
+            .contains("is not text")
+    );
+    let endless = format!("WakeLatency\n{}", "1".repeat(3 << 20));
+    assert!(complaint(&endless).contains("a line is longer"));
+}
+
+#[test]
+fn a_file_that_ends_within_a_datapoint_is_read_up_to_there() {
+    let loaded = read::read_wult_csv(&b"WakeLatency,LDist\n1,2\n3,4\n5"[..]).unwrap();
+    assert_eq!(
+        loaded.columns.integers("wake_latency_ns"),
+        Some(&[1000, 3000][..])
+    );
+    assert_eq!(
+        loaded.columns.integers("launch_distance_ns"),
+        Some(&[2000, 4000][..])
+    );
+    assert!(
+        loaded
+            .description
+            .notes
+            .iter()
+            .any(|note| note.contains("ended within"))
+    );
+    // Without the newline the last line may be whole.
+    let loaded = read::read_wult_csv(&b"WakeLatency,LDist\r\n1,\r\n3,4"[..]).unwrap();
+    assert_eq!(
+        loaded.columns.integers("launch_distance_ns"),
+        Some(&[NULL, 4000][..])
+    );
+}
+
+#[test]
+fn an_info_that_is_not_wults_is_refused() {
+    let complaint = |text: &str| {
+        read::read_info_yml(text.as_bytes())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(complaint("").contains("no key toolname"));
+    assert!(complaint("toolname: ndl\nformat_version: '1.3'\n").contains("only wult"));
+    assert!(complaint("toolname: wult\nformat_version: '1.4'\n").contains("1.0 to 1.3"));
+    assert!(complaint("toolname: wult\n").contains("1.0 to 1.3"));
+    let info = read::read_info_yml(
+        b"---\n# x\ntoolname: \"wult\" # y\nformat_version: 1.3\nlist:\n - a: b\n",
+    )
+    .unwrap();
+    assert_eq!(info.get("toolname").map(String::as_str), Some("wult"));
+    assert_eq!(info.get("format_version").map(String::as_str), Some("1.3"));
+    assert!(!info.contains_key("- a"));
+}
+
+fn refused(path: &Path) -> String {
+    let why = open(path).unwrap_err().to_string();
+    assert_eq!(why.lines().count(), 1, "{why}");
+    assert!(why.starts_with(&path.display().to_string()), "{why}");
+    why
+}
+
+#[test]
+fn files_that_are_none_get_one_line() {
+    let folder = wult(INFO, "");
+    refused(folder.path());
+    fs::remove_file(folder.path().join("datapoints.csv")).unwrap();
+    refused(folder.path());
+    fs::create_dir(folder.path().join("datapoints.csv")).unwrap();
+    assert!(refused(folder.path()).contains("is no regular file"));
+    fs::remove_dir(folder.path().join("datapoints.csv")).unwrap();
+    std::os::unix::fs::symlink("/dev/null", folder.path().join("datapoints.csv")).unwrap();
+    assert!(refused(folder.path()).contains("is no regular file"));
+    assert!(refused(Path::new("/dev/null")).contains("neither a folder nor a regular file"));
+    assert!(refused(Path::new("/no/such/result")).contains("No such file"));
+}
+
+#[test]
+fn a_wult_result_streams_the_same_columns_as_it_opens() {
+    let folder = wult(INFO, &format!("{HEADER}{LINES}"));
+    let whole = open(folder.path()).unwrap().columns;
+    let mut parts = Vec::new();
+    in_parts(folder.path(), |part| {
+        parts.push(part.clone());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(parts, [whole]);
+}

@@ -1,0 +1,341 @@
+//! Counters of the hardware that tell where idle time went: perf's cstate and msr PMUs.
+//!
+//! The kernel describes them below `/sys/bus/event_source/devices`: a type per PMU, an encoding per
+//! event (Documentation/ABI/testing/sysfs-bus-event_source-devices-events of the kernel).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+use nix::libc;
+use serde::Serialize;
+
+use crate::{Error, Result, Root, cpulist};
+
+const DEVICES: &str = "sys/bus/event_source/devices";
+
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Cycles at the TSC's rate: divide by the TSC's own to get a share of time.
+    TscCycles,
+    /// Cycles that the core really ran.
+    CoreCycles,
+    /// Events.
+    Count,
+}
+
+/// What shares one counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    Cpu,
+    Core,
+    /// Cores that share a cache (Intel's modules of efficient cores).
+    Module,
+    Package,
+}
+
+/// One counter that can be opened for a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Counter {
+    /// The name of its column in a result: `cc6_percent` and `pc6_percent` for the residency in
+    /// core and package states, `cc0_percent` for MPERF, `smi_count`, `aperf`, `tsc`.
+    pub column: String,
+    /// As the kernel names it: `cstate_core`, `c6-residency`.
+    pub pmu: String,
+    pub event: String,
+    pub unit: Unit,
+    pub scope: Scope,
+    /// CPUs that the PMU counts on (its `cpumask`), one per core or package; empty where each CPU
+    /// counts for itself. An event of a package can be read on any of the package's CPUs. One of a
+    /// core was readable on the core's listed thread only, until kernel 6.12: where a read on the
+    /// CPU itself fails, the value is unknown.
+    pub counted_on: Vec<u32>,
+    /// perf_event_attr: `type`, `config`, `config1`, `config2`.
+    pub pmu_type: u32,
+    pub config: [u64; 3],
+}
+
+/// The idle, SMI and cycle counters of the machine below `root`, in the order of their columns:
+/// core states, module states, package states, then the msr PMU's. Empty where there are none.
+pub fn discover(root: &Root) -> Vec<Counter> {
+    let pmus = [
+        ("cstate_core", Scope::Core),
+        ("cstate_module", Scope::Module),
+        ("cstate_pkg", Scope::Package),
+        ("msr", Scope::Cpu),
+    ];
+    pmus.iter()
+        .flat_map(|(pmu, scope)| events(root, pmu, *scope))
+        .collect()
+}
+
+fn events(root: &Root, pmu: &str, scope: Scope) -> Vec<Counter> {
+    let folder = format!("{DEVICES}/{pmu}");
+    let Some(pmu_type) = root.number(&format!("{folder}/type")) else {
+        return Vec::new();
+    };
+    let mask = root.text(&format!("{folder}/cpumask"));
+    let counted_on = mask
+        .and_then(|mask| cpulist::parse(&mask))
+        .unwrap_or_default();
+    let format = |term: &str| root.text(&format!("{folder}/format/{term}"));
+    let Ok(entries) = std::fs::read_dir(root.path(&format!("{folder}/events"))) else {
+        return Vec::new();
+    };
+    let mut counters: Vec<Counter> = entries
+        .filter_map(|entry| {
+            let event = entry.ok()?.file_name().into_string().ok()?;
+            let (column, unit) = column(scope, &event)?;
+            let terms = root.text(&format!("{folder}/events/{event}"))?;
+            Some(Counter {
+                column,
+                pmu: pmu.to_owned(),
+                event,
+                unit,
+                scope,
+                counted_on: counted_on.clone(),
+                pmu_type: u32::try_from(pmu_type).ok()?,
+                config: encode(&terms, &format)?,
+            })
+        })
+        .collect();
+    // C10 after C9, not after C1.
+    counters.sort_by_key(|counter| (counter.column.len(), counter.column.clone()));
+    counters
+}
+
+/// The column of an event and its unit; `None` for an event that is of no use here.
+fn column(scope: Scope, event: &str) -> Option<(String, Unit)> {
+    let state = event
+        .strip_prefix('c')
+        .and_then(|rest| rest.strip_suffix("-residency"));
+    let state = state.filter(|state| state.bytes().all(|byte| byte.is_ascii_digit()));
+    let column = match (scope, event) {
+        (Scope::Core, _) => format!("cc{}_percent", state?),
+        (Scope::Module, _) => format!("mc{}_percent", state?),
+        (Scope::Package, _) => format!("pc{}_percent", state?),
+        // MPERF runs at the TSC's rate while the core is in C0.
+        (Scope::Cpu, "mperf") => "cc0_percent".to_owned(),
+        (Scope::Cpu, "aperf") => return Some(("aperf".to_owned(), Unit::CoreCycles)),
+        (Scope::Cpu, "smi") => return Some(("smi_count".to_owned(), Unit::Count)),
+        (Scope::Cpu, "tsc") => "tsc".to_owned(),
+        (Scope::Cpu, _) => return None,
+    };
+    Some((column, Unit::TscCycles))
+}
+
+/// Puts an event's terms (`event=0x02,umask=1`) into config, config1 and config2 as the PMU's
+/// format files say (`config:0-7,32-35`); `None` for what does not read so.
+fn encode(terms: &str, format: &dyn Fn(&str) -> Option<String>) -> Option<[u64; 3]> {
+    let mut config = [0; 3];
+    for term in terms.trim().split(',').filter(|term| !term.is_empty()) {
+        let (name, value) = term.split_once('=').unwrap_or((term, "1"));
+        let mut value = match value.trim().strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+            None => value.trim().parse().ok()?,
+        };
+        let format = format(name.trim())?;
+        let (word, ranges) = format.trim().split_once(':')?;
+        let word = match word {
+            "config" => 0,
+            "config1" => 1,
+            "config2" => 2,
+            _ => return None,
+        };
+        for range in ranges.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+            if first > last || last > 63 {
+                return None;
+            }
+            let bits = last - first + 1;
+            let mask = u64::MAX >> (64 - bits);
+            config[word] |= (value & mask) << first;
+            value = value.checked_shr(bits).unwrap_or(0);
+        }
+        // A value that its format cannot hold is another counter's.
+        if value != 0 {
+            return None;
+        }
+    }
+    Some(config)
+}
+
+/// The head of `struct perf_event_attr` up to `config2` (PERF_ATTR_SIZE_VER1, kernel 2.6.33), which
+/// every kernel takes; include/uapi/linux/perf_event.h.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+    config2: u64,
+}
+
+/// PERF_FLAG_FD_CLOEXEC.
+const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
+
+impl Counter {
+    /// Opens this counter for a CPU; it counts from then on. `read()` of the descriptor gives eight
+    /// bytes (see [`read`]); in a BPF perf-event array it is read on the CPU itself.
+    ///
+    /// # Errors
+    /// Where the user may not (root, CAP_PERFMON or `kernel.perf_event_paranoid` of 0 and less is
+    /// needed), the CPU is offline or does not exist, or the hardware lacks the counter after all.
+    pub fn open(&self, cpu: u32) -> Result<OwnedFd> {
+        let attributes = Attributes {
+            kind: self.pmu_type,
+            size: size_of::<Attributes>() as u32,
+            config: self.config[0],
+            config1: self.config[1],
+            config2: self.config[2],
+            ..Attributes::default()
+        };
+        let (every_process, no_group) = (-1, -1);
+        // SAFETY: the kernel reads `size` bytes of the attributes, which live through the call, and
+        // keeps no reference to them.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                every_process as libc::pid_t,
+                cpu as libc::c_int,
+                no_group as libc::c_int,
+                CLOSE_ON_EXEC,
+            )
+        };
+        if fd < 0 {
+            return Err(Error::Counter {
+                counter: format!("{}/{}", self.pmu, self.event),
+                cpu,
+                source: std::io::Error::last_os_error(),
+            });
+        }
+        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+}
+
+/// The present value of an open counter.
+///
+/// # Errors
+/// Where the kernel refuses the read, or gives nothing (the event could not be scheduled).
+pub fn read(counter: &OwnedFd) -> std::io::Result<u64> {
+    let mut value = [0; 8];
+    // A second handle on the same open file: a File closes what it owns.
+    let mut file = File::from(counter.try_clone()?);
+    file.read_exact(&mut value)?;
+    Ok(u64::from_ne_bytes(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pmu(root: &std::path::Path, name: &str, files: &[(&str, &str)]) {
+        for (file, text) in files {
+            let path = root.join(DEVICES).join(name).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+    }
+
+    #[test]
+    fn residency_counters_are_found_in_the_order_of_their_depth() {
+        let folder = tempfile::tempdir().unwrap();
+        let format = ("format/event", "config:0-63");
+        pmu(
+            folder.path(),
+            "cstate_pkg",
+            &[
+                ("type", "12"),
+                ("cpumask", "0,16"),
+                format,
+                ("events/c10-residency", "event=0x06"),
+                ("events/c2-residency", "event=0x00"),
+            ],
+        );
+        pmu(
+            folder.path(),
+            "msr",
+            &[("type", "10"), format, ("events/smi", "event=0x04")],
+        );
+        let counters = discover(&Root::at(folder.path()));
+        let columns: Vec<&str> = counters
+            .iter()
+            .map(|counter| counter.column.as_str())
+            .collect();
+        assert_eq!(columns, ["pc2_percent", "pc10_percent", "smi_count"]);
+        assert_eq!(counters[1].config, [6, 0, 0]);
+        assert_eq!(
+            (counters[1].pmu_type, counters[1].scope),
+            (12, Scope::Package)
+        );
+        assert_eq!(counters[1].counted_on, [0, 16]);
+        assert_eq!(counters[2].unit, Unit::Count);
+    }
+
+    #[test]
+    fn a_term_goes_where_its_format_says() {
+        let format = |term: &str| match term {
+            "event" => Some("config:0-7,32-35".to_owned()),
+            "umask" => Some("config1:8-15".to_owned()),
+            "odd" => Some("config:9-3".to_owned()),
+            "flag" => Some("config2:63".to_owned()),
+            _ => None,
+        };
+        assert_eq!(
+            encode("event=0x1ff,umask=2", &format),
+            Some([0x1_0000_00ff, 0x200, 0])
+        );
+        assert_eq!(encode("flag", &format), Some([0, 0, 1 << 63]));
+        assert_eq!(encode("event=0xffff", &format), None, "it does not fit");
+        for terms in ["event=x", "other=1", "odd=1"] {
+            assert_eq!(encode(terms, &format), None, "{terms}");
+        }
+    }
+
+    #[test]
+    fn events_of_no_use_are_left_out() {
+        assert_eq!(column(Scope::Cpu, "pperf"), None);
+        assert_eq!(column(Scope::Core, "cx-residency"), None);
+        assert_eq!(column(Scope::Cpu, "mperf").unwrap().0, "cc0_percent");
+    }
+
+    #[test]
+    fn the_tsc_of_this_machine_runs() {
+        let counters = discover(&Root::default());
+        let Some(tsc) = counters.iter().find(|counter| counter.column == "tsc") else {
+            return println!("skipped: this machine has no perf counter msr/tsc");
+        };
+        let open = match tsc.open(0) {
+            Ok(open) => open,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let first = read(&open).unwrap();
+        assert!(read(&open).unwrap() > first);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_one_clear_error() {
+        let counters = discover(&Root::default());
+        let Some(counter) = counters.first() else {
+            return println!("skipped: this machine has no counters");
+        };
+        let error = counter.open(60_000).unwrap_err().to_string();
+        assert!(
+            error.contains("CPU 60000") && !error.contains('\n'),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! BPF: the kernel's types, tracing programs, and timers with their flags.
+
+use std::io;
+
+use super::{Facts, Feature, Group, Presence, attach, names, recorded};
+use crate::capabilities::Capability;
+use crate::{Btf, Root};
+
+const USER_PROBE: &str = "no BPF probe: --probe user measures to the waiting thread, with \
+                          scheduling in the figure";
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let (root, btf) = (facts.root, facts.btf.as_ref());
+    let feature = |name: &str, presence, costs: &str, brings: &str| {
+        Feature::new(Group::Bpf, name, presence, costs, brings)
+    };
+    vec![
+        feature(
+            names::BTF,
+            kernel_types(root, btf),
+            USER_PROBE,
+            "a kernel with CONFIG_DEBUG_INFO_BTF (those of the distributions have it)",
+        ),
+        feature(
+            names::TRACING,
+            tracing(facts),
+            USER_PROBE,
+            "root, or CAP_BPF and CAP_PERFMON; kernel 5.5 or later with CONFIG_BPF_SYSCALL, \
+             CONFIG_BPF_JIT and CONFIG_BPF_EVENTS",
+        ),
+        feature(
+            "JIT compiler for BPF",
+            compiled(root),
+            "each probe is interpreted, which costs the measured CPU several times as much",
+            "sysctl net.core.bpf_jit_enable=1, or a kernel with CONFIG_BPF_JIT",
+        ),
+        feature(
+            names::TIMER,
+            enumerator(btf, "BPF_FUNC_timer_start"),
+            "no source `timer` with the BPF probe; `remote` remains",
+            "kernel 5.15 or later",
+        ),
+        feature(
+            names::TIMER_ABSOLUTE,
+            enumerator(btf, "BPF_F_TIMER_ABS"),
+            "the timer is armed relatively; the launch time is then read off the timer itself \
+             (timer:hrtimer_start)",
+            "kernel 6.4 or later",
+        ),
+        feature(
+            names::TIMER_PINNED,
+            enumerator(btf, "BPF_F_TIMER_CPU_PIN"),
+            "the kernel may move the timer to another CPU; wake-ups that went astray are dropped \
+             and counted",
+            "kernel 6.7 or later, or sysctl kernel.timer_migration=0",
+        ),
+        feature(
+            "ring buffer",
+            enumerator(btf, "BPF_FUNC_ringbuf_reserve"),
+            USER_PROBE,
+            "kernel 5.8 or later",
+        ),
+        feature(
+            "counters in programs",
+            enumerator(btf, "BPF_FUNC_perf_event_read_value"),
+            "residency, SMIs and cycles are not counted per wake-up",
+            "kernel 4.15 or later with CONFIG_PERF_EVENTS",
+        ),
+        feature(
+            "fentry:smp_call_function_single",
+            function(btf, "smp_call_function_single"),
+            "source `remote` takes the launch time in its own thread: the system call's way in is \
+             in the figure",
+            "a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE",
+        ),
+        feature(
+            "probe cost counting",
+            run_time_statistics(facts),
+            "what the probes cost the measured CPU cannot be said",
+            "kernel 5.1 or later (kernel.bpf_stats_enabled), and root",
+        ),
+    ]
+}
+
+fn kernel_types(root: &Root, btf: Option<&Btf>) -> Presence {
+    const FILE: &str = "sys/kernel/btf/vmlinux";
+    let there = root.path(FILE).exists();
+    match (btf, there) {
+        (Some(_), _) => Presence::Yes(format!("/{FILE}")),
+        (None, true) => Presence::No(format!("/{FILE} cannot be read, or is no BTF known here")),
+        (None, false) if root.is_live() => Presence::No(format!("there is no /{FILE}")),
+        (None, false) => recorded(),
+    }
+}
+
+fn tracing(facts: &Facts) -> Presence {
+    if !facts.root.is_live() {
+        return recorded();
+    }
+    let Some(btf) = &facts.btf else {
+        return Presence::No("without BTF there are none".to_owned());
+    };
+    let Some(tracepoint) = btf.tracepoint("cpu_idle") else {
+        return Presence::Unknown("there is no power:cpu_idle to try it on".to_owned());
+    };
+    match attach::to_tracepoint(tracepoint) {
+        Ok(()) => Presence::Yes("tried: loaded and attached to power:cpu_idle".to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            facts.refused("tried, and refused: this user may not".to_owned())
+        }
+        Err(error) => Presence::No(format!("tried, and the kernel says: {error}")),
+    }
+}
+
+fn compiled(root: &Root) -> Presence {
+    // Where the kernel always compiles, the setting is there and 1.
+    match root.text("proc/sys/net/core/bpf_jit_enable").as_deref() {
+        Some("0") => Presence::No("net.core.bpf_jit_enable is 0".to_owned()),
+        Some(value) => Presence::Yes(format!("net.core.bpf_jit_enable is {value}")),
+        // In a container with its own network, it is not shown.
+        None => Presence::Unknown("net.core.bpf_jit_enable is not shown here".to_owned()),
+    }
+}
+
+/// Names of the uapi that the kernel's own types carry only where it has the thing.
+fn enumerator(btf: Option<&Btf>, name: &str) -> Presence {
+    match btf.map(|btf| btf.has_enumerator(name)) {
+        Some(true) => Presence::Yes(format!("{name} is in the kernel's types")),
+        Some(false) => Presence::No(format!("{name} is not in the kernel's types")),
+        None => unknown_without_types(),
+    }
+}
+
+fn function(btf: Option<&Btf>, name: &str) -> Presence {
+    match btf.map(|btf| btf.function(name).is_some()) {
+        Some(true) => Presence::Yes("in the kernel's types".to_owned()),
+        Some(false) => Presence::No("not in the kernel's types".to_owned()),
+        None => unknown_without_types(),
+    }
+}
+
+fn unknown_without_types() -> Presence {
+    Presence::Unknown("without BTF, the kernel does not tell".to_owned())
+}
+
+fn run_time_statistics(facts: &Facts) -> Presence {
+    const FILE: &str = "proc/sys/kernel/bpf_stats_enabled";
+    let is_live = facts.root.is_live();
+    let may = facts
+        .credentials
+        .is_some_and(|credentials| credentials.may(Capability::SysAdmin));
+    match facts.root.text(FILE).as_deref() {
+        Some(value) if value != "0" => {
+            let costs = "every BPF program on this machine pays for it";
+            Presence::Yes(format!(
+                "kernel.bpf_stats_enabled is {value} already: {costs}"
+            ))
+        }
+        _ if !is_live => recorded(),
+        Some(_) if may => {
+            Presence::Yes("kernel.bpf_stats_enabled is 0; put on while counting".to_owned())
+        }
+        // The file is root's to read, too.
+        _ if facts.root.path(FILE).exists() => {
+            facts.refused("kernel.bpf_stats_enabled is not this user's to set".to_owned())
+        }
+        _ => Presence::No("no kernel.bpf_stats_enabled".to_owned()),
+    }
+}

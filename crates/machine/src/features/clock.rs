@@ -1,0 +1,92 @@
+//! The clock that everything is timed by, and the timers that wake CPUs.
+
+use super::{Facts, Feature, Group, Presence, recorded};
+use crate::{Root, cpuinfo};
+
+const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let root = facts.root;
+    let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
+    let processors = cpuinfo::parse(&cpuinfo);
+    let x86 = processors
+        .first()
+        .filter(|processor| processor.get("flags").is_some());
+    let mut features = Vec::new();
+    for (name, costs) in FLAGS {
+        let Some(processor) = x86 else { break };
+        let presence = match processor.has_flag(name) {
+            true => Presence::Yes(String::new()),
+            false => Presence::No("the CPU does not say so in /proc/cpuinfo".to_owned()),
+        };
+        features.push(feature(name, presence, costs, "another CPU or hypervisor"));
+    }
+    features.push(feature(
+        "clock source",
+        clock_source(root, x86.is_some()),
+        "reading the time takes about a microsecond in place of some 20 ns: probes cost more and \
+         see less",
+        "a stable TSC (see the kernel's log for why it was given up), or tsc=reliable at boot",
+    ));
+    features.push(feature(
+        "timers leave idle CPUs",
+        timer_migration(root),
+        "other programs' timers wake idle CPUs that they could spare",
+        "sysctl kernel.timer_migration=1",
+    ));
+    features
+}
+
+const FLAGS: [(&str, &str); 3] = [
+    (
+        "constant_tsc",
+        "the TSC's rate changes with the frequency: times are wrong after a change",
+    ),
+    (
+        "nonstop_tsc",
+        "the TSC stops in deep idle states: it cannot time them",
+    ),
+    (
+        "tsc_deadline_timer",
+        "the local timer is armed in coarser units; its rounding is in the latency",
+    ),
+];
+
+fn feature(name: &str, presence: Presence, costs: &str, brings: &str) -> Feature {
+    Feature::new(Group::Clock, name, presence, costs, brings)
+}
+
+fn clock_source(root: &Root, is_x86: bool) -> Presence {
+    let Some(current) = root.text(&format!("{CLOCK}/current_clocksource")) else {
+        return match root.is_live() {
+            true => Presence::Unknown(format!("/{CLOCK} cannot be read")),
+            false => recorded(),
+        };
+    };
+    let available = root
+        .text(&format!("{CLOCK}/available_clocksource"))
+        .unwrap_or_default();
+    let others: Vec<&str> = available
+        .split_whitespace()
+        .filter(|name| *name != current)
+        .collect();
+    let words = match others.is_empty() {
+        true => current.clone(),
+        false => format!("{current} (also: {})", others.join(", ")),
+    };
+    // Clocks that are read without leaving the CPU; the guests' are the TSC with an offset.
+    let by_tsc = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"].contains(&current.as_str());
+    match by_tsc || !is_x86 {
+        true => Presence::Yes(words),
+        false => Presence::No(words),
+    }
+}
+
+fn timer_migration(root: &Root) -> Presence {
+    match root.text("proc/sys/kernel/timer_migration").as_deref() {
+        Some("0") => Presence::No("kernel.timer_migration is 0".to_owned()),
+        Some(value) => Presence::Yes(format!("kernel.timer_migration is {value}")),
+        None if root.is_live() => Presence::Unknown("no kernel.timer_migration".to_owned()),
+        None => recorded(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Counters of residency, SMIs, cycles and energy.
+
+use std::io;
+
+use super::{Facts, Feature, Group, Presence, names, recorded};
+use crate::counters::{self, Counter};
+use crate::{Error, Root};
+
+const DEVICES: &str = "sys/bus/event_source/devices";
+const BARE_METAL: &str = "a kernel with CONFIG_PERF_EVENTS_INTEL_CSTATE on an Intel CPU that has \
+                          these counters, not behind a hypervisor";
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let root = facts.root;
+    let counters = counters::discover(root);
+    let feature = |name: &str, presence, costs: &str, brings: &str| {
+        Feature::new(Group::Counters, name, presence, costs, brings)
+    };
+    let msr = |column: &'static str| {
+        let chosen = counters
+            .iter()
+            .filter(move |counter| counter.column == column);
+        counted(facts, "msr", chosen.collect())
+    };
+    let residency = |pmu: &str| {
+        let chosen = counters.iter().filter(|counter| counter.pmu == pmu);
+        counted(facts, pmu, chosen.collect())
+    };
+    vec![
+        feature(
+            names::CORE_RESIDENCY,
+            residency("cstate_core"),
+            "whether the core reached the state that was requested is unknown",
+            BARE_METAL,
+        ),
+        feature(
+            names::PACKAGE_RESIDENCY,
+            residency("cstate_pkg"),
+            "whether the whole package slept is unknown",
+            BARE_METAL,
+        ),
+        feature(
+            names::SMI,
+            msr("smi_count"),
+            "datapoints that a system management interrupt delayed cannot be told from others",
+            "an Intel CPU and a kernel with the msr PMU (CONFIG_PERF_EVENTS_INTEL_MSR or built in)",
+        ),
+        feature(
+            "MPERF",
+            msr("cc0_percent"),
+            "the share of time that the CPU was awake is unknown",
+            "a CPU with APERF and MPERF, not behind a hypervisor",
+        ),
+        feature(
+            "APERF",
+            msr("aperf"),
+            "the frequency that the CPU woke at is unknown",
+            "a CPU with APERF and MPERF, not behind a hypervisor",
+        ),
+        feature(
+            "energy by perf (RAPL)",
+            energy_by_perf(root),
+            "what an idle state saves is not measured",
+            "an Intel or AMD CPU with RAPL, not behind a hypervisor",
+        ),
+        feature(
+            "energy by powercap (RAPL)",
+            energy_by_powercap(facts),
+            "what an idle state saves is not measured where perf has no energy events",
+            "a kernel with CONFIG_INTEL_RAPL, and root to read the counters",
+        ),
+    ]
+}
+
+/// Counters of one PMU, tried on the first CPU that is online.
+fn counted(facts: &Facts, pmu: &str, counters: Vec<&Counter>) -> Presence {
+    let root = facts.root;
+    if counters.is_empty() {
+        let why = match root.path(&format!("{DEVICES}/{pmu}")).is_dir() {
+            true => format!("perf's PMU {pmu} does not count it on this CPU"),
+            false if root.is_live() => format!("perf has no PMU {pmu} here"),
+            false => return recorded(),
+        };
+        return Presence::No(why);
+    }
+    let columns: Vec<&str> = counters
+        .iter()
+        .map(|counter| counter.column.as_str())
+        .collect();
+    let columns = columns.join(", ");
+    if !root.is_live() {
+        return Presence::Unknown(format!("{columns}: could be tried on the machine itself"));
+    }
+    let idle = facts.idle.as_ref().ok();
+    let first = idle.and_then(|idle| idle.cpus.iter().find(|cpu| cpu.online));
+    let cpu = first.map_or(0, |cpu| cpu.number);
+    match counters.iter().find_map(|counter| counter.open(cpu).err()) {
+        None => Presence::Yes(format!("{columns} (opened on CPU {cpu})")),
+        Some(Error::Counter { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            facts.refused(format!("{columns}: this user may not open perf counters"))
+        }
+        Some(error) => Presence::No(error.to_string()),
+    }
+}
+
+fn energy_by_perf(root: &Root) -> Presence {
+    let Ok(events) = std::fs::read_dir(root.path(&format!("{DEVICES}/power/events"))) else {
+        return match root.is_live() {
+            true => Presence::No("perf has no PMU power here".to_owned()),
+            false => recorded(),
+        };
+    };
+    let mut domains: Vec<String> = events
+        .filter_map(|event| event.ok()?.file_name().into_string().ok())
+        .filter_map(|event| Some(event.strip_prefix("energy-")?.to_owned()))
+        // `energy-pkg.unit`, `energy-pkg.scale` describe `energy-pkg`.
+        .filter(|domain| !domain.contains('.'))
+        .collect();
+    domains.sort();
+    match domains.is_empty() {
+        true => Presence::No("perf's PMU power counts nothing here".to_owned()),
+        false => Presence::Yes(domains.join(", ")),
+    }
+}
+
+fn energy_by_powercap(facts: &Facts) -> Presence {
+    let root = facts.root;
+    const FOLDER: &str = "sys/class/powercap";
+    let zones = std::fs::read_dir(root.path(FOLDER)).map(|zones| {
+        let names = zones.filter_map(|zone| zone.ok()?.file_name().into_string().ok());
+        let mut zones: Vec<String> = names.filter(|name| name.contains("rapl:")).collect();
+        zones.sort();
+        zones
+    });
+    match zones {
+        Ok(zones) if !zones.is_empty() => {
+            let readable =
+                |zone: &String| root.number(&format!("{FOLDER}/{zone}/energy_uj")).is_some();
+            match zones.iter().any(readable) {
+                true => Presence::Yes(zones.join(", ")),
+                false => facts.refused("its counters are not this user's to read".to_owned()),
+            }
+        }
+        Ok(_) => Presence::No("powercap has no RAPL zone".to_owned()),
+        Err(_) if root.is_live() => Presence::No(format!("there is no /{FOLDER}")),
+        Err(_) => recorded(),
+    }
+}

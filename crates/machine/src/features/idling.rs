@@ -1,0 +1,290 @@
+//! cpuidle, and everything that keeps CPUs from its states.
+
+use std::io;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+
+use super::{Facts, Feature, Group, Presence, names, recorded};
+use crate::boot::{self, WithoutDriver};
+use crate::pm_qos::{self, Holder};
+use crate::{Idle, Root, cpulist};
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let root = facts.root;
+    let feature = |name: &str, presence, costs: &str, brings: &str| {
+        Feature::new(Group::Idle, name, presence, costs, brings)
+    };
+    let idle = match &facts.idle {
+        Ok(idle) => idle,
+        Err(error) => {
+            let unknown = Presence::Unknown(error.to_string());
+            let costs = "nothing is known of this machine's idle states";
+            return vec![feature(
+                names::DRIVER,
+                unknown,
+                costs,
+                "mount sysfs at /sys",
+            )];
+        }
+    };
+    let without = WithoutDriver::of(idle, root);
+    vec![
+        feature(
+            names::DRIVER,
+            driver(idle, without.as_ref()),
+            &driver_costs(without.as_ref()),
+            "idle states in the firmware's setup; in a virtual machine, a hypervisor that passes \
+             MWAIT or ACPI idle states on; a driver for this CPU",
+        ),
+        feature(
+            "cpuidle governor",
+            governor(idle),
+            "nothing chooses between idle states",
+            "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor",
+        ),
+        feature(
+            "switching states off",
+            switchable(facts, idle),
+            "no --state, no --each-state: measured is what the governor chooses",
+            "root, a writable /sys, and an idle driver",
+        ),
+        feature(
+            "no idle settings at boot",
+            boot_settings(root),
+            "the kernel uses fewer or other states than this CPU has",
+            "a kernel command line without them",
+        ),
+        feature(
+            pm_qos::DEVICE,
+            device(facts),
+            "latency bounds cannot be requested (`reveille hold`), nor seen",
+            "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in",
+        ),
+        feature(
+            "no latency bound held by others",
+            held(root),
+            "deeper states are not entered while it is held, and cannot be measured",
+            "ending that process, or its setting (tuned's profile, an audio server, a game)",
+        ),
+        feature(
+            "no latency bound on single CPUs",
+            per_cpu(idle),
+            "deeper states are not entered on those CPUs, and cannot be measured there",
+            "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
+        ),
+    ]
+}
+
+fn driver(idle: &Idle, without: Option<&WithoutDriver>) -> Presence {
+    if let Some(without) = without {
+        return Presence::No(format!("likely why: {}", without.reason));
+    }
+    let driver = idle.driver.as_deref().unwrap_or_default();
+    let names = idle
+        .cpus
+        .iter()
+        .find(|cpu| cpu.online && !cpu.states.is_empty());
+    let names = names.map(|cpu| cpu.states.iter().map(|state| state.name.as_str()));
+    match names {
+        Some(names) => Presence::Yes(format!(
+            "{driver}: {}",
+            names.collect::<Vec<_>>().join(", ")
+        )),
+        None => Presence::No(format!("{driver} is there, but no CPU has states")),
+    }
+}
+
+fn driver_costs(without: Option<&WithoutDriver>) -> String {
+    let does = without.map_or(String::new(), |without| format!("{} ", without.does));
+    format!("{does}There are no states to choose from, and no driver's figures to check.")
+}
+
+fn governor(idle: &Idle) -> Presence {
+    let Some(governor) = &idle.governor else {
+        return Presence::No("none is told".to_owned());
+    };
+    let others: Vec<&str> = idle
+        .available_governors
+        .iter()
+        .map(String::as_str)
+        .collect();
+    let others: Vec<&str> = others.into_iter().filter(|name| name != governor).collect();
+    match others.is_empty() {
+        true => Presence::Yes(governor.clone()),
+        false => Presence::Yes(format!("{governor} (also: {})", others.join(", "))),
+    }
+}
+
+/// May this user write `disable`?
+fn switchable(facts: &Facts, idle: &Idle) -> Presence {
+    let root = facts.root;
+    let mut with_states = idle.cpus.iter().filter(|cpu| cpu.online);
+    let Some((cpu, state)) = with_states.find_map(|cpu| Some((cpu.number, cpu.states.first()?)))
+    else {
+        return Presence::No("there are no states".to_owned());
+    };
+    if !root.is_live() {
+        return recorded();
+    }
+    let file = format!(
+        "sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable",
+        state.index
+    );
+    match access(&root.path(&file), AccessFlags::W_OK) {
+        Ok(()) => Presence::Yes(format!("/{file} can be written")),
+        Err(Errno::EACCES) => facts.refused(format!("/{file} is not this user's to write")),
+        Err(error) => Presence::No(format!("/{file} cannot be written: {}", error.desc())),
+    }
+}
+
+fn boot_settings(root: &Root) -> Presence {
+    let Some(command_line) = root.text("proc/cmdline") else {
+        return Presence::Unknown("/proc/cmdline cannot be read".to_owned());
+    };
+    let said: Vec<String> = boot::settings(&command_line)
+        .into_iter()
+        .map(|setting| match setting.value {
+            Some(value) => format!("{}={value}: {}", setting.name, setting.meaning),
+            None => format!("{}: {}", setting.name, setting.meaning),
+        })
+        .collect();
+    match said.is_empty() {
+        true => Presence::Yes(String::new()),
+        false => Presence::No(said.join("; ")),
+    }
+}
+
+fn device(facts: &Facts) -> Presence {
+    if !facts.root.is_live() {
+        return recorded();
+    }
+    match pm_qos::current_bound_us() {
+        Ok(_) => Presence::Yes("can be opened".to_owned()),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound => Presence::No("there is no such device".to_owned()),
+            io::ErrorKind::PermissionDenied => facts.refused("not this user's to open".to_owned()),
+            _ => Presence::No(error.to_string()),
+        },
+    }
+}
+
+fn held(root: &Root) -> Presence {
+    if !root.is_live() {
+        return recorded();
+    }
+    judge_held(
+        pm_qos::current_bound_us(),
+        pm_qos::holders(Path::new("/proc")),
+    )
+}
+
+/// What the bound and its holders say together. A process may have the device open and ask for
+/// nothing; a driver of the kernel may ask without having it open.
+fn judge_held(
+    bound_us: io::Result<Option<u32>>,
+    holders: io::Result<(Vec<Holder>, bool)>,
+) -> Presence {
+    let (holders, saw_all) = holders.unwrap_or_else(|_| (Vec::new(), false));
+    let named: Vec<String> = holders.iter().map(in_words).collect();
+    let named = named.join(", ");
+    let unseen = if saw_all {
+        ""
+    } else {
+        "; other users' processes are not seen without root"
+    };
+    match (bound_us, holders.is_empty()) {
+        (Ok(None), true) => Presence::Yes("none".to_owned()),
+        (Ok(None), false) => Presence::Yes(format!("none; open, without a bound: {named}")),
+        (Ok(Some(bound)), true) if saw_all => Presence::No(format!(
+            "{bound} µs, requested by the kernel itself (a driver)"
+        )),
+        (Ok(Some(bound)), true) => Presence::No(format!("{bound} µs{unseen}")),
+        (Ok(Some(bound)), false) => Presence::No(format!("{bound} µs; open in {named}{unseen}")),
+        (Err(_), true) => Presence::Unknown(format!("{} cannot be read{unseen}", pm_qos::DEVICE)),
+        (Err(_), false) => {
+            Presence::Unknown(format!("its value is not told; open in {named}{unseen}"))
+        }
+    }
+}
+
+fn in_words(holder: &Holder) -> String {
+    const COMMAND_LENGTH: usize = 60;
+    let mut command: String = holder.command.chars().take(COMMAND_LENGTH).collect();
+    if command.len() < holder.command.len() {
+        command.push('…');
+    }
+    match command.is_empty() {
+        true => format!("{} (PID {})", holder.name, holder.pid),
+        false => format!("{} (PID {}: {command})", holder.name, holder.pid),
+    }
+}
+
+fn per_cpu(idle: &Idle) -> Presence {
+    let bounds = idle
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online)
+        .map(|cpu| cpu.resume_latency_us);
+    if !bounds.clone().any(|bound| bound.is_some()) {
+        return Presence::Unknown("no CPU has a file pm_qos_resume_latency_us".to_owned());
+    }
+    let mut bounds: Vec<i64> = bounds.flatten().filter(|&bound| bound != 0).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    let said: Vec<String> = bounds
+        .iter()
+        .map(|&bound| {
+            let cpus = idle
+                .cpus
+                .iter()
+                .filter(|cpu| cpu.resume_latency_us == Some(bound));
+            let cpus: Vec<u32> = cpus.map(|cpu| cpu.number).collect();
+            // -1 is "n/a": no latency is tolerated.
+            format!("{} µs on CPUs {}", bound.max(0), cpulist::format(&cpus))
+        })
+        .collect();
+    match said.is_empty() {
+        true => Presence::Yes("none".to_owned()),
+        false => Presence::No(said.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tuned() -> Holder {
+        Holder {
+            pid: 7,
+            name: "tuned".to_owned(),
+            command: "python3 tuned".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_bound_is_shown_with_who_holds_it() {
+        let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], true)));
+        assert_eq!(
+            no,
+            Presence::No("0 µs; open in tuned (PID 7: python3 tuned)".to_owned())
+        );
+        let driver = judge_held(Ok(Some(40)), Ok((vec![], true)));
+        assert!(driver.words().contains("a driver") && !driver.is_yes());
+        assert!(
+            judge_held(Ok(None), Ok((vec![tuned()], true))).is_yes(),
+            "open without a bound"
+        );
+        assert!(judge_held(Ok(None), Ok((vec![], false))).is_yes());
+    }
+
+    #[test]
+    fn what_may_not_be_read_is_unknown_and_says_what_root_would_show() {
+        let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        let unknown = judge_held(denied(), Ok((vec![], false)));
+        assert!(matches!(&unknown, Presence::Unknown(why) if why.contains("without root")));
+        let seen = judge_held(denied(), Ok((vec![tuned()], false)));
+        assert!(matches!(&seen, Presence::Unknown(why) if why.contains("PID 7")));
+    }
+}

@@ -1,0 +1,153 @@
+//! What is around the kernel: hypervisor, container, lockdown; and CPUs that can go offline.
+
+use std::path::Path;
+
+use super::{Facts, Feature, Group, Presence, names, recorded};
+use crate::{Identity, Root, cpulist};
+
+const CPU: &str = "sys/devices/system/cpu";
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let root = facts.root;
+    let feature = |name: &str, presence, costs: &str, brings: &str| {
+        Feature::new(Group::Machine, name, presence, costs, brings)
+    };
+    vec![
+        feature(
+            names::BARE_METAL,
+            bare_metal(&facts.identity),
+            "the hypervisor wakes this machine's CPUs: its time and its other guests are in every \
+             figure, and the hardware's own states and counters are hidden",
+            "measuring on the host",
+        ),
+        feature(
+            "outside of containers",
+            outside(root),
+            "settings and BPF may be refused even to root, and other processes are not seen",
+            "running on the host, or a privileged container with /sys writable",
+        ),
+        feature(
+            "no lockdown",
+            no_lockdown(root),
+            "BPF programs may not read kernel memory, so that there is no BPF probe",
+            "booting without lockdown=confidentiality",
+        ),
+        feature(
+            names::SECOND_CPU,
+            second_cpu(facts),
+            "no source `remote`, and the reader shares the measured CPU",
+            "a machine with two CPUs online",
+        ),
+        feature(
+            "CPU hotplug",
+            hotplug(facts),
+            "no --offline-others",
+            "a kernel with CONFIG_HOTPLUG_CPU",
+        ),
+    ]
+}
+
+/// Only x86 has a bit that says "guest"; elsewhere the device tree may say so, or nothing does.
+fn bare_metal(identity: &Identity) -> Presence {
+    let is_x86 = matches!(identity.architecture.as_deref(), Some("x86_64" | "i686"));
+    match &identity.hypervisor {
+        Some(hypervisor) => Presence::No(format!("runs under {hypervisor}")),
+        None if is_x86 && identity.cpu_model.is_some() => Presence::Yes("no hypervisor".to_owned()),
+        None => Presence::Unknown("nothing tells".to_owned()),
+    }
+}
+
+/// The kernel numbers its first namespaces alike everywhere, and a container has others of at
+/// least one of these kinds.
+/// Source: include/linux/proc_ns.h of the kernel.
+const FIRST_NAMESPACES: [(&str, &str); 3] = [
+    ("pid", "pid:[4026531836]"),
+    ("user", "user:[4026531837]"),
+    ("cgroup", "cgroup:[4026531835]"),
+];
+
+fn outside(root: &Root) -> Presence {
+    if !root.is_live() {
+        return recorded();
+    }
+    let mut others = Vec::new();
+    for (kind, first) in FIRST_NAMESPACES {
+        match std::fs::read_link(root.path(&format!("proc/self/ns/{kind}"))) {
+            Ok(link) if link == Path::new(first) => {}
+            Ok(_) => others.push(kind),
+            // A kernel without that kind has no containers of that kind.
+            Err(_) => {}
+        }
+    }
+    match others.is_empty() {
+        true => Presence::Yes("the first namespaces".to_owned()),
+        false => Presence::No(format!("a namespace of its own for: {}", others.join(", "))),
+    }
+}
+
+fn no_lockdown(root: &Root) -> Presence {
+    let Some(levels) = root.text("sys/kernel/security/lockdown") else {
+        return match root.is_live() {
+            true => Presence::Yes("this kernel has none, or securityfs is not mounted".to_owned()),
+            false => recorded(),
+        };
+    };
+    // `none [integrity] confidentiality`
+    let level = levels
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    match level {
+        Some((level @ "confidentiality", _)) => Presence::No(level.to_owned()),
+        Some((level, _)) => Presence::Yes(level.to_owned()),
+        None => Presence::Unknown(levels),
+    }
+}
+
+fn second_cpu(facts: &Facts) -> Presence {
+    let Ok(idle) = &facts.idle else {
+        return Presence::Unknown("the CPUs cannot be listed".to_owned());
+    };
+    let online: Vec<u32> = idle
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online)
+        .map(|cpu| cpu.number)
+        .collect();
+    let words = format!("online: {}", cpulist::format(&online));
+    match online.len() {
+        0 | 1 => Presence::No(words),
+        _ => Presence::Yes(words),
+    }
+}
+
+fn hotplug(facts: &Facts) -> Presence {
+    let Ok(idle) = &facts.idle else {
+        return Presence::Unknown("the CPUs cannot be listed".to_owned());
+    };
+    let can = |cpu: &u32| facts.root.path(&format!("{CPU}/cpu{cpu}/online")).exists();
+    let cpus: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).filter(can).collect();
+    match cpus.is_empty() {
+        true => Presence::No("no CPU has a file `online`".to_owned()),
+        false => Presence::Yes(format!("CPUs {}", cpulist::format(&cpus))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lockdown_for_confidentiality_is_the_one_that_forbids_bpf() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let file = root.path("sys/kernel/security/lockdown");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "none [integrity] confidentiality\n").unwrap();
+        assert!(no_lockdown(&root).is_yes());
+        std::fs::write(&file, "none integrity [confidentiality]\n").unwrap();
+        assert_eq!(
+            no_lockdown(&root),
+            Presence::No("confidentiality".to_owned())
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! The tracepoints that the probes sit on.
+
+use super::{Facts, Feature, Group, Presence};
+use crate::{Btf, Root};
+
+/// Where tracefs is found: mounted by itself, or in debugfs.
+const TRACEFS: [&str; 2] = [
+    "sys/kernel/tracing/events",
+    "sys/kernel/debug/tracing/events",
+];
+
+/// A kernel that traces.
+const TRACING: &str = "a kernel with CONFIG_TRACING and CONFIG_FTRACE";
+
+/// Which kernels have a tracepoint.
+#[derive(Clone, Copy, PartialEq)]
+enum On {
+    Every,
+    X86,
+    /// Where interrupts between CPUs are traced by name.
+    Others,
+}
+
+/// Subsystem, name, where, and what its absence costs.
+const USED: &[(&str, &str, On, &str)] = &[
+    (
+        "power",
+        "cpu_idle",
+        On::Every,
+        "no BPF probe: --probe user measures to the waiting thread",
+    ),
+    (
+        "irq_vectors",
+        "local_timer_entry",
+        On::X86,
+        "the timer's interrupt is seen only where its timer expires, some 100 ns later",
+    ),
+    (
+        "irq_vectors",
+        "call_function_single_entry",
+        On::X86,
+        "source `remote` has no interrupt latency",
+    ),
+    ("irq_vectors", "call_function_entry", On::X86, UNSEEN),
+    ("irq_vectors", "reschedule_entry", On::X86, UNSEEN),
+    ("irq_vectors", "irq_work_entry", On::X86, UNSEEN),
+    ("irq_vectors", "x86_platform_ipi_entry", On::X86, UNSEEN),
+    ("irq_vectors", "error_apic_entry", On::X86, UNSEEN),
+    ("irq_vectors", "spurious_apic_entry", On::X86, UNSEEN),
+    ("irq_vectors", "thermal_apic_entry", On::X86, UNSEEN),
+    ("irq_vectors", "threshold_apic_entry", On::X86, UNSEEN),
+    ("irq_vectors", "deferred_error_apic_entry", On::X86, UNSEEN),
+    (
+        "ipi",
+        "ipi_entry",
+        On::Others,
+        "source `remote` has no interrupt latency",
+    ),
+    ("irq", "irq_handler_entry", On::Every, UNSEEN),
+    (
+        "irq",
+        "softirq_entry",
+        On::Every,
+        "softirq_count is unknown",
+    ),
+    (
+        "timer",
+        "hrtimer_start",
+        On::Every,
+        "where the timer cannot be absolute, its launch time is only roughly known",
+    ),
+    (
+        "timer",
+        "hrtimer_expire_entry",
+        On::Every,
+        "where no interrupt's entry is traced, source `timer` has no interrupt latency",
+    ),
+    ("nmi", "nmi_handler", On::Every, "nmi_count is unknown"),
+    (
+        "sched",
+        "sched_wake_idle_without_ipi",
+        On::Every,
+        "source `remote` cannot tell waking by the monitored flag from waking by an interrupt",
+    ),
+    (
+        "ipi",
+        "ipi_send_cpu",
+        On::Every,
+        "source `remote` takes its launch time before the kernel sends the interrupt, not at it",
+    ),
+];
+
+/// Tracepoints that are built with the interrupt that they trace (CONFIG_X86_MCE_AMD and such): a
+/// kernel without the one is without the other, and nothing is missing.
+const OF_THEIR_INTERRUPT: [&str; 4] = [
+    "x86_platform_ipi_entry",
+    "thermal_apic_entry",
+    "threshold_apic_entry",
+    "deferred_error_apic_entry",
+];
+const UNSEEN: &str = "datapoints that this interrupt disturbs cannot be told from others";
+
+pub fn features(facts: &Facts) -> Vec<Feature> {
+    let architecture = facts.identity.architecture.as_deref();
+    let is_x86 = architecture.is_none_or(|name| matches!(name, "x86_64" | "i686"));
+    let wanted = |on: On| match on {
+        On::Every => true,
+        On::X86 => is_x86,
+        On::Others => !is_x86,
+    };
+    let used = USED.iter().filter(|(_, _, on, _)| wanted(*on));
+    used.filter_map(|(subsystem, name, _, costs)| {
+        let presence = presence(facts.root, facts.btf.as_ref(), subsystem, name);
+        if matches!(presence, Presence::No(_)) && OF_THEIR_INTERRUPT.contains(name) {
+            return None;
+        }
+        let name = format!("{subsystem}:{name}");
+        Some(Feature::new(
+            Group::Tracepoints,
+            name,
+            presence,
+            *costs,
+            TRACING,
+        ))
+    })
+    .collect()
+}
+
+fn presence(root: &Root, btf: Option<&Btf>, subsystem: &str, name: &str) -> Presence {
+    if let Some(btf) = btf {
+        return match btf.tracepoint(name) {
+            Some(_) => Presence::Yes(String::new()),
+            None => Presence::No("not in the kernel's types".to_owned()),
+        };
+    }
+    let folders = TRACEFS.map(|folder| root.path(folder));
+    let Some(folder) = folders.iter().find(|folder| folder.join("power").is_dir()) else {
+        return Presence::Unknown("neither BTF nor tracefs can be read".to_owned());
+    };
+    match folder.join(subsystem).join(name).is_dir() {
+        true => Presence::Yes("in tracefs".to_owned()),
+        false => Presence::No("not in tracefs".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_btf_tracefs_tells() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let is = |name| presence(&root, None, "power", name);
+        assert!(matches!(is("cpu_idle"), Presence::Unknown(_)));
+        std::fs::create_dir_all(root.path(TRACEFS[1]).join("power/cpu_idle")).unwrap();
+        assert!(is("cpu_idle").is_yes());
+        assert!(matches!(is("cpu_frequency"), Presence::No(_)));
+    }
+}

@@ -1,0 +1,196 @@
+//! Which computer and kernel this is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Root, cpuinfo, cpulist};
+
+/// What a result says of the machine it was measured on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Identity {
+    pub hostname: Option<String>,
+    /// `model name` of /proc/cpuinfo, or the architecture's nearest to it.
+    pub cpu_model: Option<String>,
+    /// As `uname -m` says.
+    pub architecture: Option<String>,
+    /// Kernel release, as `uname -r` says; from /proc/version for a recorded machine.
+    pub kernel: Option<String>,
+    pub command_line: Option<String>,
+    /// The hypervisor's name where there is one ("KVM", "hypervisor" where it is not told).
+    pub hypervisor: Option<String>,
+    pub microcode: Option<String>,
+    pub cpus_online: Option<u32>,
+    pub cpus_present: Option<u32>,
+    pub clock_source: Option<String>,
+}
+
+impl Identity {
+    /// Whatever of it can be read below `root`.
+    pub fn read(root: &Root) -> Self {
+        let text = |path: &str| root.line(path);
+        let count = |list: &str| {
+            let cpus = cpulist::parse(&text(&format!("sys/devices/system/cpu/{list}"))?)?;
+            u32::try_from(cpus.len()).ok()
+        };
+        let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
+        let processors = cpuinfo::parse(&cpuinfo);
+        let first = processors.first();
+        let version = text("proc/version");
+        let clock_source = text("sys/devices/system/clocksource/clocksource0/current_clocksource");
+        Self {
+            hostname: text("proc/sys/kernel/hostname"),
+            cpu_model: first.and_then(cpuinfo::Processor::model),
+            architecture: text("proc/sys/kernel/arch")
+                .or_else(|| root.is_live().then(running_architecture).flatten())
+                .or_else(|| first.and_then(architecture).map(str::to_owned)),
+            kernel: text("proc/sys/kernel/osrelease")
+                .or_else(|| version.as_deref().and_then(release).map(str::to_owned)),
+            command_line: text("proc/cmdline"),
+            hypervisor: hypervisor(root, first, clock_source.as_deref()),
+            microcode: first
+                .and_then(|processor| processor.get("microcode"))
+                .map(str::to_owned),
+            cpus_online: count("online"),
+            cpus_present: count("present"),
+            clock_source,
+        }
+    }
+}
+
+/// The release in a /proc/version text: `Linux version RELEASE (...`.
+fn release(version: &str) -> Option<&str> {
+    let mut words = version.strip_prefix("Linux version ")?.split_whitespace();
+    words.next()
+}
+
+/// `uname -m`, for kernels without /proc/sys/kernel/arch (before 6.1).
+fn running_architecture() -> Option<String> {
+    let uname = nix::sys::utsname::uname().ok()?;
+    Some(uname.machine().to_str()?.to_owned())
+}
+
+/// The architecture that a recorded machine's cpuinfo gives away.
+fn architecture(processor: &cpuinfo::Processor) -> Option<&'static str> {
+    let x86 = processor.get("vendor_id").is_some() && processor.get("flags").is_some();
+    if x86 {
+        // `lm`, long mode: the CPU's, and thereby nearly always the kernel's.
+        return Some(if processor.has_flag("lm") {
+            "x86_64"
+        } else {
+            "i686"
+        });
+    }
+    if processor.get("CPU implementer").is_some() {
+        let is_64_bit = processor.get("CPU architecture") == Some("8");
+        return Some(if is_64_bit { "aarch64" } else { "arm" });
+    }
+    match processor.get("isa") {
+        Some(isa) if isa.starts_with("rv64") => Some("riscv64"),
+        _ => None,
+    }
+}
+
+fn hypervisor(
+    root: &Root,
+    processor: Option<&cpuinfo::Processor>,
+    clock_source: Option<&str>,
+) -> Option<String> {
+    // Xen's own folder; the guest's device tree on ARM and RISC-V.
+    if let Some(name) = root.line("sys/hypervisor/type") {
+        return Some(known_as(&name));
+    }
+    if let Some(compatible) = root.text("proc/device-tree/hypervisor/compatible") {
+        let name = compatible.split('\0').next().unwrap_or_default();
+        return Some(known_as(name));
+    }
+    if !processor.is_some_and(|processor| processor.has_flag("hypervisor")) {
+        return None;
+    }
+    let told = if root.is_live() { signature() } else { None };
+    let clock = match clock_source {
+        Some("kvm-clock") => Some("KVM"),
+        Some("hyperv_clocksource_tsc_page") => Some("Hyper-V"),
+        Some("xen") => Some("Xen"),
+        _ => None,
+    };
+    let name = told
+        .map(|name| known_as(&name))
+        .or(clock.map(str::to_owned));
+    Some(name.unwrap_or_else(|| "hypervisor".to_owned()))
+}
+
+/// The twelve characters that a hypervisor shows in CPUID leaf 0x4000_0000.
+#[cfg(target_arch = "x86_64")]
+fn signature() -> Option<String> {
+    // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen the
+    // hypervisor bit. The call is a safe one in newer versions of Rust.
+    #[allow(unused_unsafe)]
+    let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
+        .iter()
+        .flat_map(|register| register.to_le_bytes())
+        .take_while(|&byte| byte != 0)
+        .collect();
+    let name = String::from_utf8(bytes).ok()?;
+    (!name.trim().is_empty() && name.chars().all(|c| c.is_ascii_graphic() || c == ' '))
+        .then_some(name)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn signature() -> Option<String> {
+    None
+}
+
+/// What people call the hypervisor of that signature or `compatible`.
+/// Source of the signatures: arch/x86/include/asm and hypervisor.c of the kernel.
+fn known_as(signature: &str) -> String {
+    match signature.trim() {
+        "KVMKVMKVM" | "linux,kvm" => "KVM",
+        "Microsoft Hv" => "Hyper-V",
+        "VMwareVMware" => "VMware",
+        "XenVMMXenVMM" | "xen" | "xen,xen" => "Xen",
+        "ACRNACRNACRN" => "ACRN",
+        "BHyVE BHyVE" | "bhyve bhyve" => "bhyve",
+        "TCGTCGTCGTCG" => "QEMU (TCG)",
+        "Jailhouse" => "Jailhouse",
+        "" => "hypervisor",
+        other => other,
+    }
+    .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_is_taken_from_the_version_text() {
+        let version = "Linux version 6.18.8-200.fc43.x86_64 (mockbuild@x) (gcc (GCC) 15.2.1)";
+        assert_eq!(release(version), Some("6.18.8-200.fc43.x86_64"));
+        assert_eq!(release("FreeBSD 14"), None);
+        assert_eq!(release("Linux version "), None);
+    }
+
+    #[test]
+    fn an_empty_root_tells_nothing_and_invents_nothing() {
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(Identity::read(&Root::at(empty.path())), Identity::default());
+    }
+
+    #[test]
+    fn the_running_machine_has_a_kernel_and_cpus() {
+        let identity = Identity::read(&Root::default());
+        assert!(identity.kernel.is_some() && identity.architecture.is_some());
+        assert!(identity.cpus_online.is_some_and(|cpus| cpus > 0));
+    }
+
+    #[test]
+    fn a_virtual_machine_says_so_even_where_its_hypervisor_is_not_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+        let cpuinfo = "processor : 0\nflags : fpu hypervisor lm\nvendor_id : X\n";
+        std::fs::write(folder.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+        let identity = Identity::read(&Root::at(folder.path()));
+        assert_eq!(identity.hypervisor.as_deref(), Some("hypervisor"));
+        assert_eq!(identity.architecture.as_deref(), Some("x86_64"));
+    }
+}

@@ -1,0 +1,248 @@
+//! cpuidle: the driver, the governor and every CPU's idle states.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::topology::{self, CoreKind};
+use crate::{Error, Result, Root, cpulist};
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// One idle state of one CPU, as cpuidle shows it.
+/// Source of the names: Documentation/admin-guide/pm/cpuidle.rst of the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// N of `stateN`.
+    pub index: u32,
+    /// `name`, or the folder's name (`state3`) where that file is missing.
+    pub name: String,
+    pub description: Option<String>,
+    /// The driver's figure, µs.
+    pub exit_latency_us: Option<u64>,
+    /// The driver's target residency, µs.
+    pub target_residency_us: Option<u64>,
+    /// Present status, `disable`: true where someone wrote 1 there, or where the state is off by
+    /// default and nobody has written 0 since.
+    pub disabled: Option<bool>,
+    /// `default_status`: is the state enabled unless someone disables it?
+    pub enabled_by_default: Option<bool>,
+    /// How often it was entered, since boot.
+    pub usage: Option<u64>,
+    /// Time spent in it since boot, µs, as the kernel counts it.
+    pub time_us: Option<u64>,
+    /// Requests that the hardware or firmware turned down.
+    pub rejected: Option<u64>,
+    /// Entered, and too deep for the time that it lasted.
+    pub above: Option<u64>,
+    /// Entered, and a deeper one would have been better.
+    pub below: Option<u64>,
+}
+
+/// One CPU: its place, its bound and its idle states.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub number: u32,
+    pub online: bool,
+    pub package: Option<u32>,
+    pub core: Option<u32>,
+    /// The per-CPU latency bound (`power/pm_qos_resume_latency_us`): µs; `None` where there is no
+    /// such file. `Some(0)` means no bound, as the kernel documents; the text `n/a` is `Some(-1)`:
+    /// no latency is tolerated at all.
+    pub resume_latency_us: Option<i64>,
+    /// Itself and the CPUs that share its core, ascending; empty where that is not told.
+    #[serde(default)]
+    pub siblings: Vec<u32>,
+    /// What sets this CPU's core apart from others of a hybrid machine; `None` where all are alike.
+    #[serde(default)]
+    pub kind: Option<CoreKind>,
+    /// Empty where this CPU has no cpuidle folder.
+    pub states: Vec<IdleState>,
+}
+
+/// What cpuidle tells of the whole machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Idle {
+    /// `None` where no driver is registered (the file is absent, or says `none`).
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    pub available_governors: Vec<String>,
+    /// Ascending by number; offline CPUs are among them.
+    pub cpus: Vec<Cpu>,
+    /// CPUs kept from the scheduler's balancing (`isolcpus=`).
+    #[serde(default)]
+    pub isolated: Vec<u32>,
+    /// CPUs without a periodic tick while one task runs (`nohz_full=`).
+    #[serde(default)]
+    pub nohz_full: Vec<u32>,
+}
+
+impl Idle {
+    /// Reads cpuidle below `root`. A machine without cpuidle is not an error: it has no driver.
+    ///
+    /// # Errors
+    /// Where not even the list of CPUs can be read.
+    pub fn read(root: &Root) -> Result<Self> {
+        let cpuidle = |file: &str| root.line(&format!("{CPU}/cpuidle/{file}"));
+        let (present, online) = present_and_online(root)?;
+        let places = topology::places(root, &present);
+        let kinds = topology::kinds(root, &present);
+        let mut cpus: Vec<Cpu> = present
+            .iter()
+            .map(|&number| Cpu {
+                number,
+                online: online.binary_search(&number).is_ok(),
+                package: None,
+                core: None,
+                resume_latency_us: root
+                    .text(&format!("{CPU}/cpu{number}/power/pm_qos_resume_latency_us"))
+                    .and_then(|text| resume_latency(&text)),
+                siblings: Vec::new(),
+                kind: kinds.get(&number).cloned(),
+                states: states(root, number),
+            })
+            .collect();
+        let cores = cores(&places);
+        for cpu in &mut cpus {
+            let Some(place) = places.get(&cpu.number) else {
+                continue;
+            };
+            (cpu.package, cpu.core) = (place.package, place.core);
+            cpu.siblings = match (&place.siblings, place.package.zip(place.core)) {
+                (Some(siblings), _) => siblings.clone(),
+                (None, Some(core)) => cores[&core].clone(),
+                (None, None) => Vec::new(),
+            };
+        }
+        let list = |file: &str| {
+            let text = root.text(&format!("{CPU}/{file}")).unwrap_or_default();
+            // Without `nohz_full=`, some kernels write `(null)` there.
+            cpulist::parse(&text).unwrap_or_default()
+        };
+        Ok(Self {
+            driver: cpuidle("current_driver").filter(|name| name != "none"),
+            governor: cpuidle("current_governor").or_else(|| cpuidle("current_governor_ro")),
+            available_governors: cpuidle("available_governors")
+                .unwrap_or_default()
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+            cpus,
+            isolated: list("isolated"),
+            nohz_full: list("nohz_full"),
+        })
+    }
+
+    /// The CPU of that number.
+    pub fn cpu(&self, number: u32) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.number == number)
+    }
+}
+
+/// The CPUs that are present, offline ones among them, and those of them that are online.
+fn present_and_online(root: &Root) -> Result<(Vec<u32>, Vec<u32>)> {
+    let list = |file: &str| -> Option<Vec<u32>> {
+        let cpus = cpulist::parse(&root.text(&format!("{CPU}/{file}"))?)?;
+        (!cpus.is_empty()).then_some(cpus)
+    };
+    let online = list("online");
+    let present = match list("present").or_else(|| cpu_folders(root)) {
+        Some(present) => present,
+        None => match &online {
+            Some(online) => online.clone(),
+            None => return Err(no_cpus(root)),
+        },
+    };
+    let online = online.unwrap_or_else(|| {
+        let is_online = |cpu: &u32| root.number(&format!("{CPU}/cpu{cpu}/online")) != Some(0);
+        present.iter().copied().filter(is_online).collect()
+    });
+    Ok((present, online))
+}
+
+/// The CPUs that have a folder, where the lists are missing.
+fn cpu_folders(root: &Root) -> Option<Vec<u32>> {
+    let cpus = numbered(root, CPU, "cpu");
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+/// N of every `prefixN` in a folder, ascending; empty where there is no such folder.
+pub(crate) fn numbered(root: &Root, folder: &str, prefix: &str) -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir(root.path(folder)) else {
+        return Vec::new();
+    };
+    let number = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = entry.ok()?.file_name();
+        name.to_str()?.strip_prefix(prefix)?.parse().ok()
+    };
+    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn no_cpus(root: &Root) -> Error {
+    let path = root.path(&format!("{CPU}/present"));
+    match std::fs::read_to_string(&path) {
+        Err(source) => Error::Io { path, source },
+        Ok(found) => Error::Content {
+            path,
+            expected: "a list of CPUs such as 0-3",
+            // The first of it: what is no list may be anything.
+            found: found.trim_end().chars().take(40).collect(),
+        },
+    }
+}
+
+/// Threads of every core, by (package, core).
+fn cores(places: &HashMap<u32, topology::Place>) -> HashMap<(u32, u32), Vec<u32>> {
+    let mut cores: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
+    for (&number, place) in places {
+        if let Some(core) = place.package.zip(place.core) {
+            cores.entry(core).or_default().push(number);
+        }
+    }
+    cores.values_mut().for_each(|cpus| cpus.sort_unstable());
+    cores
+}
+
+/// The bound in `pm_qos_resume_latency_us`, µs: `n/a` is -1, no latency is tolerated.
+/// Source: Documentation/ABI/testing/sysfs-devices-power of the kernel.
+fn resume_latency(text: &str) -> Option<i64> {
+    match text.trim() {
+        "n/a" => Some(-1),
+        number => number.parse().ok().filter(|&bound| bound >= 0),
+    }
+}
+
+fn states(root: &Root, cpu: u32) -> Vec<IdleState> {
+    let folder = format!("{CPU}/cpu{cpu}/cpuidle");
+    let state = |index| state(root, &format!("{folder}/state{index}"), index);
+    let indices = numbered(root, &folder, "state");
+    indices.into_iter().map(state).collect()
+}
+
+fn state(root: &Root, folder: &str, index: u32) -> IdleState {
+    let text = |file: &str| root.line(&format!("{folder}/{file}"));
+    let number = |file: &str| root.number(&format!("{folder}/{file}"));
+    let chosen = |file: &str, yes: &str, no: &str| {
+        let text = text(file)?;
+        (text == yes || text == no).then_some(text == yes)
+    };
+    IdleState {
+        index,
+        name: text("name").unwrap_or_else(|| format!("state{index}")),
+        description: text("desc"),
+        exit_latency_us: number("latency"),
+        target_residency_us: number("residency"),
+        disabled: chosen("disable", "1", "0"),
+        enabled_by_default: chosen("default_status", "enabled", "disabled"),
+        usage: number("usage"),
+        time_us: number("time"),
+        rejected: number("rejected"),
+        above: number("above"),
+        below: number("below"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

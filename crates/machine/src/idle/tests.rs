@@ -1,0 +1,187 @@
+use std::path::Path;
+
+use super::*;
+
+/// Writes `path = value` lines below a folder, as sysfs would show them.
+fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, value) in files {
+        let path = folder.path().join(CPU).join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{value}\n")).unwrap();
+    }
+    let root = Root::at(folder.path());
+    (folder, root)
+}
+
+#[test]
+fn a_state_is_read_with_every_figure_that_the_kernel_gives() {
+    let (_folder, root) = machine(&[
+        ("present", "0-1"),
+        ("online", "0"),
+        ("cpuidle/current_driver", "intel_idle"),
+        ("cpuidle/current_governor", "menu"),
+        ("cpuidle/available_governors", "ladder menu "),
+        ("cpu0/cpuidle/state1/name", "C6"),
+        ("cpu0/cpuidle/state1/desc", "MWAIT 0x20"),
+        ("cpu0/cpuidle/state1/latency", "133"),
+        ("cpu0/cpuidle/state1/residency", "400"),
+        ("cpu0/cpuidle/state1/disable", "1"),
+        ("cpu0/cpuidle/state1/default_status", "enabled"),
+        ("cpu0/cpuidle/state1/usage", "7"),
+        ("cpu0/cpuidle/state1/time", "8000"),
+        ("cpu0/cpuidle/state1/rejected", "1"),
+        ("cpu0/cpuidle/state1/above", "2"),
+        ("cpu0/cpuidle/state1/below", "3"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    assert_eq!(idle.driver.as_deref(), Some("intel_idle"));
+    assert_eq!(idle.governor.as_deref(), Some("menu"));
+    assert_eq!(idle.available_governors, ["ladder", "menu"]);
+    let online: Vec<bool> = idle.cpus.iter().map(|cpu| cpu.online).collect();
+    assert_eq!(online, [true, false]);
+    assert!(idle.cpus[1].states.is_empty());
+    let expected = IdleState {
+        index: 1,
+        name: "C6".into(),
+        description: Some("MWAIT 0x20".into()),
+        exit_latency_us: Some(133),
+        target_residency_us: Some(400),
+        disabled: Some(true),
+        enabled_by_default: Some(true),
+        usage: Some(7),
+        time_us: Some(8000),
+        rejected: Some(1),
+        above: Some(2),
+        below: Some(3),
+    };
+    assert_eq!(idle.cpus[0].states, [expected]);
+}
+
+#[test]
+fn what_is_missing_or_no_number_is_unknown_and_not_zero() {
+    let (_folder, root) = machine(&[
+        ("present", "0"),
+        ("cpu0/cpuidle/state0/usage", "many"),
+        ("cpu0/cpuidle/state0/latency", "-5"),
+        ("cpu0/cpuidle/state0/disable", "2"),
+        ("cpu0/cpuidle/state0/time", "99999999999999999999999"),
+        ("cpu0/cpuidle/stateful/name", "no state"),
+        ("cpu0/power/pm_qos_resume_latency_us", "soon"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    let cpu = &idle.cpus[0];
+    assert_eq!(cpu.resume_latency_us, None);
+    assert_eq!(cpu.states.len(), 1);
+    let state = &cpu.states[0];
+    assert_eq!(state.name, "state0");
+    assert_eq!(
+        (
+            state.usage,
+            state.exit_latency_us,
+            state.disabled,
+            state.time_us
+        ),
+        (None, None, None, None)
+    );
+}
+
+#[test]
+fn the_driver_none_is_no_driver() {
+    let (_folder, root) = machine(&[("present", "0"), ("cpuidle/current_driver", "none")]);
+    assert_eq!(Idle::read(&root).unwrap().driver, None);
+}
+
+#[test]
+fn states_are_in_the_order_of_their_numbers() {
+    let files: Vec<(String, &str)> = (0..12)
+        .map(|n| (format!("cpu0/cpuidle/state{n}/name"), "S"))
+        .chain([("present".to_owned(), "0")])
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(p, v)| (p.as_str(), *v)).collect();
+    let (_folder, root) = machine(&files);
+    let idle = Idle::read(&root).unwrap();
+    let order: Vec<u32> = idle.cpus[0]
+        .states
+        .iter()
+        .map(|state| state.index)
+        .collect();
+    assert_eq!(order, (0..12).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_bound_is_told_from_no_bound_and_from_no_latency_at_all() {
+    assert_eq!(resume_latency("0"), Some(0));
+    assert_eq!(resume_latency("50\n"), Some(50));
+    assert_eq!(resume_latency("n/a"), Some(-1));
+    assert_eq!(resume_latency("-7"), None);
+    assert_eq!(resume_latency(""), None);
+}
+
+#[test]
+fn without_lists_the_folders_and_their_online_files_tell() {
+    let (_folder, root) = machine(&[
+        ("cpu0/uevent", ""),
+        ("cpu2/online", "0"),
+        ("cpu10/online", "1"),
+        ("cpufreq/boost", "1"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    let cpus: Vec<(u32, bool)> = idle
+        .cpus
+        .iter()
+        .map(|cpu| (cpu.number, cpu.online))
+        .collect();
+    assert_eq!(cpus, [(0, true), (2, false), (10, true)]);
+}
+
+#[test]
+fn siblings_come_from_the_lists_or_from_cpuinfo() {
+    let (_folder, root) = machine(&[
+        ("present", "0-1"),
+        ("cpu0/topology/core_id", "0"),
+        ("cpu0/topology/physical_package_id", "-1"),
+        ("cpu0/topology/thread_siblings_list", "0-1"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    assert_eq!(idle.cpus[0].siblings, [0, 1]);
+    assert_eq!((idle.cpus[0].package, idle.cpus[0].core), (None, Some(0)));
+
+    let (folder, root) = machine(&[("present", "0-2")]);
+    std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+    let block = |n, core| format!("processor: {n}\nphysical id: 0\ncore id: {core}\n\n");
+    let cpuinfo = [block(0, 4), block(1, 5), block(2, 4)].concat();
+    std::fs::write(folder.path().join("proc/cpuinfo"), cpuinfo).unwrap();
+    let idle = Idle::read(&root).unwrap();
+    assert_eq!(idle.cpus[2].siblings, [0, 2]);
+    assert_eq!(idle.cpus[1].siblings, [1]);
+}
+
+#[test]
+fn isolation_is_read_and_null_is_none() {
+    let (_folder, root) = machine(&[
+        ("present", "0-3"),
+        ("isolated", "2-3"),
+        ("nohz_full", "  (null)"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    assert_eq!(idle.isolated, [2, 3]);
+    assert!(idle.nohz_full.is_empty());
+}
+
+#[test]
+fn a_folder_without_cpus_is_one_clear_error() {
+    let empty = tempfile::tempdir().unwrap();
+    let error = Idle::read(&Root::at(empty.path())).unwrap_err().to_string();
+    assert!(
+        error.contains("cpu/present") && !error.contains('\n'),
+        "{error}"
+    );
+    let (_folder, root) = machine(&[("present", "lots\nof them")]);
+    let error = Idle::read(&root).unwrap_err().to_string();
+    assert!(
+        error.contains("a list of CPUs") && !error.contains('\n'),
+        "{error}"
+    );
+    assert!(Idle::read(&Root::at(Path::new("/dev/null"))).is_err());
+}

@@ -1,0 +1,93 @@
+//! What this computer has for idling, and its settings.
+//!
+//! Everything here reads `/sys` and `/proc` below a [`Root`], so that a recorded machine is read as
+//! the running one is. What a machine does not tell is `None`, never zero.
+//!
+//! - [`Idle::read`]: driver, governor, and every CPU's idle states, limits and place.
+//! - [`Identity::read`]: which computer and kernel this is.
+//! - [`groups`]: CPUs that are alike, with their states taken together.
+//! - [`boot`]: idle settings on the kernel's command line, and what a machine without a driver does.
+//! - [`counters`]: residency, SMI and cycle counters of perf, and how to open them.
+//! - [`interrupts`]: interrupts per CPU, and the CPU that serves the fewest.
+//! - [`pm_qos`]: latency bounds that processes hold, and who holds them.
+//! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
+//! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
+//! - [`Journal`]: settings that are changed for a while and put back in every case.
+//!
+//! ```
+//! use reveille_machine::{Idle, Root};
+//!
+//! # fn main() -> reveille_machine::Result<()> {
+//! let idle = Idle::read(&Root::default())?; // or Root::at("/tmp/recorded-machine")
+//! for group in idle.groups() {
+//!     for state in &group.states {
+//!         println!("{:?} {} {:?} µs", group.cpus, state.name, state.exit_latency_us);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub mod boot;
+mod btf;
+pub mod capabilities;
+pub mod counters;
+mod cpuinfo;
+pub mod cpulist;
+pub mod features;
+pub mod groups;
+mod identity;
+mod idle;
+pub mod interrupts;
+pub mod journal;
+pub mod load;
+pub mod pm_qos;
+mod root;
+mod topology;
+
+pub use btf::Btf;
+pub use identity::Identity;
+pub use idle::{Cpu, Idle, IdleState};
+pub use journal::{Journal, Restored};
+pub use root::Root;
+pub use topology::CoreKind;
+
+/// What can go wrong when a machine is read or set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        path: std::path::PathBuf,
+        source: std::io::Error,
+    },
+    /// A file was read, but its content is not what the kernel documents.
+    #[error("{path}: expected {expected}, found {found:?}")]
+    Content {
+        path: std::path::PathBuf,
+        expected: &'static str,
+        found: String,
+    },
+    /// A perf counter could not be opened.
+    #[error(
+        "cannot open the counter {counter} on CPU {cpu}: {source}{}",
+        permission_hint(source)
+    )]
+    Counter {
+        counter: String,
+        cpu: u32,
+        source: std::io::Error,
+    },
+}
+
+fn permission_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; run as root, with CAP_PERFMON, or with kernel.perf_event_paranoid at 0 or less"
+        }
+        _ => "",
+    }
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,41 @@
+//! How idle each CPU is, by /proc/stat (proc(5)).
+
+use std::collections::BTreeMap;
+
+use crate::Root;
+
+/// Ticks that each online CPU has been idle since boot, waiting for I/O included; `None` where
+/// /proc/stat cannot be read. A tick is 10 ms on nearly every machine.
+pub fn idle_ticks(root: &Root) -> Option<BTreeMap<u32, u64>> {
+    Some(parse(&root.text("proc/stat")?))
+}
+
+fn parse(stat: &str) -> BTreeMap<u32, u64> {
+    let cpu = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let number = fields.next()?.parse().ok()?;
+        // user nice system idle iowait ...
+        let mut ticks = fields
+            .skip(3)
+            .take(2)
+            .map(|field| field.parse::<u64>().ok());
+        Some((number, ticks.next()?? + ticks.next()??))
+    };
+    // The first line, `cpu  ...`, is the sum of all.
+    stat.lines()
+        .filter(|line| !line.starts_with("cpu "))
+        .filter_map(cpu)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_is_the_fourth_and_fifth_number_of_each_cpus_line() {
+        let stat = "cpu  9 9 9 9 9 9\ncpu0 1 2 3 40 5 6 7\ncpu11 1 2 3 7 0 6\nintr 5 1\n";
+        assert_eq!(parse(stat), BTreeMap::from([(0, 45), (11, 7)]));
+        assert_eq!(parse("cpu1 1 2\nnonsense"), BTreeMap::new());
+    }
+}

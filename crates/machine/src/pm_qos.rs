@@ -1,0 +1,140 @@
+//! PM QoS requests: latency bounds that processes hold on all CPUs through `/dev/cpu_dma_latency`.
+//!
+//! Source: Documentation/power/pm_qos_interface.rst of the kernel.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use serde::Serialize;
+
+/// The device that a process keeps open to hold a request.
+pub const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// The kernel's "no bound": 2000 s in µs (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
+const NO_BOUND_US: i32 = 2_000_000_000;
+
+/// A process that has the device open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    pub pid: u32,
+    /// `comm`: at most 15 characters.
+    pub name: String,
+    /// Its command line; empty for one that has none.
+    pub command: String,
+}
+
+/// The lowest bound that is requested now, µs; `None` where nobody, the kernel's drivers among
+/// them, requests one.
+///
+/// # Errors
+/// Where there is no such device, or this user may not open it.
+pub fn current_bound_us() -> io::Result<Option<u32>> {
+    // Opening it makes a request of "no bound", which goes with the descriptor.
+    let mut value = [0; 4];
+    File::open(DEVICE)?.read_exact(&mut value)?;
+    Ok(bound(i32::from_ne_bytes(value)))
+}
+
+fn bound(value: i32) -> Option<u32> {
+    (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
+}
+
+/// Who has the device open (this process aside), and whether all processes could be looked into:
+/// other users' only by root.
+///
+/// # Errors
+/// Where the folder of processes cannot be listed.
+pub fn holders(proc_folder: &Path) -> io::Result<(Vec<Holder>, bool)> {
+    let mut holders = Vec::new();
+    let mut saw_all = true;
+    for entry in fs::read_dir(proc_folder)? {
+        let entry = entry?;
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        if pid == std::process::id() {
+            continue;
+        }
+        match has_device_open(&entry.path()) {
+            Ok(true) => holders.push(holder(pid, &entry.path())),
+            Ok(false) => {}
+            // It has ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => saw_all = false,
+        }
+    }
+    holders.sort_by_key(|holder| holder.pid);
+    Ok((holders, saw_all))
+}
+
+fn has_device_open(process: &Path) -> io::Result<bool> {
+    for descriptor in fs::read_dir(process.join("fd"))? {
+        // One that was closed meanwhile points nowhere.
+        let target = fs::read_link(descriptor?.path());
+        if target.is_ok_and(|target| target == Path::new(DEVICE)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn holder(pid: u32, process: &Path) -> Holder {
+    let text = |file: &str| {
+        let bytes = fs::read(process.join(file)).unwrap_or_default();
+        // Arguments end in NUL; a process may write what it likes there, also control characters.
+        let text = String::from_utf8_lossy(&bytes).replace(char::is_control, " ");
+        text.trim().to_owned()
+    };
+    Holder {
+        pid,
+        name: text("comm"),
+        command: text("cmdline"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_default_is_no_bound() {
+        assert_eq!(bound(NO_BOUND_US), None);
+        assert_eq!(bound(0), Some(0));
+        assert_eq!(bound(50), Some(50));
+    }
+
+    #[test]
+    fn a_process_with_the_device_open_is_a_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("4000123");
+        fs::create_dir_all(process.join("fd")).unwrap();
+        fs::write(process.join("comm"), "tuned\n").unwrap();
+        fs::write(
+            process.join("cmdline"),
+            "python3\0/usr/sbin/tuned\0-l\x1b[0m\0",
+        )
+        .unwrap();
+        std::os::unix::fs::symlink("/dev/null", process.join("fd/0")).unwrap();
+        assert_eq!(holders(folder.path()).unwrap(), (vec![], true));
+        std::os::unix::fs::symlink(DEVICE, process.join("fd/5")).unwrap();
+        fs::create_dir_all(folder.path().join("sys")).unwrap();
+        let (found, saw_all) = holders(folder.path()).unwrap();
+        assert!(saw_all);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].pid, found[0].name.as_str()), (4_000_123, "tuned"));
+        assert_eq!(found[0].command, "python3 /usr/sbin/tuned -l [0m");
+    }
+
+    #[test]
+    fn a_process_that_may_not_be_looked_into_is_said_to_be_unseen() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("77")).unwrap();
+        fs::write(folder.path().join("77/fd"), "no folder").unwrap();
+        assert_eq!(holders(folder.path()).unwrap(), (vec![], false));
+    }
+}

@@ -1,0 +1,81 @@
+//! A folder that is read as `/`: the running machine, or a recorded one.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// Where `/sys` and `/proc` are looked for. `Root::default()` is the running machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Root(PathBuf);
+
+impl Default for Root {
+    fn default() -> Self {
+        Self(PathBuf::from("/"))
+    }
+}
+
+impl Root {
+    /// A recorded machine: `folder` holds `sys/` and `proc/`.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// Is this the running machine?
+    pub fn is_live(&self) -> bool {
+        self.0 == Path::new("/")
+    }
+
+    /// `path` below this root; a leading `/` is allowed.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    /// The file's text without trailing white space; `None` where there is no such file or it
+    /// cannot be read (sysfs files of an offline CPU answer with errors).
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = std::fs::read(self.path(path)).ok()?;
+        Some(String::from_utf8_lossy(&text).trim_end().to_owned())
+    }
+
+    /// The file's one line, without control characters: what is shown on a terminal must not steer
+    /// it, and a recording may come from anywhere. `None` where it is absent or empty.
+    pub fn line(&self, path: &str) -> Option<String> {
+        let line = self
+            .text(path)?
+            .replace(char::is_control, " ")
+            .trim()
+            .to_owned();
+        (!line.is_empty()).then_some(line)
+    }
+
+    /// The file's number; `None` where it is absent or is no number.
+    pub fn number(&self, path: &str) -> Option<u64> {
+        self.text(path)?.trim().parse().ok()
+    }
+
+    /// As [`Root::text`], where the file's absence is an error.
+    pub fn required(&self, path: &str) -> Result<String> {
+        let path = self.path(path);
+        let text = std::fs::read(&path).map_err(|source| Error::Io {
+            path: path.clone(),
+            source,
+        })?;
+        Ok(String::from_utf8_lossy(&text).trim_end().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_cannot_steer_the_terminal_that_shows_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("name"), "C6\x1b[2J\nC7\n").unwrap();
+        std::fs::write(folder.path().join("empty"), "\n").unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(root.line("name").as_deref(), Some("C6 [2J C7"));
+        assert_eq!(root.line("empty"), None);
+        assert_eq!(root.line("absent"), None);
+    }
+}

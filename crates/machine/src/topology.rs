@@ -1,0 +1,212 @@
+//! Where a CPU is (package, core, siblings), and what kind of core it is on a hybrid machine.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Root, cpuinfo, cpulist};
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// Highest frequencies that differ by less than this share belong to one kind of core: cores
+/// favoured for turbo (Intel's Turbo Boost Max 3.0, AMD's preferred cores) differ by up to about
+/// 10 %, hybrid kinds by 25 % and more.
+const SAME_KIND_SHARE: f64 = 0.15;
+
+/// What sets a core apart from others of the same machine, by the best that the kernel tells.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CoreKind {
+    /// Intel's performance core: listed in `/sys/devices/cpu_core/cpus`.
+    Performance,
+    /// Intel's efficient core: listed in `/sys/devices/cpu_atom/cpus`.
+    Efficient,
+    /// Intel's efficient core outside the ring: listed in `/sys/devices/cpu_lowpower/cpus`.
+    LowPowerEfficient,
+    /// `cpu_capacity`: 1024 is the machine's strongest.
+    Capacity(u32),
+    /// The highest frequency of the fastest core of the kind, kHz: nothing better tells.
+    MaxFrequencyKhz(u64),
+}
+
+impl fmt::Display for CoreKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Performance => f.write_str("performance cores"),
+            Self::Efficient => f.write_str("efficient cores"),
+            Self::LowPowerEfficient => f.write_str("low-power efficient cores"),
+            Self::Capacity(capacity) => write!(f, "cores of capacity {capacity}"),
+            Self::MaxFrequencyKhz(khz) => {
+                write!(f, "cores up to {:.1} GHz", *khz as f64 / 1e6)
+            }
+        }
+    }
+}
+
+/// A CPU's place.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Place {
+    pub package: Option<u32>,
+    pub core: Option<u32>,
+    /// As the kernel lists them; `None` where it does not.
+    pub siblings: Option<Vec<u32>>,
+}
+
+/// The place of every CPU that has one: from `topology/`, else from /proc/cpuinfo.
+pub(crate) fn places(root: &Root, cpus: &[u32]) -> HashMap<u32, Place> {
+    let number = |cpu: u32, file: &str| {
+        // -1 where firmware does not tell.
+        let text = root.text(&format!("{CPU}/cpu{cpu}/topology/{file}"))?;
+        text.parse().ok()
+    };
+    let mut places: HashMap<u32, Place> = HashMap::new();
+    for &cpu in cpus {
+        let siblings = |file: &str| {
+            let list = root.text(&format!("{CPU}/cpu{cpu}/topology/{file}"))?;
+            cpulist::parse(&list).filter(|list| list.contains(&cpu))
+        };
+        let place = Place {
+            package: number(cpu, "physical_package_id"),
+            core: number(cpu, "core_id"),
+            // The second name is the older one of the same list.
+            siblings: siblings("core_cpus_list").or_else(|| siblings("thread_siblings_list")),
+        };
+        if place != Place::default() {
+            places.insert(cpu, place);
+        }
+    }
+    if places.is_empty() {
+        let text = root.text("proc/cpuinfo").unwrap_or_default();
+        for processor in cpuinfo::parse(&text) {
+            let place = Place {
+                package: processor.number_of("physical id"),
+                core: processor.number_of("core id"),
+                siblings: None,
+            };
+            if cpus.contains(&processor.number) && place != Place::default() {
+                places.insert(processor.number, place);
+            }
+        }
+    }
+    places
+}
+
+/// The kind of every CPU's core; empty where all cores are alike, as far as is told.
+pub(crate) fn kinds(root: &Root, cpus: &[u32]) -> HashMap<u32, CoreKind> {
+    let listed = [
+        ("cpu_core", CoreKind::Performance),
+        ("cpu_atom", CoreKind::Efficient),
+        ("cpu_lowpower", CoreKind::LowPowerEfficient),
+    ];
+    let mut kinds = HashMap::new();
+    for (pmu, kind) in listed {
+        let list = root.text(&format!("sys/devices/{pmu}/cpus"));
+        for cpu in list
+            .and_then(|list| cpulist::parse(&list))
+            .unwrap_or_default()
+        {
+            kinds.insert(cpu, kind.clone());
+        }
+    }
+    if !kinds.is_empty() {
+        return kinds;
+    }
+    let number = |cpu: u32, file: &str| root.number(&format!("{CPU}/cpu{cpu}/{file}"));
+    let capacities: HashMap<u32, CoreKind> = cpus
+        .iter()
+        .filter_map(|&cpu| Some((cpu, CoreKind::Capacity(number(cpu, "cpu_capacity")? as u32))))
+        .collect();
+    if differ(&capacities) {
+        return capacities;
+    }
+    let frequencies: Vec<(u32, u64)> = cpus
+        .iter()
+        .filter_map(|&cpu| {
+            let own = number(cpu, "cpufreq/cpuinfo_max_freq");
+            let policy = || root.number(&format!("{CPU}/cpufreq/policy{cpu}/cpuinfo_max_freq"));
+            Some((cpu, own.or_else(policy)?))
+        })
+        .collect();
+    by_frequency(&frequencies)
+}
+
+/// Kinds by highest frequency: a new kind begins where the next lower frequency is more than
+/// [`SAME_KIND_SHARE`] below.
+fn by_frequency(frequencies: &[(u32, u64)]) -> HashMap<u32, CoreKind> {
+    let mut sorted = frequencies.to_vec();
+    sorted.sort_by_key(|&(cpu, khz)| (std::cmp::Reverse(khz), cpu));
+    let mut kinds = HashMap::new();
+    let (mut fastest, mut previous) = (0, 0);
+    for (cpu, khz) in sorted {
+        if (khz as f64) < previous as f64 * (1.0 - SAME_KIND_SHARE) || fastest == 0 {
+            fastest = khz;
+        }
+        previous = khz;
+        kinds.insert(cpu, CoreKind::MaxFrequencyKhz(fastest));
+    }
+    if differ(&kinds) {
+        kinds
+    } else {
+        HashMap::new()
+    }
+}
+
+fn differ(kinds: &HashMap<u32, CoreKind>) -> bool {
+    let mut values = kinds.values();
+    let first = values.next();
+    values.any(|kind| Some(kind) != first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequencies_far_apart_are_kinds_of_cores() {
+        let kinds = by_frequency(&[(0, 4_600_000), (1, 4_400_000), (8, 3_400_000)]);
+        assert_eq!(kinds[&0], CoreKind::MaxFrequencyKhz(4_600_000));
+        assert_eq!(kinds[&1], kinds[&0]);
+        assert_eq!(kinds[&8], CoreKind::MaxFrequencyKhz(3_400_000));
+    }
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn what_the_kernel_calls_a_kind_goes_before_what_figures_tell() {
+        let (_folder, root) = machine(&[
+            ("sys/devices/cpu_core/cpus", "0-1"),
+            ("sys/devices/cpu_atom/cpus", "2"),
+            ("sys/devices/system/cpu/cpu0/cpu_capacity", "1024"),
+            ("sys/devices/system/cpu/cpu2/cpu_capacity", "600"),
+        ]);
+        let kinds = kinds(&root, &[0, 1, 2]);
+        assert_eq!(kinds[&1], CoreKind::Performance);
+        assert_eq!(kinds[&2], CoreKind::Efficient);
+    }
+
+    #[test]
+    fn capacities_are_kinds_where_they_differ() {
+        let capacity = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
+        let (zero, one) = (capacity(0), capacity(1));
+        let (_folder, root) = machine(&[(&zero, "1024"), (&one, "446")]);
+        assert_eq!(kinds(&root, &[0, 1])[&1], CoreKind::Capacity(446));
+        let (_folder, root) = machine(&[(&zero, "1024"), (&one, "1024")]);
+        assert!(kinds(&root, &[0, 1]).is_empty());
+    }
+
+    #[test]
+    fn favoured_cores_are_no_kind_of_their_own() {
+        assert!(by_frequency(&[(0, 5_800_000), (1, 5_500_000), (2, 5_300_000)]).is_empty());
+        assert!(by_frequency(&[(0, 0), (1, 0)]).is_empty());
+    }
+}

@@ -1,0 +1,240 @@
+//! Axes: from a value to its place, and the ticks that name it.
+
+/// How values are spread over an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    Logarithmic,
+    Linear,
+}
+
+/// A named value on an axis.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tick {
+    pub value: f64,
+    /// Kept where there is little room.
+    pub major: bool,
+}
+
+/// A range of values. `min < max`; both are above zero where the scale is logarithmic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Axis {
+    pub scale: Scale,
+    pub min: f64,
+    pub max: f64,
+}
+
+/// The steps of a decade at which axes begin, end and are named.
+const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
+
+impl Axis {
+    /// The logarithmic axis from the nearest 1, 2 or 5 below `min` to the nearest above `max`.
+    /// What is not above zero is taken as 1, because a logarithm needs it.
+    pub fn logarithmic(min: f64, max: f64) -> Self {
+        let min = if min > 0.0 && min.is_finite() {
+            min
+        } else {
+            1.0
+        };
+        let max = if max.is_finite() { max.max(min) } else { min };
+        let min = step_below(min);
+        let mut max = step_above(max);
+        if max <= min {
+            max = step_above(min * 1.5);
+        }
+        Self {
+            scale: Scale::Logarithmic,
+            min,
+            max,
+        }
+    }
+
+    /// The linear axis from zero to `max` (1 where that is not above zero).
+    pub fn from_zero(max: f64) -> Self {
+        let max = if max > 0.0 && max.is_finite() {
+            max
+        } else {
+            1.0
+        };
+        Self {
+            scale: Scale::Linear,
+            min: 0.0,
+            max,
+        }
+    }
+
+    /// The place of `value`: 0 at `min`, 1 at `max`; what lies outside is put on the edge.
+    pub fn fraction(&self, value: f64) -> f64 {
+        let fraction = match self.scale {
+            Scale::Linear => (value - self.min) / (self.max - self.min),
+            Scale::Logarithmic if value <= self.min => 0.0,
+            Scale::Logarithmic => (value / self.min).ln() / (self.max / self.min).ln(),
+        };
+        fraction.clamp(0.0, 1.0)
+    }
+
+    /// The value at a place: the inverse of [`Axis::fraction`].
+    pub fn value(&self, fraction: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => self.min + fraction * (self.max - self.min),
+            Scale::Logarithmic => self.min * (self.max / self.min).powf(fraction),
+        }
+    }
+
+    /// A function that gives the bin, of `bins` equal ones, that a value falls into. What lies
+    /// outside falls into the first or the last.
+    pub fn binning(&self, bins: usize) -> impl Fn(f64) -> usize + use<> {
+        let Self { scale, min, max } = *self;
+        let (origin, factor) = match scale {
+            Scale::Linear => (min, bins as f64 / (max - min)),
+            Scale::Logarithmic => (min.ln(), bins as f64 / (max / min).ln()),
+        };
+        move |value: f64| {
+            let place = match scale {
+                Scale::Linear => value,
+                Scale::Logarithmic => value.max(min).ln(),
+            };
+            // The conversion puts what is below zero, and NaN, into bin 0.
+            (((place - origin) * factor) as usize).min(bins - 1)
+        }
+    }
+
+    /// The values to name: the 1, 2 and 5 of each decade (the 1 alone over many decades), or round
+    /// steps of a linear axis.
+    pub fn ticks(&self) -> Vec<Tick> {
+        match self.scale {
+            Scale::Linear => self.linear_ticks(),
+            Scale::Logarithmic => self.logarithmic_ticks(),
+        }
+    }
+
+    fn logarithmic_ticks(&self) -> Vec<Tick> {
+        /// Above this many decades the 2 and the 5 have no room.
+        const DECADES_WITH_STEPS: f64 = 2.6;
+        let decades = (self.max / self.min).log10();
+        let steps = if decades > DECADES_WITH_STEPS {
+            &STEPS[..1]
+        } else {
+            &STEPS[..]
+        };
+        let first = self.min.log10().floor() as i32;
+        let last = self.max.log10().ceil() as i32;
+        let mut ticks = Vec::new();
+        for exponent in first..=last {
+            for &step in steps {
+                let value = step * 10f64.powi(exponent);
+                // A relative margin: powers of ten are not exact.
+                if value >= self.min * (1.0 - 1e-9) && value <= self.max * (1.0 + 1e-9) {
+                    ticks.push(Tick {
+                        value,
+                        major: step == 1.0 || decades < 1.0,
+                    });
+                }
+            }
+        }
+        ticks
+    }
+
+    fn linear_ticks(&self) -> Vec<Tick> {
+        /// About so many ticks are read easily.
+        const TICKS: f64 = 6.0;
+        let step = step_above((self.max - self.min) / TICKS);
+        let first = (self.min / step).ceil() as i64;
+        let last = (self.max / step + 1e-9).floor() as i64;
+        (first..=last)
+            .map(|place| Tick {
+                value: place as f64 * step,
+                major: place % 2 == 0,
+            })
+            .collect()
+    }
+}
+
+/// The greatest 1, 2 or 5 of a decade that is not above `value`.
+fn step_below(value: f64) -> f64 {
+    let decade = 10f64.powf(value.log10().floor());
+    let steps = STEPS.iter().rev().map(|step| step * decade);
+    steps
+        .into_iter()
+        .find(|step| *step <= value * (1.0 + 1e-9))
+        .unwrap_or(decade)
+}
+
+/// The least 1, 2 or 5 of a decade that is not below `value`.
+fn step_above(value: f64) -> f64 {
+    let decade = 10f64.powf(value.log10().floor());
+    let steps = STEPS.iter().map(|step| step * decade);
+    steps
+        .into_iter()
+        .find(|step| *step >= value * (1.0 - 1e-9))
+        .unwrap_or(decade * 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(axis: Axis) -> Vec<f64> {
+        axis.ticks().iter().map(|tick| tick.value.round()).collect()
+    }
+
+    #[test]
+    fn a_logarithmic_axis_begins_and_ends_at_a_1_2_or_5() {
+        let axis = Axis::logarithmic(730.0, 131_000.0);
+        assert!((axis.min - 500.0).abs() < 1e-6, "{axis:?}");
+        assert!((axis.max - 200_000.0).abs() < 1e-3, "{axis:?}");
+    }
+
+    #[test]
+    fn over_many_decades_only_their_ones_are_named() {
+        assert_eq!(values(Axis::logarithmic(500.0, 200_000.0)), [1e3, 1e4, 1e5]);
+        assert_eq!(
+            values(Axis::logarithmic(500.0, 5_000.0)),
+            [500.0, 1e3, 2e3, 5e3]
+        );
+    }
+
+    #[test]
+    fn an_axis_over_nothing_or_one_value_has_a_length() {
+        for (min, max) in [
+            (0.0, 0.0),
+            (5.0, 5.0),
+            (-3.0, f64::NAN),
+            (f64::INFINITY, 1.0),
+        ] {
+            let axis = Axis::logarithmic(min, max);
+            assert!(
+                axis.min > 0.0 && axis.max > axis.min,
+                "{min} {max}: {axis:?}"
+            );
+            assert!(!axis.ticks().is_empty());
+        }
+    }
+
+    #[test]
+    fn every_value_falls_into_the_bin_of_its_place_and_outsiders_into_the_edges() {
+        for axis in [Axis::logarithmic(10.0, 10_000.0), Axis::from_zero(70.0)] {
+            let bin = axis.binning(7);
+            for value in [-1.0, 0.0, 9.9, 10.5, 33.0, 69.0, 4_321.0, 1e9] {
+                let expected = ((axis.fraction(value) * 7.0) as usize).min(6);
+                assert_eq!(bin(value), expected, "{value} on {axis:?}");
+            }
+            assert_eq!(bin(f64::NAN), 0);
+        }
+    }
+
+    #[test]
+    fn a_value_comes_back_from_its_place() {
+        for axis in [Axis::logarithmic(10.0, 10_000.0), Axis::from_zero(70.0)] {
+            assert!((axis.value(axis.fraction(42.0)) - 42.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_linear_axis_is_named_at_round_steps() {
+        assert_eq!(values(Axis::from_zero(20.0)), [0.0, 5.0, 10.0, 15.0, 20.0]);
+        assert_eq!(
+            values(Axis::from_zero(100.0)),
+            [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! What every chart has: axes, grid, names and reference lines.
+
+use std::fmt::Write as _;
+
+use crate::axis::{Axis, Scale};
+use crate::markup::escape;
+use crate::quantity;
+
+/// The plot's place in the drawing, in units of the drawing.
+pub const LEFT: f64 = 80.0;
+pub const TOP: f64 = 30.0;
+pub const WIDTH: f64 = 480.0;
+pub const HEIGHT: f64 = 280.0;
+/// The whole drawing.
+const FULL_WIDTH: f64 = 584.0;
+const FULL_HEIGHT: f64 = 356.0;
+
+/// What an axis shows: how its values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// Nanoseconds.
+    Duration,
+    /// 0 to 100.
+    Percent,
+    /// A share from 0 to 1, as `10 %`.
+    Share,
+    /// A share from 0 to 1, as `1 in 10`.
+    OneIn,
+}
+
+impl Quantity {
+    fn text(self, value: f64) -> String {
+        match self {
+            Self::Duration => quantity::duration(value),
+            Self::Percent => format!("{value:.0}\u{a0}%"),
+            Self::Share => short_share(value),
+            Self::OneIn if value >= 1.0 => "all".to_owned(),
+            Self::OneIn => format!("1 in {}", short_count(1.0 / value)),
+        }
+    }
+
+    /// As the page's script knows it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Duration => "duration",
+            Self::Percent => "percent",
+            Self::Share => "share",
+            Self::OneIn => "one-in",
+        }
+    }
+}
+
+/// `1000` as `1k`, because an axis has little room.
+fn short_count(count: f64) -> String {
+    match count {
+        count if count >= 999_999.0 => format!("{:.0}M", count / 1e6),
+        count if count >= 999.0 => format!("{:.0}k", count / 1e3),
+        count => format!("{count:.0}"),
+    }
+}
+
+fn short_share(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = (-percent.log10()).ceil().clamp(0.0, 9.0) as usize;
+    format!("{percent:.decimals$}\u{a0}%")
+}
+
+/// A figure that the datapoints are seen against, drawn across the whole plot.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mark {
+    /// On the axis of the wake latency, ns.
+    pub value: f64,
+    pub text: String,
+    /// `driver` or `floor`, and a colour if it has one.
+    pub class: String,
+}
+
+/// A chart's axes and names.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    pub x: Axis,
+    pub y: Axis,
+    pub x_name: &'a str,
+    pub y_name: &'a str,
+    pub x_quantity: Quantity,
+    pub y_quantity: Quantity,
+}
+
+impl Frame<'_> {
+    /// Where that value is in the drawing, from its left.
+    pub fn x(&self, value: f64) -> f64 {
+        LEFT + WIDTH * self.x.fraction(value)
+    }
+
+    /// Where that value is in the drawing, from its top.
+    pub fn y(&self, value: f64) -> f64 {
+        TOP + HEIGHT * (1.0 - self.y.fraction(value))
+    }
+
+    /// The chart around what `draw` puts into it. `label` is read to who cannot see it; `attributes`
+    /// go to the drawing as they are.
+    pub fn svg(&self, label: &str, attributes: &str, draw: impl FnOnce(&mut String)) -> String {
+        let mut svg = String::new();
+        let (x, y) = (
+            axis_data(self.x, self.x_quantity),
+            axis_data(self.y, self.y_quantity),
+        );
+        // Writing to a String cannot fail.
+        let _ = write!(
+            svg,
+            "<svg class=\"plot\" viewBox=\"0 0 {FULL_WIDTH} {FULL_HEIGHT}\" role=\"img\" tabindex=\"0\" \
+             aria-label=\"{}\" data-x=\"{x}\" data-y=\"{y}\" data-x-name=\"{}\" data-y-name=\"{}\"{attributes}>",
+            escape(label),
+            escape(self.x_name),
+            escape(self.y_name),
+        );
+        self.grid(&mut svg);
+        draw(&mut svg);
+        self.names(&mut svg);
+        svg.push_str("</svg>");
+        svg
+    }
+
+    fn grid(&self, svg: &mut String) {
+        let mut path = String::new();
+        for tick in self.x.ticks() {
+            let _ = write!(path, "M{:.1} {TOP}v{HEIGHT}", self.x(tick.value));
+        }
+        for tick in self.y.ticks() {
+            let _ = write!(path, "M{LEFT} {:.1}h{WIDTH}", self.y(tick.value));
+        }
+        let _ = write!(svg, "<path class=\"grid\" d=\"{path}\"/>");
+    }
+
+    fn names(&self, svg: &mut String) {
+        let _ = write!(
+            svg,
+            "<path class=\"axis\" d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\"/><g class=\"ticks\">"
+        );
+        for tick in self.x.ticks() {
+            let _ = write!(
+                svg,
+                "<text{} text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                minor(tick.major),
+                self.x(tick.value),
+                TOP + HEIGHT + 17.0,
+                self.x_quantity.text(tick.value)
+            );
+        }
+        for tick in self.y.ticks() {
+            let _ = write!(
+                svg,
+                "<text{} text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                minor(tick.major),
+                LEFT - 6.0,
+                self.y(tick.value) + 4.0,
+                self.y_quantity.text(tick.value)
+            );
+        }
+        let _ = write!(
+            svg,
+            "</g><text class=\"name\" x=\"2\" y=\"15\">{}</text>\
+             <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            escape(self.y_name),
+            LEFT + WIDTH,
+            FULL_HEIGHT - 7.0,
+            escape(self.x_name)
+        );
+    }
+
+    /// Marks on the vertical axis, each with its words at the right end. One that is beyond the
+    /// axis has its words at that edge, and no line.
+    pub fn marks_across(&self, marks: &[Mark], svg: &mut String) {
+        for (place, mark) in marks.iter().enumerate() {
+            let y = self.y(mark.value);
+            let (line, text) = if mark.value < self.y.min {
+                (String::new(), format!("↓ {}", mark.text))
+            } else if mark.value > self.y.max {
+                (String::new(), format!("↑ {}", mark.text))
+            } else {
+                (
+                    format!("<path d=\"M{LEFT} {y:.1}h{WIDTH}\"/>"),
+                    mark.text.clone(),
+                )
+            };
+            // Beside each other where they are close, so that neither hides the other's words.
+            let close = marks[..place]
+                .iter()
+                .any(|other| (self.y(other.value) - y).abs() < LINE);
+            let x = if close {
+                LEFT + WIDTH - 150.0
+            } else {
+                LEFT + WIDTH - 3.0
+            };
+            let _ = write!(
+                svg,
+                "<g class=\"mark {}\">{line}\
+                 <text text-anchor=\"end\" x=\"{x:.1}\" y=\"{:.1}\">{}</text></g>",
+                mark.class,
+                if y < TOP + LINE { y + 14.0 } else { y - 4.0 },
+                escape(&text)
+            );
+        }
+    }
+
+    /// Marks on the horizontal axis, their words one below the other at the given end.
+    pub fn marks_down(&self, marks: &[Mark], end: End, svg: &mut String) {
+        for (place, mark) in marks.iter().enumerate() {
+            let x = self.x(mark.value);
+            let right = x < LEFT + WIDTH * 0.72;
+            let line = LINE * place as f64;
+            let y = match end {
+                End::Top => TOP + 13.0 + line,
+                // The lowest line is the estimates', whose bars are on the axis.
+                End::Bottom => TOP + HEIGHT - 26.0 - line,
+            };
+            let _ = write!(
+                svg,
+                "<g class=\"mark {}\"><path d=\"M{x:.1} {TOP}v{HEIGHT}\"/>\
+                 <text text-anchor=\"{}\" x=\"{:.1}\" y=\"{y:.1}\">{}</text></g>",
+                mark.class,
+                if right { "start" } else { "end" },
+                if right { x + 4.0 } else { x - 4.0 },
+                escape(&mark.text)
+            );
+        }
+    }
+}
+
+/// From one line of words to the next.
+const LINE: f64 = 17.0;
+
+/// Where the words of marks are: where the curves leave room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Top,
+    Bottom,
+}
+
+fn minor(major: bool) -> &'static str {
+    if major { "" } else { " class=\"minor\"" }
+}
+
+/// What the page's script needs to read a value off a place.
+fn axis_data(axis: Axis, quantity: Quantity) -> String {
+    let scale = match axis.scale {
+        Scale::Logarithmic => "log",
+        Scale::Linear => "linear",
+    };
+    format!("{scale} {} {} {}", axis.min, axis.max, quantity.name())
+}

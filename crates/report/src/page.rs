@@ -1,0 +1,123 @@
+//! The page around its sections.
+
+use crate::markup::{escape, script_json};
+use crate::quantity::count;
+use crate::section::{charts, difference, headline, setting, statistics};
+use crate::view::{View, Views};
+use crate::{Error, Input, Options, Result, outliers};
+
+const STYLE: &str = include_str!("../assets/page.css");
+const SCRIPT: &str = include_str!("../assets/page.js");
+
+/// The page's own law: nothing from outside, whatever slipped in.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
+
+/// One HTML page on these results. It is the same text for the same results.
+///
+/// # Errors
+/// [`Error::NoResult`] where `inputs` is empty.
+pub fn page(inputs: &[Input], options: &Options) -> Result<String> {
+    if inputs.is_empty() {
+        return Err(Error::NoResult);
+    }
+    let views = Views::of(inputs)?;
+    let title = options
+        .title
+        .clone()
+        .unwrap_or_else(|| default_title(&views.views));
+    let parts = [
+        head(&title),
+        header(&title, &views.views),
+        headline::headline(&views),
+        headline::notices(&views, options),
+        statistics::summary(&views),
+        difference::differences(&views),
+        charts::overview(&views),
+        charts::states(&views),
+        charts::residency(&views),
+        "<section id=\"statistics\"><h2>Statistics</h2>".to_owned(),
+        statistics::details(&views),
+        statistics::tails(&views),
+        "</section>".to_owned(),
+        setting::settings(&views),
+        foot(&views.views),
+    ];
+    Ok(parts.concat())
+}
+
+/// Is this the beginning of a page that [`page`] made? Whoever writes pages can tell by it what may
+/// be written over.
+pub fn is_page(beginning: &str) -> bool {
+    beginning.contains("<meta name=\"generator\" content=\"reveille ")
+}
+
+fn default_title(views: &[View<'_>]) -> String {
+    let names: Vec<String> = views.iter().map(View::title).collect();
+    format!("Wake latency: {}", names.join(", "))
+}
+
+fn head(title: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"color-scheme\" content=\"light dark\">\
+         <meta name=\"generator\" content=\"reveille {}\">\
+         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head><body>",
+        env!("CARGO_PKG_VERSION"),
+        escape(title)
+    )
+}
+
+/// The title, and in a line what was measured.
+fn header(title: &str, views: &[View<'_>]) -> String {
+    let lines: String = views
+        .iter()
+        .map(|view| format!("<p class=\"about\">{}</p>", about(view)))
+        .collect();
+    format!(
+        "<header><h1>{}</h1><button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>\
+         {lines}</header><main>",
+        escape(title)
+    )
+}
+
+fn about(view: &View<'_>) -> String {
+    let description = &view.input.loaded.description;
+    let machine = &description.machine;
+    let mut parts = vec![format!(
+        "{} datapoints",
+        count(view.input.loaded.columns.rows as u64)
+    )];
+    let known = [
+        machine.hostname.clone(),
+        machine.cpu_model.clone(),
+        machine
+            .kernel
+            .as_ref()
+            .map(|kernel| format!("Linux {kernel}")),
+        (!description.started.is_empty()).then(|| description.started.clone()),
+        Some(description.tool.clone()),
+    ];
+    parts.extend(known.into_iter().flatten());
+    let letter = view
+        .letter
+        .as_ref()
+        .map_or(String::new(), |letter| format!("{letter}: "));
+    escape(&format!("{letter}{}", parts.join(" · ")))
+}
+
+fn foot(views: &[View<'_>]) -> String {
+    let data = script_json(&outliers::data(views));
+    format!(
+        "</main><footer><p>Figures come from the idle driver's table, from what was measured, or \
+         from an estimate; each head says which. Times are wake latencies unless said otherwise: \
+         from the launch time to the first instruction, less the instrument's overhead. Made by \
+         reveille {}.</p></footer>\
+         <div id=\"reading\" role=\"status\" aria-live=\"polite\" hidden></div>\
+         <script type=\"application/json\" id=\"outliers\">{data}</script>\
+         <script>{SCRIPT}</script></body></html>\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}

@@ -1,0 +1,246 @@
+//! The charts: all datapoints together here; state by state and residency in files of their own.
+
+mod residency;
+mod states;
+
+pub use residency::residency;
+pub use states::states;
+
+use std::fmt::Write as _;
+
+use reveille_dataset::tail::{Estimate, Tail};
+
+use crate::axis::Axis;
+use crate::chart::curves::{self, Curve};
+use crate::chart::heat::{self, Dots};
+use crate::chart::{Frame, Mark, Quantity, colour};
+use crate::density::Density;
+use crate::groups::Key;
+use crate::markup::escape;
+use crate::quantity::{count, duration};
+use crate::view::{Plane, View, Views};
+
+/// One kind of picture that every result gets: latency over a quantity.
+struct Over {
+    column: &'static str,
+    name: &'static str,
+    plane: for<'a> fn(&'a View<'_>) -> Option<&'a Plane>,
+    axis: fn(&Views<'_>) -> Option<Axis>,
+    /// What to say where it cannot be drawn.
+    missing: &'static str,
+}
+
+const SILENT_TIME: Over = Over {
+    column: "silent_time_ns",
+    name: "silent time",
+    plane: |view| view.silent_time.as_ref(),
+    axis: |views| views.axes.silent_time,
+    missing: "no datapoint tells the silent time (the user probe does not see when the CPU went \
+              idle, and a CPU that was awake has none)",
+};
+const LAUNCH_DISTANCE: Over = Over {
+    column: "launch_distance_ns",
+    name: "launch distance",
+    plane: |view| view.launch_distance.as_ref(),
+    axis: |views| views.axes.launch_distance,
+    missing: "no datapoint tells the launch distance",
+};
+const TIME: Over = Over {
+    column: "time_ns",
+    name: "time since the start",
+    plane: |view| view.time.as_ref(),
+    axis: |views| views.axes.time,
+    missing: "no datapoint tells its time",
+};
+
+/// All states together.
+pub fn overview(views: &Views<'_>) -> String {
+    let mut html = String::from("<section id=\"overview\"><h2>All datapoints</h2>");
+    html.push_str(
+        "<p>Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of their \
+         state are dots in the state's colour (of fewer than 1000 datapoints, the greatest): point \
+         at one, tap it, or focus a chart and use the arrow keys to read all its fields. Dotted \
+         ends of curves, with a bar for the 95 % interval, are estimates of the tail.</p>",
+    );
+    html.push_str(&key_legend(views));
+    html.push_str("<div class=\"charts\">");
+    for view in &views.views {
+        html.push_str(&all_curves(views, view));
+    }
+    for over in [SILENT_TIME, LAUNCH_DISTANCE, TIME] {
+        for (place, view) in views.views.iter().enumerate() {
+            html.push_str(&whole(views, view, place, &over));
+        }
+    }
+    html.push_str("</div></section>");
+    html
+}
+
+/// Which colour is which state; which dashes, which source.
+fn key_legend(views: &Views<'_>) -> String {
+    let mut html = String::from("<p class=\"keys\">");
+    for (place, key) in views.keys().iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            html,
+            "<span class=\"key {}\"><i></i>{}</span> ",
+            colour(place),
+            escape(&key_name(key))
+        );
+    }
+    html.push_str("</p>");
+    html
+}
+
+fn key_name(key: &Key) -> String {
+    format!("{} · {}", key.state, key.source)
+}
+
+fn key_colour(views: &Views<'_>, key: &Key) -> String {
+    colour(
+        views
+            .keys()
+            .iter()
+            .position(|other| other == key)
+            .unwrap_or(0),
+    )
+}
+
+/// One result's exceedance curves, all states in one chart.
+fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
+    let curves: Vec<Curve<'_>> = view
+        .groups
+        .groups
+        .iter()
+        .map(|group| Curve {
+            class: key_colour(views, &group.key),
+            latencies: &group.latencies,
+            tail: tail(view, &group.key),
+        })
+        .collect();
+    if curves.is_empty() {
+        return absent(
+            &caption(view, "Wakes that take at least so long"),
+            "there is no datapoint",
+        );
+    }
+    let mut marks = Vec::new();
+    for group in &view.groups.groups {
+        let Some(value) = view
+            .driver_figure(&group.key)
+            .filter(|figure| *figure > 0.0)
+        else {
+            continue;
+        };
+        let text = format!("{}: driver {}", group.key.state, duration(value));
+        let class = format!("driver {}", key_colour(views, &group.key));
+        // A state measured with two sources has one figure.
+        if !marks.iter().any(|mark: &Mark| mark.text == text) {
+            marks.push(Mark { value, text, class });
+        }
+    }
+    let title = caption(view, "Wakes that take at least so long, by state");
+    let label = format!("{title}: exceedance curve of the wake latency on logarithmic axes");
+    figure(
+        &title,
+        &curves::exceedance(views.axes.latency, &label, &curves, &marks),
+    )
+}
+
+fn whole(views: &Views<'_>, view: &View<'_>, place: usize, over: &Over) -> String {
+    let title = caption(view, &format!("Wake latency against {}", over.name));
+    let Some((plane, axis)) = (over.plane)(view).zip((over.axis)(views)) else {
+        return absent(&title, over.missing);
+    };
+    let dots: Vec<Dots> = view
+        .groups
+        .groups
+        .iter()
+        .map(|group| {
+            dots(
+                view,
+                over.column,
+                &group.outliers,
+                key_colour(views, &group.key),
+            )
+        })
+        .collect();
+    let axes = (axis, views.axes.latency);
+    latency_heat(&title, over, axes, place, &plane.whole, &[], &dots)
+}
+
+/// Draws latency over a quantity, on axes given as (across, up).
+fn latency_heat(
+    title: &str,
+    over: &Over,
+    (across, up): (Axis, Axis),
+    place: usize,
+    density: &Density,
+    marks: &[Mark],
+    dots: &[Dots],
+) -> String {
+    let frame = Frame {
+        x: across,
+        y: up,
+        x_name: over.name,
+        y_name: "wake latency",
+        x_quantity: Quantity::Duration,
+        y_quantity: Quantity::Duration,
+    };
+    let singly: usize = dots.iter().map(|dots| dots.dots.len()).sum();
+    let label = format!(
+        "{title}: density of {} datapoints, {singly} of them drawn singly",
+        count(density.total())
+    );
+    figure(
+        title,
+        &heat::heat(&frame, &label, place, density, marks, dots),
+    )
+}
+
+/// The outliers among `rows` that have a value in that column.
+fn dots(view: &View<'_>, column: &str, rows: &[u32], class: String) -> Dots {
+    let columns = &view.input.loaded.columns;
+    let values = columns.integers(column).unwrap_or(&[]);
+    let latency = columns.integers("wake_latency_ns").unwrap_or(&[]);
+    let dots = rows.iter().filter_map(|row| {
+        let place = view.outliers.binary_search(row).ok()?;
+        let row = *row as usize;
+        let x = *values
+            .get(row)
+            .filter(|value| **value != reveille_dataset::NULL)?;
+        Some((place, x as f64, latency[row] as f64))
+    });
+    Dots {
+        class,
+        dots: dots.collect(),
+    }
+}
+
+fn tail<'a>(view: &'a View<'_>, key: &Key) -> Option<&'a Estimate> {
+    match &view.statistics(key)?.tail {
+        Tail::Estimated(tail) => Some(tail),
+        Tail::Refused(_) => None,
+    }
+}
+
+fn caption(view: &View<'_>, words: &str) -> String {
+    match &view.letter {
+        Some(_) => format!("{} — {words}", view.title()),
+        None => words.to_owned(),
+    }
+}
+
+fn figure(title: &str, body: &str) -> String {
+    format!(
+        "<figure><figcaption>{}</figcaption>{body}</figure>",
+        escape(title)
+    )
+}
+
+fn absent(title: &str, why: &str) -> String {
+    figure(
+        title,
+        &format!("<p class=\"absent\">Not drawn: {}.</p>", escape(why)),
+    )
+}

@@ -1,0 +1,42 @@
+//! What the hardware's counters say of the time that was asked to be slept.
+
+use super::{caption, figure};
+use crate::chart::{Frame, Quantity, heat};
+use crate::quantity::count;
+use crate::view::{Views, percent_axis};
+
+/// Residency against silent time, where it was counted.
+pub fn residency(views: &Views<'_>) -> String {
+    let mut charts = String::new();
+    for (place, view) in views.views.iter().enumerate() {
+        for residency in &view.residency {
+            let Some(x) = views.axes.silent_time else {
+                continue;
+            };
+            let share = residency.column.trim_end_matches("_percent").to_uppercase();
+            let title = caption(view, &format!("{share} residency against silent time"));
+            let y_name = format!("{share} residency");
+            let frame = Frame {
+                x,
+                y: percent_axis(),
+                x_name: "silent time",
+                y_name: &y_name,
+                x_quantity: Quantity::Duration,
+                y_quantity: Quantity::Percent,
+            };
+            let datapoints = count(residency.density.total());
+            let label = format!("{title}: density of {datapoints} datapoints");
+            charts.push_str(&figure(
+                &title,
+                &heat::heat(&frame, &label, place, &residency.density, &[], &[]),
+            ));
+        }
+    }
+    let body = match charts.is_empty() {
+        true => "<p>No residency was counted: neither this machine's counters nor the result tell \
+                 which state the hardware was really in.</p>"
+            .to_owned(),
+        false => format!("<div class=\"charts\">{charts}</div>"),
+    };
+    format!("<section id=\"residency\"><h2>Residency</h2>{body}</section>")
+}

@@ -1,0 +1,198 @@
+//! Every state by itself.
+
+use std::fmt::Write as _;
+
+use super::{
+    LAUNCH_DISTANCE, Over, SILENT_TIME, absent, caption, dots, figure, key_colour, key_name,
+    latency_heat, tail,
+};
+use crate::axis::Axis;
+use crate::chart::curves::{self, Curve};
+use crate::chart::{Mark, colour};
+use crate::groups::Key;
+use crate::markup::escape;
+use crate::quantity::{count, duration};
+use crate::view::{View, Views};
+
+/// Every state by itself, with all results in its curves.
+pub fn states(views: &Views<'_>) -> String {
+    let keys = views.keys();
+    let mut html = String::from("<section id=\"states\"><h2>State by state</h2>");
+    for key in &keys {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            html,
+            "<h3>{}</h3>{}",
+            escape(&key_name(key)),
+            verdicts(views, key)
+        );
+        html.push_str("<div class=\"charts\">");
+        html.push_str(&state_curves(views, key));
+        // One state alone is what the overview shows already.
+        if keys.len() > 1 {
+            for over in [SILENT_TIME, LAUNCH_DISTANCE] {
+                for (place, view) in views.views.iter().enumerate() {
+                    html.push_str(&of_state(views, view, place, key, &over));
+                }
+            }
+        }
+        html.push_str("</div>");
+    }
+    html.push_str("</section>");
+    html
+}
+
+fn verdicts(views: &Views<'_>, key: &Key) -> String {
+    let mut html = String::from("<p>");
+    for view in &views.views {
+        let who = view
+            .letter
+            .as_ref()
+            .map_or(String::new(), |letter| format!("{letter}: "));
+        let words = match view.statistics(key) {
+            Some(one) => format!(
+                "{who}{} ({} datapoints). ",
+                one.verdict,
+                count(one.wake_latency.count)
+            ),
+            None => format!("{who}no datapoint. "),
+        };
+        html.push_str(&escape(&words));
+    }
+    html.push_str("</p>");
+    html
+}
+
+fn state_curves(views: &Views<'_>, key: &Key) -> String {
+    let several = views.views.len() > 1;
+    let mut curves = Vec::new();
+    let mut legend = String::new();
+    for (place, view) in views.views.iter().enumerate() {
+        let Some(group) = view.groups.get(key) else {
+            continue;
+        };
+        let class = match several {
+            true => format!("{} dash{place}", colour(place)),
+            false => key_colour(views, key),
+        };
+        if several {
+            let _ = write!(
+                legend,
+                "<span class=\"key {class}\"><i></i>{}</span> ",
+                escape(&view.title())
+            );
+        }
+        curves.push(Curve {
+            class,
+            latencies: &group.latencies,
+            tail: tail(view, key),
+        });
+    }
+    let marks = state_marks(views, key);
+    let mut html = String::new();
+    for (title, draw) in [
+        (
+            "Histogram",
+            curves::histogram as fn(Axis, &str, &[Curve<'_>], &[Mark]) -> String,
+        ),
+        ("Wakes that take at least so long", curves::exceedance),
+    ] {
+        let label = format!(
+            "{title} of the wake latency of {} on logarithmic axes",
+            key_name(key)
+        );
+        let title = format!("{}: {title}", key_name(key));
+        let chart = draw(views.axes.of(key).figures, &label, &curves, &marks);
+        let legend = if several {
+            format!("<p class=\"keys\">{legend}</p>")
+        } else {
+            String::new()
+        };
+        html.push_str(&figure(&title, &format!("{legend}{chart}")));
+    }
+    html
+}
+
+/// The driver's figure and the floor, of each result once.
+fn state_marks(views: &Views<'_>, key: &Key) -> Vec<Mark> {
+    let mut marks: Vec<(Mark, Vec<&str>)> = Vec::new();
+    for view in &views.views {
+        let figures = [
+            (
+                "driver",
+                view.driver_figure(key).filter(|figure| *figure > 0.0),
+            ),
+            ("floor", view.floor(key)),
+        ];
+        for (class, value) in figures {
+            let Some(value) = value else { continue };
+            let letter = view.letter.as_deref().unwrap_or("");
+            let same = marks
+                .iter_mut()
+                .find(|(mark, _)| mark.class == class && mark.value == value);
+            match same {
+                Some((_, letters)) => letters.push(letter),
+                None => {
+                    let text = format!("{class} {}", duration(value));
+                    marks.push((
+                        Mark {
+                            value,
+                            text,
+                            class: class.to_owned(),
+                        },
+                        vec![letter],
+                    ));
+                }
+            }
+        }
+    }
+    let all = views.views.len();
+    let named = marks.into_iter().map(|(mut mark, letters)| {
+        if letters.len() < all {
+            let _ = write!(mark.text, " ({})", letters.join(", "));
+        }
+        mark
+    });
+    named.collect()
+}
+
+fn of_state(views: &Views<'_>, view: &View<'_>, place: usize, key: &Key, over: &Over) -> String {
+    let title = caption(view, &format!("{}: against {}", key_name(key), over.name));
+    let Some(group) = view.groups.get(key) else {
+        return absent(&title, "this result has no datapoint of this state");
+    };
+    let plane = (over.plane)(view).zip((over.axis)(views));
+    let density = plane.and_then(|(plane, axis)| Some((plane.groups.get(view.place(key)?)?, axis)));
+    let Some((density, axis)) = density.filter(|(density, _)| density.total() > 0) else {
+        return absent(&title, over.missing);
+    };
+    let mut marks = Vec::new();
+    for (class, value) in [
+        ("driver", view.driver_figure(key)),
+        ("floor", view.floor(key)),
+    ] {
+        if let Some(value) = value.filter(|value| *value > 0.0) {
+            let text = format!("{class} {}", duration(value));
+            marks.push(Mark {
+                value,
+                text,
+                class: class.to_owned(),
+            });
+        }
+    }
+    let dots = [dots(
+        view,
+        over.column,
+        &group.outliers,
+        key_colour(views, key),
+    )];
+    latency_heat(
+        &title,
+        over,
+        (axis, views.axes.of(key).datapoints),
+        place,
+        density,
+        &marks,
+        &dots,
+    )
+}

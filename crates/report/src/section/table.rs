@@ -1,0 +1,101 @@
+//! Tables, each figure under a head that says where it comes from.
+
+use std::fmt::Write as _;
+
+use crate::markup::escape;
+
+/// Where a number comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The idle driver's table.
+    Driver,
+    /// This machine, by this result.
+    Measured,
+    /// Calculated beyond what was measured.
+    Estimated,
+}
+
+impl Origin {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Driver => "driver's table",
+            Self::Measured => "measured",
+            Self::Estimated => "estimated",
+        }
+    }
+}
+
+/// A table that is built row by row. Cells are text: they are escaped here.
+#[derive(Debug, Clone)]
+pub struct Table {
+    html: String,
+    columns: usize,
+    text_columns: usize,
+}
+
+impl Table {
+    /// A table with these heads. The first `text_columns` hold words, the others numbers.
+    pub fn new(caption: &str, text_columns: usize, heads: &[(&str, Option<Origin>)]) -> Self {
+        let mut html = format!(
+            "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\
+             <table><caption>{caption}</caption><thead><tr>",
+            caption = escape(caption)
+        );
+        for (place, (head, origin)) in heads.iter().enumerate() {
+            // Writing to a String cannot fail.
+            let _ = write!(
+                html,
+                "<th scope=\"col\"{}>{}",
+                word(place, text_columns),
+                escape(head)
+            );
+            if let Some(origin) = origin {
+                let _ = write!(html, "<small>{}</small>", origin.word());
+            }
+            html.push_str("</th>");
+        }
+        html.push_str("</tr></thead><tbody>");
+        Self {
+            html,
+            columns: heads.len(),
+            text_columns,
+        }
+    }
+
+    /// One more row; the first cell names it. A dash stands for what is not known.
+    pub fn row(&mut self, cells: &[String]) {
+        self.html.push_str("<tr>");
+        for (place, cell) in cells.iter().take(self.columns).enumerate() {
+            let text = if cell.is_empty() {
+                "–".to_owned()
+            } else {
+                escape(cell)
+            };
+            let class = word(place, self.text_columns);
+            let _ = match place {
+                0 => write!(self.html, "<th scope=\"row\"{class}>{text}</th>"),
+                _ => write!(self.html, "<td{class}>{text}</td>"),
+            };
+        }
+        self.html.push_str("</tr>");
+    }
+
+    /// The table's HTML.
+    pub fn html(mut self) -> String {
+        self.html.push_str("</tbody></table></div>");
+        self.html
+    }
+}
+
+fn word(place: usize, text_columns: usize) -> &'static str {
+    if place < text_columns {
+        " class=\"word\""
+    } else {
+        ""
+    }
+}
+
+/// `None` as a dash.
+pub fn known<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map(text).unwrap_or_default()
+}

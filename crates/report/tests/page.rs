@@ -1,0 +1,268 @@
+//! The page as a reader gets it.
+
+mod sample;
+
+use reveille_dataset::description::{Ended, Probe};
+use reveille_dataset::{Columns, Filter, Loaded, NULL};
+use reveille_report::{Error, Input, Options, is_page, page};
+use sample::{bare_description, columns_of, server};
+
+fn page_of(results: impl IntoIterator<Item = Loaded>) -> String {
+    let inputs: Vec<Input> = results
+        .into_iter()
+        .map(|loaded| Input::new(loaded).unwrap())
+        .collect();
+    page(&inputs, &Options::default()).unwrap()
+}
+
+fn of_latencies(latencies: impl IntoIterator<Item = i64>) -> Loaded {
+    Loaded {
+        description: bare_description("small", Probe::Bpf),
+        columns: columns_of("C1", "timer", latencies),
+    }
+}
+
+/// The data that the page's script reads.
+fn outliers(html: &str) -> serde_json::Value {
+    let from = html.split("id=\"outliers\">").nth(1).unwrap();
+    serde_json::from_str(from.split("</script>").next().unwrap()).unwrap()
+}
+
+#[test]
+fn every_state_and_its_verdict_is_on_the_page() {
+    let loaded = server("one", 20_000, 1, 1.0);
+    let input = Input::new(loaded).unwrap();
+    let html = page(&[input], &Options::default()).unwrap();
+    for state in ["POLL", "C1", "C1E", "C6"] {
+        assert!(
+            html.contains(&format!("<h3>{state} · timer</h3>")),
+            "{state}"
+        );
+    }
+    assert!(html.contains("The driver&#39;s exit latency is exceeded by C1 (most wakes"));
+    assert!(html.contains("exceeded by most wakes"));
+    assert!(html.contains("driver 133\u{a0}µs") && html.contains("floor 880\u{a0}ns"));
+    assert!(html.contains("PC6 residency against silent time"));
+}
+
+#[test]
+fn nothing_is_fetched_and_the_page_forbids_it() {
+    let html = page_of([server("one", 2_000, 1, 1.0), server("two", 2_000, 2, 1.1)]);
+    let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
+    for outside in [
+        "http:",
+        "https:",
+        "src=",
+        "url(",
+        "@import",
+        "fetch(",
+        "href=\"//",
+    ] {
+        assert!(!without_namespace.contains(outside), "{outside}");
+    }
+    assert!(html.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'"));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&";
+    let mut loaded = server("x", 3_000, 1, 1.0);
+    loaded.description.name = HOSTILE.to_owned();
+    loaded.description.tool = HOSTILE.to_owned();
+    loaded.description.driver = Some(HOSTILE.to_owned());
+    loaded.description.machine.hostname = Some(HOSTILE.to_owned());
+    loaded.description.machine.kernel = Some(HOSTILE.to_owned());
+    loaded.description.notes = vec![HOSTILE.to_owned()];
+    loaded.description.ended = Ended::Disturbed(HOSTILE.to_owned());
+    loaded.description.probe = Probe::Foreign;
+    loaded
+        .description
+        .counts
+        .dropped
+        .insert(HOSTILE.to_owned(), 3);
+    loaded.description.states[3].name = HOSTILE.to_owned();
+    loaded.description.characterisation.floors[0].source = HOSTILE.to_owned();
+    for column in &mut loaded.columns.columns {
+        if column.name == "cc6_percent" {
+            column.name = format!("{HOSTILE}_percent");
+        }
+        if let reveille_dataset::Values::Name { names, .. } = &mut column.values {
+            names
+                .iter_mut()
+                .for_each(|name| *name = format!("{name}{HOSTILE}"));
+        }
+    }
+    let options = Options {
+        title: Some(HOSTILE.to_owned()),
+        filter: Some(HOSTILE.to_owned()),
+    };
+    let other = server("other", 3_000, 2, 1.0);
+    let inputs = [Input::new(loaded).unwrap(), Input::new(other).unwrap()];
+    let html = page(&inputs, &options).unwrap();
+    assert!(!html.contains("<img") && !html.contains("<script>alert"));
+    assert!(!html.contains("\"'&"), "an attribute could be left");
+    // The page's own two scripts, and no third.
+    assert_eq!(html.matches("</script").count(), 2);
+    assert_eq!(outliers(&html)[0]["title"], format!("A: {HOSTILE}"));
+}
+
+#[test]
+fn the_datapoints_beyond_p99_9_are_there_with_all_fields_and_no_others() {
+    // 2000 datapoints: two are beyond the 1998th.
+    let html = page_of([of_latencies((1..=2000).map(|place| place * 10))]);
+    let data = outliers(&html);
+    assert_eq!(data[0]["count"], 2);
+    let columns = data[0]["columns"].as_array().unwrap();
+    let values = |name: &str| {
+        let column = columns.iter().find(|column| column["name"] == name);
+        column.map(|column| column["values"].clone())
+    };
+    assert_eq!(
+        values("wake_latency_ns"),
+        Some(serde_json::json!([19_990, 20_000]))
+    );
+    assert_eq!(values("source"), Some(serde_json::json!([0, 0])));
+    // Known of no datapoint, so of no use to a reader.
+    assert_eq!(values("requested_state_index"), None);
+}
+
+#[test]
+fn each_density_counts_every_datapoint_that_has_its_quantity() {
+    let mut loaded = server("one", 5_000, 1, 1.0);
+    let silent = loaded
+        .columns
+        .columns
+        .iter_mut()
+        .find(|column| column.name == "silent_time_ns");
+    let reveille_dataset::Values::Integer(values) = &mut silent.unwrap().values else {
+        panic!()
+    };
+    values[..1_000].fill(NULL);
+    let html = page_of([loaded]);
+    let narrow = '\u{202f}';
+    assert!(html.contains(&format!(
+        "aria-label=\"Wake latency against silent time: density of 4{narrow}000 datapoints"
+    )));
+    assert!(html.contains(&format!(
+        "aria-label=\"Wake latency against launch distance: density of 5{narrow}000 datapoints"
+    )));
+}
+
+#[test]
+fn an_empty_result_says_that_it_is_empty() {
+    let description = bare_description("nothing", Probe::Bpf);
+    let html = page_of([Loaded {
+        description,
+        columns: Columns::default(),
+    }]);
+    assert!(html.contains("There is no datapoint in this result"));
+    let no_rows = of_latencies([]);
+    assert!(page_of([no_rows]).contains("There is no datapoint in this result"));
+}
+
+#[test]
+fn one_datapoint_and_values_at_the_edges_of_numbers_are_drawn() {
+    for latencies in [
+        vec![5_000],
+        vec![0],
+        vec![-3],
+        vec![i64::MAX, i64::MIN + 1, 1],
+    ] {
+        let html = page_of([of_latencies(latencies.clone())]);
+        assert!(html.contains("C1 · timer"), "{latencies:?}");
+        assert!(
+            !html.contains("NaN") && !html.contains("inf\""),
+            "{latencies:?}"
+        );
+    }
+}
+
+#[test]
+fn what_the_user_probe_includes_is_said_and_what_it_lacks_is_not_drawn() {
+    let mut loaded = server("user", 2_000, 1, 1.0);
+    loaded.description.probe = Probe::User;
+    loaded
+        .columns
+        .columns
+        .retain(|column| column.name != "silent_time_ns" && !column.name.ends_with("_percent"));
+    let html = page_of([loaded]);
+    assert!(html.contains("as cyclictest does"));
+    assert!(html.contains("Not drawn: no datapoint tells the silent time"));
+    assert!(html.contains("No residency was counted"));
+}
+
+#[test]
+fn different_probes_are_not_compared_without_a_word() {
+    let mut user = server("two", 2_000, 2, 1.0);
+    user.description.probe = Probe::User;
+    let html = page_of([server("one", 2_000, 1, 1.0), user]);
+    assert!(html.contains("These results were measured with different probes"));
+    let same = page_of([server("one", 2_000, 1, 1.0), server("two", 2_000, 2, 1.0)]);
+    assert!(!same.contains("These results were measured with different probes"));
+}
+
+#[test]
+fn several_results_tell_their_differences_and_whether_chance_explains_them() {
+    let html = page_of([
+        server("before", 9_000, 1, 1.0),
+        server("after", 9_000, 2, 1.3),
+    ]);
+    assert!(html.contains("B: after against A: before"));
+    assert!(html.contains("C6 (timer): B is slower"));
+    let same = page_of([of_latencies(0..500), of_latencies(0..500)]);
+    assert!(same.contains("no difference that chance would not explain"));
+}
+
+#[test]
+fn a_filter_selects_datapoints_and_the_statistics_are_theirs() {
+    let loaded = server("one", 9_000, 1, 1.0);
+    let filter = Filter::parse("requested_state == \"C6\"").unwrap();
+    let input = Input::filtered(loaded.clone(), &filter).unwrap();
+    let left = input.datapoints();
+    assert!(left > 0 && left < 9_000);
+    let options = Options {
+        filter: Some(filter.to_string()),
+        ..Options::default()
+    };
+    let html = page(&[input], &options).unwrap();
+    assert!(html.contains("Only datapoints with requested_state == &quot;C6&quot;"));
+    assert!(html.contains("<h3>C6 · timer</h3>") && !html.contains("<h3>C1 · timer</h3>"));
+
+    let unknown = Filter::parse("requested_state == \"C6\" && pc10_percent > 1").unwrap();
+    assert!(matches!(
+        Input::filtered(loaded, &unknown),
+        Err(Error::Filter(_))
+    ));
+}
+
+#[test]
+fn a_damaged_result_is_refused_in_words() {
+    let mut uneven = of_latencies(0..10);
+    uneven.columns.rows = 11;
+    let error = Input::new(uneven).unwrap_err().to_string();
+    assert!(error.contains("10 values for 11 datapoints"), "{error}");
+    let mut blind = of_latencies(0..10);
+    blind
+        .columns
+        .columns
+        .retain(|column| column.name != "wake_latency_ns");
+    assert!(matches!(Input::new(blind), Err(Error::NoLatency)));
+    assert!(matches!(
+        page(&[], &Options::default()),
+        Err(Error::NoResult)
+    ));
+}
+
+#[test]
+fn the_same_results_give_the_same_page_and_it_is_known_as_one() {
+    let results = || [server("one", 3_000, 1, 1.0)];
+    let html = page_of(results());
+    assert_eq!(html, page_of(results()));
+    assert!(is_page(&html[..2_000]));
+    assert!(!is_page("<!doctype html><title>somebody's</title>"));
+}
+
+#[test]
+fn a_typical_page_stays_below_a_mebibyte() {
+    assert!(page_of([server("typical", 20_000, 1, 1.0)]).len() < 1 << 20);
+}

@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Wake-ups of one CPU, seen from inside its idle loop.
+ *
+ * A source launches an event for a known instant, the launch time (LT). Probes take the time
+ * before idle (TBI) and after idle (TAI) at power:cpu_idle, and at the first interrupt's entry
+ * (TIntr). What is seen in one idle period is gathered in `now`; a launch that fell into it is
+ * settled when the CPU next enters idle, outside any measured span: it becomes an event in the
+ * ring buffer, or is counted as dropped, with the reason.
+ *
+ * The timer source needs no thread on the measured CPU: the timer's callback arms the next launch.
+ * The remote source is a thread on another CPU, whose message to this one is stamped where the
+ * kernel sends it.
+ *
+ * Only the measured CPU writes `hot.now`, `fired` and, with the timer source, `armed`, and
+ * interrupts do not nest inside these programs; NMIs only count. With the remote source the waking
+ * CPU fills `armed` and sets `pending` last; the measured CPU takes it and clears `pending`.
+ */
+#include "kernel.h"
+#include <linux/bpf.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "intf.h"
+
+/* Kernel flags of bpf_timer_start: 6.4 and 6.7. The header on the build machine may be older. */
+#define TIMER_ABSOLUTE (1ULL << 0)
+#define TIMER_PINNED (1ULL << 1)
+
+#define CLOCK_MONOTONIC 1
+
+#define AWAKE (-1)
+
+/* Set before loading. */
+const volatile unsigned int cpu;
+const volatile enum source source;
+const volatile unsigned int counters;
+/* Index of the SMI count among the counters, or MAX_COUNTERS. */
+const volatile unsigned int smi_counter = MAX_COUNTERS;
+/* Of all timer interrupts only the expiry can be seen (no irq_vectors:local_timer_entry). */
+const volatile bool expiry_is_interrupt;
+
+/* Set by the program while running. */
+struct hot hot __attribute__((aligned(64)));
+unsigned long long distances[DISTANCES];
+/* The remote source's: the thread that wakes, and when it began to wait. */
+unsigned int waker;
+unsigned long long waker_armed_at;
+unsigned int stop;
+
+/* Read by the program. */
+unsigned long long launched;
+unsigned long long settled;
+struct drops dropped;
+unsigned long long idle_entries;
+unsigned long long timer_flags;
+/* The timer's callback ran on another CPU: it was not pinned and the kernel moved it. */
+unsigned long long strayed;
+struct cost measured_cost;
+
+static unsigned int next_distance;
+/* The instant of the timer that is being armed just now, from timer:hrtimer_start. */
+static bool arming;
+static unsigned long long armed_expiry;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	/* Some 6000 events: 60 000 per second between two looks of the reader. */
+	__uint(max_entries, 512 << 10);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, MAX_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} counter_events SEC(".maps");
+
+struct alarm {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct alarm);
+} alarms SEC(".maps");
+
+/* How much of an event is sent: a constant by the time the program is verified. */
+#define EVENT_SIZE (offsetof(struct event, counters) + counters * sizeof(struct counted))
+
+/* A bounded loop over a constant, so that old verifiers unroll it; `counters` is read-only data, so
+ * what is beyond it is removed as dead code. Before idle and after it differ in the field. */
+#define READ_COUNTERS(field)                                                                       \
+	_Pragma("unroll") for (unsigned int i = 0; i < MAX_COUNTERS; i++)                          \
+	{                                                                                          \
+		struct bpf_perf_event_value value = {};                                            \
+                                                                                                   \
+		if (i >= counters)                                                                 \
+			break;                                                                     \
+		/* The measured CPU's events are stored by the counter's index. */                 \
+		if (bpf_perf_event_read_value(&counter_events, i, &value, sizeof(value)))          \
+			value.counter = COUNTER_UNREADABLE;                                        \
+		hot.now.counters[i].field = value.counter;                                         \
+	}
+
+static __always_inline unsigned long long first_seen(void)
+{
+	if (!hot.now.tintr || (hot.now.tai && hot.now.tai < hot.now.tintr))
+		return hot.now.tai;
+	return hot.now.tintr;
+}
+
+/* The count that a launch belongs to if it makes no datapoint; NULL if it makes one. */
+static __always_inline unsigned long long *judge(const struct launch *launch)
+{
+	unsigned long long first;
+
+	if (hot.now.state == AWAKE ? !hot.awake_counts
+				   : !hot.now.tbi || hot.now.tbi >= launch->time)
+		return &dropped.not_idle;
+	if (launch->by_flag && hot.now.tai && hot.now.tintr > hot.now.tai) {
+		/* The flag brings no interrupt: one that came after idle is somebody else's. */
+		hot.now.tintr = 0;
+		hot.now.vector = VECTOR_NONE;
+		hot.now.interrupts--;
+	}
+	first = first_seen();
+	if (!first)
+		return &dropped.no_interrupt;
+	if (first <= launch->time)
+		return &dropped.not_idle;
+	if (hot.now.nmis)
+		return &dropped.nmi;
+	/* Without TAI the counters were not read in this window. */
+	if (smi_counter < MAX_COUNTERS && hot.now.tai &&
+	    hot.now.counters[smi_counter].after != hot.now.counters[smi_counter].before)
+		return &dropped.smi;
+	if (hot.now.interrupts > (launch->by_flag ? 0 : 1))
+		return &dropped.other_interrupt;
+	if (source == SOURCE_TIMER) {
+		if (!hot.now.tintr)
+			return &dropped.no_interrupt;
+		if (hot.now.vector != VECTOR_LOCAL_TIMER && hot.now.vector != VECTOR_TIMER_EXPIRY)
+			return &dropped.other_interrupt;
+	} else if (!launch->by_flag) {
+		if (!hot.now.tintr)
+			return &dropped.no_interrupt;
+		if (hot.now.vector != VECTOR_CALL_FUNCTION_SINGLE &&
+		    hot.now.vector != VECTOR_CALL_FUNCTION && hot.now.vector != VECTOR_IPI)
+			return &dropped.other_interrupt;
+	}
+	return NULL;
+}
+
+/* Ends a launch: an event, or a counted drop. */
+static __always_inline void settle(const struct launch *launch)
+{
+	unsigned long long *drop = judge(launch);
+
+	if (!drop) {
+		hot.now.launch = launch->time;
+		hot.now.armed_at = launch->armed_at;
+		hot.now.by_flag = launch->by_flag;
+		hot.now.source = source;
+		/* No wake-up of the reader: it comes by itself, in batches. */
+		if (bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP))
+			drop = &dropped.ring_full;
+	}
+	if (drop)
+		(*drop)++;
+	settled++;
+}
+
+static __always_inline void settle_what_fired(void)
+{
+	if (source == SOURCE_REMOTE) {
+		if (!hot.armed.pending)
+			return;
+		settle(&hot.armed);
+		hot.armed.pending = 0;
+	} else if (hot.fired.pending) {
+		settle(&hot.fired);
+		hot.fired.pending = 0;
+	}
+}
+
+static __always_inline void begin_window(int state)
+{
+	hot.now.tai = 0;
+	hot.now.tintr = 0;
+	hot.now.vector = VECTOR_NONE;
+	hot.now.interrupts = 0;
+	hot.now.softirqs = 0;
+	hot.now.nmis = 0;
+	hot.now.state = state;
+}
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
+{
+	if (cpu_id != cpu)
+		return 0;
+	if (state == PWR_EVENT_EXIT) {
+		hot.now.tai = bpf_ktime_get_ns();
+		hot.idle = 0;
+		READ_COUNTERS(after)
+		return 0;
+	}
+	settle_what_fired();
+	begin_window(state);
+	idle_entries++;
+	READ_COUNTERS(before)
+	hot.idle = 1;
+	hot.now.tbi = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int interrupt(enum vector vector)
+{
+	unsigned long long time;
+	bool launched_before;
+
+	if (bpf_get_smp_processor_id() != cpu)
+		return 0;
+	time = bpf_ktime_get_ns();
+	launched_before = hot.armed.pending && time >= hot.armed.time;
+	if (hot.awake_counts && !hot.idle) {
+		/* The floor on a CPU that runs code: the interrupt alone is the datapoint. */
+		if (!launched_before)
+			return 0;
+		begin_window(AWAKE);
+		hot.now.tbi = 0;
+		hot.now.tintr = time;
+		hot.now.vector = vector;
+		hot.now.interrupts = 1;
+		settle(&hot.armed);
+		hot.armed.pending = 0;
+		return 0;
+	}
+	/* Both instants are known: past the end of the datapoint. */
+	if (hot.now.tai && hot.now.tintr)
+		return 0;
+	if (!hot.now.tai && hot.fired.pending) {
+		/* A polling CPU takes the timer's interrupt without leaving its idle state, and
+		 * what follows the callback is a new silent time. */
+		settle(&hot.fired);
+		hot.fired.pending = 0;
+		begin_window(hot.now.state);
+		hot.now.tbi = hot.fired_until;
+	}
+	hot.now.interrupts++;
+	if (!hot.now.tai && !launched_before)
+		return 0; /* before the launch: it only counts */
+	if (!hot.now.tintr) {
+		hot.now.tintr = time;
+		hot.now.vector = vector;
+	}
+	return 0;
+}
+
+#define INTERRUPT(tracepoint, vector)                                                              \
+	SEC("tp_btf/" #tracepoint)                                                                 \
+	int BPF_PROG(on_##tracepoint)                                                              \
+	{                                                                                          \
+		return interrupt(vector);                                                          \
+	}
+
+/* irq_vectors: x86. */
+INTERRUPT(local_timer_entry, VECTOR_LOCAL_TIMER)
+INTERRUPT(call_function_single_entry, VECTOR_CALL_FUNCTION_SINGLE)
+INTERRUPT(call_function_entry, VECTOR_CALL_FUNCTION)
+INTERRUPT(reschedule_entry, VECTOR_RESCHEDULE)
+INTERRUPT(irq_work_entry, VECTOR_IRQ_WORK)
+INTERRUPT(x86_platform_ipi_entry, VECTOR_OTHER)
+INTERRUPT(error_apic_entry, VECTOR_OTHER)
+INTERRUPT(spurious_apic_entry, VECTOR_OTHER)
+INTERRUPT(thermal_apic_entry, VECTOR_OTHER)
+INTERRUPT(threshold_apic_entry, VECTOR_OTHER)
+INTERRUPT(deferred_error_apic_entry, VECTOR_OTHER)
+/* ipi: arm64 and others. */
+INTERRUPT(ipi_entry, VECTOR_IPI)
+/* irq: every architecture. */
+INTERRUPT(irq_handler_entry, VECTOR_DEVICE)
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry)
+{
+	return expiry_is_interrupt ? interrupt(VECTOR_TIMER_EXPIRY) : 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry)
+{
+	if (bpf_get_smp_processor_id() == cpu && !(hot.now.tintr && hot.now.tai))
+		hot.now.softirqs++;
+	return 0;
+}
+
+SEC("tp_btf/nmi_handler")
+int BPF_PROG(on_nmi_handler)
+{
+	if (bpf_get_smp_processor_id() == cpu && !(hot.now.tintr && hot.now.tai))
+		hot.now.nmis++;
+	return 0;
+}
+
+/*
+ * Timer source.
+ */
+
+/* Where the kernel arms relatively, only it knows the instant; it tells it here. */
+SEC("tp_btf/hrtimer_start")
+int BPF_PROG(on_hrtimer_start, struct hrtimer *hrtimer)
+{
+	if (arming && bpf_get_smp_processor_id() == cpu)
+		armed_expiry = BPF_CORE_READ(hrtimer, node.expires);
+	return 0;
+}
+
+static int arm_next(struct alarm *alarm)
+{
+	unsigned long long distance = distances[next_distance++ & (DISTANCES - 1)];
+	unsigned long long armed_at = bpf_ktime_get_ns();
+	unsigned long long launch = armed_at + distance;
+	long result;
+
+	if (timer_flags & TIMER_ABSOLUTE) {
+		result = bpf_timer_start(&alarm->timer, launch, timer_flags);
+	} else {
+		armed_expiry = 0;
+		arming = true;
+		result = bpf_timer_start(&alarm->timer, distance, timer_flags);
+		arming = false;
+		if (armed_expiry)
+			launch = armed_expiry;
+	}
+	if (result)
+		return result;
+	hot.armed.time = launch;
+	hot.armed.armed_at = armed_at;
+	hot.armed.pending = 1;
+	launched++;
+	return 0;
+}
+
+static int on_alarm(void *map, __u32 *key, struct alarm *alarm)
+{
+	if (bpf_get_smp_processor_id() != cpu) {
+		strayed++;
+		hot.armed.pending = 0;
+		return 0;
+	}
+	/* The CPU has not been idle since the launch before. */
+	if (hot.fired.pending)
+		settle(&hot.fired);
+	hot.fired = hot.armed;
+	hot.armed.pending = 0;
+	if (!stop)
+		arm_next(alarm);
+	hot.fired_until = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Starts the chain of launches on the CPU that runs this: the measured one. */
+SEC("syscall")
+int start_timer(void *context)
+{
+	__u32 key = 0;
+	struct alarm *alarm = bpf_map_lookup_elem(&alarms, &key);
+	int result;
+
+	if (!alarm)
+		return -ENOENT;
+	result = bpf_timer_init(&alarm->timer, &alarms, CLOCK_MONOTONIC);
+	if (result && result != -EBUSY)
+		return result;
+	result = bpf_timer_set_callback(&alarm->timer, on_alarm);
+	if (result)
+		return result;
+	/* Ask the kernel which flags it knows: it refuses the others. */
+	timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
+	result = arm_next(alarm);
+	if (result == -EINVAL) {
+		timer_flags = TIMER_ABSOLUTE;
+		result = arm_next(alarm);
+	}
+	if (result == -EINVAL) {
+		timer_flags = 0;
+		result = arm_next(alarm);
+	}
+	return result;
+}
+
+/*
+ * Remote source: the waking thread reads a perf event of the measured CPU, which makes the kernel
+ * send that CPU a message and wait for the answer.
+ */
+
+/*
+ * The launch is stamped as late on its way as this kernel lets us: by the thread before its system
+ * call, here before the message is queued, and where an interrupt is sent, just before that.
+ */
+SEC("fentry/smp_call_function_single")
+int BPF_PROG(on_message, int target)
+{
+	if (target != cpu || (__u32)bpf_get_current_pid_tgid() != waker || hot.armed.pending)
+		return 0;
+	hot.armed.armed_at = waker_armed_at;
+	hot.armed.by_flag = 0;
+	hot.armed.time = bpf_ktime_get_ns();
+	launched++;
+	/* A full barrier: the measured CPU sees the rest when it sees this. */
+	__sync_lock_test_and_set(&hot.armed.pending, 1);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(on_ipi_sent, unsigned int target)
+{
+	if (target == cpu && (__u32)bpf_get_current_pid_tgid() == waker)
+		hot.armed.time = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The measured CPU polls or monitors its flag: it is written, and no interrupt sent. */
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(on_flag_written, int target)
+{
+	if (target == cpu && (__u32)bpf_get_current_pid_tgid() == waker)
+		hot.armed.by_flag = 1;
+	return 0;
+}
+
+/*
+ * Characterisation: what the instrument's own steps cost, run on the measured CPU. Not "syscall"
+ * programs: those may sleep, and the verifier keeps perf-event arrays from them.
+ */
+
+#define COST_ROUNDS 1000
+
+static __always_inline void add_cost(unsigned long long cost)
+{
+	if (!measured_cost.count || cost < measured_cost.min)
+		measured_cost.min = cost;
+	if (cost > measured_cost.max)
+		measured_cost.max = cost;
+	measured_cost.total += cost;
+	measured_cost.count++;
+}
+
+SEC("raw_tp")
+int cost_of_timestamp(void *context)
+{
+	for (int i = 0; i < COST_ROUNDS; i++) {
+		unsigned long long start = bpf_ktime_get_ns();
+
+		add_cost(bpf_ktime_get_ns() - start);
+	}
+	return 0;
+}
+
+/* All counters, as the probes read them; one timestamp is in the figure. */
+SEC("raw_tp")
+int cost_of_counters(void *context)
+{
+	for (int i = 0; i < COST_ROUNDS; i++) {
+		unsigned long long start = bpf_ktime_get_ns();
+
+		READ_COUNTERS(before)
+		add_cost(bpf_ktime_get_ns() - start);
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

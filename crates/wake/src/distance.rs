@@ -1,0 +1,117 @@
+//! Launch distances: how far ahead of arming an event is launched.
+
+use std::ops::RangeInclusive;
+
+use crate::{Error, Result};
+
+/// Launch distances that a run can have, ns. Below, arming takes longer than waiting; above, a run
+/// would gather next to nothing.
+pub const LIMITS_NS: RangeInclusive<u64> = 5_000..=1_000_000_000;
+
+/// So many are drawn, and used round and round: DISTANCES of the kernel side's `intf.h`.
+pub const DRAWN: usize = 8192;
+
+/// A range of launch distances, ns; `min == max` is a fixed distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Distances {
+    pub min_ns: u64,
+    pub max_ns: u64,
+}
+
+impl Distances {
+    /// # Errors
+    /// Where the range is upside down or begins at zero.
+    pub fn new(min_ns: u64, max_ns: u64) -> Result<Self> {
+        if min_ns == 0 {
+            return Err(Error::Usage(
+                "launch distance: the least distance must be above 0".into(),
+            ));
+        }
+        if min_ns > max_ns {
+            return Err(Error::Usage(format!(
+                "launch distance: the range is upside down ({min_ns} ns is above {max_ns} ns)"
+            )));
+        }
+        Ok(Self { min_ns, max_ns })
+    }
+
+    /// `count` distances, drawn log-uniformly: each factor of the range is as likely as every
+    /// other, so that short and long silent times are equally well covered. The same seed gives
+    /// the same distances.
+    pub fn draw(&self, count: usize, seed: u64) -> Vec<u64> {
+        let (low, high) = ((self.min_ns as f64).ln(), (self.max_ns as f64).ln());
+        let mut random = fastrand::Rng::with_seed(seed);
+        (0..count)
+            .map(|_| {
+                let distance = (low + (high - low) * random.f64()).exp().round() as u64;
+                distance.clamp(self.min_ns, self.max_ns)
+            })
+            .collect()
+    }
+
+    /// The mean of log-uniform distances, ns: `(max - min) / ln(max / min)`.
+    pub fn mean_ns(&self) -> f64 {
+        if self.min_ns == self.max_ns {
+            return self.min_ns as f64;
+        }
+        let (min, max) = (self.min_ns as f64, self.max_ns as f64);
+        (max - min) / (max / min).ln()
+    }
+
+    /// The thesis's protocol: fixed distances from `min_ns`, each `factor` times the one before, up
+    /// to and including the last that is not above `max_ns`.
+    pub fn steps(&self, factor: f64) -> Vec<u64> {
+        let mut steps = Vec::new();
+        let mut distance = self.min_ns as f64;
+        while distance <= self.max_ns as f64 {
+            steps.push(distance.round() as u64);
+            distance *= factor;
+        }
+        steps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_decade_is_as_likely_as_every_other() {
+        let drawn = Distances::new(1_000, 1_000_000).unwrap().draw(30_000, 7);
+        let decade = |low, high| drawn.iter().filter(|&&d| d >= low && d < high).count();
+        for (low, high) in [(1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000)] {
+            let count = decade(low, high);
+            // 10 000 expected, standard deviation 82.
+            assert!((9_600..10_400).contains(&count), "{low}..{high}: {count}");
+        }
+    }
+
+    #[test]
+    fn the_mean_that_is_promised_is_the_mean_that_is_drawn() {
+        let distances = Distances::new(100_000, 8_000_000).unwrap();
+        let drawn = distances.draw(100_000, 1);
+        let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
+        assert!((mean / distances.mean_ns() - 1.0).abs() < 0.02, "{mean}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same_distances() {
+        let distances = Distances::new(100, 10_000).unwrap();
+        assert_eq!(distances.draw(100, 5), distances.draw(100, 5));
+        assert_ne!(distances.draw(100, 5), distances.draw(100, 6));
+    }
+
+    #[test]
+    fn the_thesis_takes_35_steps_from_300_us_to_8_ms() {
+        let steps = Distances::new(300_000, 8_000_000).unwrap().steps(1.1);
+        assert_eq!(steps.len(), 35);
+        assert_eq!(steps[1], 330_000);
+        assert!(*steps.last().unwrap() <= 8_000_000);
+    }
+
+    #[test]
+    fn a_range_upside_down_or_from_zero_is_refused() {
+        assert!(Distances::new(2, 1).is_err());
+        assert!(Distances::new(0, 1).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! What the probes cost the measured CPU, by the kernel's own account.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libbpf_rs::libbpf_sys;
+use reveille_dataset::description::Cost;
+
+use crate::kernel::Kernel;
+use crate::source::EventSource;
+use crate::{Distances, Error, Result};
+
+/// The probes' own cost is counted this often, this long: some 50 idle periods each.
+const WINDOWS: usize = 7;
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// What the probes cost the measured CPU, ns per idle period.
+pub struct ProbeCost {
+    /// The probe at idle entry and exit, both together.
+    pub idle: Cost,
+    /// Those at interrupts and softirqs.
+    pub interrupts: Cost,
+}
+
+/// The probes' cost as the kernel's `bpf_stats_enabled` counts it, from several short windows.
+/// Their early returns on other CPUs are in it, so it is an upper bound where those are busy.
+/// `None` where the kernel does not count or the CPU was not idle.
+pub fn count(
+    kernel: &Kernel,
+    source: &mut dyn EventSource,
+    distances: &Distances,
+    seed: u64,
+) -> Result<Option<ProbeCost>> {
+    // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
+    let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if counting < 0 {
+        return Ok(None);
+    }
+    // SAFETY: the descriptor is open and ours alone. The kernel counts until it is closed.
+    let _counting = unsafe { OwnedFd::from_raw_fd(counting) };
+    source.start(kernel, &distances.draw(crate::distance::DRAWN, seed))?;
+    let (mut at_idle, mut at_interrupts) = (Vec::new(), Vec::new());
+    let now = || -> Result<(u64, u64, u64)> {
+        let at_interrupts: Result<Vec<u64>> = kernel
+            .interrupt_probes()
+            .into_iter()
+            .map(run_time_ns)
+            .collect();
+        let at_idle = run_time_ns(kernel.idle_probe())?;
+        Ok((
+            at_idle,
+            at_interrupts?.iter().sum(),
+            kernel.counts().idle_entries,
+        ))
+    };
+    for _ in 0..WINDOWS {
+        let before = now()?;
+        std::thread::sleep(WINDOW);
+        let after = now()?;
+        let periods = (after.2 - before.2) as f64;
+        if periods > 0.0 {
+            at_idle.push((after.0 - before.0) as f64 / periods);
+            at_interrupts.push((after.1 - before.1) as f64 / periods);
+        }
+    }
+    source.stop(kernel, distances.max_ns)?;
+    Ok(cost(at_idle)
+        .zip(cost(at_interrupts))
+        .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))
+}
+
+fn cost(windows: Vec<f64>) -> Option<Cost> {
+    let count = windows.len();
+    (count > 0).then(|| Cost {
+        count: count as u64,
+        mean_ns: windows.iter().sum::<f64>() / count as f64,
+        min_ns: windows.iter().copied().fold(f64::INFINITY, f64::min),
+        max_ns: windows.iter().copied().fold(0.0, f64::max),
+    })
+}
+
+/// Time spent in a program so far, ns, on all CPUs.
+fn run_time_ns(program: BorrowedFd<'_>) -> Result<u64> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    // SAFETY: `info` is plain data of the length given, and outlives the call.
+    let result = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    match result {
+        0 => Ok(info.run_time_ns),
+        errno => Err(Error::System {
+            what: "reading a BPF program's run time",
+            source: std::io::Error::from_raw_os_error(-errno),
+        }),
+    }
+}

@@ -1,0 +1,209 @@
+//! Another CPU wakes the measured one without warning, and without any device.
+//!
+//! `read()` of a perf event that is bound to the measured CPU, done elsewhere, makes the kernel
+//! send that CPU a message and wait for the answer. A halted CPU gets an interrupt for it; one that
+//! polls, or monitors its flag with MWAIT, only sees the flag change.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use reveille_dataset::Source;
+use reveille_machine::counters::{Counter, Scope, Unit};
+
+use super::{EventSource, wait_until_settled};
+use crate::kernel::{Kernel, LaunchStamps, types};
+use crate::placement::{self, now_ns};
+use crate::{Error, Result};
+
+pub struct Remote {
+    waking_cpu: u32,
+    event: OwnedFd,
+    thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
+}
+
+impl Remote {
+    /// # Errors
+    /// [`Error::Cannot`] on a machine with one usable CPU, or where perf events are refused.
+    pub fn new(cpu: u32) -> Result<Self> {
+        let Some(&waking_cpu) = placement::others(cpu)?.first() else {
+            return Err(Error::Cannot(
+                "source remote: a second CPU must wake the measured one, and this machine has no \
+                 other that may be used"
+                    .into(),
+            ));
+        };
+        let event = dummy_event(cpu).map_err(|error| {
+            Error::Cannot(format!(
+                "source remote: no perf event on CPU {cpu} ({error})"
+            ))
+        })?;
+        Ok(Self {
+            waking_cpu,
+            event,
+            thread: None,
+        })
+    }
+}
+
+/// The shared variables, for the waking thread.
+struct Shared(*mut types::bss);
+
+// SAFETY: the thread is joined in `stop`, before the kernel side (and its mapping) goes; what both
+// threads touch is read and written with volatile accesses, and only `pending` is touched by both.
+unsafe impl Send for Shared {}
+
+impl EventSource for Remote {
+    fn source(&self) -> Source {
+        Source::Remote
+    }
+
+    fn arming(&self, kernel: &Kernel) -> String {
+        let LaunchStamps {
+            before_queueing,
+            at_interrupt,
+        } = kernel.launch_stamps;
+        let flag = match before_queueing {
+            true => "where the kernel queues the message",
+            false => "by the thread before its system call",
+        };
+        let interrupt = match at_interrupt {
+            true => "where the kernel sends it",
+            false => flag,
+        };
+        format!(
+            "perf event read on CPU {}; an interrupt is stamped {interrupt}, a flag {flag}",
+            self.waking_cpu
+        )
+    }
+
+    fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let waker = Waker {
+            cpu: self.waking_cpu,
+            event: self.event.try_clone().map_err(|source| Error::System {
+                what: "duplicating the perf event",
+                source,
+            })?,
+            shared: Shared(kernel.shared()),
+            stamps: !kernel.launch_stamps.before_queueing,
+            distances: distances.to_vec(),
+            stop: stop.clone(),
+        };
+        let thread = std::thread::Builder::new().name("waker".into());
+        let thread = thread
+            .spawn(move || waker.run())
+            .map_err(|source| Error::System {
+                what: "starting the waking thread",
+                source,
+            })?;
+        self.thread = Some((stop, thread));
+        Ok(())
+    }
+
+    fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
+        if let Some((stop, thread)) = self.thread.take() {
+            stop.store(true, Ordering::Relaxed);
+            let ended = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.map_err(|source| Error::System {
+                what: "the waking thread",
+                source,
+            })?;
+        }
+        wait_until_settled(kernel, longest_ns.min(10_000_000));
+        Ok(())
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            stop.store(true, Ordering::Relaxed);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A perf event of `cpu` that counts nothing.
+fn dummy_event(cpu: u32) -> reveille_machine::Result<OwnedFd> {
+    // From the kernel's include/uapi/linux/perf_event.h.
+    const PERF_TYPE_SOFTWARE: u32 = 1;
+    const PERF_COUNT_SW_DUMMY: u64 = 9;
+    let dummy = Counter {
+        column: String::new(),
+        pmu: "software".into(),
+        event: "dummy".into(),
+        unit: Unit::Count,
+        scope: Scope::Cpu,
+        counted_on: Vec::new(),
+        pmu_type: PERF_TYPE_SOFTWARE,
+        config: [PERF_COUNT_SW_DUMMY, 0, 0],
+    };
+    dummy.open(cpu)
+}
+
+struct Waker {
+    cpu: u32,
+    event: OwnedFd,
+    shared: Shared,
+    /// The kernel side does not: this thread takes the launch time before its system call.
+    stamps: bool,
+    distances: Vec<u64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Waker {
+    fn run(self) -> std::io::Result<()> {
+        placement::bind(self.cpu).map_err(std::io::Error::other)?;
+        // Where the priority is refused, launches come later than planned; they are stamped as
+        // they come.
+        placement::be_prompt();
+        let shared = self.shared.0;
+        let mut event = File::from(self.event);
+        let mut value = [0u8; 8];
+        let me = nix::unistd::gettid().as_raw() as u32;
+        // SAFETY: see `Shared`.
+        unsafe { ptr::write_volatile(&raw mut (*shared).waker, me) };
+        for &distance in self.distances.iter().cycle() {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let armed_at = now_ns();
+            sleep_until(armed_at + distance);
+            // SAFETY: see `Shared`; `pending` is set last, and cleared by the kernel side.
+            unsafe {
+                if ptr::read_volatile(&raw const (*shared).hot.armed.pending) != 0 {
+                    continue; // the launch before is not settled: the CPU was not idle since
+                }
+                ptr::write_volatile(&raw mut (*shared).waker_armed_at, armed_at);
+                if self.stamps {
+                    ptr::write_volatile(&raw mut (*shared).hot.armed.armed_at, armed_at);
+                    ptr::write_volatile(&raw mut (*shared).hot.armed.by_flag, 0);
+                    ptr::write_volatile(&raw mut (*shared).hot.armed.time, now_ns());
+                    let launched = &raw mut (*shared).launched;
+                    ptr::write_volatile(launched, ptr::read_volatile(launched) + 1);
+                    std::sync::atomic::fence(Ordering::SeqCst);
+                    ptr::write_volatile(&raw mut (*shared).hot.armed.pending, 1);
+                }
+            }
+            event.read_exact(&mut value)?;
+        }
+        // SAFETY: see `Shared`.
+        unsafe { ptr::write_volatile(&raw mut (*shared).waker, 0) };
+        Ok(())
+    }
+}
+
+fn sleep_until(time_ns: u64) {
+    let now = now_ns();
+    if time_ns > now {
+        std::thread::sleep(Duration::from_nanos(time_ns - now));
+    }
+}

@@ -1,0 +1,145 @@
+//! The probes on the running kernel, for real. They need root and BPF; without, each test says
+//! that it was skipped and why.
+
+mod gathered;
+mod second_method;
+mod tracefs;
+
+use std::sync::Mutex;
+
+use gathered::{gather, options};
+use reveille_dataset::description::{Ended, Probe};
+use reveille_dataset::{First, Source, WokenBy};
+use reveille_wake::Protocol;
+
+/// Two measurements at a time would be each other's noise.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Skips with a word where the probes cannot be loaded.
+macro_rules! need_bpf {
+    () => {{
+        let guard = crate::ALONE
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        if let Err(why) = reveille_wake::try_bpf(0) {
+            println!("skipped: {}: {why}", module_path!());
+            return;
+        }
+        guard
+    }};
+}
+pub(crate) use need_bpf;
+
+#[test]
+fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
+    let _alone = need_bpf!();
+    let (datapoints, outcome) = gather(&options(300));
+    assert_eq!(outcome.ended, Ended::Completed);
+    assert_eq!(outcome.counts.kept, datapoints.len() as u64);
+    assert!(datapoints.len() >= 250, "{:?}", outcome.counts);
+    for datapoint in &datapoints {
+        assert_eq!(datapoint.source, Source::Timer);
+        assert_eq!(datapoint.woken_by, WokenBy::Interrupt);
+        let silent = datapoint.silent_time_ns.expect("the BPF probe sees it");
+        assert!(
+            silent > 0 && silent <= datapoint.launch_distance_ns + 1_000_000,
+            "{datapoint:?}"
+        );
+        assert!(datapoint.wake_latency_ns > -1_000, "{datapoint:?}");
+        assert!(datapoint.interrupt_latency_ns >= Some(datapoint.wake_latency_ns));
+        assert!(datapoint.requested_state.is_some());
+    }
+}
+
+#[test]
+fn every_launch_is_a_datapoint_or_a_counted_drop() {
+    let _alone = need_bpf!();
+    let (_, outcome) = gather(&options(300));
+    let counts = outcome.counts;
+    let accounted = counts.kept + counts.dropped.values().sum::<u64>();
+    // One launch may be on its way when a phase begins, and one when it ends.
+    assert!(accounted.abs_diff(counts.launched) <= 1, "{counts:?}");
+}
+
+#[test]
+fn another_cpu_wakes_it_without_warning() {
+    let _alone = need_bpf!();
+    let mut options = options(200);
+    options.sources = vec!["remote".into()];
+    if reveille_wake::available_cpus() < 2 {
+        println!(
+            "skipped: {}: one CPU cannot wake itself from afar",
+            module_path!()
+        );
+        return;
+    }
+    let (datapoints, outcome) = gather(&options);
+    assert!(datapoints.len() >= 100, "{:?}", outcome.counts);
+    for datapoint in &datapoints {
+        assert_eq!(datapoint.source, Source::Remote);
+        match datapoint.woken_by {
+            WokenBy::Flag => assert_eq!(datapoint.first, First::AfterIdle),
+            WokenBy::Interrupt => assert!(datapoint.interrupt_latency_ns.is_some()),
+        }
+    }
+}
+
+#[test]
+fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
+    let _alone = need_bpf!();
+    let (mut datapoints, outcome) = gather(&options(300));
+    let floor = &outcome.characterisation.floors[0];
+    // Where the governor polls much, the floor's own state is among them.
+    datapoints.retain(|datapoint| datapoint.requested_state.as_ref() != Some(&floor.state));
+    if datapoints.len() < 50 {
+        println!("skipped: {}: the CPU hardly slept", module_path!());
+        return;
+    }
+    datapoints.sort_by_key(|datapoint| datapoint.wake_latency_ns);
+    let median = datapoints[datapoints.len() / 2].wake_latency_ns;
+    assert!(
+        floor.median_ns > 0 && floor.median_ns <= median,
+        "{floor:?}, median {median}"
+    );
+}
+
+#[test]
+fn a_sweep_takes_so_many_datapoints_at_each_distance() {
+    let _alone = need_bpf!();
+    let mut options = options(0);
+    options.datapoints = None;
+    options.distances = reveille_wake::Distances::new(300_000, 500_000).unwrap();
+    options.protocol = Protocol::Sweep {
+        datapoints: 20,
+        factor: 1.2,
+    };
+    let (datapoints, _) = gather(&options);
+    for step in [300_000, 360_000, 432_000] {
+        let count = datapoints
+            .iter()
+            .filter(|d| d.launch_distance_ns == step)
+            .count();
+        assert_eq!(count, 20, "at {step} ns");
+    }
+}
+
+#[test]
+fn the_user_probe_needs_no_bpf_and_sees_later_than_the_bpf_probe() {
+    let _alone = need_bpf!();
+    let median = |probe| {
+        let mut options = options(300);
+        options.probe = Some(probe);
+        let (mut datapoints, _) = gather(&options);
+        datapoints.sort_by_key(|datapoint| datapoint.wake_latency_ns);
+        datapoints[datapoints.len() / 2].wake_latency_ns
+    };
+    // Medians of interleaved rounds: the machine's mood changes from second to second.
+    let mut later = 0;
+    for _ in 0..5 {
+        later += i32::from(median(Probe::User) > median(Probe::Bpf));
+    }
+    assert!(
+        later >= 3,
+        "the thread was later in {later} of 5 rounds only"
+    );
+}

@@ -1,0 +1,127 @@
+# shellcheck shell=dash
+# What a test in the guest says. A test is one file, named as a sentence, that begins with
+# `. ./assert.sh`; it passes if it gets to its end.
+set -eu
+cpus=/sys/devices/system/cpu
+
+fail() {
+  echo "failed: $*"
+  exit 1
+}
+
+# This kernel or guest cannot do what the test is about.
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+# equal WHAT FOUND EXPECTED
+equal() {
+  [ "$2" = "$3" ] || fail "$1 is '$2', expected '$3'"
+}
+
+# at_least WHAT FOUND MINIMUM, whole numbers
+at_least() {
+  [ "$2" -ge "$3" ] 2>/dev/null || fail "$1 is '$2', expected $3 or more"
+}
+
+# says WHERE PATTERN TEXT: the text has a line that the basic regular expression describes.
+says() {
+  printf '%s\n' "$3" | grep -q -- "$2" || fail "$1 does not say '$2' but: $3"
+}
+
+# run STATUS COMMAND...: the command ends with that exit status; its output is left in $output.
+run() {
+  local expected=$1 status=0
+  shift
+  output=$("$@" 2>&1) || status=$?
+  [ "$status" = "$expected" ] || fail "\`$*\` ended with $status, expected $expected: $output"
+}
+
+# complains STATUS PATTERN COMMAND...: it fails with that status and one line that says what is
+# wrong (where a flag's value cannot be read, clap adds which ones can and a pointer to --help), and
+# the machine's settings are as they were.
+complains() {
+  local status=$1 wanted=$2 before lines
+  before=$(settings)
+  shift 2
+  run "$status" "$@"
+  lines=$(printf '%s\n' "$output" | grep -vc -e '^$' -e '^  \[possible values' -e "try '--help'")
+  equal "the number of lines that \`$*\` says ($output)" "$lines" 1
+  says "\`$*\`" "$wanted" "$output"
+  equal "the machine after \`$*\`" "$(settings)" "$before"
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds.
+wait_for() {
+  local tries=$(($1 * 5))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || fail "waited in vain for: $*; what was begun says: $(tail -n 5 /tmp/begun 2>/dev/null)"
+    sleep 0.2
+  done
+}
+
+# Every setting that reveille may change, one a line. The suite compares it around each test.
+settings() {
+  grep . $cpus/cpu*/cpuidle/state*/disable $cpus/cpu*/online \
+    $cpus/cpu*/power/pm_qos_resume_latency_us $cpus/cpuidle/current_governor \
+    $cpus/cpu*/cpufreq/scaling_governor /proc/irq/*/smp_affinity \
+    /proc/sys/kernel/bpf_stats_enabled \
+    /proc/sys/kernel/timer_migration 2>/dev/null || true
+}
+
+# state CPU NAME: the folder of that idle state.
+state() {
+  for folder in "$cpus/cpu$1"/cpuidle/state*; do
+    if [ "$(cat "$folder/name")" = "$2" ]; then
+      echo "$folder"
+      return
+    fi
+  done
+  fail "CPU $1 has no idle state $2"
+}
+
+# disabled CPU: the names of its disabled states, in order.
+disabled() {
+  for folder in "$cpus/cpu$1"/cpuidle/state*; do
+    [ "$(cat "$folder/disable")" = 0 ] || cat "$folder/name"
+  done | tr '\n' ' ' | sed 's/ $//'
+}
+
+# datapoints RESULT COLUMN [VALUE]: that column's values in the result, or how many have the value.
+datapoints() {
+  reveille export "$1" --csv >/tmp/datapoints.csv 2>/tmp/export.said || fail "export $1: $(cat /tmp/export.said)"
+  values=$(awk -F , -v name="$2" '
+    NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i; if (!column) exit 1; next }
+    { print $column }' /tmp/datapoints.csv) || fail "$1 has no column $2"
+  if [ $# = 2 ]; then
+    printf '%s\n' "$values"
+  else
+    printf '%s\n' "$values" | grep -cx -- "$3" || true
+  fi
+}
+
+# described RESULT NAME: the value of that name in result.json, the first of them.
+described() {
+  sed -n "s/^ *\"$2\": \(.*[^,]\),*\$/\1/p" "$1/result.json" | head -n 1
+}
+
+# begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun what it says.
+begin() {
+  "$@" >/tmp/begun 2>&1 &
+  begun=$!
+}
+
+# ends STATUS: what was begun ends by itself, with that exit status.
+ends() {
+  local status=0
+  wait "$begun" || status=$?
+  [ "$status" = "$1" ] || fail "what was begun ended with $status, expected $1: $(tail -n 5 /tmp/begun)"
+}
+
+# limited_to CPU NAMES: just these states of the CPU are disabled.
+limited_to() {
+  [ "$(disabled "$1")" = "$2" ]
+}

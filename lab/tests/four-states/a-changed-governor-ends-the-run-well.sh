@@ -1,0 +1,13 @@
+. ./assert.sh
+
+governor=$cpus/cpuidle/current_governor
+begin reveille measure --cpu 1 --state C2 --duration 60s --out /tmp/governor
+wait_for 40 limited_to 1 C3
+sleep 3
+echo ladder >"$governor"
+wait "$begun" || true
+equal "the governor afterwards" "$(cat "$governor")" ladder
+echo menu >"$governor"
+says "how it ended" "governor" "$(described /tmp/governor disturbed)"
+at_least "datapoints kept" "$(datapoints /tmp/governor cpu 1)" 10
+equal "CPU 1's disabled states" "$(disabled 1)" ""

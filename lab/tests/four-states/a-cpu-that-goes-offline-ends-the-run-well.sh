@@ -1,0 +1,13 @@
+. ./assert.sh
+
+begin reveille measure --cpu 1 --state C2 --duration 60s --out /tmp/offline
+wait_for 40 limited_to 1 C3
+sleep 3
+echo 0 >"$cpus/cpu1/online"
+wait "$begun" || true
+echo 1 >"$cpus/cpu1/online"
+says "how it ended" "offline" "$(described /tmp/offline disturbed)"
+at_least "datapoints kept" "$(datapoints /tmp/offline cpu 1)" 10
+# The setting of an offline CPU cannot be written: the next start does.
+run 0 reveille restore
+equal "CPU 1's disabled states" "$(disabled 1)" ""

@@ -1,0 +1,16 @@
+# Long distances, so that the menu governor expects a sleep that is worth C2 and C3; these are left
+# again at once, so nearly all launches come between two entries and are dropped: one in a hundred
+# was a datapoint on an idle host.
+. ./assert.sh
+
+run 0 reveille measure --cpu 1 --each-state --distance 4ms..16ms --duration 32s --out /tmp/each
+datapoints /tmp/each requested_state | sort | uniq -c
+for name in POLL C1; do
+  at_least "datapoints in $name" "$(datapoints /tmp/each requested_state $name)" 50
+done
+for name in C2 C3; do
+  at_least "datapoints in $name" "$(datapoints /tmp/each requested_state $name)" 1
+done
+for name in POLL C1 C2 C3; do
+  says "measure --each-state" "$name" "$output"
+done

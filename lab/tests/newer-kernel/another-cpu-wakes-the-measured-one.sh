@@ -1,0 +1,1 @@
+../four-states/another-cpu-wakes-the-measured-one.sh
