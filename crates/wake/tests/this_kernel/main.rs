@@ -8,7 +8,7 @@ mod tracefs;
 use std::sync::Mutex;
 
 use gathered::{gather, options};
-use reveille_dataset::description::{Ended, Probe};
+use reveille_dataset::description::Ended;
 use reveille_dataset::{First, Source, WokenBy};
 use reveille_wake::Protocol;
 
@@ -121,25 +121,4 @@ fn a_sweep_takes_so_many_datapoints_at_each_distance() {
             .count();
         assert_eq!(count, 20, "at {step} ns");
     }
-}
-
-#[test]
-fn the_user_probe_needs_no_bpf_and_sees_later_than_the_bpf_probe() {
-    let _alone = need_bpf!();
-    let median = |probe| {
-        let mut options = options(300);
-        options.probe = Some(probe);
-        let (mut datapoints, _) = gather(&options);
-        datapoints.sort_by_key(|datapoint| datapoint.wake_latency_ns);
-        datapoints[datapoints.len() / 2].wake_latency_ns
-    };
-    // Medians of interleaved rounds: the machine's mood changes from second to second.
-    let mut later = 0;
-    for _ in 0..5 {
-        later += i32::from(median(Probe::User) > median(Probe::Bpf));
-    }
-    assert!(
-        later >= 3,
-        "the thread was later in {later} of 5 rounds only"
-    );
 }

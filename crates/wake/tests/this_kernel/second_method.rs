@@ -1,6 +1,8 @@
 //! The same wake-ups by a second method: the kernel's tracer records idle and timer events beside
 //! our probes, and both must tell the same latencies and silent times.
 
+use reveille_dataset::description::Probe;
+
 use crate::gathered::{gather, options};
 use crate::need_bpf;
 use crate::tracefs::{Instance, Seen};
@@ -60,6 +62,40 @@ fn the_kernels_tracer_tells_the_same_latencies() {
     assert!(
         silences_agree >= needed,
         "{silences_agree} of {} agree",
+        datapoints.len()
+    );
+}
+
+/// A thread cannot run before the interrupt that wakes it: compared wake-up by wake-up, for two
+/// probes in two runs would also compare the machine's mood.
+#[test]
+fn the_user_probe_sees_each_wake_up_after_its_interrupt() {
+    let _alone = need_bpf!();
+    let mut options = options(300);
+    options.probe = Some(Probe::User);
+    let tracer = match Instance::start(options.cpu) {
+        Ok(tracer) => tracer,
+        Err(why) => {
+            println!("skipped: {}: {why}", module_path!());
+            return;
+        }
+    };
+    let (datapoints, outcome) = gather(&options);
+    let trace = tracer.stop();
+    let overhead = outcome.characterisation.overhead_ns;
+    let after = datapoints.iter().filter(|datapoint| {
+        let launch = outcome.started_ns + datapoint.time_ns as u64;
+        let ran = launch as i64 + datapoint.wake_latency_ns + overhead;
+        // Times in the trace are cut to the µs.
+        trace.iter().any(|(time, seen)| {
+            *seen == Seen::TimerInterrupt && *time + 1_000 > launch && (*time as i64) < ran
+        })
+    });
+    let after = after.count();
+    assert!(datapoints.len() >= 250, "{:?}", outcome.counts);
+    assert!(
+        after >= datapoints.len() * 95 / 100,
+        "{after} of {} after their interrupt",
         datapoints.len()
     );
 }
