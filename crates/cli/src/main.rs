@@ -1,14 +1,21 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
+mod advise;
+mod cost;
 mod doctor;
 mod exit;
 mod export;
+mod hold;
+mod limit;
 mod manual;
 mod measure;
+mod path;
 mod report;
 mod restore;
 mod states;
 mod table;
+mod top;
+mod trial;
 
 use std::process::ExitCode;
 
@@ -42,6 +49,13 @@ enum Command {
     Measure(measure::Args),
     Report(report::Args),
     States(states::Args),
+    Top(top::Args),
+    Cost(cost::Args),
+    Path(path::Args),
+    Hold(hold::Args),
+    Limit(limit::Args),
+    Advise(advise::Args),
+    Trial(trial::Args),
     Doctor(doctor::Args),
     Export(export::Args),
     Restore(restore::Args),
@@ -62,6 +76,13 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure::run(args),
         Command::Report(args) => report::run(args),
         Command::States(args) => states::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Cost(args) => cost::run(args),
+        Command::Path(args) => path::run(args),
+        Command::Hold(args) => hold::run(args),
+        Command::Limit(args) => limit::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Trial(args) => trial::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),
         Command::Restore(args) => restore::run(args),

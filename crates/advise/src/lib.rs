@@ -1,0 +1,1 @@
+//! Which idle states a latency budget allows, by what was measured.

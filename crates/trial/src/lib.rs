@@ -1,0 +1,1 @@
+//! One workload under several idle settings, interleaved and compared.

@@ -1,0 +1,1 @@
+//! What waking costs a workload.

@@ -1,0 +1,1 @@
+//! What sleeps and what wakes it, between two readings.

@@ -1,0 +1,1 @@
+//! Where the time of a packet goes that reaches this machine.
