@@ -2,5 +2,35 @@
 //! workload ([`cost`]), and where a packet's time goes ([`path`]).
 
 pub mod cost;
+#[cfg(feature = "bpf")]
+#[allow(dead_code)] // until the three programs use all of it
+mod kernel;
 pub mod live;
 pub mod path;
+
+/// Why something could not be watched. Each message is one line: what, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request cannot be meant: a CPU, process or interface that is not there.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine, kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
+    /// The machine could not be read.
+    #[error(transparent)]
+    Machine(#[from] reveille_machine::Error),
+    /// The BPF side failed after it had been loaded.
+    #[cfg(feature = "bpf")]
+    #[error("BPF: {0}")]
+    Bpf(#[from] libbpf_rs::Error),
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    System {
+        what: &'static str,
+        source: std::io::Error,
+    },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

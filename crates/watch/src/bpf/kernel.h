@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that the programs touch, as far as they touch them. CO-RE relocates the
+ * fields by name, so no vmlinux.h is needed.
+ */
+#ifndef REVEILLE_KERNEL_H
+#define REVEILLE_KERNEL_H
+
+#include <linux/types.h>
+
+typedef __s64 ktime_t;
+
+struct timerqueue_node {
+	ktime_t expires;
+} __attribute__((preserve_access_index));
+
+struct hrtimer {
+	struct timerqueue_node node;
+	ktime_t _softexpires;
+	void *function;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	int pid;
+	int tgid;
+	char comm[16];
+} __attribute__((preserve_access_index));
+
+#endif

@@ -1,0 +1,188 @@
+//! Loading the crate's BPF programs with what this kernel has, and the kernel's account of what
+//! they cost.
+//!
+//! ```ignore
+//! let knows = Knows::ask()?;
+//! let mut open = LiveSkelBuilder::default().open(kernel::storage())?;
+//! // ... settings into open.maps.rodata_data ...
+//! kernel::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
+//! let mut skel = open.load().map_err(kernel::cannot_load)?;
+//! skel.attach().map_err(kernel::cannot_load)?;
+//! ```
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{ErrorKind, Object, OpenObject, libbpf_sys};
+
+use crate::{Error, Result};
+
+/// What the running kernel has, by its BTF.
+pub struct Knows(Btf<'static>);
+
+impl Knows {
+    /// # Errors
+    /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
+    pub fn ask() -> Result<Self> {
+        // What fails is told by the errors, in fewer words.
+        libbpf_rs::set_print(None);
+        Btf::from_vmlinux().map(Self).map_err(|error| {
+            Error::Cannot(format!(
+                "the kernel's BTF cannot be read ({error}): watching by BPF needs \
+                 CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"
+            ))
+        })
+    }
+
+    /// Has it this tracepoint, such as `cpu_idle`?
+    pub fn tracepoint(&self, name: &str) -> bool {
+        self.0
+            .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
+            .is_some()
+    }
+
+    /// Has it this function? fentry may be refused on it all the same.
+    pub fn function(&self, name: &str) -> bool {
+        self.0.type_by_name::<Func<'_>>(name).is_some()
+    }
+
+    /// Has this struct a member of that name?
+    pub fn field(&self, of: &str, name: &str) -> bool {
+        let of = self.0.type_by_name::<Struct<'_>>(of);
+        of.is_some_and(|of| {
+            of.iter()
+                .any(|member| member.name.is_some_and(|found| found == name))
+        })
+    }
+
+    /// # Errors
+    /// [`Error::Cannot`] where it lacks the tracepoint: `of` is its group, `needs` the kernel's
+    /// option.
+    pub fn require(&self, of: &str, name: &str, needs: &str) -> Result<()> {
+        match self.tracepoint(name) {
+            true => Ok(()),
+            false => Err(Error::Cannot(format!(
+                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` says what \
+                 it has"
+            ))),
+        }
+    }
+}
+
+/// Where an object is opened. It must stay where it is while its skeleton lives, so it is never
+/// given back: a few bytes for each load.
+pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// Of an opened object's programs, those are to be loaded whose tracepoint or function the kernel
+/// has and that are `wanted` (kind and target of the section: `tp_btf`, `cpu_idle`). Others, such
+/// as `syscall`, are asked about with an empty target.
+pub fn choose<'object>(
+    open: &mut impl OpenSkel<'object>,
+    knows: &Knows,
+    wanted: impl Fn(&str, &str) -> bool,
+) {
+    for mut program in open.open_object_mut().progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let (kind, target) = section.split_once('/').unwrap_or((&section, ""));
+        let known = match kind {
+            "tp_btf" => knows.tracepoint(target),
+            "fentry" | "fexit" => knows.function(target),
+            _ => true,
+        };
+        program.set_autoload(known && wanted(kind, target));
+    }
+}
+
+/// The refusal of a program as one line that says what to do.
+pub fn cannot_load(error: libbpf_rs::Error) -> Error {
+    match error.kind() {
+        ErrorKind::PermissionDenied => Error::Cannot(
+            "BPF programs may not be loaded by this user: run as root (sudo), or with the \
+             capabilities CAP_BPF and CAP_PERFMON"
+                .into(),
+        ),
+        _ => Error::Cannot(format!(
+            "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has"
+        )),
+    }
+}
+
+/// While it lives, the kernel counts how long BPF programs run; programs of others, too, for the
+/// switch is the machine's. That costs each run some 50 ns.
+pub struct Counting {
+    _descriptor: OwnedFd,
+}
+
+impl Counting {
+    /// `None` where the kernel does not count so (before 5.8) or this user may not switch it on.
+    pub fn start() -> Option<Self> {
+        // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
+        let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+        // SAFETY: the descriptor is open and ours alone. The kernel counts until it is closed.
+        (counting >= 0).then(|| Self {
+            _descriptor: unsafe { OwnedFd::from_raw_fd(counting) },
+        })
+    }
+}
+
+/// What programs have cost so far, on all CPUs together; it grows while the kernel counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunTime {
+    pub ns: u64,
+    pub runs: u64,
+}
+
+/// The run time of the programs of a loaded object (`skel.object()`).
+///
+/// # Errors
+/// Where the kernel does not tell.
+pub fn run_time(object: &Object) -> Result<RunTime> {
+    let mut sum = RunTime::default();
+    for program in object.progs().filter(|program| program.autoload()) {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut length = size_of_val(&info) as u32;
+        let descriptor = program.as_fd().as_raw_fd();
+        // SAFETY: `info` is plain data of the length given, and outlives the call.
+        let result = unsafe {
+            libbpf_sys::bpf_prog_get_info_by_fd(descriptor, &raw mut info, &raw mut length)
+        };
+        if result != 0 {
+            return Err(Error::System {
+                what: "reading a BPF program's run time",
+                source: std::io::Error::from_raw_os_error(-result),
+            });
+        }
+        sum.ns += info.run_time_ns;
+        sum.runs += info.run_cnt;
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_says_what_it_has() {
+        match Knows::ask() {
+            Ok(knows) => {
+                assert!(knows.function("schedule") && !knows.function("snore"));
+                assert!(knows.field("task_struct", "comm") && !knows.field("task_struct", "snore"));
+                assert!(!knows.tracepoint("snore"));
+                assert!(
+                    knows
+                        .require("bed", "snore", "CONFIG_BED")
+                        .unwrap_err()
+                        .to_string()
+                        .contains("bed:snore (CONFIG_BED)")
+                );
+            }
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+}
