@@ -10,6 +10,8 @@
 //! - [`counters`]: residency, SMI and cycle counters of perf, and how to open them.
 //! - [`interrupts`]: interrupts per CPU, and the CPU that serves the fewest.
 //! - [`pm_qos`]: latency bounds that processes hold, and who holds them.
+//! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
+//! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
 //! - [`Journal`]: settings that are changed for a while and put back in every case.
@@ -29,12 +31,15 @@
 //! ```
 
 pub mod boot;
+pub mod bounds;
 mod btf;
 pub mod capabilities;
 pub mod counters;
 mod cpuinfo;
 pub mod cpulist;
+pub mod energy;
 pub mod features;
+pub mod frequency;
 pub mod groups;
 mod identity;
 mod idle;

@@ -14,10 +14,63 @@ struct timerqueue_node {
 	ktime_t expires;
 } __attribute__((preserve_access_index));
 
+struct hrtimer_clock_base {
+	ktime_t offset;
+} __attribute__((preserve_access_index));
+
 struct hrtimer {
 	struct timerqueue_node node;
 	ktime_t _softexpires;
 	void *function;
+	struct hrtimer_clock_base *base;
+	__u8 is_soft;
+} __attribute__((preserve_access_index));
+
+struct task_struct;
+
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+struct upid {
+	int nr;
+} __attribute__((preserve_access_index));
+
+struct pid {
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
+struct k_itimer {
+	struct pid *it_pid;
+	union {
+		struct {
+			struct hrtimer timer;
+		} real;
+	} it;
+} __attribute__((preserve_access_index));
+
+struct signal_struct {
+	struct pid *pids[4];
+	struct hrtimer real_timer;
+} __attribute__((preserve_access_index));
+
+struct timer_list {
+	void *function;
+} __attribute__((preserve_access_index));
+
+struct process_timer {
+	struct timer_list timer;
+	struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+struct work_struct {
+	void *func;
+} __attribute__((preserve_access_index));
+
+struct delayed_work {
+	struct work_struct work;
+	struct timer_list timer;
 } __attribute__((preserve_access_index));
 
 struct task_struct {

@@ -2,6 +2,7 @@
 //!
 //! Rates and shares are of the time between two readings. What is not known is `None`, never zero.
 
+pub use reveille_machine::bounds::{Bound, BoundKind};
 use serde::Serialize;
 
 /// Changes when a field of the JSON or CSV changes its meaning or goes away.
@@ -201,8 +202,9 @@ pub struct Waker {
     pub cpu: u32,
     /// How often it came, asleep or awake; `None` where only wake-ups are seen.
     pub per_s: Option<f64>,
-    /// How often it was the first to come in an idle period, and so ended it.
-    pub wakes_per_s: f64,
+    /// How often it was the first to come in an idle period, and so ended it; `None` where only
+    /// interrupts are counted (without BPF).
+    pub wakes_per_s: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -216,38 +218,6 @@ pub enum WakerKind {
     Ipi,
     /// Anything else: named by the interrupt's vector, or unknown.
     Other,
-}
-
-/// Something that keeps CPUs from deep states.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bound {
-    pub kind: BoundKind,
-    /// The CPUs that it concerns; empty: all.
-    pub cpus: Vec<u32>,
-    /// The latency that is still allowed, µs; `None` where it names states, or is not told.
-    pub bound_us: Option<u32>,
-    /// The states that it rules out.
-    pub rules_out: Vec<String>,
-    /// Who holds it, where that is a process.
-    pub pid: Option<u32>,
-    pub name: Option<String>,
-    pub command: Option<String>,
-    /// All of it in a sentence.
-    pub text: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BoundKind {
-    /// The lowest of the requests held through `/dev/cpu_dma_latency` or by drivers: the bound
-    /// itself, or a process that has the device open (its own figure is not told by the kernel).
-    Request,
-    /// `power/pm_qos_resume_latency_us` of a CPU.
-    PerCpu,
-    /// States that are disabled.
-    DisabledState,
-    /// A word on the kernel's command line.
-    CommandLine,
 }
 
 /// What watching itself costs.

@@ -1,0 +1,302 @@
+//! What keeps CPUs from deep idle states, and who: requests, per-CPU latencies, disabled states,
+//! the kernel's command line.
+
+use serde::Serialize;
+
+use crate::pm_qos::Holder;
+use crate::{Cpu, Idle, Root, boot, cpulist};
+
+/// Something that keeps CPUs from deep states.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bound {
+    pub kind: BoundKind,
+    /// The CPUs that it concerns; empty: all.
+    pub cpus: Vec<u32>,
+    /// The latency that is still allowed, µs; `None` where it names states, or is not told.
+    pub bound_us: Option<u32>,
+    /// The states that it rules out, by the driver's exit latencies.
+    pub rules_out: Vec<String>,
+    /// Who holds it, where that is a process.
+    pub pid: Option<u32>,
+    pub name: Option<String>,
+    pub command: Option<String>,
+    /// All of it in a sentence.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundKind {
+    /// The lowest of the requests held through `/dev/cpu_dma_latency` or by drivers: the bound
+    /// itself, or a process that has the device open (its own figure is not told by the kernel).
+    Request,
+    /// `power/pm_qos_resume_latency_us` of a CPU.
+    PerCpu,
+    /// States that are disabled.
+    DisabledState,
+    /// A word on the kernel's command line.
+    CommandLine,
+}
+
+/// All that keeps the CPUs of `idle` from deep states. `request_us` and `holders` are the bound on
+/// all CPUs and who has its device open ([`crate::pm_qos`]).
+pub fn of(idle: &Idle, root: &Root, request_us: Option<u32>, holders: &[Holder]) -> Vec<Bound> {
+    let mut bounds: Vec<Bound> = request_us.map(|us| request(idle, us)).into_iter().collect();
+    bounds.extend(holders.iter().map(holder));
+    bounds.extend(per_cpu(idle));
+    bounds.extend(disabled(idle));
+    let command_line = root.text("proc/cmdline").unwrap_or_default();
+    bounds.extend(boot::settings(&command_line).into_iter().map(|setting| {
+        let value = setting
+            .value
+            .map_or_else(String::new, |value| format!("={value}"));
+        plain(
+            BoundKind::CommandLine,
+            format!(
+                "{}{value} on the command line: {}",
+                setting.name, setting.meaning
+            ),
+        )
+    }));
+    bounds
+}
+
+/// The lowest latency bound that holds for a CPU, µs; `None` where there is none. 0 means no
+/// idle state at all but polling.
+/// Source: `cpuidle_governor_latency_req()` of the kernel takes the lower one of the two.
+pub fn in_force_us(cpu: &Cpu, request_us: Option<u32>) -> Option<u32> {
+    [per_cpu_us(cpu), request_us].into_iter().flatten().min()
+}
+
+/// The states of a CPU that a bound rules out: those whose exit latency is above it. Where the
+/// driver does not tell the latency, the state is not named.
+pub fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
+    let above = |latency: Option<u64>| latency.is_some_and(|us| us > u64::from(bound_us));
+    let states = cpu
+        .states
+        .iter()
+        .filter(|state| above(state.exit_latency_us));
+    states.map(|state| state.name.clone()).collect()
+}
+
+fn per_cpu_us(cpu: &Cpu) -> Option<u32> {
+    match cpu.resume_latency_us? {
+        // `n/a`: no latency is tolerated.
+        -1 => Some(0),
+        // No bound.
+        0 => None,
+        us => u32::try_from(us).ok(),
+    }
+}
+
+fn plain(kind: BoundKind, text: String) -> Bound {
+    Bound {
+        kind,
+        cpus: Vec::new(),
+        bound_us: None,
+        rules_out: Vec::new(),
+        pid: None,
+        name: None,
+        command: None,
+        text,
+    }
+}
+
+/// Names of states ruled out on any of these CPUs, each once.
+fn ruled_out_on<'a>(cpus: impl Iterator<Item = &'a Cpu>, bound_us: u32) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in cpus.flat_map(|cpu| ruled_out(cpu, bound_us)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn leaves(rules_out: &[String]) -> String {
+    match rules_out {
+        [] => "rules out no state".to_owned(),
+        names => format!("rules out {}", names.join(", ")),
+    }
+}
+
+fn request(idle: &Idle, bound_us: u32) -> Bound {
+    let rules_out = ruled_out_on(idle.cpus.iter(), bound_us);
+    let text = format!(
+        "{bound_us} µs requested for all CPUs: {}",
+        leaves(&rules_out)
+    );
+    Bound {
+        bound_us: Some(bound_us),
+        rules_out,
+        ..plain(BoundKind::Request, text)
+    }
+}
+
+fn holder(holder: &Holder) -> Bound {
+    let text = format!(
+        "{} ({}) has /dev/cpu_dma_latency open",
+        holder.name, holder.pid
+    );
+    Bound {
+        pid: Some(holder.pid),
+        name: Some(holder.name.clone()),
+        command: Some(holder.command.clone()),
+        ..plain(BoundKind::Request, text)
+    }
+}
+
+/// `CPU 3` or `CPUs 0-2`.
+fn cpus(numbers: &[u32]) -> String {
+    let plural = if numbers.len() == 1 { "" } else { "s" };
+    format!("CPU{plural} {}", cpulist::format(numbers))
+}
+
+/// CPUs with the same value in `pm_qos_resume_latency_us` are one bound.
+fn per_cpu(idle: &Idle) -> Vec<Bound> {
+    let mut groups: Vec<(u32, Vec<&Cpu>)> = Vec::new();
+    for cpu in &idle.cpus {
+        let Some(us) = per_cpu_us(cpu) else { continue };
+        match groups.iter_mut().find(|(bound, _)| *bound == us) {
+            Some((_, group)) => group.push(cpu),
+            None => groups.push((us, vec![cpu])),
+        }
+    }
+    let bound = |(us, group): (u32, Vec<&Cpu>)| {
+        let numbers: Vec<u32> = group.iter().map(|cpu| cpu.number).collect();
+        let rules_out = ruled_out_on(group.into_iter(), us);
+        let text = format!(
+            "{us} µs by pm_qos_resume_latency_us of {}: {}",
+            cpus(&numbers),
+            leaves(&rules_out)
+        );
+        Bound {
+            cpus: numbers,
+            bound_us: Some(us),
+            rules_out,
+            ..plain(BoundKind::PerCpu, text)
+        }
+    };
+    groups.into_iter().map(bound).collect()
+}
+
+/// CPUs whose same states are disabled are one bound.
+fn disabled(idle: &Idle) -> Vec<Bound> {
+    let mut groups: Vec<(Vec<String>, Vec<u32>)> = Vec::new();
+    for cpu in &idle.cpus {
+        let states = cpu
+            .states
+            .iter()
+            .filter(|state| state.disabled == Some(true));
+        let states: Vec<String> = states.map(|state| state.name.clone()).collect();
+        if states.is_empty() {
+            continue;
+        }
+        match groups.iter_mut().find(|(names, _)| *names == states) {
+            Some((_, numbers)) => numbers.push(cpu.number),
+            None => groups.push((states, vec![cpu.number])),
+        }
+    }
+    let bound = |(states, numbers): (Vec<String>, Vec<u32>)| {
+        let text = format!("{} disabled on {}", states.join(", "), cpus(&numbers));
+        Bound {
+            cpus: numbers,
+            rules_out: states,
+            ..plain(BoundKind::DisabledState, text)
+        }
+    };
+    groups.into_iter().map(bound).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CPU: &str = "sys/devices/system/cpu";
+
+    fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{text}\n")).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    /// Three CPUs with C1 (2 µs) and C6 (133 µs); CPU 1 is bounded, C6 of CPU 2 is disabled.
+    fn bounded() -> (tempfile::TempDir, Root) {
+        let mut files = vec![(format!("{CPU}/present"), "0-2")];
+        for cpu in 0..3 {
+            for (state, name, latency) in [(0, "C1", "2"), (1, "C6", "133")] {
+                let folder = format!("{CPU}/cpu{cpu}/cpuidle/state{state}");
+                files.push((format!("{folder}/name"), name));
+                files.push((format!("{folder}/latency"), latency));
+                let disabled = (cpu, name) == (2, "C6");
+                files.push((
+                    format!("{folder}/disable"),
+                    if disabled { "1" } else { "0" },
+                ));
+            }
+            let bound = if cpu == 1 { "50" } else { "0" };
+            files.push((
+                format!("{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us"),
+                bound,
+            ));
+        }
+        files.push(("proc/cmdline".into(), "ro intel_idle.max_cstate=2"));
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(file, text)| (file.as_str(), *text))
+            .collect();
+        machine(&files)
+    }
+
+    #[test]
+    fn each_bound_says_what_it_rules_out_and_where() {
+        let (_folder, root) = bounded();
+        let idle = Idle::read(&root).unwrap();
+        let tuned = Holder {
+            pid: 7,
+            name: "tuned".into(),
+            command: "/usr/sbin/tuned -l".into(),
+        };
+        let bounds = of(&idle, &root, Some(1), &[tuned]);
+        let texts: Vec<&str> = bounds.iter().map(|bound| bound.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "1 µs requested for all CPUs: rules out C1, C6",
+                "tuned (7) has /dev/cpu_dma_latency open",
+                "50 µs by pm_qos_resume_latency_us of CPU 1: rules out C6",
+                "C6 disabled on CPU 2",
+                "intel_idle.max_cstate=2 on the command line: intel_idle has no states beyond \
+                 index 2",
+            ]
+        );
+        assert_eq!(bounds[2].cpus, [1]);
+        assert_eq!(bounds[2].rules_out, ["C6"]);
+    }
+
+    #[test]
+    fn the_lower_of_two_bounds_is_in_force() {
+        let (_folder, root) = bounded();
+        let mut idle = Idle::read(&root).unwrap();
+        assert_eq!(in_force_us(&idle.cpus[0], None), None);
+        assert_eq!(in_force_us(&idle.cpus[1], None), Some(50));
+        assert_eq!(in_force_us(&idle.cpus[1], Some(20)), Some(20));
+        assert_eq!(in_force_us(&idle.cpus[1], Some(90)), Some(50));
+        // `n/a`
+        idle.cpus[1].resume_latency_us = Some(-1);
+        assert_eq!(in_force_us(&idle.cpus[1], Some(90)), Some(0));
+    }
+
+    #[test]
+    fn a_machine_without_bounds_has_none() {
+        let file = format!("{CPU}/present");
+        let (_folder, root) = machine(&[(&file, "0-3")]);
+        let idle = Idle::read(&root).unwrap();
+        assert!(of(&idle, &root, None, &[]).is_empty());
+    }
+}

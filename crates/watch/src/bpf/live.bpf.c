@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What sleeps and what wakes it, on all CPUs, without adding an event.
+ *
+ * Of each idle period the probes note its ends (TBI and TAI at power:cpu_idle), its first interrupt
+ * (TIntr), and the timers that this interrupt runs. When the CPU next enters idle, outside any
+ * measured span, the period is settled: its time goes to its state, its end to whoever caused it,
+ * and if that was a timer whose expiry fell into the period, its wake latency into a histogram:
+ * first of (TAI, TIntr) - expiry. Nothing is sent: the program that shows it reads the sums once per
+ * refresh, from memory that it shares, so watching wakes nobody.
+ *
+ * The clock event was programmed for the earliest node.expires of all timers, so that is the
+ * instant at which the CPU was to wake; a timer with slack that ran before its own is no candidate.
+ *
+ * Only the CPU itself writes its `struct cpu`, and interrupts do not nest inside these programs;
+ * only `sender` is written by whoever sends.
+ */
+#include "kernel.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "live.h"
+
+#define PWR_EVENT_EXIT ((unsigned int)-1)
+
+/* An interrupt that ended a state which is entered with interrupts off is taken as soon as they are
+ * on again, some 100 instructions after TAI; a later one is somebody else's. Generous for cold
+ * caches and hypervisors. */
+#define TAKEN_AFTER_IDLE_NS 20000ULL
+
+/* Set before loading. */
+/* Bit N: state N polls, and goes on after an interrupt that gave it no work. */
+const volatile unsigned int polling_states = 1;
+const volatile unsigned int counters;
+/* Addresses of functions, 0 where they are not known. */
+const volatile unsigned long long hrtimer_wakeup;
+const volatile unsigned long long posix_timer_fn;
+const volatile unsigned long long it_real_fn;
+const volatile unsigned long long tick;
+const volatile unsigned long long process_timeout;
+const volatile unsigned long long delayed_work_timer_fn;
+
+/* The number of the refresh, from 1: counters are read once for each. */
+unsigned long long refresh;
+/* Wake-ups that found no place in `wakers`. */
+unsigned long long unplaced;
+
+/* The last message to several CPUs at once. */
+static struct sender broadcast;
+
+/* Sized by the program before loading. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+/* MAX_STATES for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_STATES);
+	__type(key, __u32);
+	__type(value, struct tally);
+} tallies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct waker);
+	__type(value, struct woken);
+} wakers SEC(".maps");
+
+/* MAX_COUNTERS for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, MAX_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u32);
+} counter_events SEC(".maps");
+
+static __always_inline struct cpu *cpu_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	return cpu_of(bpf_get_smp_processor_id());
+}
+
+static __always_inline bool polls(const struct cpu *cpu)
+{
+	return polling_states >> (cpu->state & 31) & 1;
+}
+
+/* Counters are asked for once per refresh, and read where no sleep is disturbed. */
+static __always_inline void sample(struct cpu *cpu)
+{
+	__u32 first = bpf_get_smp_processor_id() * MAX_COUNTERS;
+
+	if (!counters || cpu->sampled == refresh)
+		return;
+	/* A bounded loop over a constant, so that old verifiers unroll it. */
+	_Pragma("unroll") for (__u32 i = 0; i < MAX_COUNTERS; i++)
+	{
+		struct bpf_perf_event_value value = {};
+
+		if (i >= counters)
+			break;
+		if (bpf_perf_event_read_value(&counter_events, first + i, &value, sizeof(value)))
+			value.counter = COUNTER_UNREADABLE;
+		cpu->counters[i] = value.counter;
+	}
+	cpu->sampled_at = bpf_ktime_get_ns();
+	cpu->sampled = refresh;
+}
+
+/*
+ * Settling.
+ */
+
+static __always_inline __u32 bucket(__u64 value)
+{
+	__u32 octave = 0, rest;
+
+	if (value < BUCKETS_PER_OCTAVE)
+		return value;
+	if (value >= 1ULL << 27)
+		return BUCKETS - 1;
+	rest = value;
+	/* The BPF instruction set has no count of leading zeros. */
+	if (rest >> 16) {
+		rest >>= 16;
+		octave += 16;
+	}
+	if (rest >> 8) {
+		rest >>= 8;
+		octave += 8;
+	}
+	if (rest >> 4) {
+		rest >>= 4;
+		octave += 4;
+	}
+	if (rest >> 2) {
+		rest >>= 2;
+		octave += 2;
+	}
+	octave += rest >> 1;
+	return (octave - 2) * BUCKETS_PER_OCTAVE +
+	       ((value >> (octave - 3)) & (BUCKETS_PER_OCTAVE - 1));
+}
+
+static __always_inline void add_latency(struct cpu *cpu, struct tally *tally)
+{
+	__u64 first = cpu->tintr && cpu->tintr < cpu->tai ? cpu->tintr : cpu->tai;
+	__u64 latency;
+	__u32 index;
+
+	if (!cpu->expires || cpu->overdue || cpu->nmis || cpu->interrupts != 1 ||
+	    cpu->expires <= cpu->tbi || cpu->expires >= first)
+		return;
+	latency = first - cpu->expires;
+	tally->latency_count++;
+	tally->latency_sum += latency;
+	if (latency > tally->latency_max)
+		tally->latency_max = latency;
+	index = bucket(latency);
+	if (index < BUCKETS)
+		tally->latencies[index]++;
+	cpu->latencies++;
+}
+
+static __always_inline void put_command(char *to, const char *from)
+{
+	__builtin_memcpy(to, from, 16);
+}
+
+/* Fills in who sent it; leaves it unknown where that was not seen. */
+static __always_inline __u32 name_sender(struct cpu *cpu, struct waker *waker)
+{
+	const struct sender *sender = &cpu->sender;
+
+	if (sender->period != cpu->period) {
+		sender = &broadcast;
+		if (waker->cause != CAUSE_CALL_FUNCTION || sender->time < cpu->tbi ||
+		    sender->time > cpu->tintr)
+			return 0;
+	}
+	waker->function = sender->function;
+	put_command(waker->command, sender->command);
+	return sender->pid;
+}
+
+static __always_inline __u32 name_timer(struct cpu *cpu, struct waker *waker)
+{
+	const struct owner *owner = &cpu->hrtimer;
+
+	if (tick && owner->function == tick && cpu->wheel.known)
+		owner = &cpu->wheel;
+	waker->function = owner->function;
+	put_command(waker->command, owner->command);
+	if (!waker->command[0])
+		waker->pid = owner->pid;
+	return owner->pid;
+}
+
+static __always_inline void count_waker(struct cpu *cpu, __u32 number)
+{
+	struct waker waker = {.cpu = number, .cause = cpu->cause};
+	struct woken *woken, first = {.times = 1};
+	__u32 pid = 0;
+
+	if (cpu->cause == CAUSE_TIMER)
+		pid = name_timer(cpu, &waker);
+	else if (cpu->cause == CAUSE_DEVICE)
+		waker.irq = cpu->irq;
+	else if (cpu->cause != CAUSE_OTHER)
+		pid = name_sender(cpu, &waker);
+	woken = bpf_map_lookup_elem(&wakers, &waker);
+	if (woken) {
+		/* The key holds the CPU: nobody else counts here. */
+		woken->times++;
+		woken->pid = pid;
+		return;
+	}
+	first.pid = pid;
+	if (bpf_map_update_elem(&wakers, &waker, &first, BPF_NOEXIST))
+		__sync_fetch_and_add(&unplaced, 1);
+}
+
+/* The period that ended before this idle entry. */
+static __always_inline void settle(struct cpu *cpu, __u32 number)
+{
+	__u32 key = number * MAX_STATES + (__u32)cpu->state;
+	struct tally *tally;
+
+	/* Not seen from its beginning to its end. */
+	if (!cpu->tbi || !cpu->tai)
+		return;
+	if ((__u32)cpu->state >= MAX_STATES)
+		return;
+	tally = bpf_map_lookup_elem(&tallies, &key);
+	if (!tally)
+		return;
+	tally->uses++;
+	tally->time += cpu->tai - cpu->tbi;
+	/* The flag is what woke, unless an interrupt had ended the sleep already. */
+	if (cpu->sender.by_flag && cpu->sender.period == cpu->period &&
+	    (polls(cpu) || !cpu->tintr || cpu->tintr > cpu->tai))
+		cpu->cause = CAUSE_FLAG;
+	if (cpu->cause == CAUSE_NONE)
+		return;
+	cpu->wakeups++;
+	if (cpu->cause == CAUSE_TIMER) {
+		cpu->by_timer++;
+		add_latency(cpu, tally);
+	}
+	count_waker(cpu, number);
+}
+
+static __always_inline void forget_cause(struct cpu *cpu)
+{
+	cpu->cause = CAUSE_NONE;
+	cpu->expires = 0;
+	cpu->overdue = 0;
+	cpu->hrtimer.known = 0;
+	cpu->wheel.known = 0;
+}
+
+static __always_inline void begin(struct cpu *cpu, int state)
+{
+	forget_cause(cpu);
+	cpu->state = state;
+	cpu->period++;
+	cpu->tintr = 0;
+	cpu->interrupts = 0;
+	cpu->nmis = 0;
+	cpu->closed = 0;
+	cpu->sender.by_flag = 0;
+	cpu->tai = 0;
+	cpu->tbi = bpf_ktime_get_ns();
+}
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
+{
+	struct cpu *cpu = cpu_of(number);
+
+	if (!cpu)
+		return 0;
+	if (state == PWR_EVENT_EXIT) {
+		cpu->tai = bpf_ktime_get_ns();
+		return 0;
+	}
+	sample(cpu);
+	/* Full barriers: the reader sees all of a period or none of it. */
+	__sync_fetch_and_add(&cpu->seq, 1);
+	settle(cpu, number);
+	begin(cpu, state);
+	__sync_fetch_and_add(&cpu->seq, 1);
+	return 0;
+}
+
+/*
+ * What ends idle periods.
+ */
+
+static __always_inline int interrupt(enum cause cause, __u32 irq)
+{
+	struct cpu *cpu = this_cpu();
+	__u64 time;
+
+	if (!cpu || cpu->closed || !cpu->tbi)
+		return 0;
+	time = bpf_ktime_get_ns();
+	if (cpu->tai ? cpu->interrupts || time - cpu->tai > TAKEN_AFTER_IDLE_NS
+		     : cpu->interrupts && !polls(cpu)) {
+		cpu->closed = 1;
+		return 0;
+	}
+	if (cpu->interrupts++) {
+		/* The one before gave a polling CPU nothing to do. */
+		forget_cause(cpu);
+	} else {
+		cpu->tintr = time;
+	}
+	cpu->cause = cause;
+	cpu->irq = irq;
+	return 0;
+}
+
+#define INTERRUPT(tracepoint, cause)                                                               \
+	SEC("tp_btf/" #tracepoint)                                                                 \
+	int BPF_PROG(on_##tracepoint)                                                              \
+	{                                                                                          \
+		return interrupt(cause, 0);                                                        \
+	}
+
+/* irq_vectors: x86. */
+INTERRUPT(call_function_single_entry, CAUSE_CALL_FUNCTION)
+INTERRUPT(call_function_entry, CAUSE_CALL_FUNCTION)
+INTERRUPT(reschedule_entry, CAUSE_RESCHEDULE)
+INTERRUPT(irq_work_entry, CAUSE_IRQ_WORK)
+INTERRUPT(x86_platform_ipi_entry, CAUSE_OTHER)
+INTERRUPT(error_apic_entry, CAUSE_OTHER)
+INTERRUPT(spurious_apic_entry, CAUSE_OTHER)
+INTERRUPT(thermal_apic_entry, CAUSE_OTHER)
+INTERRUPT(threshold_apic_entry, CAUSE_OTHER)
+INTERRUPT(deferred_error_apic_entry, CAUSE_OTHER)
+/* ipi: arm64 and others, where only the vector's words tell what for. */
+INTERRUPT(ipi_entry, CAUSE_CALL_FUNCTION)
+
+SEC("tp_btf/local_timer_entry")
+int BPF_PROG(on_local_timer_entry)
+{
+	struct cpu *cpu = this_cpu();
+
+	/* A CPU that never idles is asked at its tick. */
+	if (cpu && cpu->tai)
+		sample(cpu);
+	return interrupt(CAUSE_TIMER, 0);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry, int irq)
+{
+	return interrupt(CAUSE_DEVICE, irq);
+}
+
+SEC("tp_btf/nmi_handler")
+int BPF_PROG(on_nmi_handler)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu && !cpu->closed)
+		cpu->nmis++;
+	return 0;
+}
+
+/*
+ * Timers that the first interrupt runs.
+ */
+
+static __always_inline void own_by_task(struct owner *owner, struct task_struct *task)
+{
+	if (!task)
+		return;
+	owner->pid = BPF_CORE_READ(task, pid);
+	bpf_core_read(owner->command, sizeof(owner->command), &task->comm);
+}
+
+static __always_inline void own_by_pid(struct owner *owner, struct pid *pid)
+{
+	if (pid)
+		owner->pid = BPF_CORE_READ(pid, numbers[0].nr);
+}
+
+/* `type` that contains the kernel's `member` at `pointer`. */
+#define CONTAINER(pointer, type, member)                                                           \
+	((struct type *)((void *)(pointer) - bpf_core_field_offset(struct type, member)))
+
+static __always_inline void own_hrtimer(struct owner *owner, struct hrtimer *timer)
+{
+	__builtin_memset(owner, 0, sizeof(*owner));
+	owner->known = 1;
+	owner->function = (__u64)BPF_CORE_READ(timer, function);
+	if (!owner->function)
+		return;
+	if (owner->function == hrtimer_wakeup)
+		own_by_task(owner,
+			    BPF_CORE_READ(CONTAINER(timer, hrtimer_sleeper, timer), task));
+	else if (owner->function == posix_timer_fn && bpf_core_field_exists(struct k_itimer, it))
+		own_by_pid(owner, BPF_CORE_READ(CONTAINER(timer, k_itimer, it.real.timer), it_pid));
+	else if (owner->function == it_real_fn)
+		own_by_pid(owner, BPF_CORE_READ(CONTAINER(timer, signal_struct, real_timer),
+						pids[1 /* PIDTYPE_TGID */]));
+}
+
+static __always_inline bool runs_timers(const struct cpu *cpu)
+{
+	return cpu && cpu->interrupts && !cpu->closed;
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct cpu *cpu = this_cpu();
+	__u64 expires;
+
+	if (!runs_timers(cpu))
+		return 0;
+	/* In the monotonic clock: other clocks are ahead of it by their base's offset. */
+	expires = BPF_CORE_READ(timer, node.expires) - BPF_CORE_READ(timer, base, offset);
+	if (expires <= cpu->tbi)
+		cpu->overdue = 1;
+	if (cpu->hrtimer.known && expires >= cpu->expires)
+		return 0;
+	cpu->expires = expires;
+	own_hrtimer(&cpu->hrtimer, timer);
+	/* Where the timer's interrupt has no tracepoint of its own. */
+	if (cpu->cause == CAUSE_DEVICE && !BPF_CORE_READ(timer, is_soft))
+		cpu->cause = CAUSE_TIMER;
+	return 0;
+}
+
+SEC("tp_btf/timer_expire_entry")
+int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
+{
+	struct cpu *cpu = this_cpu();
+	struct owner *owner;
+
+	if (!runs_timers(cpu) || cpu->wheel.known)
+		return 0;
+	owner = &cpu->wheel;
+	__builtin_memset(owner, 0, sizeof(*owner));
+	owner->known = 1;
+	owner->function = (__u64)BPF_CORE_READ(timer, function);
+	if (!owner->function)
+		return 0;
+	if (owner->function == process_timeout)
+		own_by_task(owner, BPF_CORE_READ(CONTAINER(timer, process_timer, timer), task));
+	else if (owner->function == delayed_work_timer_fn)
+		owner->function =
+			(__u64)BPF_CORE_READ(CONTAINER(timer, delayed_work, timer), work.func);
+	return 0;
+}
+
+/*
+ * Messages of other CPUs, seen where they are sent.
+ */
+
+static __always_inline void sign(struct sender *sender, __u64 function)
+{
+	sender->time = bpf_ktime_get_ns();
+	sender->function = function;
+	sender->pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(sender->command, sizeof(sender->command));
+}
+
+static __always_inline struct cpu *sleeping(__u32 number)
+{
+	struct cpu *cpu = cpu_of(number);
+
+	return cpu && cpu->tbi && !cpu->tai ? cpu : NULL;
+}
+
+/* The first sender of a period is its waker. */
+static __always_inline void send(struct cpu *cpu, __u64 function)
+{
+	__u64 period = cpu->period;
+
+	if (cpu->sender.period == period)
+		return;
+	sign(&cpu->sender, function);
+	/* A full barrier: who sees the period sees the rest. */
+	__sync_lock_test_and_set(&cpu->sender.period, period);
+}
+
+SEC("tp_btf/csd_queue_cpu")
+int BPF_PROG(on_csd_queue_cpu, unsigned int number, unsigned long callsite, void *function)
+{
+	struct cpu *cpu = sleeping(number);
+
+	if (cpu)
+		send(cpu, (__u64)function);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(on_ipi_send_cpu, unsigned int number, unsigned long callsite, void *callback)
+{
+	struct cpu *cpu = sleeping(number);
+
+	if (cpu)
+		send(cpu, (__u64)callback);
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpumask")
+int BPF_PROG(on_ipi_send_cpumask, void *mask, unsigned long callsite, void *callback)
+{
+	sign(&broadcast, (__u64)callback);
+	return 0;
+}
+
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(on_sched_wake_idle_without_ipi, int number)
+{
+	struct cpu *cpu = sleeping(number);
+
+	if (!cpu)
+		return 0;
+	send(cpu, 0);
+	cpu->sender.by_flag = 1;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
