@@ -1,11 +1,298 @@
-//! `reveille path`.
+//! `reveille path`: packets that reach this machine are followed, and where their time went is said.
 
+mod table;
+
+use std::path::{Path as FilePath, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_dataset::Description;
+use reveille_machine::network::{self, Interface};
+use reveille_machine::{Identity, Idle, Root};
+use reveille_watch::path::{
+    Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
+};
+
+use crate::exit::{self, Failure};
 
 /// Tell where the time goes for packets that reach this machine.
+///
+/// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
+/// instruction of the program that it wakes, and say which idle state it met. What else makes
+/// packets wait there is named, too: interrupt coalescing and affinity, power management. Nothing is
+/// changed. Needs root.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(group = clap::ArgGroup::new("what").required(true).args(["ping", "nic"]))]
+#[command(after_help = "\
+Examples:
+  sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
+  sudo reveille path --ping --count 100 --out pings; reveille report pings
+  sudo reveille path --nic eth0 --port 53       until a name server's first instruction
+  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("being built")
+The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
+that the packet made run, unless its sender runs on this machine (loopback, veth).")]
+pub struct Args {
+    /// Follow ICMP echo requests, until the driver has taken the reply
+    #[arg(long)]
+    ping: bool,
+    /// Follow packets that come in at this interface and wake a reader, until its first instruction
+    #[arg(long, value_name = "IF")]
+    nic: Option<String>,
+    /// Only packets to this TCP or UDP port
+    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    duration: Duration,
+    /// End after N packets
+    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    count: u64,
+    /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
+    #[arg(long, value_name = "RESULT")]
+    result: Option<PathBuf>,
+    /// Folder to keep path.json in, for `reveille report`
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print path.json
+    #[arg(long)]
+    json: bool,
+}
+
+/// All figures of a packet are kept until the end, some 100 bytes each.
+const MOST: u64 = 1_000_000;
+
+/// How often packets are taken in: the program's own wake-ups.
+const LOOK: Duration = Duration::from_millis(250);
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
+    match duration.is_zero() {
+        true => Err("no packet comes in no time".to_owned()),
+        false => Ok(duration),
+    }
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let root = Root::default();
+    let interface = match &args.nic {
+        Some(name) => Some(interface(&root, name)?),
+        None => None,
+    };
+    let result = match &args.result {
+        Some(folder) => Some(reveille_dataset::open_description(folder)?),
+        None => None,
+    };
+    if let Some(out) = &args.out {
+        refuse_occupied(out)?;
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS
+        .iter()
+        .chain(&[signal_hook::consts::SIGHUP])
+    {
+        signal_hook::flag::register(*signal, interrupted.clone())?;
+    }
+
+    let mut path = follow(&args, &root, interface.as_ref(), &interrupted)?;
+    if let Some(result) = &result {
+        estimate(&mut path, result);
+    }
+    if let Some(out) = &args.out {
+        keep(out, &path)?;
+    }
+    match args.json {
+        true => {
+            let out = &mut std::io::stdout().lock();
+            serde_json::to_writer_pretty(&mut *out, &path).map_err(std::io::Error::from)?;
+            std::io::Write::write_all(out, b"\n")?;
+        }
+        false => table::print(&path, args.out.as_deref())?,
+    }
+    if path.interrupted {
+        return Ok(ExitCode::from(exit::INTERRUPTED));
+    }
+    if path.groups.is_empty() {
+        anyhow::bail!("{}", table::nothing(&path));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interface(root: &Root, name: &str) -> anyhow::Result<Interface> {
+    Interface::read(root, name).ok_or_else(|| {
+        let there = network::names(root).join(", ");
+        Failure::usage(format!(
+            "--nic: there is no interface {name:?}; this machine has {there}"
+        ))
+    })
+}
+
+fn refuse_occupied(out: &FilePath) -> anyhow::Result<()> {
+    let file = out.join(FILE);
+    if file.symlink_metadata().is_ok() {
+        let file = file.display();
+        return Err(Failure::usage(format!(
+            "{file}: is there already; choose another folder with --out"
+        )));
+    }
+    if out.exists() && !out.is_dir() {
+        let out = out.display();
+        return Err(Failure::usage(format!("--out: {out} is no folder")));
+    }
+    Ok(())
+}
+
+fn keep(out: &FilePath, path: &Path) -> anyhow::Result<()> {
+    let file = out.join(FILE);
+    std::fs::create_dir_all(out)
+        .and_then(|()| {
+            let mut json = serde_json::to_vec_pretty(path)?;
+            json.push(b'\n');
+            std::fs::write(&file, json)
+        })
+        .with_context(|| file.display().to_string())
+}
+
+/// Follows packets until the time, the count or a signal says so.
+fn follow(
+    args: &Args,
+    root: &Root,
+    interface: Option<&Interface>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Path> {
+    let idle = Idle::read(root)?;
+    let setup = Setup {
+        follow: match args.ping {
+            true => Follow::Ping,
+            false => Follow::Socket,
+        },
+        interface,
+        port: args.port,
+    };
+    let started = SystemTime::now();
+    let follower = Follower::start(&idle, &setup).map_err(failure)?;
+    let begun = Instant::now();
+    let mut gathered = Gathered::new();
+    let bar = bar(args);
+    loop {
+        let left = args.duration.saturating_sub(begun.elapsed());
+        std::thread::sleep(left.min(LOOK));
+        follower
+            .take_in(|packet| {
+                if gathered.packets() < args.count {
+                    gathered.add(&idle, &packet);
+                }
+            })
+            .map_err(failure)?;
+        show(&bar, args, &gathered, begun.elapsed());
+        let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
+        if over || interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    let elapsed_s = begun.elapsed().as_secs_f64();
+    let (counts, cost) = (follower.counts(), follower.cost());
+    drop(follower);
+    let readers = gathered.readers();
+    let delays = there(root, interface, &gathered)
+        .iter()
+        .flat_map(|one| delays::delays(root, one, &delays::Asked::of(&one.name), readers.as_ref()))
+        .collect();
+    Ok(Path {
+        schema_version: SCHEMA_VERSION,
+        tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+        subject: Subject {
+            follow: setup.follow,
+            interface: args.nic.clone(),
+            port: args.port,
+            started: humantime::format_rfc3339_seconds(started).to_string(),
+            machine: Identity::read(root),
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+        },
+        elapsed_s,
+        interrupted: interrupted.load(Ordering::Relaxed),
+        counts,
+        cost,
+        groups: gathered.groups(),
+        readers,
+        delays,
+    })
+}
+
+/// The interface that was asked for, or those at which packets came.
+fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Interface> {
+    if let Some(asked) = asked {
+        return vec![asked.clone()];
+    }
+    network::names(root)
+        .iter()
+        .filter_map(|name| Interface::read(root, name))
+        .filter(|interface| gathered.interfaces().contains(&interface.index))
+        .collect()
+}
+
+/// A watching error with its exit code.
+fn failure(error: reveille_watch::Error) -> anyhow::Error {
+    match error {
+        reveille_watch::Error::Usage(message) => Failure::usage(message),
+        reveille_watch::Error::Cannot(message) => Failure::cannot(message),
+        other => other.into(),
+    }
+}
+
+/// What the CPU takes to its first code, of those states that the result knows. The remote source
+/// foretells its wake-ups as little as a packet does; a card's own is better still.
+fn estimate(path: &mut Path, result: &Description) {
+    for group in path.groups.iter_mut().filter(|group| !group.from_sender) {
+        let Some(state) = &group.state else {
+            continue;
+        };
+        let of_state = |source: &str| {
+            let all = &mut result.statistics.iter();
+            all.find(|one| one.state == *state && one.source == source)
+        };
+        let best = ["nic", "remote", "timer"].into_iter().find_map(of_state);
+        group.estimate = best.map(|statistics| Estimate {
+            result: result.name.clone(),
+            source: statistics.source.clone(),
+            median_ns: statistics.wake_latency.median_ns,
+            p99_ns: statistics.wake_latency.p99_ns,
+        });
+    }
+}
+
+const STEPS: u64 = 1000;
+
+/// Drawn as packets are taken in; nothing where standard error is no terminal.
+fn bar(args: &Args) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr_with_hz(4));
+    let style = ProgressStyle::with_template("{prefix} [{bar:24}] {percent:>3}% {msg}");
+    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
+    bar.set_prefix(match args.ping {
+        true => "pings",
+        false => "packets",
+    });
+    bar
+}
+
+fn show(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) {
+    let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
+    let by_count = gathered.packets() as f64 / args.count as f64;
+    bar.set_position((by_time.max(by_count).min(1.0) * STEPS as f64) as u64);
+    let groups = gathered.by_group();
+    let groups: Vec<String> = groups
+        .iter()
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    bar.set_message(match groups.is_empty() {
+        true => "none yet".to_owned(),
+        false => groups.join("  "),
+    });
 }

@@ -1,0 +1,114 @@
+//! What a network card's driver tells about waiting: the questions of ethtool(8), asked of the
+//! running machine.
+//!
+//! Source: include/uapi/linux/ethtool.h of the kernel.
+
+use std::io;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+
+use nix::libc;
+use serde::{Deserialize, Serialize};
+
+const ETHTOOL_GCOALESCE: u32 = 0x0e;
+const ETHTOOL_GEEE: u32 = 0x44;
+
+/// Interrupt coalescing of received packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coalescing {
+    /// How long the card may hold an interrupt back after a packet, µs.
+    pub rx_usecs: u32,
+    /// It comes earlier when so many packets have arrived; 0: it does not.
+    pub rx_frames: u32,
+    /// The driver changes both by itself.
+    pub adaptive_rx: bool,
+}
+
+/// Energy-Efficient Ethernet: the link sleeps between packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSleep {
+    /// Both ends have agreed on it.
+    pub active: bool,
+    pub enabled: bool,
+}
+
+/// What the driver says of coalescing; `None` where it has none to tell of.
+///
+/// # Errors
+/// Where it cannot be asked: no such interface, no right.
+pub fn coalescing(interface: &str) -> io::Result<Option<Coalescing>> {
+    // struct ethtool_coalesce: cmd and 22 figures.
+    const WORDS: usize = 23;
+    Ok(
+        ask::<WORDS>(interface, ETHTOOL_GCOALESCE)?.map(|answer| Coalescing {
+            rx_usecs: answer[1],
+            rx_frames: answer[2],
+            adaptive_rx: answer[10] != 0,
+        }),
+    )
+}
+
+/// Whether the link sleeps; `None` where the driver does not tell.
+///
+/// # Errors
+/// As [`coalescing`].
+pub fn link_sleep(interface: &str) -> io::Result<Option<LinkSleep>> {
+    // struct ethtool_eee: cmd, three masks, three switches, a timer, two reserved.
+    const WORDS: usize = 10;
+    Ok(
+        ask::<WORDS>(interface, ETHTOOL_GEEE)?.map(|answer| LinkSleep {
+            active: answer[4] != 0,
+            enabled: answer[5] != 0,
+        }),
+    )
+}
+
+/// The answer to a question whose struct is that many 32-bit words, the question's number first.
+/// `None`: the driver does not know the question.
+fn ask<const WORDS: usize>(interface: &str, question: u32) -> io::Result<Option<[u32; WORDS]>> {
+    // Any socket will do to ask by; this one is bound to nothing that anyone could reach.
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut words = [0_u32; WORDS];
+    words[0] = question;
+    // SAFETY: an ifreq is plain data, and all zeros is one.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+    // SAFETY: `request` holds the interface's name, ended by a zero, and points to the question's
+    // struct, of the length that the kernel knows for it; both outlive the call.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    if result == 0 {
+        return Ok(Some(words));
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => Ok(None),
+        _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_without_a_card_has_nothing_to_tell() {
+        match coalescing("lo") {
+            Ok(told) => assert_eq!(told, None),
+            Err(error) => println!("skipped: ethtool's questions: {error}"),
+        }
+        assert!(link_sleep("lo").is_ok_and(|told| told.is_none()) || coalescing("lo").is_err());
+    }
+
+    #[test]
+    fn what_is_no_interface_is_an_error() {
+        assert!(coalescing("there-is-no-such-interface").is_err());
+        assert!(coalescing("nosuchif").is_err());
+    }
+}

@@ -1,0 +1,490 @@
+//! What else adds latency where packets arrive: how the card and its driver are set.
+
+use std::io;
+
+use reveille_machine::network::ethtool::{Coalescing, LinkSleep};
+use reveille_machine::network::{self, Interface, ethtool};
+use reveille_machine::{Root, cpulist};
+use serde::{Deserialize, Serialize};
+
+use super::ReadersPlace;
+
+/// One setting and what it does to a packet's latency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// `interrupt coalescing`.
+    pub what: String,
+    /// Of which interface; `None` for the whole machine.
+    pub interface: Option<String>,
+    /// The present setting.
+    pub now: String,
+    /// What it adds. `None`: nothing.
+    pub adds: Option<String>,
+    /// A command that takes it away.
+    pub set: Option<String>,
+}
+
+/// What is asked besides what `/sys` and `/proc` tell.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// `None`: nobody could be asked (a recorded machine).
+    pub coalescing: Option<io::Result<Option<Coalescing>>>,
+    pub link_sleep: Option<io::Result<Option<LinkSleep>>>,
+}
+
+impl Asked {
+    /// Asks the running machine's driver.
+    pub fn of(interface: &str) -> Self {
+        Self {
+            coalescing: Some(ethtool::coalescing(interface)),
+            link_sleep: Some(ethtool::link_sleep(interface)),
+        }
+    }
+}
+
+/// Everything that is known to make packets wait at this interface, whether it does so at present
+/// or not.
+pub fn delays(
+    root: &Root,
+    interface: &Interface,
+    asked: &Asked,
+    readers: Option<&ReadersPlace>,
+) -> Vec<Delay> {
+    let mut delays = Vec::new();
+    if interface.physical {
+        delays.extend(
+            asked
+                .coalescing
+                .as_ref()
+                .map(|told| coalescing(interface, told)),
+        );
+        delays.extend(affinity(interface, readers));
+    } else {
+        delays.push(interface.delay("interrupts", "none: a virtual interface, without a card"));
+    }
+    delays.extend(deferral(interface));
+    delays.extend(steering(interface));
+    delays.extend(aspm(root, interface));
+    delays.extend(runtime_power(interface));
+    delays.extend(
+        asked
+            .link_sleep
+            .as_ref()
+            .and_then(|told| link_sleep(interface, told)),
+    );
+    delays.extend(busy_polling(root));
+    delays
+}
+
+trait Says {
+    fn delay(&self, what: &str, now: impl Into<String>) -> Delay;
+}
+
+impl Says for Interface {
+    fn delay(&self, what: &str, now: impl Into<String>) -> Delay {
+        Delay {
+            what: what.to_owned(),
+            interface: Some(self.name.clone()),
+            now: now.into(),
+            adds: None,
+            set: None,
+        }
+    }
+}
+
+impl Delay {
+    fn adds(mut self, adds: impl Into<String>) -> Self {
+        self.adds = Some(adds.into());
+        self
+    }
+
+    fn set(mut self, set: impl Into<String>) -> Self {
+        self.set = Some(set.into());
+        self
+    }
+}
+
+fn coalescing(interface: &Interface, told: &io::Result<Option<Coalescing>>) -> Delay {
+    let what = "interrupt coalescing";
+    let figures = match told {
+        Ok(Some(figures)) => figures,
+        Ok(None) => return interface.delay(what, "the driver tells nothing"),
+        Err(why) => return interface.delay(what, format!("not known: {why}")),
+    };
+    let adaptive = if figures.adaptive_rx { "on" } else { "off" };
+    let delay = interface.delay(
+        what,
+        format!(
+            "rx-usecs {}, rx-frames {}, adaptive-rx {adaptive}",
+            figures.rx_usecs, figures.rx_frames
+        ),
+    );
+    let name = &interface.name;
+    match (figures.adaptive_rx, figures.rx_usecs) {
+        (true, _) => delay
+            .adds("what the driver chooses by the rate of packets")
+            .set(format!("ethtool -C {name} adaptive-rx off rx-usecs 0")),
+        (false, 0) => delay,
+        (false, usecs) if figures.rx_frames == 1 => delay.adds(format!(
+            "nothing for the first packet: 1 frame ends the {usecs} µs"
+        )),
+        (false, usecs) => delay
+            .adds(format!("up to {usecs} µs to a packet that comes alone"))
+            .set(format!("ethtool -C {name} rx-usecs 0")),
+    }
+}
+
+/// Where the card's interrupts go, against where the reader runs.
+fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay> {
+    let what = "interrupt affinity";
+    let list = |cpus: &Option<Vec<u32>>| cpus.as_deref().map(cpulist::format);
+    let mut delays = Vec::new();
+    for one in &interface.interrupts {
+        // The card's other interrupts (configuration, link, transmit) are many and not these.
+        let name = one.name.as_deref().unwrap_or_default();
+        if is_other(name) {
+            continue;
+        }
+        let served = list(&one.effective).or_else(|| list(&one.allowed));
+        let allowed = list(&one.allowed).map_or(String::new(), |cpus| format!(" of {cpus}"));
+        let served = served.map_or("unknown".to_owned(), |cpus| format!("CPU {cpus}"));
+        let label = name.rsplit(' ').next().unwrap_or_default();
+        delays.push(interface.delay(
+            what,
+            format!("interrupt {} ({label}) on {served}{allowed}", one.number),
+        ));
+    }
+    if delays.is_empty() {
+        delays.push(interface.delay(what, "its interrupts are not told"));
+    }
+    if let (Some(readers), Some(last)) = (readers, delays.last_mut())
+        && let Some(other) = &readers.on_another_cpu
+    {
+        let same = readers.on_the_same_cpu.as_ref();
+        let against = same.map_or(String::new(), |same| {
+            format!(
+                " ({} of {} on the receiving one)",
+                us(same.median_ns),
+                same.count
+            )
+        });
+        last.adds = Some(format!(
+            "{} readers ran on another CPU than received, {} from wake-up to first instruction at \
+             the median{against}",
+            other.count,
+            us(other.median_ns),
+        ));
+        let number = interface
+            .interrupts
+            .iter()
+            .find(|one| !is_other(one.name.as_deref().unwrap_or_default()))
+            .map_or(0, |one| one.number);
+        let cpu = readers.read_on.first().copied().unwrap_or(0);
+        last.set = Some(format!(
+            "echo {cpu} > /proc/irq/{number}/smp_affinity_list, and taskset -c {cpu} READER"
+        ));
+    }
+    delays
+}
+
+/// Is it, by its name, an interrupt that announces no received packet?
+fn is_other(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let announces = ["rx", "input"].iter().any(|word| name.contains(word));
+    let other = ["config", "-tx", "output", "event", "control", "async"];
+    !announces && other.iter().any(|word| name.contains(word))
+}
+
+fn deferral(interface: &Interface) -> Option<Delay> {
+    let polls = interface.defer_hard_irqs?;
+    let timeout = interface.gro_flush_timeout_ns?;
+    let delay = interface.delay(
+        "deferred interrupts",
+        format!("napi_defer_hard_irqs {polls}, gro_flush_timeout {timeout} ns"),
+    );
+    let name = &interface.name;
+    Some(match (polls, timeout) {
+        (_, 0) => delay,
+        (_, timeout) => delay
+            .adds(format!(
+                "up to {} after a poll, and to packets that GRO holds back",
+                us(timeout as i64)
+            ))
+            .set(format!("echo 0 > /sys/class/net/{name}/gro_flush_timeout")),
+    })
+}
+
+fn steering(interface: &Interface) -> Vec<Delay> {
+    let one = |steering: &network::Steering| {
+        let queue = steering.queue;
+        interface
+            .delay(
+                "packet steering (RPS)",
+                format!(
+                    "queue {queue}: CPU {} handle it",
+                    cpulist::format(&steering.cpus)
+                ),
+            )
+            .adds("an interrupt to another CPU, and its waking where it sleeps")
+            .set(format!(
+                "echo 0 > /sys/class/net/{}/queues/rx-{queue}/rps_cpus",
+                interface.name
+            ))
+    };
+    interface.steering.iter().map(one).collect()
+}
+
+fn aspm(root: &Root, interface: &Interface) -> Option<Delay> {
+    if !interface.physical {
+        return None;
+    }
+    let policy = network::aspm_policy(root);
+    let states = interface.link_states.as_ref();
+    let link = match states {
+        Some(states) if states.is_empty() => "no state enabled on its link".to_owned(),
+        Some(states) => format!("{} enabled on its link", states.join(", ")),
+        None => "its link tells no states".to_owned(),
+    };
+    let (policy, _) = policy?;
+    let delay = interface.delay("PCIe ASPM", format!("policy {policy}; {link}"));
+    let sleeps = match states {
+        Some(states) => !states.is_empty(),
+        None => false,
+    };
+    Some(match sleeps {
+        false => delay,
+        true => delay
+            .adds("the link's way out of its state: to some µs in L0s and L1, some 100 µs in L1.2")
+            .set("echo performance > /sys/module/pcie_aspm/parameters/policy"),
+    })
+}
+
+fn runtime_power(interface: &Interface) -> Option<Delay> {
+    let power = interface.runtime_power.as_ref()?;
+    let mut now = format!("control {}", power.control);
+    if let Some(status) = &power.status {
+        now.push_str(&format!(", {status}"));
+    }
+    if let Some(delay) = power.autosuspend_delay_ms {
+        now.push_str(&format!(", after {delay} ms"));
+    }
+    let supported = power.status.as_deref() != Some("unsupported");
+    let delay = interface.delay("runtime power of the device", now);
+    Some(match power.control == "auto" && supported {
+        false => delay,
+        true => delay
+            .adds("its resume, where its driver lets it sleep (most only without a link)")
+            .set(format!("echo on > {}", power.control_file)),
+    })
+}
+
+fn link_sleep(interface: &Interface, told: &io::Result<Option<LinkSleep>>) -> Option<Delay> {
+    let told = told.as_ref().ok()?.as_ref()?;
+    let now = match (told.enabled, told.active) {
+        (false, _) => "off",
+        (true, false) => "on, and not agreed with the other end",
+        (true, true) => "on",
+    };
+    let delay = interface.delay("Energy-Efficient Ethernet", now);
+    Some(match told.active {
+        false => delay,
+        true => delay
+            .adds("the link's wake-up before a packet: 17 µs at 1000BASE-T, 30 µs at 100BASE-TX")
+            .set(format!("ethtool --set-eee {} eee off", interface.name)),
+    })
+}
+
+fn busy_polling(root: &Root) -> Option<Delay> {
+    let read = root.number("proc/sys/net/core/busy_read")?;
+    let poll = root.number("proc/sys/net/core/busy_poll")?;
+    let delay = Delay {
+        what: "busy polling".to_owned(),
+        interface: None,
+        now: format!("net.core.busy_read {read}, net.core.busy_poll {poll}"),
+        adds: None,
+        set: None,
+    };
+    Some(match (read, poll) {
+        (0, 0) => delay
+            .adds("nothing; with it, readers look at the card for a while before they sleep")
+            .set("sysctl net.core.busy_read=50 net.core.busy_poll=50"),
+        _ => delay,
+    })
+}
+
+fn us(ns: i64) -> String {
+    match ns {
+        0..10_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        _ => format!("{:.0} µs", ns as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reveille_machine::network::{Interrupt, RuntimePower, Steering};
+
+    fn card() -> Interface {
+        Interface {
+            name: "eth5".to_owned(),
+            index: 3,
+            physical: true,
+            interrupts: vec![Interrupt {
+                number: 152,
+                name: Some("IR-PCI-MSI 2621441-edge eth5-rx-0".to_owned()),
+                allowed: Some(vec![0, 1, 2, 3]),
+                effective: Some(vec![2]),
+            }],
+            steering: Vec::new(),
+            defer_hard_irqs: Some(0),
+            gro_flush_timeout_ns: Some(0),
+            threaded: Some(false),
+            runtime_power: None,
+            link_states: Some(Vec::new()),
+        }
+    }
+
+    fn nowhere() -> Root {
+        Root::at("/nonexistent")
+    }
+
+    fn asked(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> Asked {
+        Asked {
+            coalescing: Some(Ok(Some(Coalescing {
+                rx_usecs,
+                rx_frames,
+                adaptive_rx,
+            }))),
+            link_sleep: None,
+        }
+    }
+
+    fn of<'a>(delays: &'a [Delay], what: &str) -> &'a Delay {
+        let found = delays.iter().find(|delay| delay.what.contains(what));
+        found.unwrap_or_else(|| panic!("{what} is not in {delays:?}"))
+    }
+
+    #[test]
+    fn coalescing_adds_what_the_driver_says_and_names_the_command() {
+        let delays = delays(&nowhere(), &card(), &asked(3, 0, false), None);
+        let told = of(&delays, "coalescing");
+        assert_eq!(told.now, "rx-usecs 3, rx-frames 0, adaptive-rx off");
+        assert!(told.adds.as_deref().unwrap().starts_with("up to 3 µs"));
+        assert_eq!(told.set.as_deref(), Some("ethtool -C eth5 rx-usecs 0"));
+    }
+
+    #[test]
+    fn coalescing_that_is_off_adds_nothing() {
+        let delays = delays(&nowhere(), &card(), &asked(0, 1, false), None);
+        assert_eq!(of(&delays, "coalescing").adds, None);
+        let adaptive = super::delays(&nowhere(), &card(), &asked(0, 1, true), None);
+        assert!(of(&adaptive, "coalescing").adds.is_some());
+    }
+
+    #[test]
+    fn a_driver_that_is_silent_is_said_to_be() {
+        let mut silent = asked(0, 0, false);
+        silent.coalescing = Some(Ok(None));
+        let delays = delays(&nowhere(), &card(), &silent, None);
+        let told = of(&delays, "coalescing");
+        assert_eq!(
+            (told.now.as_str(), &told.adds),
+            ("the driver tells nothing", &None)
+        );
+    }
+
+    #[test]
+    fn a_link_that_sleeps_and_a_device_that_may_are_named_with_what_stops_them() {
+        let mut card = card();
+        card.link_states = Some(vec!["l1".to_owned()]);
+        card.runtime_power = Some(RuntimePower {
+            control_file: "/sys/devices/x/power/control".to_owned(),
+            control: "auto".to_owned(),
+            status: Some("active".to_owned()),
+            autosuspend_delay_ms: Some(200),
+        });
+        card.steering = vec![Steering {
+            queue: 1,
+            cpus: vec![2, 3],
+        }];
+        card.gro_flush_timeout_ns = Some(20_000);
+        let machine = tempfile::tempdir().unwrap();
+        let policy = machine.path().join("sys/module/pcie_aspm/parameters");
+        std::fs::create_dir_all(&policy).unwrap();
+        std::fs::write(policy.join("policy"), "[default] performance\n").unwrap();
+        let sleeps = LinkSleep {
+            active: true,
+            enabled: true,
+        };
+        let asked = Asked {
+            link_sleep: Some(Ok(Some(sleeps))),
+            coalescing: None,
+        };
+        let delays = delays(&Root::at(machine.path()), &card, &asked, None);
+        for (what, command) in [
+            (
+                "ASPM",
+                "echo performance > /sys/module/pcie_aspm/parameters/policy",
+            ),
+            ("runtime power", "echo on > /sys/devices/x/power/control"),
+            (
+                "steering",
+                "echo 0 > /sys/class/net/eth5/queues/rx-1/rps_cpus",
+            ),
+            ("deferred", "echo 0 > /sys/class/net/eth5/gro_flush_timeout"),
+            ("Energy-Efficient", "ethtool --set-eee eth5 eee off"),
+        ] {
+            let told = of(&delays, what);
+            assert_eq!(told.set.as_deref(), Some(command), "{told:?}");
+            assert!(told.adds.is_some(), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn readers_elsewhere_are_told_where_the_interrupt_goes() {
+        let mut sample = vec![30_000; 40];
+        let readers = ReadersPlace {
+            names: [("server".to_owned(), 40)].into(),
+            received_on: vec![2],
+            read_on: vec![1],
+            on_the_same_cpu: None,
+            on_another_cpu: reveille_dataset::statistics::summarise(&mut sample),
+            cpu_asleep: 40,
+        };
+        let delays = delays(&nowhere(), &card(), &Asked::default(), Some(&readers));
+        let told = of(&delays, "affinity");
+        assert_eq!(told.now, "interrupt 152 (eth5-rx-0) on CPU 2 of 0-3");
+        assert!(told.adds.as_deref().unwrap().contains("40 readers"));
+        let command = "echo 1 > /proc/irq/152/smp_affinity_list, and taskset -c 1 READER";
+        assert_eq!(told.set.as_deref(), Some(command));
+    }
+
+    #[test]
+    fn a_virtual_interface_is_no_error() {
+        let mut virtual_one = card();
+        virtual_one.physical = false;
+        virtual_one.interrupts = Vec::new();
+        let delays = delays(&nowhere(), &virtual_one, &asked(3, 0, false), None);
+        assert!(of(&delays, "interrupts").now.contains("virtual"));
+        assert!(
+            delays
+                .iter()
+                .all(|delay| !delay.what.contains("coalescing"))
+        );
+    }
+
+    #[test]
+    fn interrupts_that_announce_no_packet_are_left_out() {
+        for (name, other) in [
+            ("virtio3-config", true),
+            ("virtio2-output.0", true),
+            ("virtio2-input.0", false),
+            ("eth0-TxRx-0", false),
+            ("eth0-tx-0", true),
+            ("iwlwifi", false),
+            ("mlx5_async0", true),
+        ] {
+            assert_eq!(is_other(name), other, "{name}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! The kernel side: loading the BPF programs with what this kernel has, and taking in packets.
+
+use std::ptr;
+
+use libbpf_rs::RingBufferBuilder;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use reveille_machine::{Idle, network};
+
+use super::packet::{Cause, Met, Packet, Reader, Sleep};
+use super::{Cost, Counts, Follow};
+use crate::Result;
+use crate::kernel::{self, Counting, Knows, RunTime};
+
+mod skeleton {
+    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
+    include!(concat!(env!("OUT_DIR"), "/path.skel.rs"));
+}
+use skeleton::{PathSkel, PathSkelBuilder, types};
+
+/// Packets followed per second and machine before some are left out: what the ring buffer holds
+/// between two looks, and what is kept of them, stay within megabytes.
+const MOST_PER_SECOND: usize = 10_000;
+/// At least so many per CPU.
+const LEAST_PER_SECOND: usize = 200;
+/// The programs bound the rate ten times a second (RATE_WINDOW of path.bpf.c).
+const WINDOWS_PER_SECOND: usize = 10;
+
+/// What is followed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup<'a> {
+    pub follow: Follow,
+    /// Of this interface only.
+    pub interface: Option<&'a network::Interface>,
+    /// To this TCP or UDP port only; with [`Follow::Socket`].
+    pub port: Option<u16>,
+}
+
+/// The loaded and attached programs. Dropping it takes them off; so does the end of the process,
+/// however it ends.
+pub struct Follower {
+    skel: PathSkel<'static>,
+    counting: Option<Counting>,
+}
+
+/// Without these nothing can be followed: group, name, the kernel's option.
+const NEEDED: [(&str, &str, &str); 4] = [
+    ("net", "netif_receive_skb", "CONFIG_NET"),
+    ("net", "net_dev_start_xmit", "CONFIG_NET"),
+    ("irq", "softirq_entry", "CONFIG_TRACEPOINTS"),
+    ("sched", "sched_waking", "CONFIG_TRACEPOINTS"),
+];
+
+impl Follower {
+    /// Follows packets of the network namespace that this process is in.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
+    pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
+        let knows = Knows::ask()?;
+        for (group, name, option) in NEEDED {
+            knows.require(group, name, option)?;
+        }
+        let mut open = PathSkelBuilder::default().open(kernel::storage())?;
+        let cpus = libbpf_rs::num_possible_cpus()?;
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_deref_mut()
+            .expect("the object has settings");
+        rodata.follow = match setup.follow {
+            Follow::Ping => types::follow::FOLLOW_PING,
+            Follow::Socket => types::follow::FOLLOW_SOCKET,
+        };
+        rodata.interface = setup.interface.map_or(0, |interface| interface.index);
+        let has_no_device = |interface: &network::Interface| !interface.physical;
+        rodata.senders_here = setup.interface.is_some_and(has_no_device);
+        rodata.namespace = network::namespace()?;
+        rodata.port = setup.port.unwrap_or(0).into();
+        rodata.poll_state = poll_state(idle);
+        rodata.sees_data_ready = knows.tracepoint("sk_data_ready");
+        let per_second = (MOST_PER_SECOND / cpus).max(LEAST_PER_SECOND);
+        rodata.budget = (per_second / WINDOWS_PER_SECOND) as u32;
+        open.maps.cpus.set_max_entries(cpus as u32)?;
+        kernel::choose(&mut open, &knows, |_, tracepoint| match setup.follow {
+            Follow::Ping => !["sk_data_ready", "sched_waking", "sys_exit"].contains(&tracepoint),
+            Follow::Socket => !["net_dev_queue", "net_dev_xmit"].contains(&tracepoint),
+        });
+        let mut skel = open.load().map_err(kernel::cannot_load)?;
+        skel.attach().map_err(kernel::cannot_load)?;
+        Ok(Self {
+            skel,
+            counting: Counting::start(),
+        })
+    }
+
+    /// What following has cost so far; `None` where the kernel does not count it.
+    pub fn cost(&self) -> Option<Cost> {
+        self.counting.as_ref()?;
+        let RunTime { ns, runs } = kernel::run_time(self.skel.object()).ok()?;
+        Some(Cost { ns, runs })
+    }
+
+    /// Hands over what was followed to its end since the last time, in that order.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the ring buffer.
+    pub fn take_in(&self, mut take: impl FnMut(Packet)) -> Result<()> {
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&self.skel.maps.packets, move |bytes| {
+            let mut seen = types::packet::default();
+            assert_eq!(
+                bytes.len(),
+                size_of_val(&seen),
+                "the ring buffer holds packets"
+            );
+            // SAFETY: both are valid for that length and do not overlap; the numbers and letters of
+            // a packet may have any bits, and its one enum is a number in a struct.
+            unsafe {
+                let start = (&raw mut seen).cast::<u8>();
+                ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            }
+            take(packet(&seen));
+            0
+        })?;
+        Ok(builder.build()?.consume()?)
+    }
+
+    /// What became of the packets, as it stands.
+    pub fn counts(&self) -> Counts {
+        let shared: *const types::bss = self
+            .skel
+            .maps
+            .bss_data
+            .as_deref()
+            .expect("the object has variables");
+        // SAFETY: the mapped variables live as long as `self`; the kernel writes each counter whole.
+        let counts = unsafe { ptr::read_volatile(&raw const (*shared).counts) };
+        Counts {
+            seen: counts.seen,
+            followed: counts.followed,
+            left_out: counts.left_out,
+            fragments: counts.fragments,
+            unanswered: counts.unanswered,
+            nobody_woken: counts.nobody_woken,
+            not_returned: counts.not_returned,
+            ring_full: counts.ring_full,
+        }
+    }
+}
+
+/// The index of the state that polls, if there is one: an interrupt need not end it.
+fn poll_state(idle: &Idle) -> i32 {
+    let states = idle.cpus.iter().flat_map(|cpu| &cpu.states);
+    let mut polling = states.filter(|state| state.name == "POLL");
+    polling.next().map_or(-2, |state| state.index as i32)
+}
+
+fn packet(seen: &types::packet) -> Packet {
+    let instant = |time: u64| (time != 0).then_some(time);
+    let sleep = |state: i32, slept: u64, woke: u64| {
+        (state >= 0 && woke != 0).then(|| Sleep {
+            state,
+            length_ns: woke.saturating_sub(slept),
+        })
+    };
+    let reader = (seen.waking != 0).then(|| Reader {
+        thread: seen.reader,
+        name: text(&seen.reader_name),
+        cpu: seen.reader_cpu,
+        sleep: sleep(seen.reader_state, seen.reader_slept, seen.reader_woke),
+    });
+    let mut packet = Packet {
+        sent: instant(seen.sent),
+        woke: instant(seen.woke),
+        interrupt: instant(seen.interrupt),
+        softirq: instant(seen.softirq),
+        driver: instant(seen.driver),
+        protocol: instant(seen.protocol),
+        answered: instant(seen.answered),
+        transmit: instant(seen.transmit),
+        transmitted: instant(seen.transmitted),
+        waking: instant(seen.waking),
+        reader_woke: instant(seen.reader_woke),
+        switched: instant(seen.switched),
+        returned: instant(seen.returned),
+        cpu: seen.cpu,
+        met: sleep(seen.state, seen.slept, seen.woke).map_or(Met::Awake, Met::Asleep),
+        cause: match seen.cause {
+            types::cause::CAUSE_DEVICE => Cause::Device(seen.irq),
+            types::cause::CAUSE_OTHER_CPU => Cause::OtherCpu,
+            types::cause::CAUSE_TIMER => Cause::Timer,
+            types::cause::CAUSE_SOFTWARE => Cause::ThisCpu,
+            _ => Cause::Unseen,
+        },
+        reader,
+        interface: seen.interface,
+        length: seen.length,
+        identifier: u16::from_be(seen.identifier),
+        sequence: u16::from_be(seen.sequence),
+    };
+    packet.keep_own(seen.position);
+    packet
+}
+
+/// Letters up to the first zero. A thread names itself: control characters are left out.
+fn text(letters: &[impl Copy + Into<i64>]) -> String {
+    let bytes: Vec<u8> = letters
+        .iter()
+        .map(|&letter| letter.into() as u8)
+        .take_while(|&byte| byte != 0)
+        .collect();
+    let text = String::from_utf8_lossy(&bytes);
+    text.chars().filter(|letter| !letter.is_control()).collect()
+}

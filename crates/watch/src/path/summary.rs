@@ -1,0 +1,424 @@
+//! Packets summed up by what they met: `path.json`.
+
+use std::collections::BTreeMap;
+
+use reveille_dataset::schema::DEFAULT_IDLE;
+use reveille_dataset::statistics::{Summary, summarise};
+use reveille_machine::{Identity, Idle};
+use serde::{Deserialize, Serialize};
+
+use super::Follow;
+use super::delays::Delay;
+use super::packet::{Cause, Met, Packet};
+use super::stage::{Stage, stages, whole_ns};
+
+/// The file's name in its folder.
+pub const FILE: &str = "path.json";
+
+/// The version of what is in it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What became of the packets that were looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    pub seen: u64,
+    pub followed: u64,
+    /// There were too many in that time: evenly left out.
+    pub left_out: u64,
+    pub fragments: u64,
+    /// No reply was made while the request was handled.
+    pub unanswered: u64,
+    /// Nobody slept for it: its reader was awake, or there is none.
+    pub nobody_woken: u64,
+    /// The reader was woken again before it had returned.
+    pub not_returned: u64,
+    pub ring_full: u64,
+}
+
+/// What following cost, by the kernel's own account, on all CPUs together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    pub ns: u64,
+    /// How often one of the programs ran.
+    pub runs: u64,
+}
+
+/// What was followed, where and when.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
+    pub follow: Follow,
+    /// `None`: all of them.
+    pub interface: Option<String>,
+    pub port: Option<u16>,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub machine: Identity,
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+}
+
+/// Where packets' time went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    pub schema_version: u32,
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    #[serde(flatten)]
+    pub subject: Subject,
+    pub elapsed_s: f64,
+    /// Ended by Ctrl-C or another signal.
+    pub interrupted: bool,
+    pub counts: Counts,
+    pub cost: Option<Cost>,
+    /// By depth of the state, then those that met an awake CPU, then those of a poll.
+    pub groups: Vec<Group>,
+    /// Where readers ran; `None` where none was woken.
+    pub readers: Option<ReadersPlace>,
+    /// What else adds latency.
+    pub delays: Vec<Delay>,
+}
+
+/// Packets that met the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The idle state; `None` for a CPU that was awake.
+    pub state: Option<String>,
+    /// They came with others in one poll: what they met is not known.
+    pub in_poll: bool,
+    pub packets: u64,
+    /// What made the CPU look for them.
+    pub causes: BTreeMap<String, u64>,
+    /// The idle periods that they ended, up to the first code after.
+    pub asleep: Option<Summary>,
+    /// The first instant is the sender's: the wake-up is among the stages.
+    pub from_sender: bool,
+    pub whole: Summary,
+    pub stages: Vec<StageFigures>,
+    /// What the first code came after, by a result; not in the other figures.
+    pub estimate: Option<Estimate>,
+}
+
+/// One stage of a group's packets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageFigures {
+    pub stage: Stage,
+    /// Of those packets in which it was seen.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Over all packets of the group, so that the stages' shares sum up to the whole's mean.
+    pub share_of_mean_ns: f64,
+}
+
+/// What a CPU takes to wake from that state, by a measured result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    pub result: String,
+    pub source: String,
+    pub median_ns: i64,
+    pub p99_ns: Option<i64>,
+}
+
+/// Where the woken readers ran, against where their packets were received.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReadersPlace {
+    /// Names of threads, with how often each was woken.
+    pub names: BTreeMap<String, u64>,
+    /// CPUs that received, and that readers ran on.
+    pub received_on: Vec<u32>,
+    pub read_on: Vec<u32>,
+    /// From the wake-up's begin to the reader's first instruction.
+    pub on_the_same_cpu: Option<Summary>,
+    pub on_another_cpu: Option<Summary>,
+    /// Readers whose CPU slept.
+    pub cpu_asleep: u64,
+}
+
+/// Packets as they come, summed up.
+pub struct Gathered {
+    groups: BTreeMap<Key, Sums>,
+    same: Vec<i64>,
+    other: Vec<i64>,
+    names: BTreeMap<String, u64>,
+    received_on: Vec<u32>,
+    read_on: Vec<u32>,
+    cpu_asleep: u64,
+    interfaces: Vec<u32>,
+    packets: u64,
+}
+
+/// In the order in which groups are shown.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    /// By index, for depth.
+    Asleep(i32, String),
+    Awake,
+    InPoll,
+}
+
+#[derive(Default)]
+struct Sums {
+    whole: Vec<i64>,
+    asleep: Vec<i64>,
+    stages: BTreeMap<Stage, Vec<i64>>,
+    causes: BTreeMap<String, u64>,
+    from_sender: u64,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gathered {
+    pub fn new() -> Self {
+        Self {
+            groups: BTreeMap::new(),
+            same: Vec::new(),
+            other: Vec::new(),
+            names: BTreeMap::new(),
+            received_on: Vec::new(),
+            read_on: Vec::new(),
+            cpu_asleep: 0,
+            interfaces: Vec::new(),
+            packets: 0,
+        }
+    }
+
+    pub fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Indices of the interfaces at which they came.
+    pub fn interfaces(&self) -> &[u32] {
+        &self.interfaces
+    }
+
+    /// How many met which state, in the order in which they are shown.
+    pub fn by_group(&self) -> Vec<(String, u64)> {
+        let count = |(key, sums): (&Key, &Sums)| (key.name().to_owned(), sums.whole.len() as u64);
+        self.groups.iter().map(count).collect()
+    }
+
+    pub fn add(&mut self, idle: &Idle, packet: &Packet) {
+        let key = match packet.met {
+            Met::Asleep(sleep) => {
+                Key::Asleep(sleep.state, state_name(idle, packet.cpu, sleep.state))
+            }
+            Met::Awake => Key::Awake,
+            Met::InPoll => Key::InPoll,
+        };
+        self.packets += 1;
+        keep(&mut self.interfaces, packet.interface);
+        let sums = self.groups.entry(key).or_default();
+        sums.whole.push(whole_ns(packet));
+        if let Met::Asleep(sleep) = packet.met {
+            sums.asleep.push(sleep.length_ns as i64);
+        }
+        for (stage, ns) in stages(packet) {
+            sums.stages.entry(stage).or_default().push(ns);
+        }
+        sums.from_sender += u64::from(packet.sent.is_some());
+        *sums.causes.entry(cause_name(packet.cause)).or_default() += 1;
+        self.add_reader(packet);
+    }
+
+    fn add_reader(&mut self, packet: &Packet) {
+        let (Some(reader), Some(waking), Some(returned)) =
+            (&packet.reader, packet.waking, packet.returned)
+        else {
+            return;
+        };
+        let place = match reader.cpu == packet.cpu {
+            true => &mut self.same,
+            false => &mut self.other,
+        };
+        place.push(returned as i64 - waking as i64);
+        *self.names.entry(reader.name.clone()).or_default() += 1;
+        keep(&mut self.received_on, packet.cpu);
+        keep(&mut self.read_on, reader.cpu);
+        self.cpu_asleep += u64::from(reader.sleep.is_some());
+    }
+
+    /// Where readers ran; `None` where none was woken.
+    pub fn readers(&self) -> Option<ReadersPlace> {
+        (!self.names.is_empty()).then(|| ReadersPlace {
+            names: self.names.clone(),
+            received_on: self.received_on.clone(),
+            read_on: self.read_on.clone(),
+            on_the_same_cpu: summarise(&mut self.same.clone()),
+            on_another_cpu: summarise(&mut self.other.clone()),
+            cpu_asleep: self.cpu_asleep,
+        })
+    }
+
+    pub fn groups(self) -> Vec<Group> {
+        self.groups
+            .into_iter()
+            .filter_map(|(key, sums)| group(key, sums))
+            .collect()
+    }
+}
+
+impl Key {
+    fn name(&self) -> &str {
+        match self {
+            Self::Asleep(_, state) => state,
+            Self::Awake => "awake",
+            Self::InPoll => "in a poll",
+        }
+    }
+}
+
+impl Group {
+    /// The state, or what stands in its place.
+    pub fn name(&self) -> &str {
+        match (&self.state, self.in_poll) {
+            (Some(state), _) => state,
+            (None, false) => Key::Awake.name(),
+            (None, true) => Key::InPoll.name(),
+        }
+    }
+}
+
+/// Ascending, each once.
+fn keep(numbers: &mut Vec<u32>, number: u32) {
+    if let Err(place) = numbers.binary_search(&number) {
+        numbers.insert(place, number);
+    }
+}
+
+fn cause_name(cause: Cause) -> String {
+    match cause {
+        Cause::Device(irq) => format!("interrupt {irq}"),
+        Cause::OtherCpu => "another CPU".to_owned(),
+        Cause::Timer => "timer".to_owned(),
+        Cause::ThisCpu => "this CPU".to_owned(),
+        Cause::Unseen => "not seen".to_owned(),
+    }
+}
+
+/// As the idle driver names it on that CPU; what a machine without a driver has, by its own name.
+fn state_name(idle: &Idle, cpu: u32, index: i32) -> String {
+    let states = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.states);
+    let state = states
+        .iter()
+        .find(|state| i64::from(state.index) == i64::from(index));
+    match state {
+        Some(state) => state.name.clone(),
+        None if states.is_empty() => DEFAULT_IDLE.to_owned(),
+        None => format!("state{index}"),
+    }
+}
+
+fn group(key: Key, mut sums: Sums) -> Option<Group> {
+    let whole = summarise(&mut sums.whole)?;
+    let figures = |(stage, mut sample): (Stage, Vec<i64>)| {
+        let summary = summarise(&mut sample)?;
+        Some(StageFigures {
+            stage,
+            share_of_mean_ns: summary.mean_ns * summary.count as f64 / whole.count as f64,
+            summary,
+        })
+    };
+    Some(Group {
+        in_poll: key == Key::InPoll,
+        state: match key {
+            Key::Asleep(_, state) => Some(state),
+            Key::Awake | Key::InPoll => None,
+        },
+        packets: whole.count,
+        causes: sums.causes,
+        asleep: summarise(&mut sums.asleep),
+        from_sender: sums.from_sender == whole.count,
+        stages: sums.stages.into_iter().filter_map(figures).collect(),
+        whole,
+        estimate: None,
+    })
+}
+
+/// Reads a `path.json`.
+///
+/// # Errors
+/// One line of what is wrong with it: it is none, or of a schema that this program does not know.
+pub fn read(text: &[u8]) -> Result<Path, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    let wrong =
+        |error: serde_json::Error| format!("is no {FILE} of reveille, or was cut short: {error}");
+    // The version comes first: a newer file may differ in everything else.
+    match serde_json::from_slice::<Version>(text)
+        .map_err(wrong)?
+        .schema_version
+    {
+        Some(SCHEMA_VERSION) => serde_json::from_slice(text).map_err(wrong),
+        Some(other) => Err(format!(
+            "has schema version {other}, and this program knows {SCHEMA_VERSION}; read it with \
+             another reveille"
+        )),
+        None => Err(format!(
+            "has no schema_version; it is no {FILE} of reveille"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::Sleep;
+    use reveille_machine::Root;
+
+    fn packet(state: i32, protocol: u64, transmitted: u64) -> Packet {
+        Packet {
+            interrupt: Some(100),
+            protocol: Some(100 + protocol),
+            transmitted: Some(100 + protocol + transmitted),
+            met: match state {
+                -1 => Met::Awake,
+                state => Met::Asleep(Sleep {
+                    state,
+                    length_ns: 5_000,
+                }),
+            },
+            ..Packet::default()
+        }
+    }
+
+    #[test]
+    fn groups_go_by_depth_and_their_stages_sum_up_to_the_whole() {
+        let machine = tempfile::tempdir().unwrap();
+        let cpu = machine.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpu).unwrap();
+        std::fs::write(cpu.join("present"), "0\n").unwrap();
+        std::fs::write(cpu.join("online"), "0\n").unwrap();
+        let idle = Idle::read(&Root::at(machine.path())).unwrap();
+        let mut gathered = Gathered::new();
+        for one in [packet(-1, 4, 1), packet(1, 10, 2), packet(1, 20, 4)] {
+            gathered.add(&idle, &one);
+        }
+        let groups = gathered.groups();
+        let names: Vec<&str> = groups.iter().map(Group::name).collect();
+        assert_eq!(names, [DEFAULT_IDLE, "awake"]);
+        assert_eq!(groups[0].asleep.as_ref().unwrap().median_ns, 5_000);
+        assert_eq!(groups[1].asleep, None);
+        for group in groups {
+            let sum: f64 = group.stages.iter().map(|one| one.share_of_mean_ns).sum();
+            assert!((sum - group.whole.mean_ns).abs() < 1e-6, "{group:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_path_json_is_refused_in_one_line() {
+        for (text, word) in [
+            ("", "cut short"),
+            ("{}", "no schema_version"),
+            ("{\"schema_version\": 9}", "schema version 9"),
+            ("{\"schema_version\": 1}", "cut short"),
+        ] {
+            let why = read(text.as_bytes()).unwrap_err();
+            assert!(why.contains(word) && !why.contains('\n'), "{why}");
+        }
+    }
+}

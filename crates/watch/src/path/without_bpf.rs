@@ -1,0 +1,41 @@
+//! In place of the follower where the program was built without BPF.
+
+use reveille_machine::{Idle, network};
+
+use super::{Cost, Counts, Follow, Packet};
+use crate::{Error, Result};
+
+/// What is followed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup<'a> {
+    pub follow: Follow,
+    pub interface: Option<&'a network::Interface>,
+    pub port: Option<u16>,
+}
+
+/// Never there.
+pub enum Follower {}
+
+impl Follower {
+    /// # Errors
+    /// Always [`Error::Cannot`].
+    pub fn start(_: &Idle, _: &Setup<'_>) -> Result<Self> {
+        Err(Error::Cannot(
+            "this reveille was built without BPF, by which packets are followed; build it with \
+             clang and libbpf-dev"
+                .into(),
+        ))
+    }
+
+    pub fn take_in(&self, _: impl FnMut(Packet)) -> Result<()> {
+        match *self {}
+    }
+
+    pub fn cost(&self) -> Option<Cost> {
+        match *self {}
+    }
+
+    pub fn counts(&self) -> Counts {
+        match *self {}
+    }
+}

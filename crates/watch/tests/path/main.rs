@@ -1,0 +1,229 @@
+//! Packets between two network namespaces of the test's own, followed by the running kernel. They
+//! need root, BPF, veth and ip(8); without, each test says that it was skipped and why.
+
+mod namespaces;
+
+use std::net::UdpSocket;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
+use reveille_machine::{Idle, Root};
+use reveille_watch::path::{Cause, Follow, Follower, Met, Packet, Setup, Stage, stages, whole_ns};
+
+/// Skips with a word where there can be no namespaces or no BPF.
+macro_rules! need {
+    ($follow:expr) => {{
+        let pair = match namespaces::pair() {
+            Ok(pair) => pair,
+            Err(why) => return println!("skipped: {}: {why}", module_path!()),
+        };
+        match follower(&pair, $follow) {
+            Ok(follower) => (pair, follower),
+            Err(why) => return println!("skipped: {}: {why}", module_path!()),
+        }
+    }};
+}
+
+fn follower(pair: &Pair, follow: Follow) -> reveille_watch::Result<Follower> {
+    let idle = Idle::read(&Root::default())?;
+    let setup = Setup {
+        follow,
+        interface: Some(&pair.interface),
+        port: None,
+    };
+    Follower::start(&idle, &setup)
+}
+
+fn taken(follower: &Follower) -> Vec<Packet> {
+    let mut packets = Vec::new();
+    follower.take_in(|packet| packets.push(packet)).unwrap();
+    packets
+}
+
+/// Instants do not go back, and the stages between them make up the whole.
+fn is_whole(packet: &Packet) {
+    let stages = stages(packet);
+    assert!(stages.iter().all(|&(_, ns)| ns >= 0), "{packet:?}");
+    let sum: i64 = stages.iter().map(|&(_, ns)| ns).sum();
+    assert_eq!(sum, whole_ns(packet), "{packet:?}");
+    assert!(stages.is_sorted_by_key(|&(stage, _)| stage), "{packet:?}");
+}
+
+#[test]
+fn each_ping_is_seen_once_and_within_the_time_that_its_sender_waited() {
+    const PINGS: u16 = 300;
+    let (pair, follower) = need!(Follow::Ping);
+    let before = namespaces::echo_requests_received();
+    let pings = pair.send(|| ping(PINGS, Duration::from_millis(1)));
+    let pings = pings.recv().unwrap().unwrap();
+    let received = namespaces::echo_requests_received() - before;
+    assert_eq!(received, u64::from(PINGS));
+    let packets = taken(&follower);
+    let counts = follower.counts();
+    assert_eq!(
+        (counts.seen, counts.followed),
+        (received, received),
+        "{counts:?}"
+    );
+    assert_eq!(packets.len() as u64, received);
+    for (ping, packet) in pings.iter().zip(&packets) {
+        is_whole(packet);
+        assert_eq!((packet.identifier, packet.sequence), (7, ping.sequence));
+        assert_eq!(packet.interface, pair.interface.index);
+        // ICMP's 40 bytes and the IP header.
+        assert_eq!(packet.length, 60);
+        let (sent, transmit) = (packet.sent.unwrap(), packet.transmit.unwrap());
+        assert!(
+            ping.before <= sent && transmit <= ping.after,
+            "{ping:?} {packet:?}"
+        );
+        assert!(
+            packet.answered.is_some() && packet.transmitted.is_some(),
+            "{packet:?}"
+        );
+    }
+}
+
+#[test]
+fn pings_of_another_namespace_are_not_this_ones() {
+    let (pair, follower) = need!(Follow::Ping);
+    // To the sender's own address: over its loopback.
+    let job = || {
+        let up = std::process::Command::new("ip")
+            .args(["link", "set", "lo", "up"])
+            .status();
+        assert!(up.unwrap().success());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"x", "127.0.0.1:9").unwrap();
+        ping(20, Duration::from_millis(1))
+    };
+    let pings = pair.send(job).recv().unwrap().unwrap();
+    assert_eq!(pings.len(), 20);
+    assert_eq!(taken(&follower).len(), 20);
+    let counts = follower.counts();
+    assert_eq!(counts.seen, 20, "the replies are no requests: {counts:?}");
+}
+
+#[test]
+fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
+    const ASLEEP: usize = 20;
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        return println!("skipped: {}: there is one CPU", module_path!());
+    }
+    let (pair, follower) = need!(Follow::Ping);
+    // CPU 1 handles what CPU 0 sends.
+    let steering = "/sys/class/net/receiver/queues/rx-0/rps_cpus";
+    if let Err(error) = std::fs::write(steering, "2") {
+        return println!("skipped: {}: {steering}: {error}", module_path!());
+    }
+    let (mut asleep, mut steered, mut all) = (0, 0, 0);
+    // A busy machine's CPU 1 may be awake for most of them.
+    for _ in 0..20 {
+        let pings = pair.send(|| ping(100, Duration::from_millis(4)));
+        pings.recv().unwrap().unwrap();
+        for packet in taken(&follower) {
+            is_whole(&packet);
+            assert_eq!(packet.cpu, 1, "{packet:?}");
+            all += 1;
+            steered += usize::from(packet.cause == Cause::OtherCpu);
+            let Met::Asleep(sleep) = packet.met else {
+                continue;
+            };
+            asleep += 1;
+            // The wake-up itself is seen, for the sender is.
+            assert!(packet.woke > packet.sent && sleep.state >= 0, "{packet:?}");
+            assert_eq!(stages(&packet)[0].0, Stage::Wake, "{packet:?}");
+        }
+        if asleep >= ASLEEP {
+            break;
+        }
+    }
+    assert!(steered > 0, "of {all} packets another CPU announced none");
+    if asleep < ASLEEP {
+        println!("skipped: {}: CPU 1 was too busy to sleep", module_path!());
+    }
+}
+
+/// A reader in the calling thread's namespace that echoes and keeps when it had each packet.
+fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<(usize, u64)>>) {
+    let _ = pair;
+    let socket = UdpSocket::bind((RECEIVER, 0)).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let port = socket.local_addr().unwrap().port();
+    let (done, is_done) = mpsc::channel();
+    // A thread's namespaces are its maker's.
+    let read = move || {
+        let mut had = Vec::new();
+        let mut packet = [0; 2048];
+        while had.len() < count {
+            let (length, from) = socket.recv_from(&mut packet).unwrap();
+            had.push((length, now()));
+            socket.send_to(&packet[..length], from).unwrap();
+        }
+        let _ = done.send(had);
+    };
+    std::thread::Builder::new()
+        .name("the-reader".to_owned())
+        .spawn(read)
+        .unwrap();
+    (port, is_done)
+}
+
+/// Sends `count` packets of growing length, each after the echo of the one before and a pause.
+fn send_udp(port: u16, count: usize) {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    on_cpu(0);
+    for number in 0..count {
+        std::thread::sleep(Duration::from_millis(3));
+        socket
+            .send_to(&vec![0; 100 + number], (RECEIVER, port))
+            .unwrap();
+        socket.recv(&mut [0; 2048]).unwrap();
+    }
+}
+
+#[test]
+fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
+    const PACKETS: usize = 200;
+    let (pair, follower) = need!(Follow::Socket);
+    let (port, had) = reader(&pair, PACKETS);
+    pair.send(move || send_udp(port, PACKETS)).recv().unwrap();
+    let had = had.recv().unwrap();
+    let packets = taken(&follower);
+    let counts = follower.counts();
+    assert_eq!(counts.followed, packets.len() as u64);
+    // On a busy machine the reader may not be asleep again when the next one comes.
+    assert!(packets.len() >= PACKETS / 2, "{counts:?}");
+    let to_port: Vec<&Packet> = packets
+        .iter()
+        .filter(|packet| {
+            packet
+                .reader
+                .as_ref()
+                .is_some_and(|reader| reader.name == "the-reader")
+        })
+        .collect();
+    assert!(
+        to_port.len() <= PACKETS && to_port.len() >= PACKETS / 2,
+        "{counts:?}"
+    );
+    for packet in to_port {
+        is_whole(packet);
+        // The headers of UDP and IP.
+        let length = packet.length as usize - 28;
+        let (_, had) = had.iter().find(|(one, _)| *one == length).unwrap();
+        let returned = packet.returned.unwrap();
+        assert!(returned <= *had, "had at {had}: {packet:?}");
+        assert!(
+            packet.sent < packet.protocol && packet.protocol < packet.waking,
+            "{packet:?}"
+        );
+        assert!(packet.switched > packet.waking, "{packet:?}");
+    }
+}
