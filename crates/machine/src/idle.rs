@@ -94,9 +94,7 @@ impl Idle {
                 online: online.binary_search(&number).is_ok(),
                 package: None,
                 core: None,
-                resume_latency_us: root
-                    .text(&format!("{CPU}/cpu{number}/power/pm_qos_resume_latency_us"))
-                    .and_then(|text| resume_latency(&text)),
+                resume_latency_us: read_resume_latency(root, number),
                 siblings: Vec::new(),
                 kind: kinds.get(&number).cloned(),
                 states: states(root, number),
@@ -121,7 +119,7 @@ impl Idle {
         };
         Ok(Self {
             driver: cpuidle("current_driver").filter(|name| name != "none"),
-            governor: cpuidle("current_governor").or_else(|| cpuidle("current_governor_ro")),
+            governor: governor(root),
             available_governors: cpuidle("available_governors")
                 .unwrap_or_default()
                 .split_whitespace()
@@ -131,6 +129,33 @@ impl Idle {
             isolated: list("isolated"),
             nohz_full: list("nohz_full"),
         })
+    }
+
+    /// Reads again what changes from moment to moment: which CPUs are online, driver and governor,
+    /// counters, limits and bounds. CPUs or a driver that came or went are read anew.
+    ///
+    /// # Errors
+    /// As [`Idle::read`].
+    pub fn reread(&mut self, root: &Root) -> Result<()> {
+        let (present, online) = present_and_online(root)?;
+        let driver = root.line(&format!("{CPU}/cpuidle/current_driver"));
+        let same = present.iter().eq(self.cpus.iter().map(|cpu| &cpu.number))
+            && driver.filter(|name| name != "none") == self.driver
+            && (self.cpus.iter())
+                .all(|cpu| cpu.online == online.binary_search(&cpu.number).is_ok());
+        if !same {
+            *self = Self::read(root)?;
+            return Ok(());
+        }
+        self.governor = governor(root);
+        for cpu in &mut self.cpus {
+            cpu.resume_latency_us = read_resume_latency(root, cpu.number);
+            for state in &mut cpu.states {
+                let folder = format!("{CPU}/cpu{}/cpuidle/state{}", cpu.number, state.index);
+                count(root, &folder, state);
+            }
+        }
+        Ok(())
     }
 
     /// The CPU of that number.
@@ -205,6 +230,16 @@ fn cores(places: &HashMap<u32, topology::Place>) -> HashMap<(u32, u32), Vec<u32>
     cores
 }
 
+fn governor(root: &Root) -> Option<String> {
+    let cpuidle = |file: &str| root.line(&format!("{CPU}/cpuidle/{file}"));
+    cpuidle("current_governor").or_else(|| cpuidle("current_governor_ro"))
+}
+
+fn read_resume_latency(root: &Root, cpu: u32) -> Option<i64> {
+    let text = root.text(&format!("{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us"))?;
+    resume_latency(&text)
+}
+
 /// The bound in `pm_qos_resume_latency_us`, µs: `n/a` is -1, no latency is tolerated.
 /// Source: Documentation/ABI/testing/sysfs-devices-power of the kernel.
 fn resume_latency(text: &str) -> Option<i64> {
@@ -228,20 +263,37 @@ fn state(root: &Root, folder: &str, index: u32) -> IdleState {
         let text = text(file)?;
         (text == yes || text == no).then_some(text == yes)
     };
-    IdleState {
+    let mut state = IdleState {
         index,
         name: text("name").unwrap_or_else(|| format!("state{index}")),
         description: text("desc"),
         exit_latency_us: number("latency"),
         target_residency_us: number("residency"),
-        disabled: chosen("disable", "1", "0"),
+        disabled: None,
         enabled_by_default: chosen("default_status", "enabled", "disabled"),
-        usage: number("usage"),
-        time_us: number("time"),
-        rejected: number("rejected"),
-        above: number("above"),
-        below: number("below"),
-    }
+        usage: None,
+        time_us: None,
+        rejected: None,
+        above: None,
+        below: None,
+    };
+    count(root, folder, &mut state);
+    state
+}
+
+/// What changes: counters, and whether it is disabled.
+fn count(root: &Root, folder: &str, state: &mut IdleState) {
+    let number = |file: &str| root.number(&format!("{folder}/{file}"));
+    state.disabled = match number("disable") {
+        Some(0) => Some(false),
+        Some(1) => Some(true),
+        _ => None,
+    };
+    state.usage = number("usage");
+    state.time_us = number("time");
+    state.rejected = number("rejected");
+    state.above = number("above");
+    state.below = number("below");
 }
 
 #[cfg(test)]

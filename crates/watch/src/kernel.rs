@@ -17,6 +17,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, Object, OpenObject, libbpf_sys};
+use nix::unistd::geteuid;
 
 use crate::{Error, Result};
 
@@ -90,7 +91,7 @@ pub fn choose<'object>(
         let section = program.section().to_string_lossy().into_owned();
         let (kind, target) = section.split_once('/').unwrap_or((&section, ""));
         let known = match kind {
-            "tp_btf" => knows.tracepoint(target),
+            "tp_btf" | "raw_tp" if !target.is_empty() => knows.tracepoint(target),
             "fentry" | "fexit" => knows.function(target),
             _ => true,
         };
@@ -101,7 +102,8 @@ pub fn choose<'object>(
 /// The refusal of a program as one line that says what to do.
 pub fn cannot_load(error: libbpf_rs::Error) -> Error {
     match error.kind() {
-        ErrorKind::PermissionDenied => Error::Cannot(
+        // To root the verifier says so of a program that it rejects.
+        ErrorKind::PermissionDenied if !geteuid().is_root() => Error::Cannot(
             "BPF programs may not be loaded by this user: run as root (sudo), or with the \
              capabilities CAP_BPF and CAP_PERFMON"
                 .into(),

@@ -1,5 +1,249 @@
-//! What sleeps and what wakes it, between two readings.
+//! What sleeps and what wakes it, between two readings: the model behind `reveille top`.
+//!
+//! [`Watch::start`], then a [`Watch::snapshot`] per refresh. With BPF nothing is added to the
+//! machine but programs that sum up what happens anyway; without it (no root, or no BTF) what sysfs
+//! and /proc count is shown, and [`Snapshot::notes`] says what is missing.
+//!
+//! - `reading`: what is read at one moment; `change`: what a CPU did between two of them; `unit`:
+//!   CPUs taken together; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
+//! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the kernel side; `seen`: what comes out of it.
 
+mod change;
+mod hardware;
+#[cfg(feature = "bpf")]
+mod kernel;
+mod latencies;
 mod model;
+mod own;
+mod power;
+mod reading;
+mod requests;
+mod seen;
+mod symbols;
+mod trace;
+mod unit;
+mod wakers;
+
+use std::time::Instant;
+
+use reveille_machine::boot::WithoutDriver;
+use reveille_machine::energy::{self, Meter};
+use reveille_machine::interrupts::Interrupts;
+use reveille_machine::{Idle, Root, bounds, frequency};
 
 pub use model::*;
+
+use change::Change;
+use own::Spent;
+use reading::Reading;
+use requests::Requests;
+use trace::Trace;
+use unit::{Speeds, Units};
+use wakers::Names;
+
+use crate::Result;
+
+/// How to watch.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// See idle periods by BPF where that can be had.
+    pub bpf: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { bpf: true }
+    }
+}
+
+/// A machine that is being watched. Dropping it takes the BPF programs off.
+pub struct Watch {
+    root: Root,
+    trace: Option<Trace>,
+    /// Why there is no trace, and what else stays as it is.
+    notes: Vec<String>,
+    names: Names,
+    meters: Vec<Meter>,
+    requests: Requests,
+    speeds: Speeds,
+    before: Moment,
+}
+
+/// A reading, and what goes with it.
+struct Moment {
+    reading: Reading,
+    interrupts: Option<Interrupts>,
+    spent: Option<Spent>,
+}
+
+impl Watch {
+    /// Begins to watch. `root` is the running machine, or a recorded one: that has no trace.
+    ///
+    /// # Errors
+    /// Where not even the list of CPUs can be read. That BPF cannot be had is no error but a note.
+    pub fn start(root: &Root) -> Result<Self> {
+        Self::start_with(root, Options::default())
+    }
+
+    /// As [`Watch::start`], in another way.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_with(root: &Root, options: Options) -> Result<Self> {
+        let idle = Idle::read(root)?;
+        let mut notes = Vec::new();
+        let (trace, symbols) = match options.bpf && root.is_live() {
+            true => Trace::start(root, &idle, &mut notes),
+            false => (None, None),
+        };
+        if trace.is_none() {
+            notes.push(
+                "without BPF wake latencies and wakers are not seen, and a sleep is counted when \
+                 it is over"
+                    .to_owned(),
+            );
+        }
+        let meters = energy::meters(root);
+        let range =
+            |cpu: &reveille_machine::Cpu| (cpu.number, frequency::Range::read(root, cpu.number));
+        let speeds = Speeds {
+            ranges: idle.cpus.iter().map(range).collect(),
+            turbo: None,
+        };
+        let before = Moment::now(root, idle, &meters, trace.as_ref());
+        Ok(Self {
+            names: Names::new(root.clone(), symbols),
+            root: root.clone(),
+            trace,
+            notes,
+            meters,
+            requests: Requests::default(),
+            speeds,
+            before,
+        })
+    }
+
+    /// What happened since the last call, or since the start.
+    ///
+    /// # Errors
+    /// Where the machine or the BPF programs' sums cannot be read any more.
+    pub fn snapshot(&mut self) -> Result<Snapshot> {
+        let mut idle = self.before.reading.idle.clone();
+        idle.reread(&self.root)?;
+        let now = Moment::now(&self.root, idle, &self.meters, self.trace.as_ref());
+        let before = std::mem::replace(&mut self.before, now);
+        let now = &self.before;
+        let elapsed_s = (now.reading.at - before.reading.at).as_secs_f64();
+        self.requests.look(&self.root);
+        self.speeds.turbo = frequency::turbo(&self.root);
+        let idle = &now.reading.idle;
+        let counters = self.trace.as_ref().map_or(&[][..], Trace::counters);
+        let change = |cpu| {
+            let request_us = self.requests.bound_us;
+            Change::between(&before.reading, &now.reading, cpu, counters, request_us)
+        };
+        let changes: Vec<Change> = idle.cpus.iter().map(change).collect();
+        let mut units = unit::units(idle, &changes, &self.speeds);
+        add_power(
+            &mut units,
+            power::power(&self.root, &self.meters, &before.reading, &now.reading),
+        );
+        let counts = before.interrupts.as_ref().zip(now.interrupts.as_ref());
+        let wakers = match (&mut self.trace, counts) {
+            (Some(trace), counts) => {
+                wakers::that_woke(&mut self.names, &trace.ended()?, counts, elapsed_s)
+            }
+            (None, Some((before, now))) => wakers::that_came(before, now, elapsed_s),
+            (None, None) => Vec::new(),
+        };
+        let bpf_percent = match &mut self.trace {
+            Some(trace) => trace.cost_percent()?,
+            None => Some(0.0),
+        };
+        Ok(Snapshot {
+            schema_version: SCHEMA_VERSION,
+            time_unix_s: now.reading.time_unix_s,
+            elapsed_s,
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+            machine: units.machine,
+            packages: units.packages,
+            cores: units.cores,
+            cpus: units.cpus,
+            wakers,
+            bounds: bounds::of(
+                idle,
+                &self.root,
+                self.requests.bound_us,
+                &self.requests.holders,
+            ),
+            own: own_cost(before.spent, now.spent, elapsed_s, bpf_percent),
+            notes: self.notes(idle),
+        })
+    }
+
+    fn notes(&self, idle: &Idle) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        notes.extend(self.requests.notes.iter().cloned());
+        if let Some(without) = WithoutDriver::of(idle, &self.root) {
+            notes.push(format!(
+                "no cpuidle driver: {}; {}",
+                without.does, without.reason
+            ));
+        }
+        if let Some(unplaced @ 1..) = self.trace.as_ref().map(Trace::unplaced) {
+            notes.push(format!(
+                "{unplaced} wake-ups had too many different causes to tell them apart"
+            ));
+        }
+        notes
+    }
+}
+
+impl Moment {
+    fn now(root: &Root, idle: Idle, meters: &[Meter], trace: Option<&Trace>) -> Self {
+        let spent = Spent::so_far();
+        let mut reading = Reading::make(root, idle, meters);
+        if let Some(trace) = trace {
+            reading.seen = Some(trace.seen(&reading.idle));
+            // Sleeps are read by now, not before.
+            reading.at = Instant::now();
+        }
+        Self {
+            reading,
+            interrupts: Interrupts::read(root),
+            spent,
+        }
+    }
+}
+
+/// A package's meters go to its row; all of them to the machine's.
+fn add_power(units: &mut Units, power: Vec<(Option<u32>, Power)>) {
+    for (package, power) in power {
+        let label = package.map(|package| format!("package {package}"));
+        let unit = units
+            .packages
+            .iter_mut()
+            .find(|unit| Some(&unit.label) == label.as_ref());
+        if let Some(unit) = unit {
+            unit.power.push(power.clone());
+        }
+        units.machine.power.push(power);
+    }
+}
+
+fn own_cost(
+    before: Option<Spent>,
+    now: Option<Spent>,
+    elapsed_s: f64,
+    bpf_percent: Option<f64>,
+) -> OwnCost {
+    let spent = before.zip(now);
+    let process = spent.map(|(before, now)| (now.cpu_s - before.cpu_s) / elapsed_s * 100.0);
+    let sleeps = spent.map(|(before, now)| now.sleeps.saturating_sub(before.sleeps));
+    OwnCost {
+        cpu_percent: process.map(|process| process + bpf_percent.unwrap_or(0.0)),
+        bpf_percent,
+        wakeups_per_s: sleeps.map(|sleeps| sleeps as f64 / elapsed_s),
+    }
+}

@@ -185,3 +185,30 @@ fn a_folder_without_cpus_is_one_clear_error() {
     );
     assert!(Idle::read(&Root::at(Path::new("/dev/null"))).is_err());
 }
+
+#[test]
+fn what_changes_is_read_again_and_a_cpu_that_went_is_noticed() {
+    let (folder, root) = machine(&[
+        ("present", "0-1"),
+        ("online", "0-1"),
+        ("cpu0/cpuidle/state0/name", "C1"),
+        ("cpu0/cpuidle/state0/usage", "7"),
+        ("cpu0/cpuidle/state0/disable", "0"),
+        ("cpu0/power/pm_qos_resume_latency_us", "0"),
+    ]);
+    let mut idle = Idle::read(&root).unwrap();
+    let write = |file: &str, text: &str| {
+        std::fs::write(folder.path().join(CPU).join(file), text).unwrap();
+    };
+    write("cpu0/cpuidle/state0/usage", "9\n");
+    write("cpu0/cpuidle/state0/disable", "1\n");
+    write("cpu0/power/pm_qos_resume_latency_us", "20\n");
+    idle.reread(&root).unwrap();
+    assert_eq!(idle, Idle::read(&root).unwrap());
+    assert_eq!(idle.cpus[0].states[0].usage, Some(9));
+    write("online", "0\n");
+
+    idle.reread(&root).unwrap();
+    assert_eq!(idle, Idle::read(&root).unwrap());
+    assert!(!idle.cpus[1].online);
+}

@@ -501,13 +501,15 @@ static __always_inline void send(struct cpu *cpu, __u64 function)
 	__sync_lock_test_and_set(&cpu->sender.period, period);
 }
 
-SEC("tp_btf/csd_queue_cpu")
-int BPF_PROG(on_csd_queue_cpu, unsigned int number, unsigned long callsite, void *function)
+/* Raw: a pointer to a function is no argument that the verifier lets a typed program read. */
+SEC("raw_tp/csd_queue_cpu")
+int on_csd_queue_cpu(struct bpf_raw_tracepoint_args *context)
 {
-	struct cpu *cpu = sleeping(number);
+	/* cpu, callsite, func, csd */
+	struct cpu *cpu = sleeping(context->args[0]);
 
 	if (cpu)
-		send(cpu, (__u64)function);
+		send(cpu, context->args[2]);
 	return 0;
 }
 

@@ -1,0 +1,331 @@
+//! The kernel side of the live view: loading it, and reading what it has summed up.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags};
+use nix::sys::mman::{MapFlags as Mapping, ProtFlags, mmap, munmap};
+use nix::time::{ClockId, clock_gettime};
+
+use crate::kernel::{self, Knows, RunTime};
+use crate::live::latencies::Latencies;
+use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
+use crate::live::symbols::Symbols;
+use crate::{Error, Result};
+
+mod skeleton {
+    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
+    include!(concat!(env!("OUT_DIR"), "/live.skel.rs"));
+}
+use skeleton::{LiveSkel, LiveSkelBuilder, types};
+
+/// As in `live.h`.
+pub const MAX_STATES: usize = 10;
+pub const MAX_COUNTERS: usize = 16;
+const COUNTER_UNREADABLE: u64 = u64::MAX;
+
+/// Different wakers that are told apart at once: so many for the machine, and for each CPU.
+const WAKERS: u32 = 4096;
+const WAKERS_PER_CPU: u32 = 64;
+
+/// How many of them are read at once.
+const BATCH: u32 = 1024;
+
+/// What the programs are told before they are loaded.
+pub struct Setup<'a> {
+    /// One more than the highest number that a CPU of this machine may have.
+    pub cpus: u32,
+    /// Bit N: state N polls.
+    pub polling_states: u32,
+    pub symbols: Option<&'a Symbols>,
+    /// How many counters each CPU has at most.
+    pub counters: usize,
+    /// Opened counters: CPU, place among its counters, event.
+    pub events: &'a [(u32, usize, OwnedFd)],
+}
+
+/// The loaded and attached programs. Dropping it takes them off; so does the end of the process.
+pub struct Kernel {
+    skel: LiveSkel<'static>,
+    cpus: Shared<types::cpu>,
+    tallies: Shared<types::tally>,
+    counters: usize,
+    /// Wakers as they were read last, by the bytes of their keys.
+    wakers: HashMap<Vec<u8>, u64>,
+    /// The kernel tells who sends interrupts to other CPUs.
+    pub tells_senders: bool,
+}
+
+impl Kernel {
+    /// # Errors
+    /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
+    /// programs is missing.
+    pub fn load(setup: &Setup<'_>) -> Result<Self> {
+        let knows = Knows::ask()?;
+        knows.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
+        let mut open = LiveSkelBuilder::default().open(kernel::storage())?;
+        configure(&mut open, setup)?;
+        kernel::choose(&mut open, &knows, |_, _| true);
+        let mut skel = open.load().map_err(kernel::cannot_load)?;
+        for (cpu, place, event) in setup.events {
+            let index = cpu * MAX_COUNTERS as u32 + *place as u32;
+            skel.maps.counter_events.update(
+                &index.to_ne_bytes(),
+                &event.as_raw_fd().to_ne_bytes(),
+                MapFlags::ANY,
+            )?;
+        }
+        let cpus = Shared::of(&skel.maps.cpus, setup.cpus as usize)?;
+        let tallies = Shared::of(&skel.maps.tallies, setup.cpus as usize * MAX_STATES)?;
+        skel.attach().map_err(kernel::cannot_load)?;
+        Ok(Self {
+            skel,
+            cpus,
+            tallies,
+            counters: setup.counters,
+            wakers: HashMap::new(),
+            tells_senders: knows.tracepoint("ipi_send_cpu"),
+        })
+    }
+
+    /// Has every CPU read its counters anew, at its next idle entry or tick.
+    pub fn ask_for_counters(&self) {
+        let bss = self.skel.maps.bss_data.as_deref();
+        let refresh = &raw const bss.expect("the object has variables").refresh;
+        // SAFETY: it points to the mapped variables for as long as `self` lives; only this process
+        // writes this one, and the kernel reads it whole.
+        unsafe { ptr::write_volatile(refresh.cast_mut(), ptr::read_volatile(refresh) + 1) };
+    }
+
+    /// Wake-ups whose waker found no place in the table.
+    pub fn unplaced(&self) -> u64 {
+        let bss = self.skel.maps.bss_data.as_deref();
+        // SAFETY: as above; the kernel writes it whole.
+        unsafe { ptr::read_volatile(&raw const bss.expect("the object has variables").unplaced) }
+    }
+
+    /// What a CPU has done so far.
+    pub fn seen(&self, number: u32) -> Seen {
+        let first = number as usize * MAX_STATES;
+        let seq = self.cpus.seq(number as usize);
+        // The kernel holds it odd for less than a microsecond; it cannot be met so forever.
+        for _ in 0..1000 {
+            let before = seq.load(Ordering::Acquire);
+            let cpu = self.cpus.read(number as usize);
+            let tallies: Vec<_> = (first..first + MAX_STATES)
+                .map(|index| self.tallies.read(index))
+                .collect();
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && seq.load(Ordering::Relaxed) == before {
+                return self.assemble(&cpu, &tallies);
+            }
+            std::hint::spin_loop();
+        }
+        self.assemble(&types::cpu::default(), &[])
+    }
+
+    fn assemble(&self, cpu: &types::cpu, tallies: &[types::tally]) -> Seen {
+        let at_ns = now_ns();
+        let mut states: Vec<SeenState> = tallies.iter().map(state).collect();
+        if cpu.tbi > 0
+            && let Some(state) = states.get_mut(cpu.state as usize)
+        {
+            // Not settled yet: it lasts, or has ended and no other has begun.
+            let until = if cpu.tai > 0 { cpu.tai } else { at_ns };
+            state.time_ns += until.saturating_sub(cpu.tbi);
+        }
+        let value = |&value: &u64| (value != COUNTER_UNREADABLE).then_some(value);
+        Seen {
+            at_ns,
+            entries: cpu.period,
+            wakeups: cpu.wakeups,
+            states,
+            sample: (cpu.sampled > 0).then(|| Sample {
+                at_ns: cpu.sampled_at,
+                values: cpu.counters[..self.counters].iter().map(value).collect(),
+            }),
+        }
+    }
+
+    /// Who has ended idle periods since this was asked last.
+    pub fn ended(&mut self) -> Result<Vec<Ended>> {
+        let map = &self.skel.maps.wakers;
+        let (mut ended, mut quiet) = (Vec::new(), Vec::new());
+        for (key, value) in map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
+            let (waker, woken) = (record::<types::waker>(&key), record::<types::woken>(&value));
+            let before = self.wakers.insert(key.clone(), woken.times).unwrap_or(0);
+            // Less than before: it had been put out, and came again.
+            let times = match woken.times.checked_sub(before) {
+                Some(times) => times,
+                None => woken.times,
+            };
+            match times {
+                0 => quiet.push(key),
+                times => ended.push(told(&waker, &woken, times)),
+            }
+        }
+        // Threads come and go, and their names with them: who is quiet makes room.
+        if self.wakers.len() * 2 > map.max_entries() as usize {
+            for key in quiet {
+                map.delete(&key)?;
+                self.wakers.remove(&key);
+            }
+        }
+        Ok(ended)
+    }
+
+    /// What the programs have cost so far, if the kernel counts that.
+    pub fn run_time(&self) -> Result<RunTime> {
+        kernel::run_time(self.skel.object())
+    }
+}
+
+fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result<()> {
+    let address = |name: &str| setup.symbols.and_then(|symbols| symbols.address(name));
+    let rodata = open.maps.rodata_data.as_deref_mut();
+    let rodata = rodata.expect("the object has settings");
+    rodata.polling_states = setup.polling_states;
+    rodata.counters = setup.counters as u32;
+    rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);
+    rodata.posix_timer_fn = address("posix_timer_fn").unwrap_or(0);
+    rodata.it_real_fn = address("it_real_fn").unwrap_or(0);
+    // Its name before 6.10, and since.
+    let tick = address("tick_nohz_handler").or_else(|| address("tick_sched_timer"));
+    rodata.tick = tick.unwrap_or(0);
+    rodata.process_timeout = address("process_timeout").unwrap_or(0);
+    rodata.delayed_work_timer_fn = address("delayed_work_timer_fn").unwrap_or(0);
+    let maps = &mut open.maps;
+    maps.cpus.set_max_entries(setup.cpus)?;
+    maps.tallies
+        .set_max_entries(setup.cpus * MAX_STATES as u32)?;
+    maps.counter_events
+        .set_max_entries(setup.cpus * MAX_COUNTERS as u32)?;
+    maps.wakers
+        .set_max_entries(WAKERS + setup.cpus * WAKERS_PER_CPU)?;
+    Ok(())
+}
+
+fn state(tally: &types::tally) -> SeenState {
+    SeenState {
+        uses: tally.uses,
+        stays_ns: tally.time,
+        time_ns: tally.time,
+        latencies: Latencies {
+            count: tally.latency_count,
+            sum_ns: tally.latency_sum,
+            max_ns: tally.latency_max,
+            buckets: match tally.latency_count {
+                0 => Vec::new(),
+                _ => tally.latencies.to_vec(),
+            },
+        },
+    }
+}
+
+fn told(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
+    use types::cause;
+    let command = waker.command.map(|byte| byte as u8);
+    let command = CStr::from_bytes_until_nul(&command).unwrap_or_default();
+    // A thread chooses its name: what is shown on a terminal must not steer it.
+    let command = command.to_string_lossy().replace(char::is_control, " ");
+    Ended {
+        cpu: waker.cpu,
+        cause: match waker.cause {
+            cause::CAUSE_DEVICE => Cause::Device,
+            cause::CAUSE_TIMER => Cause::Timer,
+            cause::CAUSE_CALL_FUNCTION => Cause::CallFunction,
+            cause::CAUSE_RESCHEDULE => Cause::Reschedule,
+            cause::CAUSE_FLAG => Cause::Flag,
+            cause::CAUSE_IRQ_WORK => Cause::IrqWork,
+            _ => Cause::Other,
+        },
+        function: waker.function,
+        irq: waker.irq,
+        pid: if waker.pid > 0 { waker.pid } else { woken.pid },
+        command,
+        times,
+    }
+}
+
+/// Plain data as the kernel gave it.
+fn record<T: Default>(bytes: &[u8]) -> T {
+    let mut record = T::default();
+    assert_eq!(bytes.len(), size_of::<T>(), "the map holds these records");
+    // SAFETY: both are valid for that length and do not overlap; T is one of the skeleton's plain
+    // structs of integers, for which any bits are a value.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut record).cast(), bytes.len()) };
+    record
+}
+
+fn now_ns() -> u64 {
+    // It cannot fail for a clock that every kernel has.
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// An array map that the kernel shares with this process: reading it is no system call.
+struct Shared<T> {
+    start: NonNull<T>,
+    length: usize,
+    mapped: NonZeroUsize,
+}
+
+impl<T: Copy> Shared<T> {
+    fn of(map: &impl MapCore, length: usize) -> Result<Self> {
+        // The kernel rounds an element up to eight bytes; these have that size already.
+        assert_eq!(size_of::<T>() % 8, 0);
+        assert_eq!(map.value_size() as usize, size_of::<T>());
+        let cannot = |what| {
+            move |errno: nix::errno::Errno| Error::System {
+                what,
+                source: errno.into(),
+            }
+        };
+        let bytes = NonZeroUsize::new(length * size_of::<T>()).expect("there is a CPU");
+        // SAFETY: a new mapping that nobody else knows; the kernel's memory lives as long as it.
+        let start = unsafe {
+            mmap(
+                None,
+                bytes,
+                ProtFlags::PROT_READ,
+                Mapping::MAP_SHARED,
+                map.as_fd(),
+                0,
+            )
+        };
+        Ok(Self {
+            start: start.map_err(cannot("mapping a BPF array"))?.cast(),
+            length,
+            mapped: bytes,
+        })
+    }
+
+    /// An element as it stands; the kernel may be writing it.
+    fn read(&self, index: usize) -> T {
+        assert!(index < self.length, "there is such an element");
+        // SAFETY: within the mapping, aligned to eight bytes as T is at most; T is plain integers,
+        // for which a torn read is a value, too: `seq` tells whether it was one.
+        unsafe { ptr::read_volatile(self.start.as_ptr().add(index)) }
+    }
+}
+
+impl Shared<types::cpu> {
+    fn seq(&self, index: usize) -> &AtomicU32 {
+        assert!(index < self.length, "there is such an element");
+        // SAFETY: within the mapping, which lives as long as `self`; aligned, and the kernel
+        // changes it atomically.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.start.as_ptr().add(index)).seq) }
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `of` with this length, and nobody reads it any more.
+        let _ = unsafe { munmap(self.start.cast(), self.mapped.get()) };
+    }
+}

@@ -1,0 +1,114 @@
+//! Wake latencies in a histogram: eight buckets to an octave, as `bpf/live.h` has it.
+
+use crate::live::WakeLatency;
+
+const BUCKETS_PER_OCTAVE: u64 = 8;
+
+/// A p99 is told where ten lie beyond it.
+const ENOUGH_FOR_P99: u64 = 1000;
+
+/// Counted latencies, ns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latencies {
+    pub count: u64,
+    pub sum_ns: u64,
+    pub max_ns: u64,
+    pub buckets: Vec<u32>,
+}
+
+impl Latencies {
+    /// Those of several CPUs together.
+    pub fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        let length = self.buckets.len().max(other.buckets.len());
+        self.buckets.resize(length, 0);
+        for (sum, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum += more;
+        }
+    }
+
+    /// `None` where none was seen.
+    pub fn summary(&self) -> Option<WakeLatency> {
+        (self.count > 0).then(|| WakeLatency {
+            count: self.count,
+            mean_ns: self.mean_ns(),
+            median_ns: self.quantile_ns(0.5),
+            p99_ns: (self.count >= ENOUGH_FOR_P99).then(|| self.quantile_ns(0.99)),
+            max_ns: self.max_ns,
+        })
+    }
+
+    pub fn mean_ns(&self) -> f64 {
+        self.sum_ns as f64 / self.count.max(1) as f64
+    }
+
+    /// The middle of the bucket in which the quantile lies.
+    fn quantile_ns(&self, quantile: f64) -> f64 {
+        let rank = (quantile * self.count as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (index, &count) in self.buckets.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= rank {
+                let (low, width) = bucket(index as u64);
+                let middle = low as f64 + (width - 1) as f64 / 2.0;
+                return middle.min(self.max_ns as f64);
+            }
+        }
+        self.max_ns as f64
+    }
+}
+
+/// A bucket's lowest value and its width.
+fn bucket(index: u64) -> (u64, u64) {
+    let (octave, part) = (index / BUCKETS_PER_OCTAVE, index % BUCKETS_PER_OCTAVE);
+    match octave {
+        0 => (part, 1),
+        _ => (
+            (BUCKETS_PER_OCTAVE + part) << (octave - 1),
+            1 << (octave - 1),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_without_a_gap() {
+        let mut next = 0;
+        for index in 0..200 {
+            let (low, width) = bucket(index);
+            assert_eq!(low, next, "bucket {index}");
+            assert!(width == 1 || width * 8 <= low, "bucket {index}");
+            next = low + width;
+        }
+        assert_eq!(next, 1 << 27);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_buckets_and_the_greatest_is_exact() {
+        let mut buckets = vec![0; 200];
+        // 100 of 1024 to 1151 ns, and one of 5000 ns.
+        buckets[64] = 100;
+        buckets[81] = 1;
+        let latencies = Latencies {
+            count: 101,
+            sum_ns: 100 * 1100 + 5000,
+            max_ns: 5000,
+            buckets,
+        };
+        assert_eq!(bucket(64), (1024, 128));
+        assert!((bucket(81).0..bucket(82).0).contains(&5000));
+        let summary = latencies.summary().unwrap();
+        assert_eq!(summary.median_ns, 1087.5);
+        assert_eq!((summary.max_ns, summary.p99_ns), (5000, None));
+        let mut ten_times = Latencies::default();
+        (0..10).for_each(|_| ten_times.add(&latencies));
+        let summary = ten_times.summary().unwrap();
+        assert_eq!((summary.count, summary.p99_ns), (1010, Some(1087.5)));
+        assert_eq!(Latencies::default().summary(), None);
+    }
+}

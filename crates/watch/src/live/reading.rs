@@ -1,0 +1,48 @@
+//! What is read at one moment; two of them make a snapshot.
+
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use reveille_machine::energy::Meter;
+use reveille_machine::{Idle, Root, frequency, load};
+
+use crate::live::seen::Seen;
+
+/// The machine at one moment.
+pub struct Reading {
+    pub at: Instant,
+    pub time_unix_s: f64,
+    /// cpuidle's counters, limits and bounds.
+    pub idle: Idle,
+    /// By CPU; `None` without BPF.
+    pub seen: Option<BTreeMap<u32, Seen>>,
+    /// Where neither cpuidle nor BPF tells: /proc/stat's ticks.
+    pub idle_ticks: Option<BTreeMap<u32, u64>>,
+    /// In the order of the meters.
+    pub energy_uj: Vec<Option<u64>>,
+    /// By CPU, where cpufreq tells.
+    pub mhz: BTreeMap<u32, f64>,
+}
+
+impl Reading {
+    /// Reads all but what the BPF programs have seen.
+    pub fn make(root: &Root, idle: Idle, meters: &[Meter]) -> Self {
+        let online = || idle.cpus.iter().filter(|cpu| cpu.online);
+        let mhz = |number| Some((number, frequency::current_mhz(root, number)?));
+        Self {
+            at: Instant::now(),
+            // A clock before 1970 is a wrong clock.
+            time_unix_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0.0, |since| since.as_secs_f64()),
+            seen: None,
+            idle_ticks: match online().all(|cpu| cpu.states.is_empty()) {
+                true => load::idle_ticks(root),
+                false => None,
+            },
+            energy_uj: meters.iter().map(|meter| meter.read_uj(root)).collect(),
+            mhz: online().filter_map(|cpu| mhz(cpu.number)).collect(),
+            idle,
+        }
+    }
+}

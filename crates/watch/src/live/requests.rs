@@ -1,0 +1,58 @@
+//! Latency requests for all CPUs, and who holds them.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use reveille_machine::Root;
+use reveille_machine::pm_qos::{self, Holder};
+
+/// All processes are looked through only when the bound changes, or after this time: it takes some
+/// 10 µs each.
+const LOOK_AGAIN: Duration = Duration::from_secs(15);
+
+/// The bound and its holders as last seen.
+#[derive(Default)]
+pub struct Requests {
+    pub bound_us: Option<u32>,
+    pub holders: Vec<Holder>,
+    /// What could not be seen.
+    pub notes: Vec<String>,
+    looked: Option<Instant>,
+}
+
+impl Requests {
+    pub fn look(&mut self, root: &Root) {
+        // A recorded machine's device is not here.
+        if !root.is_live() {
+            return;
+        }
+        self.notes.clear();
+        let before = self.bound_us;
+        match pm_qos::current_bound_us() {
+            Ok(bound) => self.bound_us = bound,
+            Err(error) => {
+                self.bound_us = None;
+                // Without such a device there are no requests.
+                if error.kind() != io::ErrorKind::NotFound {
+                    self.notes.push(format!(
+                        "the latency bound on all CPUs cannot be read: {}: {error}; root can",
+                        pm_qos::DEVICE
+                    ));
+                }
+            }
+        }
+        let due = self
+            .looked
+            .is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+        if due || before != self.bound_us {
+            self.look_for_holders(root);
+        }
+    }
+
+    fn look_for_holders(&mut self, root: &Root) {
+        if let Ok((holders, _)) = pm_qos::holders(&root.path("proc")) {
+            self.holders = holders;
+        }
+        self.looked = Some(Instant::now());
+    }
+}

@@ -1,0 +1,276 @@
+//! CPUs taken together: what a row of the view says.
+
+use reveille_machine::frequency::Range;
+use reveille_machine::{Cpu, Idle};
+
+use crate::live::change::{Change, StateChange};
+use crate::live::latencies::Latencies;
+use crate::live::model::{CountedBy, Frequency, Level, StateShare, Unit};
+
+/// Frequencies' ranges by CPU, and whether turbo is allowed.
+#[derive(Default)]
+pub struct Speeds {
+    pub ranges: Vec<(u32, Range)>,
+    pub turbo: Option<bool>,
+}
+
+/// The machine, its packages, its cores and its CPUs.
+pub struct Units {
+    pub machine: Unit,
+    pub packages: Vec<Unit>,
+    pub cores: Vec<Unit>,
+    pub cpus: Vec<Unit>,
+}
+
+/// The rows of all levels. Packages and cores are there where the kernel tells them.
+pub fn units(idle: &Idle, changes: &[Change], speeds: &Speeds) -> Units {
+    let place = |number: u32| {
+        idle.cpu(number)
+            .and_then(|cpu| Some((cpu.package?, cpu.core?)))
+    };
+    let mut packages: Vec<u32> = idle.cpus.iter().filter_map(|cpu| cpu.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let mut cores: Vec<(u32, u32)> = idle
+        .cpus
+        .iter()
+        .filter_map(|cpu| place(cpu.number))
+        .collect();
+    cores.sort_unstable();
+    cores.dedup();
+    let of = |level, label: String, belongs: &dyn Fn(&Cpu) -> bool| {
+        let numbers = idle.cpus.iter().filter(|cpu| belongs(cpu));
+        let numbers: Vec<u32> = numbers.map(|cpu| cpu.number).collect();
+        unit(level, label, idle, &numbers, changes, speeds)
+    };
+    let core_label = |(package, core): (u32, u32)| match packages.len() {
+        0 | 1 => format!("core {core}"),
+        _ => format!("core {package}:{core}"),
+    };
+    let package_unit = |&number: &u32| {
+        let belongs = |cpu: &Cpu| cpu.package == Some(number);
+        of(Level::Package, format!("package {number}"), &belongs)
+    };
+    let core_unit = |&core: &(u32, u32)| {
+        let belongs = |cpu: &Cpu| cpu.package.zip(cpu.core) == Some(core);
+        of(Level::Core, core_label(core), &belongs)
+    };
+    let cpu_unit = |cpu: &Cpu| {
+        let belongs = |other: &Cpu| other.number == cpu.number;
+        of(Level::Cpu, format!("CPU {}", cpu.number), &belongs)
+    };
+    Units {
+        machine: of(Level::Machine, "machine".to_owned(), &|_| true),
+        packages: packages.iter().map(package_unit).collect(),
+        cores: cores.iter().map(core_unit).collect(),
+        cpus: idle.cpus.iter().map(cpu_unit).collect(),
+    }
+}
+
+fn unit(
+    level: Level,
+    label: String,
+    idle: &Idle,
+    numbers: &[u32],
+    changes: &[Change],
+    speeds: &Speeds,
+) -> Unit {
+    let online: Vec<&Change> = changes
+        .iter()
+        .filter(|change| change.online && numbers.contains(&change.number))
+        .collect();
+    let mut kinds = numbers
+        .iter()
+        .map(|&number| idle.cpu(number).and_then(|cpu| cpu.kind.clone()));
+    let kind = kinds.next().flatten();
+    let kind = kind.filter(|kind| kinds.all(|other| other.as_ref() == Some(kind)));
+    let mut states = states(&online);
+    let uses = sum(states.iter().map(|state| state.0.counted_uses));
+    let share_of_uses = |of: fn(&StateChange) -> Option<u64>| {
+        share(sum(states.iter().map(|state| of(&state.0)))?, uses?)
+    };
+    let (above_percent, below_percent) = (
+        share_of_uses(|state| state.above),
+        share_of_uses(|state| state.below),
+    );
+    let leaving_percent = leaving_percent(&states, &online);
+    let mut shown: Vec<StateShare> = states
+        .drain(..)
+        .map(|state| shown(state, &online))
+        .collect();
+    shown.extend(hardware(level, &online));
+    let rate = |of: fn(&Change) -> Option<f64>| -> Option<f64> {
+        (!online.is_empty()).then(|| online.iter().map(|change| of(change)).sum())?
+    };
+    Unit {
+        level,
+        label,
+        kind: kind.map(|kind| kind.to_string()),
+        cpus: numbers.to_vec(),
+        online: !online.is_empty(),
+        states: shown,
+        awake_percent: mean(online.iter().map(|change| change.awake_percent())),
+        wakeups_per_s: rate(|change| Some(change.wakeups? as f64 / change.elapsed_s)),
+        idle_entries_per_s: rate(|change| Some(change.entries? as f64 / change.elapsed_s)),
+        frequency: frequency(&online, speeds),
+        power: Vec::new(),
+        above_percent,
+        below_percent,
+        leaving_percent,
+        bound_us: online.iter().filter_map(|change| change.bound_us).min(),
+        smi_per_s: rate(|change| change.smis.map(|(count, seconds)| count as f64 / seconds)),
+    }
+}
+
+/// The CPUs' states by name, and how many of the CPUs have each. The names of a hybrid machine's
+/// kinds stand beside each other.
+fn states(online: &[&Change]) -> Vec<(StateChange, usize)> {
+    let mut together: Vec<(StateChange, usize)> = Vec::new();
+    for state in online.iter().flat_map(|change| &change.states) {
+        let same = together
+            .iter_mut()
+            .find(|(other, _)| other.name == state.name);
+        match same {
+            Some((sum, cpus)) => {
+                *cpus += 1;
+                add(sum, state);
+            }
+            None => together.push((state.clone(), 1)),
+        }
+    }
+    together.sort_by_key(|(state, _)| state.index);
+    together
+}
+
+fn add(sum: &mut StateChange, state: &StateChange) {
+    let counts = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+    let times = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
+    sum.time_ns = times(sum.time_ns, state.time_ns);
+    sum.stays_ns = times(sum.stays_ns, state.stays_ns);
+    sum.uses = counts(sum.uses, state.uses);
+    sum.counted_uses = counts(sum.counted_uses, state.counted_uses);
+    sum.above = counts(sum.above, state.above);
+    sum.below = counts(sum.below, state.below);
+    sum.disabled = Some(sum.disabled.unwrap_or(false) && state.disabled.unwrap_or(false))
+        .filter(|_| sum.disabled.is_some() && state.disabled.is_some());
+    let same = |a: Option<u64>, b: Option<u64>| a.filter(|_| a == b);
+    sum.exit_latency_us = same(sum.exit_latency_us, state.exit_latency_us);
+    sum.target_residency_us = same(sum.target_residency_us, state.target_residency_us);
+    sum.latencies.add(&state.latencies);
+}
+
+fn shown((state, _): (StateChange, usize), online: &[&Change]) -> StateShare {
+    // Of all CPUs' time: those without the state spend none in it.
+    let whole_s: f64 = online.iter().map(|change| change.elapsed_s).sum();
+    let elapsed_s = whole_s / online.len().max(1) as f64;
+    let percent = |time: f64| (time / (whole_s * 1e9) * 100.0).clamp(0.0, 100.0);
+    let stay = |stays: f64, uses: u64| (uses > 0).then(|| stays / uses as f64 / 1e3);
+    StateShare {
+        share_percent: state.time_ns.filter(|_| whole_s > 0.0).map(percent),
+        mean_stay_us: state
+            .stays_ns
+            .zip(state.uses)
+            .and_then(|(stays, uses)| stay(stays, uses)),
+        uses_per_s: state
+            .uses
+            .filter(|_| elapsed_s > 0.0)
+            .map(|uses| uses as f64 / elapsed_s),
+        above_percent: state
+            .above
+            .zip(state.counted_uses)
+            .and_then(|(n, of)| share(n, of)),
+        below_percent: state
+            .below
+            .zip(state.counted_uses)
+            .and_then(|(n, of)| share(n, of)),
+        disabled: state.disabled,
+        exit_latency_us: state.exit_latency_us,
+        target_residency_us: state.target_residency_us,
+        wake_latency: state.latencies.summary(),
+        index: Some(state.index),
+        counted_by: state.counted_by,
+        name: state.name,
+    }
+}
+
+/// Time that went into leaving idle states: uses × mean latency, where a latency has been seen.
+fn leaving_percent(states: &[(StateChange, usize)], online: &[&Change]) -> Option<f64> {
+    let whole_ns: f64 = online.iter().map(|change| change.elapsed_s * 1e9).sum();
+    let leaving = |latencies: &Latencies, uses: u64| {
+        (latencies.count > 0).then(|| uses as f64 * latencies.mean_ns())
+    };
+    let told = states
+        .iter()
+        .filter_map(|(state, _)| leaving(&state.latencies, state.uses?));
+    let told: Vec<f64> = told.collect();
+    (!told.is_empty() && whole_ns > 0.0)
+        .then(|| (told.iter().sum::<f64>() / whole_ns * 100.0).min(100.0))
+}
+
+/// The processor's residencies, each the mean over those CPUs that tell.
+fn hardware(level: Level, online: &[&Change]) -> Vec<StateShare> {
+    let mut told: Vec<(&str, Vec<f64>)> = Vec::new();
+    for share in online.iter().flat_map(|change| &change.hardware) {
+        if level <= Level::Package || share.for_cpus {
+            match told.iter_mut().find(|(name, _)| *name == share.name) {
+                Some((_, percents)) => percents.push(share.percent),
+                None => told.push((&share.name, vec![share.percent])),
+            }
+        }
+    }
+    let shown = |(name, percents): (&str, Vec<f64>)| StateShare {
+        name: name.to_owned(),
+        counted_by: CountedBy::Hardware,
+        share_percent: mean(percents.iter().map(|&percent| Some(percent))),
+        ..StateShare::default()
+    };
+    told.into_iter().map(shown).collect()
+}
+
+fn frequency(online: &[&Change], speeds: &Speeds) -> Option<Frequency> {
+    let told: Vec<_> = online.iter().filter_map(|change| change.mhz).collect();
+    let &(_, told_by) = told.first()?;
+    let alike = told.iter().filter(|(_, by)| *by == told_by);
+    let mhz = mean(alike.map(|&(mhz, _)| Some(mhz)))?;
+    let numbers: Vec<u32> = online.iter().map(|change| change.number).collect();
+    let ranges = || {
+        speeds
+            .ranges
+            .iter()
+            .filter(|(cpu, _)| numbers.contains(cpu))
+    };
+    let lowest = ranges()
+        .filter_map(|(_, range)| range.min_mhz)
+        .reduce(f64::min);
+    let highest = ranges()
+        .filter_map(|(_, range)| range.max_mhz)
+        .reduce(f64::max);
+    let base = ranges()
+        .filter_map(|(_, range)| range.base_mhz)
+        .reduce(f64::max);
+    Some(Frequency {
+        mhz,
+        told_by,
+        min_mhz: lowest,
+        max_mhz: highest,
+        base_mhz: base,
+        turbo: speeds.turbo,
+    })
+}
+
+/// The sum, if every one is known and there is any.
+fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let values: Vec<u64> = values.collect::<Option<_>>()?;
+    (!values.is_empty()).then(|| values.iter().sum())
+}
+
+/// The mean of those that are known.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let values: Vec<f64> = values.flatten().collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Per cent; of nothing it is unknown.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
+}
