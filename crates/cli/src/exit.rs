@@ -84,8 +84,13 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 
 fn code(error: &anyhow::Error) -> u8 {
     use reveille_dataset::Error::Io;
-    match (error.downcast_ref::<Failure>(), error.downcast_ref()) {
-        (Some(failure), _) => failure.code,
+    use reveille_machine::Error::{Cannot, Usage};
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        return failure.code;
+    }
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(Usage(_)), _) => USAGE,
+        (Some(Cannot(_)), _) => CANNOT,
         // A result that is not there was named by mistake.
         (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
         _ => 1,

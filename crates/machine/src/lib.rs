@@ -13,6 +13,9 @@
 //! - [`pm_qos`]: latency bounds that processes hold, and who holds them.
 //! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
 //! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
+//! - [`requests`]: holding a latency bound, on all CPUs or on some; [`latency`] reads one.
+//! - [`limits`]: which idle states CPUs may use.
+//! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
 //! - [`Journal`]: settings that are changed for a while and put back in every case.
@@ -31,6 +34,7 @@
 //! # }
 //! ```
 
+mod awake;
 pub mod boot;
 pub mod bounds;
 mod btf;
@@ -46,12 +50,16 @@ mod identity;
 mod idle;
 pub mod interrupts;
 pub mod journal;
+pub mod latency;
+pub mod limits;
 pub mod load;
 pub mod network;
 pub mod pm_qos;
+pub mod requests;
 mod root;
 mod topology;
 
+pub use awake::Awake;
 pub use btf::Btf;
 pub use identity::Identity;
 pub use idle::{Cpu, Idle, IdleState};
@@ -76,6 +84,12 @@ pub enum Error {
         expected: &'static str,
         found: String,
     },
+    /// The request cannot be meant: a CPU or state that is not there.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine, kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
     /// A perf counter could not be opened.
     #[error(
         "cannot open the counter {counter} on CPU {cpu}: {source}{}",
@@ -86,6 +100,19 @@ pub enum Error {
         cpu: u32,
         source: std::io::Error,
     },
+}
+
+impl Error {
+    /// A refusal for lack of permission, said as what only root may do; others as they are.
+    pub(crate) fn by_root(self, what: &str) -> Self {
+        match self {
+            Self::Io { path, source } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                let path = path.display();
+                Self::Cannot(format!("{path}: {what} by root; run with sudo"))
+            }
+            other => other,
+        }
+    }
 }
 
 fn permission_hint(source: &std::io::Error) -> &'static str {

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub const DEVICE: &str = "/dev/cpu_dma_latency";
 
 /// The kernel's "no bound": 2000 s in µs (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
-const NO_BOUND_US: i32 = 2_000_000_000;
+pub(crate) const NO_BOUND_US: i32 = 2_000_000_000;
 
 /// A process that has the device open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

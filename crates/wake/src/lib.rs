@@ -15,7 +15,6 @@ mod event;
 mod floor;
 #[cfg(feature = "bpf")]
 pub mod kernel;
-mod limits;
 mod placement;
 #[cfg(feature = "bpf")]
 mod probe_cost;
@@ -40,7 +39,7 @@ pub enum Error {
     Cannot(String),
     /// A setting could not be read or changed.
     #[error(transparent)]
-    Machine(#[from] reveille_machine::Error),
+    Machine(reveille_machine::Error),
     /// The BPF side failed after it had been loaded.
     #[cfg(feature = "bpf")]
     #[error("BPF: {0}")]
@@ -54,6 +53,16 @@ pub enum Error {
     /// The receiver of the datapoints failed (a full disk).
     #[error("{0}")]
     Sink(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<reveille_machine::Error> for Error {
+    fn from(error: reveille_machine::Error) -> Self {
+        match error {
+            reveille_machine::Error::Usage(message) => Self::Usage(message),
+            reveille_machine::Error::Cannot(message) => Self::Cannot(message),
+            other => Self::Machine(other),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

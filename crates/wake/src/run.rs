@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 use reveille_dataset::Datapoint;
 use reveille_dataset::description::{Characterisation, Counts, Ended, Probe};
-use reveille_machine::{Idle, IdleState, Journal, Root};
+use reveille_machine::{Idle, IdleState, Journal, Root, limits};
 
 use crate::distance::DRAWN;
-use crate::{Distances, Error, LIMITS_NS, Result, limits, placement};
+use crate::{Distances, Error, LIMITS_NS, Result, placement};
 
 /// The reader comes this often; in between nothing of it runs.
 const BATCH: Duration = Duration::from_millis(100);

@@ -9,7 +9,6 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nix::libc;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use reveille_dataset::description::Cost;
 use reveille_dataset::{Datapoint, First, Source, WokenBy};
@@ -156,18 +155,6 @@ pub fn cost_of_timestamp() -> Cost {
         mean_ns: costs.iter().sum::<u64>() as f64 / costs.len() as f64,
         min_ns: *costs.iter().min().unwrap_or(&0) as f64,
         max_ns: *costs.iter().max().unwrap_or(&0) as f64,
-    }
-}
-
-/// Keeps the CPU awake until told to stop: the calling thread spins at the lowest priority.
-pub fn keep_awake(stop: &AtomicBool) {
-    // SAFETY: the call takes plain values and concerns the calling thread only.
-    unsafe {
-        let parameters = libc::sched_param { sched_priority: 0 };
-        libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters);
-    }
-    while !stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
     }
 }
 

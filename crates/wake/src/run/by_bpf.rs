@@ -1,12 +1,11 @@
 //! Measuring with BPF programs in the idle loop.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reveille_dataset::description::{Characterisation, Cost};
 use reveille_dataset::{Datapoint, Source};
-use reveille_machine::Journal;
+use reveille_machine::{Awake, Journal, limits};
 
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, Run, mean, rest};
 use crate::counters::Counters;
@@ -14,7 +13,7 @@ use crate::distance::DRAWN;
 use crate::event::Conversion;
 use crate::kernel::{Counts, Kernel, Setup, types};
 use crate::source::{self, EventSource};
-use crate::{Result, floor, limits, placement, probe_cost, user};
+use crate::{Result, floor, probe_cost};
 
 /// Can the probes be loaded here at all? They come off at once.
 ///
@@ -139,17 +138,12 @@ impl Run<'_> {
             }
         }
         if floor.is_none() && !self.over() {
-            let stop = AtomicBool::new(false);
-            let cpu = self.options.cpu;
-            let seen = std::thread::scope(|scope| {
-                scope.spawn(|| placement::bind(cpu).map(|()| user::keep_awake(&stop)));
-                kernel.set_awake_counts(true);
-                let seen = self.floor_latencies(kernel, source, conversion, &distances, -1);
-                kernel.set_awake_counts(false);
-                stop.store(true, Ordering::Relaxed);
-                seen
-            })?;
-            floor = floor::of(reveille_dataset::schema::AWAKE, source.source(), seen);
+            let awake = Awake::keep(&[self.options.cpu])?;
+            kernel.set_awake_counts(true);
+            let seen = self.floor_latencies(kernel, source, conversion, &distances, -1);
+            kernel.set_awake_counts(false);
+            drop(awake);
+            floor = floor::of(reveille_dataset::schema::AWAKE, source.source(), seen?);
         }
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),

@@ -1,9 +1,10 @@
 //! Measuring with a waiting thread, where BPF cannot be had.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use reveille_dataset::{Datapoint, Source};
+use reveille_machine::Awake;
 
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, Run, mean, rest};
 use crate::distance::DRAWN;
@@ -63,18 +64,13 @@ impl Run<'_> {
     fn floor_by_thread(&mut self) -> Result<()> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut latencies = Vec::new();
-        let stop = AtomicBool::new(false);
-        let cpu = self.options.cpu;
+        let awake = Awake::keep(&[self.options.cpu])?;
         let phase = "measuring the floor, where nothing sleeps";
-        let waited = std::thread::scope(|scope| {
-            scope.spawn(|| placement::bind(cpu).map(|()| user::keep_awake(&stop)));
-            let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
-                latencies.push(datapoint.wake_latency_ns);
-                Ok(())
-            });
-            stop.store(true, Ordering::Relaxed);
-            waited
+        let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
+            latencies.push(datapoint.wake_latency_ns);
+            Ok(())
         });
+        drop(awake);
         waited.result?;
         let floor = floor::of(reveille_dataset::schema::AWAKE, Source::Timer, latencies);
         self.outcome.characterisation.floors.extend(floor);

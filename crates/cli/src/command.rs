@@ -1,0 +1,340 @@
+//! A user's command as a child of this program: made ready before anything is changed, told the
+//! signals that this program gets, and its exit code handed on.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::thread::JoinHandle;
+
+use anyhow::Context;
+use nix::libc;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{AccessFlags, Pid};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+use crate::exit::Failure;
+
+/// Handed on to the command. SIGTSTP and SIGCONT are not: they stop and continue both.
+const FORWARDED: [i32; 8] = [
+    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
+];
+
+/// A user's command. It is in this program's process group, so that the terminal treats both as
+/// one: Ctrl-C reaches it by itself, and is not sent a second time.
+///
+/// Dropped before it was started, it is ended before its first instruction.
+pub struct Child {
+    name: String,
+    pid: u32,
+    state: State,
+    /// From before the fork on, so that no signal and no end is missed.
+    signals: SignalsInfo<WithOrigin>,
+}
+
+enum State {
+    /// Forked; its exec waits for a byte.
+    Ready {
+        go: PipeWriter,
+        spawning: JoinHandle<std::io::Result<std::process::Child>>,
+    },
+    Running(std::process::Child),
+    Gone,
+}
+
+impl Child {
+    /// Forks; the command's own program is not begun before [`Child::start`].
+    ///
+    /// # Errors
+    /// Wrong use where there is no such program, or it may not be run: nothing was changed then.
+    pub fn prepare(argv: &[OsString]) -> anyhow::Result<Self> {
+        let (name, arguments) = argv
+            .split_first()
+            .ok_or_else(|| Failure::usage("no command is given after --"))?;
+        let program = find(name)?;
+        let mut command = Command::new(program);
+        command.arg0(name).args(arguments);
+        Self::prepare_command(command, &name.to_string_lossy())
+    }
+
+    /// As [`Child::prepare`], of a command that was made ready otherwise (its output redirected,
+    /// say); `name` is what errors call it.
+    ///
+    /// # Errors
+    /// Where no process can be had.
+    pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
+        let watched = FORWARDED.iter().chain(&[SIGCHLD]);
+        let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
+        let (waits, go) = std::io::pipe().context("pipe")?;
+        let (mut told, tells) = std::io::pipe().context("pipe")?;
+        wait_before_exec(&mut command, waits, &go, tells);
+        // std's spawn returns after the exec, so it has a thread of its own.
+        let spawning = std::thread::spawn(move || {
+            let spawned = command.spawn();
+            // Closes this side's ends of the pipes: a fork that failed is seen as their end.
+            drop(command);
+            spawned
+        });
+        let mut pid = [0; 4];
+        if told.read_exact(&mut pid).is_err() {
+            drop(go);
+            let spawned = spawning.join().expect("spawning does not panic");
+            let why = spawned.err().map_or_else(String::new, |e| e.to_string());
+            anyhow::bail!("{name}: no process can be had for it: {why}");
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            pid: u32::from_ne_bytes(pid),
+            state: State::Ready { go, spawning },
+            signals,
+        })
+    }
+
+    /// Its process number, valid until it was waited for.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Begins the command.
+    ///
+    /// # Errors
+    /// Wrong use where the kernel does not take the program (a wrong format, say).
+    pub fn start(&mut self) -> anyhow::Result<()> {
+        let State::Ready { mut go, spawning } = std::mem::replace(&mut self.state, State::Gone)
+        else {
+            anyhow::bail!("{}: has been started already", self.name);
+        };
+        // Where it was killed while it waited, the spawn says so.
+        let _ = go.write_all(&[1]);
+        drop(go);
+        let spawned = spawning.join().expect("spawning does not panic");
+        let child = spawned
+            .map_err(|error| Failure::usage(format!("{}: cannot be run: {error}", self.name)))?;
+        self.state = State::Running(child);
+        Ok(())
+    }
+
+    /// Hands on the signals that came since the last call; how the command ended, if it has.
+    pub fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        for signal in self.signals.pending() {
+            hand_on(&signal, self.pid, &self.state);
+        }
+        match &mut self.state {
+            State::Running(child) => Ok(child.try_wait().context("waiting for the command")?),
+            _ => anyhow::bail!("{}: does not run", self.name),
+        }
+    }
+
+    /// Waits for the command's end, handing on the signals that this program gets; its exit code,
+    /// or 128 and the number of the signal that ended it, as shells say it.
+    pub fn wait(mut self) -> anyhow::Result<ExitCode> {
+        Ok(ExitCode::from(code(self.wait_status()?)))
+    }
+
+    /// As [`Child::wait`], with how it ended.
+    pub fn wait_status(&mut self) -> anyhow::Result<ExitStatus> {
+        loop {
+            if let Some(status) = self.try_wait()? {
+                return Ok(status);
+            }
+            // Its end is a signal, too: SIGCHLD.
+            let came: Vec<_> = self.signals.wait().collect();
+            for signal in came {
+                hand_on(&signal, self.pid, &self.state);
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if let State::Ready { go, spawning } = std::mem::replace(&mut self.state, State::Gone) {
+            // It reads the end of the pipe, and ends.
+            drop(go);
+            let _ = spawning.join();
+        }
+    }
+}
+
+/// The exit code that stands for how a command ended: its own, or 128 and its signal's number.
+pub fn code(status: ExitStatus) -> u8 {
+    let number = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    number.map_or(1, |number| number as u8)
+}
+
+fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &State) {
+    // What the kernel sends (a key on the terminal, its end) went to the whole process group.
+    let reached_both = signal.cause == Cause::Kernel;
+    if reached_both || signal.signal == SIGCHLD || !matches!(state, State::Running(_)) {
+        return;
+    }
+    if let Ok(signal) = Signal::try_from(signal.signal) {
+        // It was not waited for yet, so the number is still its own, even if it has ended.
+        let _ = kill(Pid::from_raw(pid as i32), signal);
+    }
+}
+
+/// Lets the forked process tell its number and wait for a byte before its exec; if the pipe ends
+/// without one, this program is gone or has given up, and so does the process.
+fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, tells: PipeWriter) {
+    let go = go.as_raw_fd();
+    let before_exec = move || {
+        // SAFETY: close(2) and getpid(2) may be called between fork and exec. The descriptor is
+        // this process's copy of the other end, which would keep the pipe from ending; nothing
+        // else here uses it.
+        let pid = unsafe {
+            libc::close(go);
+            libc::getpid()
+        };
+        (&tells).write_all(&pid.to_ne_bytes())?;
+        // Read::read is one read(2); an interruption by a signal is tried again.
+        (&waits).read_exact(&mut [0])
+    };
+    // SAFETY: the closure only closes, reads and writes descriptors: no allocation, no lock. Its
+    // errors are of the kernel's own or static kinds.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// The program that a name stands for, looked for as execvp(3) does.
+fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
+    let shown = name.to_string_lossy();
+    if name.as_encoded_bytes().contains(&b'/') {
+        let path = Path::new(name);
+        return match (path.is_file(), may_run(path)) {
+            (true, true) => Ok(path.to_owned()),
+            (true, false) => Err(Failure::usage(format!("{shown}: may not be executed"))),
+            (false, _) => Err(Failure::usage(format!("{shown}: no such program"))),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file() && may_run(path))
+        .ok_or_else(|| Failure::usage(format!("{shown}: no such command in PATH")))
+}
+
+fn may_run(path: &Path) -> bool {
+    nix::unistd::access(path, AccessFlags::X_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// A signal to this process reaches the children of all tests: one test at a time.
+    fn alone() -> MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shell(script: &str) -> Vec<OsString> {
+        ["sh", "-c", script].map(OsString::from).to_vec()
+    }
+
+    fn ended(script: &str) -> u8 {
+        let mut child = Child::prepare(&shell(script)).unwrap();
+        child.start().unwrap();
+        code(child.wait_status().unwrap())
+    }
+
+    #[test]
+    fn the_commands_code_is_handed_on_and_a_signal_is_128_and_its_number() {
+        let _alone = alone();
+        assert_eq!(ended("exit 0"), 0);
+        assert_eq!(ended("exit 7"), 7);
+        assert_eq!(ended("kill -TERM $$"), 128 + 15);
+        assert_eq!(ended("kill -KILL $$"), 128 + 9);
+    }
+
+    #[test]
+    fn nothing_of_the_command_runs_before_it_is_started() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ran");
+        let script = format!("echo $$ >{}", file.display());
+        let mut child = Child::prepare(&shell(&script)).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!file.exists());
+        child.start().unwrap();
+        assert!(child.wait_status().unwrap().success());
+        let pid: u32 = std::fs::read_to_string(&file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        assert_eq!(pid, child.pid());
+    }
+
+    #[test]
+    fn a_command_that_was_not_started_is_ended_unrun() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ran");
+        let child = Child::prepare(&shell(&format!("touch {}", file.display()))).unwrap();
+        let process = PathBuf::from(format!("/proc/{}", child.pid()));
+        assert!(process.exists());
+        drop(child);
+        assert!(!process.exists() && !file.exists());
+    }
+
+    #[test]
+    fn a_signal_to_this_program_reaches_the_command_once() {
+        let _alone = alone();
+        // SIGUSR2 is used by this test alone.
+        let script = "n=0; trap 'n=$((n+1))' USR2; trap 'exit $n' ALRM; echo ready; \
+                      while :; do sleep 0.01; done";
+        let mut command = Command::new("sh");
+        let (mut ready, stdout) = std::io::pipe().unwrap();
+        command.args(["-c", script]).stdout(stdout);
+        let mut child = Child::prepare_command(command, "sh").unwrap();
+        child.start().unwrap();
+        ready.read_exact(&mut [0; 6]).unwrap();
+        kill(Pid::this(), Signal::SIGUSR2).unwrap();
+        // Time for it to arrive, and for a second one if there were one.
+        let until = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < until {
+            assert!(child.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        kill(Pid::from_raw(child.pid() as i32), Signal::SIGALRM).unwrap();
+        assert_eq!(code(child.wait_status().unwrap()), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused_before_anything_is_changed() {
+        let refused = |name: &str| {
+            let error = Child::prepare(&[name.into()]).err().unwrap();
+            format!("{error}")
+        };
+        assert!(refused("no-such-command-here").contains("no such command in PATH"));
+        assert!(refused("/nonexistent/program").contains("no such program"));
+        assert!(refused("/proc/self/status").contains("may not be executed"));
+        assert!(refused("/tmp").contains("no such program"));
+        assert!(Child::prepare(&[]).is_err());
+    }
+
+    #[test]
+    fn a_file_that_the_kernel_does_not_take_is_said_when_it_starts() {
+        let _alone = alone();
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("odd");
+        std::fs::write(&file, "#!/nonexistent/interpreter\n").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        let mut child = Child::prepare(&[file.into()]).unwrap();
+        let error = child.start().unwrap_err().to_string();
+        assert!(error.contains("cannot be run"), "{error}");
+    }
+}

@@ -1,0 +1,121 @@
+//! CPUs that are kept from sleeping by threads that spin on them.
+//!
+//! That is "no sleep at all" where nothing honours a latency bound, and a CPU whose floor is
+//! measured. The threads have the policy SCHED_IDLE: everything else on the CPU goes before them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::{Error, Result};
+
+/// CPUs that do not sleep until this is dropped.
+#[derive(Debug)]
+pub struct Awake {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Awake {
+    /// Starts a spinning thread on each of these CPUs, and returns when all of them spin. Needs no
+    /// privilege.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where a CPU is offline or not among those that this process may use, or
+    /// where no thread can be had.
+    pub fn keep(cpus: &[u32]) -> Result<Self> {
+        let mut awake = Self {
+            stop: Arc::default(),
+            threads: Vec::new(),
+        };
+        let (report, reports) = mpsc::channel();
+        for &cpu in cpus {
+            let (stop, report) = (awake.stop.clone(), report.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("awake-{cpu}"))
+                .spawn(move || spin(cpu, &stop, &report))
+                .map_err(|error| not_kept(cpu, &error))?;
+            awake.threads.push(thread);
+        }
+        // One report of each: those that spin keep their end of the channel.
+        for settled in reports.iter().take(cpus.len()) {
+            settled?;
+        }
+        Ok(awake)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spin(cpu: u32, stop: &AtomicBool, report: &mpsc::Sender<Result<()>>) {
+    let settled = settle(cpu).map_err(|errno| not_kept(cpu, &errno.into()));
+    let spins = settled.is_ok();
+    // The receiver is there until every thread has reported, or has gone with an error.
+    let _ = report.send(settled);
+    while spins && !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Binds the calling thread to the CPU, below everything else there.
+fn settle(cpu: u32) -> nix::Result<()> {
+    // First, so that it is in nobody's way when it arrives.
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the call takes plain values and a live struct, and concerns the calling thread only.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
+    Errno::result(set)?;
+    let mut only = CpuSet::new();
+    only.set(cpu as usize)?;
+    sched_setaffinity(Pid::from_raw(0), &only)
+}
+
+fn not_kept(cpu: u32, error: &std::io::Error) -> Error {
+    Error::Cannot(format!(
+        "CPU {cpu} cannot be kept awake by a thread: {error}; is it online, and may this process \
+         use it?"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads of this process that spin for a CPU, by name.
+    fn spinning() -> usize {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        names.filter(|name| name.starts_with("awake-")).count()
+    }
+
+    #[test]
+    fn the_threads_are_there_until_it_is_dropped_and_a_cpu_that_is_not_is_an_error() {
+        // In one test: both count this process's threads.
+        let first = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let cpu = (0..CpuSet::count())
+            .find(|&cpu| first.is_set(cpu) == Ok(true))
+            .unwrap();
+        let awake = Awake::keep(&[cpu as u32]).unwrap();
+        assert_eq!(spinning(), 1);
+        drop(awake);
+        assert_eq!(spinning(), 0);
+        let error = Awake::keep(&[cpu as u32, 1000]).unwrap_err();
+        assert!(
+            matches!(&error, Error::Cannot(why) if why.contains("CPU 1000")),
+            "{error}"
+        );
+        assert_eq!(spinning(), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! Which idle states CPUs may use.
+//!
+//! A limit is planned CPU by CPU, for the same name may be another index, another depth or nothing
+//! at all on the other kind of core of a hybrid machine. What a governor makes of it is its own:
+//! menu, teo and ladder use no disabled state (but the shallowest, where all are disabled), and
+//! haltpoll does not look.
+//! Source: drivers/cpuidle/governors/ of the kernel.
+
+use serde::Serialize;
+
+use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root};
+
+/// Which states CPUs may use, by the states' names in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// This state and what is shallower.
+    Deepest(String),
+    /// All but these.
+    Disable(Vec<String>),
+}
+
+/// One state of one CPU, and what its `disable` is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Setting {
+    pub cpu: u32,
+    pub index: u32,
+    pub name: String,
+    pub disable: bool,
+}
+
+/// What a limit sets on these CPUs. Offline ones are passed over: their settings cannot be written.
+///
+/// With [`Limit::Deepest`], a CPU without a state of that name is limited by exit latency: to its
+/// deepest state that is not deeper than any of that name elsewhere on the machine. A named state
+/// that somebody had disabled is enabled, and shallower ones are left as they are.
+///
+/// # Errors
+/// [`Error::Usage`] for a CPU that is not there, and for a name that none of these CPUs has;
+/// [`Error::Cannot`] where none of them has idle states.
+pub fn plan(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
+    let mut chosen = Vec::new();
+    for &cpu in cpus {
+        let there = idle.cpu(cpu);
+        chosen.push(there.ok_or_else(|| Error::Usage(format!("there is no CPU {cpu}")))?);
+    }
+    chosen.retain(|cpu| cpu.online);
+    if chosen.iter().all(|cpu| cpu.states.is_empty()) {
+        return Err(Error::Cannot(
+            "these CPUs have no idle states to limit (no cpuidle driver, or all are offline)"
+                .into(),
+        ));
+    }
+    match limit {
+        Limit::Deepest(name) => {
+            a_cpu_has(&chosen, name)?;
+            let settings = chosen.iter().map(|cpu| deepest(idle, cpu, name));
+            Ok(settings.collect::<Vec<_>>().concat())
+        }
+        Limit::Disable(names) => {
+            names.iter().try_for_each(|name| a_cpu_has(&chosen, name))?;
+            let is_named = |state: &&IdleState| names.iter().any(|name| is(state, name));
+            let of_cpu = |cpu: &&Cpu| {
+                let named = cpu.states.iter().filter(is_named);
+                let number = cpu.number;
+                named
+                    .map(|state| setting(number, state, true))
+                    .collect::<Vec<_>>()
+            };
+            Ok(chosen.iter().flat_map(of_cpu).collect())
+        }
+    }
+}
+
+fn a_cpu_has(cpus: &[&Cpu], name: &str) -> Result<()> {
+    let mut names: Vec<&str> = Vec::new();
+    for state in cpus.iter().flat_map(|cpu| &cpu.states) {
+        if is(state, name) {
+            return Ok(());
+        }
+        if !names.contains(&state.name.as_str()) {
+            names.push(&state.name);
+        }
+    }
+    Err(Error::Usage(format!(
+        "{name:?} is no idle state of these CPUs; they have {}",
+        names.join(", ")
+    )))
+}
+
+fn deepest(idle: &Idle, cpu: &Cpu, name: &str) -> Vec<Setting> {
+    if let Some(state) = cpu.states.iter().find(|state| is(state, name)) {
+        return up_to(cpu.number, &cpu.states, state.index);
+    }
+    let Some(state) = not_deeper(idle, cpu, name) else {
+        return Vec::new();
+    };
+    // It was not named itself: what is off stays off.
+    let deeper = cpu.states.iter().filter(|other| other.index > state.index);
+    deeper
+        .map(|state| setting(cpu.number, state, true))
+        .collect()
+}
+
+/// The deepest state of a CPU that wakes no slower than the state of that name does elsewhere, by
+/// the driver's figures; its shallowest one where all are slower, or where no figure is told.
+/// `None` for a CPU without states.
+pub fn not_deeper<'a>(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<&'a IdleState> {
+    let namesakes = idle.cpus.iter().flat_map(|cpu| &cpu.states);
+    let bound = namesakes
+        .filter(|state| is(state, name))
+        .filter_map(|state| state.exit_latency_us)
+        .max();
+    let fits = |state: &&IdleState| {
+        let exit_and_bound = state.exit_latency_us.zip(bound);
+        exit_and_bound.is_some_and(|(exit, bound)| exit <= bound)
+    };
+    cpu.states.iter().rfind(fits).or(cpu.states.first())
+}
+
+fn is(state: &IdleState, name: &str) -> bool {
+    state.name.eq_ignore_ascii_case(name)
+}
+
+fn setting(cpu: u32, state: &IdleState, disable: bool) -> Setting {
+    Setting {
+        cpu,
+        index: state.index,
+        name: state.name.clone(),
+        disable,
+    }
+}
+
+/// Enables the state at `deepest` and disables what is deeper; shallower ones are left alone.
+fn up_to(cpu: u32, states: &[IdleState], deepest: u32) -> Vec<Setting> {
+    let from = states.iter().filter(|state| state.index >= deepest);
+    from.map(|state| setting(cpu, state, state.index > deepest))
+        .collect()
+}
+
+/// Sets what was planned.
+///
+/// # Errors
+/// [`Error::Cannot`] where this user may not, and where a setting is not there or does not take the
+/// value: those before it may have been changed; the journal has them.
+pub fn apply(journal: &mut Journal, root: &Root, settings: &[Setting]) -> Result<()> {
+    for setting in settings {
+        let path = root.path(&file_of(setting));
+        let set = journal.set(&path, if setting.disable { "1" } else { "0" });
+        set.map_err(|error| error.by_root("idle states can only be limited"))?;
+    }
+    Ok(())
+}
+
+fn file_of(setting: &Setting) -> String {
+    let Setting { cpu, index, .. } = setting;
+    format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}/disable")
+}
+
+/// Allows `deepest` and what is shallower on this CPU, and disables what is deeper, as every
+/// governor honours it. Other CPUs are left alone, and so is a shallower state that somebody had
+/// disabled.
+///
+/// # Errors
+/// As [`apply`].
+pub fn allow_up_to(
+    journal: &mut Journal,
+    root: &Root,
+    cpu: u32,
+    states: &[IdleState],
+    deepest: u32,
+) -> Result<()> {
+    if poll(states).is_some_and(|poll| poll.index == deepest) {
+        // Some governors (haltpoll) halt even where the state is disabled, but none does where no
+        // latency at all is tolerated.
+        match crate::requests::bound_cpus(journal, root, &[cpu], 0) {
+            // A kernel without that setting.
+            Err(Error::Cannot(_)) if !root.path(&crate::requests::file_of(cpu)).exists() => {}
+            other => other?,
+        }
+    }
+    apply(journal, root, &up_to(cpu, states, deepest))
+}
+
+/// The state of that name, in any case.
+///
+/// # Errors
+/// [`Error::Usage`] where the CPU has no such state; it names those that there are.
+pub fn by_name<'a>(states: &'a [IdleState], cpu: u32, name: &str) -> Result<&'a IdleState> {
+    let found = states.iter().find(|state| is(state, name));
+    found.ok_or_else(|| {
+        let names: Vec<_> = states.iter().map(|state| state.name.as_str()).collect();
+        Error::Usage(match names.is_empty() {
+            true => format!(
+                "state {name:?}: CPU {cpu} has no idle states to choose from (no cpuidle driver); \
+                 measure without --state"
+            ),
+            false => format!(
+                "state {name:?}: CPU {cpu} has no such idle state; it has {}",
+                names.join(", ")
+            ),
+        })
+    })
+}
+
+/// The poll state, in which nothing sleeps: cpuidle's state 0 of that name.
+pub fn poll(states: &[IdleState]) -> Option<&IdleState> {
+    states
+        .iter()
+        .find(|state| state.index == 0 && state.name == "POLL")
+}
+
+#[cfg(test)]
+mod tests;

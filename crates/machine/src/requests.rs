@@ -1,0 +1,173 @@
+//! Latency bounds that this process asks for: on all CPUs, or on some.
+//!
+//! Sources: Documentation/power/pm_qos_interface.rst and Documentation/admin-guide/pm/cpuidle.rst
+//! of the kernel.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use crate::pm_qos::DEVICE;
+use crate::{Error, Idle, Journal, Result, Root};
+
+/// A latency bound on all CPUs. The kernel drops it when the process ends, in whatever way.
+#[derive(Debug)]
+pub struct Request {
+    /// The request lives as long as the device is open.
+    _device: File,
+}
+
+impl Request {
+    /// Asks that no CPU take longer than `bound_us` to wake, µs; zero: that none sleep. The tightest
+    /// request of all processes counts.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where there is no such device or this user may not open it.
+    pub fn hold(bound_us: u32) -> Result<Self> {
+        let refused = |source: io::Error| match source.kind() {
+            io::ErrorKind::PermissionDenied => Error::Cannot(format!(
+                "{DEVICE}: a latency bound can only be held by root; run with sudo"
+            )),
+            io::ErrorKind::NotFound => Error::Cannot(format!(
+                "{DEVICE}: there is no such device here (a container without it?)"
+            )),
+            _ => Error::Io {
+                path: DEVICE.into(),
+                source,
+            },
+        };
+        let mut device = OpenOptions::new()
+            .write(true)
+            .open(DEVICE)
+            .map_err(refused)?;
+        let bound = i32::try_from(bound_us)
+            .map_err(|_| Error::Usage(format!("{bound_us} µs is beyond what {DEVICE} takes")))?;
+        device.write_all(&bound.to_ne_bytes()).map_err(refused)?;
+        Ok(Self { _device: device })
+    }
+}
+
+/// The setting that holds a CPU's own bound.
+pub fn file_of(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us")
+}
+
+/// What stands in a CPU's own setting for a bound: there `0` means "no bound", and `n/a` that no
+/// latency at all is tolerated.
+fn text_of(bound_us: u32) -> String {
+    match bound_us {
+        0 => "n/a".to_owned(),
+        bound => bound.to_string(),
+    }
+}
+
+/// Bounds these CPUs' own latency, µs; zero: they do not sleep. The kernel keeps such a bound until
+/// it is taken back, so it goes through the journal. A CPU whose bound is as tight already, or
+/// tighter, is left alone: there is one setting for all who ask, and writing it would loosen theirs.
+///
+/// # Errors
+/// [`Error::Cannot`] where a CPU has no such setting, or this user may not change it; what was
+/// changed before is in the journal.
+pub fn bound_cpus(journal: &mut Journal, root: &Root, cpus: &[u32], bound_us: u32) -> Result<()> {
+    for &cpu in cpus {
+        let path = root.path(&file_of(cpu));
+        let Some(present) = root.text(&file_of(cpu)) else {
+            return Err(Error::Cannot(format!(
+                "{}: CPU {cpu} has no latency bound of its own on this kernel; hold one on all \
+                 CPUs, without --cpu",
+                path.display()
+            )));
+        };
+        if tightness(&present).is_some_and(|present_us| present_us <= bound_us) {
+            continue;
+        }
+        let set = journal.set(&path, &text_of(bound_us));
+        set.map_err(|error| error.by_root("a CPU's latency bound can only be set"))?;
+    }
+    Ok(())
+}
+
+/// The bound that the setting's text stands for, µs; `None` for no bound, and for no number.
+fn tightness(text: &str) -> Option<u32> {
+    match text.trim() {
+        "n/a" => Some(0),
+        "0" => None,
+        number => number.parse().ok(),
+    }
+}
+
+/// Does anything look at latency bounds here: a cpuidle driver, and a governor that chooses among
+/// its states? Without them the kernel's default idle routine runs whatever is asked for.
+pub fn honoured(idle: &Idle) -> bool {
+    idle.driver.is_some() && idle.governor.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn machine(bounds: &[&str]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (cpu, bound) in bounds.iter().enumerate() {
+            let file = folder.path().join(&file_of(cpu as u32)[1..]);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, format!("{bound}\n")).unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    fn bounds(root: &Root, count: u32) -> Vec<String> {
+        (0..count)
+            .map(|cpu| root.text(&file_of(cpu)).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_cpus_bound_is_put_back_and_zero_is_written_as_the_kernel_names_it() {
+        let (folder, root) = machine(&["0", "0", "0"]);
+        let mut journal = Journal::new(&folder.path().join("run"));
+        bound_cpus(&mut journal, &root, &[0], 100).unwrap();
+        bound_cpus(&mut journal, &root, &[2], 0).unwrap();
+        assert_eq!(bounds(&root, 3), ["100", "0", "n/a"]);
+        drop(journal);
+        assert_eq!(bounds(&root, 3), ["0", "0", "0"]);
+    }
+
+    #[test]
+    fn a_bound_that_is_tighter_already_is_not_loosened() {
+        let (folder, root) = machine(&["20", "n/a", "500"]);
+        let mut journal = Journal::new(&folder.path().join("run"));
+        bound_cpus(&mut journal, &root, &[0, 1, 2], 100).unwrap();
+        assert_eq!(bounds(&root, 3), ["20", "n/a", "100"]);
+    }
+
+    #[test]
+    fn a_cpu_without_the_setting_is_said_and_the_others_are_put_back() {
+        let (folder, root) = machine(&["0"]);
+        let mut journal = Journal::new(&folder.path().join("run"));
+        let error = bound_cpus(&mut journal, &root, &[0, 1], 100).unwrap_err();
+        assert!(matches!(&error, Error::Cannot(why) if why.contains("CPU 1")));
+        drop(journal);
+        assert_eq!(bounds(&root, 1), ["0"]);
+    }
+
+    #[test]
+    fn a_request_is_seen_by_the_kernel_and_goes_with_its_holder() {
+        let request = match Request::hold(1234) {
+            Ok(request) => request,
+            Err(error) => {
+                println!(
+                    "skipped: a_request_is_seen_by_the_kernel_and_goes_with_its_holder: {error}"
+                );
+                return;
+            }
+        };
+        // Another process may hold a tighter one.
+        let held = crate::pm_qos::current_bound_us().unwrap();
+        assert!(held.is_some_and(|held| held <= 1234), "{held:?}");
+        drop(request);
+        assert_ne!(crate::pm_qos::current_bound_us().unwrap(), Some(1234));
+    }
+}
