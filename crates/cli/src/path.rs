@@ -103,7 +103,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(result) = &result {
         estimate(&mut path, result);
     }
-    if let Some(out) = &args.out {
+    // An empty file would only be in the way of the next try.
+    let out = args.out.as_deref().filter(|_| !path.groups.is_empty());
+    if let Some(out) = out {
         keep(out, &path)?;
     }
     match args.json {
@@ -112,7 +114,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             serde_json::to_writer_pretty(&mut *out, &path).map_err(std::io::Error::from)?;
             std::io::Write::write_all(out, b"\n")?;
         }
-        false => table::print(&path, args.out.as_deref())?,
+        false => table::print(&path, out)?,
     }
     if path.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));

@@ -22,9 +22,11 @@ Examples:
   reveille report RESULT                        writes RESULT/report.html
   reveille report before after -o change.html   two results side by side
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
-  reveille report wult-result -o - | gzip       a result of wult, to a pipe")]
+  reveille report wult-result -o - | gzip       a result of wult, to a pipe
+  reveille report pings                         what `path --out pings` kept")]
 pub struct Args {
-    /// Results: their folders, folders of wult's, or CSV files of either
+    /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`
+    /// kept
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
 
@@ -49,6 +51,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let output = args.output.unwrap_or_else(|| default_output(&args.results));
     refuse_foreign(&output)?;
+    if let Some((file, page)) = kept(&args.results) {
+        if args.results.len() > 1 || filter.is_some() {
+            let file = file.display();
+            return Err(Failure::usage(format!(
+                "{file}: makes a page of its own, without other results and without --filter"
+            )));
+        }
+        let text = fs::read(&file).with_context(|| file.display().to_string())?;
+        let html = page(&text, args.title.as_deref())
+            .map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
+        write(&output, &html)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let inputs = args
         .results
         .iter()
@@ -63,6 +78,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     )?;
     write(&output, &html)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a page of what another command keeps, with that title; an error says in a line why not.
+type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
+
+/// Files that other commands keep in their folder.
+const KEPT: [(&str, MakePage); 1] = [(reveille_watch::path::FILE, reveille_report::path::page)];
+
+/// The first of these that is such a file, or a folder with one.
+fn kept(results: &[PathBuf]) -> Option<(PathBuf, MakePage)> {
+    let of = |(result, &(name, page)): (&PathBuf, &(&str, MakePage))| {
+        let file = match result.is_dir() {
+            true => result.join(name),
+            false => result.clone(),
+        };
+        (file.is_file() && file.file_name()? == name).then_some((file, page))
+    };
+    let pairs = results
+        .iter()
+        .flat_map(|result| KEPT.iter().map(move |kept| (result, kept)));
+    pairs.into_iter().find_map(of)
 }
 
 /// The page's name where none is given.

@@ -22,6 +22,7 @@ pub mod groups;
 mod markup;
 mod outliers;
 mod page;
+pub mod path;
 pub mod quantity;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]

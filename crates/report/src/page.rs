@@ -27,8 +27,6 @@ pub fn page(inputs: &[Input], options: &Options) -> Result<String> {
         .clone()
         .unwrap_or_else(|| default_title(&views.views));
     let parts = [
-        head(&title),
-        header(&title, &views.views),
         headline::headline(&views),
         headline::notices(&views, options),
         statistics::summary(&views),
@@ -41,9 +39,34 @@ pub fn page(inputs: &[Input], options: &Options) -> Result<String> {
         statistics::tails(&views),
         "</section>".to_owned(),
         setting::settings(&views),
-        foot(&views.views),
     ];
-    Ok(parts.concat())
+    let about: Vec<String> = views.views.iter().map(about).collect();
+    let outliers = outliers::data(&views.views);
+    Ok(framed(&title, &about, &parts.concat(), NOTE, &outliers))
+}
+
+/// What the figures of a page of wake latencies are.
+const NOTE: &str = "Figures come from the idle driver's table, from what was measured, or from an \
+                    estimate; each head says which. Times are wake latencies unless said \
+                    otherwise: from the launch time to the first instruction, less the \
+                    instrument's overhead.";
+
+/// A whole page: the title, lines of what it is about, the sections, and a word on the figures.
+/// `outliers` is what the script tells of single datapoints; an empty array where it tells nothing.
+pub(crate) fn framed(
+    title: &str,
+    about: &[String],
+    body: &str,
+    note: &str,
+    outliers: &serde_json::Value,
+) -> String {
+    [
+        head(title).as_str(),
+        &header(title, about),
+        body,
+        &foot(note, outliers),
+    ]
+    .concat()
 }
 
 /// Is this the beginning of a page that [`page`] made? Whoever writes pages can tell by it what may
@@ -71,10 +94,10 @@ fn head(title: &str) -> String {
 }
 
 /// The title, and in a line what was measured.
-fn header(title: &str, views: &[View<'_>]) -> String {
-    let lines: String = views
+fn header(title: &str, about: &[String]) -> String {
+    let lines: String = about
         .iter()
-        .map(|view| format!("<p class=\"about\">{}</p>", about(view)))
+        .map(|line| format!("<p class=\"about\">{}</p>", escape(line)))
         .collect();
     format!(
         "<header><h1>{}</h1><button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>\
@@ -105,19 +128,17 @@ fn about(view: &View<'_>) -> String {
         .letter
         .as_ref()
         .map_or(String::new(), |letter| format!("{letter}: "));
-    escape(&format!("{letter}{}", parts.join(" · ")))
+    format!("{letter}{}", parts.join(" · "))
 }
 
-fn foot(views: &[View<'_>]) -> String {
-    let data = script_json(&outliers::data(views));
+fn foot(note: &str, outliers: &serde_json::Value) -> String {
+    let data = script_json(outliers);
     format!(
-        "</main><footer><p>Figures come from the idle driver's table, from what was measured, or \
-         from an estimate; each head says which. Times are wake latencies unless said otherwise: \
-         from the launch time to the first instruction, less the instrument's overhead. Made by \
-         reveille {}.</p></footer>\
+        "</main><footer><p>{} Made by reveille {}.</p></footer>\
          <div id=\"reading\" role=\"status\" aria-live=\"polite\" hidden></div>\
          <script type=\"application/json\" id=\"outliers\">{data}</script>\
          <script>{SCRIPT}</script></body></html>\n",
+        escape(note),
         env!("CARGO_PKG_VERSION")
     )
 }

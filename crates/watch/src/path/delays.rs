@@ -221,7 +221,7 @@ fn steering(interface: &Interface) -> Vec<Delay> {
             .delay(
                 "packet steering (RPS)",
                 format!(
-                    "queue {queue}: CPU {} handle it",
+                    "queue {queue}: handled by CPU {}",
                     cpulist::format(&steering.cpus)
                 ),
             )

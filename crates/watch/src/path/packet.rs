@@ -93,6 +93,8 @@ pub struct Reader {
     pub sleep: Option<Sleep>,
 }
 
+// Only what follows packets makes them out of instants.
+#[cfg(any(feature = "bpf", test))]
 impl Packet {
     /// Its instants in the order in which they happen.
     pub(super) fn instants(&mut self) -> [&mut Option<u64>; 13] {

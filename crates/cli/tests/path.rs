@@ -1,0 +1,157 @@
+//! `reveille path`, from the command line to the page.
+
+mod program;
+
+use std::process::Command;
+
+use program::{as_nobody, reveille, run};
+use serde_json::Value;
+
+/// One line on standard error with these words, and that exit code.
+fn complains(command: &mut Command, code: i32, words: &str) {
+    let ended = run(command);
+    assert_eq!(ended.code, code, "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("path.json"), "{}").unwrap();
+    let occupied = folder.path().to_str().unwrap();
+    for (arguments, words) in [
+        (&["path"][..], "--ping"),
+        (&["path", "--ping", "--nic", "lo"], "cannot be used with"),
+        (&["path", "--ping", "--port", "53"], "cannot be used with"),
+        (
+            &["path", "--nic", "nosuchif"],
+            "no interface \"nosuchif\"; this machine has ",
+        ),
+        (&["path", "--nic", ""], "no interface \"\""),
+        (&["path", "--nic", "../lo"], "no interface"),
+        (&["path", "--nic", "lo", "--port", "0"], "1..=65535"),
+        (&["path", "--ping", "--duration", "0s"], "no time"),
+        (&["path", "--ping", "--duration=-1s"], "--duration"),
+        (&["path", "--ping", "--count", "0"], "1..="),
+        (
+            &["path", "--ping", "--result", "/nonexistent"],
+            "/nonexistent",
+        ),
+        (&["path", "--ping", "--out", occupied], "is there already"),
+        (&["path", "--ping", "--out", "/proc/version"], "no folder"),
+    ] {
+        complains(reveille().args(arguments), 2, words);
+    }
+}
+
+#[test]
+fn without_the_right_it_says_what_to_do() {
+    let Some((_folder, mut command)) = as_nobody() else {
+        return println!(
+            "skipped: {}: it needs root to become nobody",
+            module_path!()
+        );
+    };
+    let ended = run(command.args(["path", "--ping", "--duration", "1s"]));
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("run as root") || ended.stderr.contains("BTF"),
+        "{}",
+        ended.stderr
+    );
+}
+
+/// Pings over the loopback of a network namespace that lives as long as its one command.
+fn pings_over_loopback(folder: &str) -> Option<std::process::Output> {
+    let busybox = Command::new("busybox")
+        .args(["ping", "-c1", "127.0.0.1"])
+        .output();
+    if !busybox.is_ok_and(|output| output.status.success()) {
+        println!("skipped: {}: there is no `busybox ping`", module_path!());
+        return None;
+    }
+    let script = format!(
+        "ip link set lo up && (sleep 1; busybox ping -c 5 -i 0.1 127.0.0.1 >/dev/null) & \
+         exec {} path --ping --count 5 --duration 20s --json --out {folder}",
+        env!("CARGO_BIN_EXE_reveille")
+    );
+    let output = Command::new("unshare")
+        .args(["-n", "sh", "-c", &script])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    match output.status.code() {
+        Some(0) => Some(output),
+        Some(3) | Some(1) if error.contains("unshare") || error.contains("BPF") => {
+            println!("skipped: {}: {error}", module_path!());
+            None
+        }
+        code => panic!("{code:?}: {error}"),
+    }
+}
+
+#[test]
+fn pings_become_json_a_folder_and_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("pings");
+    let Some(output) = pings_over_loopback(kept.to_str().unwrap()) else {
+        return;
+    };
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schema_version"], 1);
+    assert_eq!(json["follow"], "ping");
+    assert_eq!(json["counts"]["followed"], 5);
+    let packets = json["groups"].as_array().unwrap().iter();
+    assert_eq!(
+        packets
+            .map(|group| group["packets"].as_u64().unwrap())
+            .sum::<u64>(),
+        5
+    );
+    for group in json["groups"].as_array().unwrap() {
+        assert_eq!(group["from_sender"], true);
+        for stage in group["stages"].as_array().unwrap() {
+            assert!(stage["median_ns"].as_i64() >= Some(0), "{stage}");
+        }
+    }
+    let delays = json["delays"].as_array().unwrap();
+    assert!(
+        delays
+            .iter()
+            .any(|delay| delay["now"].as_str().unwrap().contains("virtual"))
+    );
+    let file: Value =
+        serde_json::from_slice(&std::fs::read(kept.join("path.json")).unwrap()).unwrap();
+    assert_eq!(file, json);
+    let ended = run(reveille().arg("report").arg(&kept));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
+    assert!(page.contains("Where the time of pings goes"));
+    let filtered = ["report", kept.to_str().unwrap(), "--filter", "cpu == 1"];
+    complains(reveille().args(filtered), 2, "--filter");
+}
+
+#[test]
+fn no_packet_in_the_time_is_said() {
+    let output = Command::new("unshare")
+        .args([
+            "-n",
+            env!("CARGO_BIN_EXE_reveille"),
+            "path",
+            "--ping",
+            "--duration",
+            "300ms",
+        ])
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.contains("unshare") || output.status.code() == Some(3) {
+        return println!("skipped: {}: {error}", module_path!());
+    }
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("no ICMP echo request reached this machine in 0.3 s"),
+        "{error}"
+    );
+}

@@ -1,0 +1,121 @@
+//! The page of `reveille path` as a reader gets it.
+
+use reveille_report::is_page;
+use reveille_report::path::page;
+use reveille_watch::path::{
+    Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Subject,
+};
+
+/// Pings that met a sleeping CPU and an awake one.
+fn path() -> Path {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder
+        .path()
+        .join("sys/devices/system/cpu/cpu0/cpuidle/state2");
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::write(state.join("name"), "C6<b>\n").unwrap();
+    let cpu = folder.path().join("sys/devices/system/cpu");
+    std::fs::write(cpu.join("present"), "0\n").unwrap();
+    std::fs::write(cpu.join("online"), "0\n").unwrap();
+    let root = reveille_machine::Root::at(folder.path());
+    let idle = reveille_machine::Idle::read(&root).unwrap();
+    let mut gathered = Gathered::new();
+    for (met, start) in [
+        (
+            Met::Asleep(Sleep {
+                state: 2,
+                length_ns: 900_000,
+            }),
+            1_000,
+        ),
+        (Met::Awake, 2_000),
+    ] {
+        gathered.add(
+            &idle,
+            &Packet {
+                woke: (met != Met::Awake).then_some(start),
+                interrupt: Some(start + 3_000),
+                softirq: Some(start + 4_000),
+                protocol: Some(start + 6_500),
+                answered: Some(start + 8_000),
+                transmitted: Some(start + 9_000),
+                met,
+                cause: Cause::Device(152),
+                ..Packet::default()
+            },
+        );
+    }
+    let mut groups = gathered.groups();
+    groups[0].estimate = Some(Estimate {
+        result: "night <i>".to_owned(),
+        source: "remote".to_owned(),
+        median_ns: 133_000,
+        p99_ns: None,
+    });
+    Path {
+        schema_version: SCHEMA_VERSION,
+        tool: "reveille test".to_owned(),
+        subject: Subject {
+            follow: Follow::Ping,
+            interface: None,
+            port: None,
+            started: "2026-11-21T10:00:00Z".to_owned(),
+            machine: reveille_machine::Identity::default(),
+            driver: None,
+            governor: None,
+        },
+        elapsed_s: 1.0,
+        interrupted: false,
+        counts: Counts {
+            seen: 3,
+            followed: 2,
+            unanswered: 1,
+            ..Counts::default()
+        },
+        cost: None,
+        groups,
+        readers: None,
+        delays: Vec::new(),
+    }
+}
+
+fn page_of(path: &Path) -> String {
+    page(&serde_json::to_vec(path).unwrap(), None).unwrap()
+}
+
+#[test]
+fn every_stage_is_in_the_chart_and_in_the_tables() {
+    let html = page_of(&path());
+    assert!(is_page(&html));
+    for stage in ["interrupt", "softirq", "receive", "ICMP echo", "transmit"] {
+        assert!(html.contains(&format!("<title>{stage}: ")), "{stage}");
+        let row = format!("<th scope=\"row\" class=\"word\">{stage}</th>");
+        assert_eq!(
+            html.matches(&row).count(),
+            1 + usize::from(stage != "interrupt"),
+            "{stage}"
+        );
+    }
+    assert!(html.contains("1 of 3 packets were not answered"));
+}
+
+#[test]
+fn an_estimate_is_dashed_and_said_to_be_one_and_names_cannot_become_markup() {
+    let html = page_of(&path());
+    assert!(html.contains("estimate of the wake-up: 133\u{a0}µs"));
+    assert!(html.contains("(an estimate: night &lt;i&gt;, source remote)"));
+    assert!(html.contains("C6&lt;b&gt;") && !html.contains("C6<b>"));
+}
+
+#[test]
+fn without_packets_the_page_says_so() {
+    let mut path = path();
+    path.groups.clear();
+    let html = page_of(&path);
+    assert!(html.contains("No packet was followed to its end."));
+}
+
+#[test]
+fn what_is_no_path_json_is_refused() {
+    assert!(page(b"{}", None).unwrap_err().contains("schema_version"));
+}
