@@ -122,7 +122,7 @@ enum ProtocolChoice {
     Sweep,
 }
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "not a duration such as 30s or 1.5ms".to_owned())
 }
 

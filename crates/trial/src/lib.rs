@@ -1,1 +1,42 @@
-//! One workload under several idle settings, interleaved and compared.
+//! Runs one workload under several idle settings, interleaved, and compares.
+
+pub mod observe;
+pub mod place;
+pub mod result;
+pub mod run;
+pub mod sentence;
+pub mod setting;
+pub mod statistics;
+pub mod verdict;
+pub mod workload;
+
+/// Why there is no trial. Each message is one line: what, where, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine, kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
+    /// The other side does not answer.
+    #[error("{what}: none of {tries} requests was answered: {why}")]
+    NoAnswer {
+        what: String,
+        tries: u32,
+        why: String,
+    },
+    #[error("{0}")]
+    Failed(String),
+    /// Not a trial's file, or not one that this program knows.
+    #[error("{path}: {why}")]
+    Unreadable {
+        path: std::path::PathBuf,
+        why: String,
+    },
+    #[error(transparent)]
+    Machine(#[from] reveille_machine::Error),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,467 @@
+//! What the machine did during a round: residency, wake-ups, and what of its power and frequency it
+//! tells.
+//!
+//! Everything is counted by the kernel or the hardware all the time, and read at the round's two
+//! ends: watching adds nothing to what happens in between.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use reveille_machine::energy::{self, Domain, Meter};
+use reveille_machine::{Idle, IdleState, Root, frequency, limits, load};
+use serde::{Deserialize, Serialize};
+
+use crate::place;
+
+/// A state's share of the CPUs' time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Residency {
+    pub state: String,
+    /// 0 to 100.
+    pub percent: f64,
+}
+
+/// What the machine did during a round, or during all rounds of a setting on average. All CPUs
+/// together, this process's own work among it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Observed {
+    pub elapsed_s: f64,
+    /// By depth; as the kernel counts it: what was asked for, in shares of the CPUs' time.
+    pub residency: Vec<Residency>,
+    /// Share of the CPUs' time, 0 to 100, in which they did not sleep: polling is being awake.
+    pub awake_percent: Option<f64>,
+    /// Uses of states in which a CPU sleeps.
+    pub wakeups_per_s: Option<f64>,
+    pub interrupts_per_s: Option<f64>,
+    pub context_switches_per_s: Option<f64>,
+    /// Of the processor packages (RAPL), or what the battery says at the round's end.
+    pub power_w: Option<f64>,
+    /// At the round's end, the CPUs' mean, by `scaling_cur_freq`.
+    pub frequency_mhz: Option<f64>,
+}
+
+impl Observed {
+    /// The mean of several rounds, each figure over those rounds that have it; `None` of none.
+    pub fn mean(rounds: &[&Self]) -> Option<Self> {
+        let first = rounds.first()?;
+        let mean = |figure: &dyn Fn(&Self) -> Option<f64>| {
+            let known: Vec<f64> = rounds.iter().filter_map(|round| figure(round)).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+        };
+        let of_state = |round: &Self, state: &str| {
+            let found = round.residency.iter().find(|one| one.state == state)?;
+            Some(found.percent)
+        };
+        let residency = first.residency.iter().filter_map(|one| {
+            Some(Residency {
+                state: one.state.clone(),
+                percent: mean(&|round| of_state(round, &one.state))?,
+            })
+        });
+        Some(Self {
+            elapsed_s: mean(&|round| Some(round.elapsed_s))?,
+            residency: residency.collect(),
+            awake_percent: mean(&|round| round.awake_percent),
+            wakeups_per_s: mean(&|round| round.wakeups_per_s),
+            interrupts_per_s: mean(&|round| round.interrupts_per_s),
+            context_switches_per_s: mean(&|round| round.context_switches_per_s),
+            power_w: mean(&|round| round.power_w),
+            frequency_mhz: mean(&|round| round.frequency_mhz),
+        })
+    }
+}
+
+/// Where the counters are.
+pub struct Watch {
+    root: Root,
+    cpus: Vec<u32>,
+    counters: Vec<Counter>,
+    /// Names by depth.
+    states: Vec<String>,
+    /// One for each package; empty where there is no RAPL.
+    meters: Vec<Meter>,
+}
+
+struct Counter {
+    cpu: u32,
+    state: usize,
+    sleeps: bool,
+    usage: String,
+    time: String,
+}
+
+/// The counters at one instant.
+pub struct Reading {
+    at: Instant,
+    /// Uses and µs of each counter; `None` where it could not be read (its CPU went offline).
+    states: Vec<Option<(u64, u64)>>,
+    idle_ticks: Option<BTreeMap<u32, u64>>,
+    interrupts: Option<u64>,
+    context_switches: Option<u64>,
+    /// µJ of each meter.
+    energy_uj: Vec<Option<u64>>,
+    battery_w: Option<f64>,
+    frequency_mhz: Option<f64>,
+}
+
+impl Watch {
+    /// Finds the counters of the CPUs that are online.
+    pub fn new(root: &Root, idle: &Idle) -> Self {
+        let online = || idle.cpus.iter().filter(|cpu| cpu.online);
+        let states = states_by_depth(idle);
+        let states: Vec<String> = states.iter().map(|state| state.name.clone()).collect();
+        let counters = online().flat_map(|cpu| {
+            let states = &states;
+            cpu.states.iter().filter_map(move |state| {
+                let folder = format!(
+                    "sys/devices/system/cpu/cpu{}/cpuidle/state{}",
+                    cpu.number, state.index
+                );
+                Some(Counter {
+                    cpu: cpu.number,
+                    state: states.iter().position(|name| *name == state.name)?,
+                    sleeps: limits::poll(std::slice::from_ref(state)).is_none(),
+                    usage: format!("{folder}/usage"),
+                    time: format!("{folder}/time"),
+                })
+            })
+        });
+        Self {
+            root: root.clone(),
+            cpus: online().map(|cpu| cpu.number).collect(),
+            counters: counters.collect(),
+            states: states.clone(),
+            meters: energy::meters(root)
+                .into_iter()
+                .filter(|meter| meter.domain == Domain::Package)
+                .collect(),
+        }
+    }
+
+    /// Where the power comes from, in a sentence; `None` where it is not told.
+    pub fn power_source(&self) -> Option<String> {
+        self.power(&self.read(), &self.read(), 1.0)?;
+        Some(match self.meters.is_empty() {
+            false => "Power is that of the processor packages, by RAPL.".into(),
+            true => {
+                "Power is what the battery says at the end of each round; it follows slowly, so \
+                     rounds should be long."
+                    .into()
+            }
+        })
+    }
+
+    /// Reads all counters, after a visit to every CPU: a stay is counted when it ends.
+    pub fn read(&self) -> Reading {
+        place::visit(&self.cpus);
+        let at = Instant::now();
+        let states = self.counters.iter().map(|counter| {
+            let usage = self.root.number(&counter.usage)?;
+            Some((usage, self.root.number(&counter.time)?))
+        });
+        let states = states.collect();
+        let stat = self.root.text("proc/stat");
+        let total = |name: &str| first_number(stat.as_deref()?, name);
+        Reading {
+            at,
+            states,
+            idle_ticks: load::idle_ticks(&self.root),
+            interrupts: total("intr"),
+            context_switches: total("ctxt"),
+            energy_uj: self
+                .meters
+                .iter()
+                .map(|meter| meter.read_uj(&self.root))
+                .collect(),
+            battery_w: self.battery_w(),
+            frequency_mhz: self.frequency_mhz(),
+        }
+    }
+
+    fn battery_w(&self) -> Option<f64> {
+        let batteries = energy::discharging(&self.root);
+        let watts = batteries.iter().map(|battery| battery.watts);
+        (!batteries.is_empty()).then(|| watts.sum())
+    }
+
+    fn frequency_mhz(&self) -> Option<f64> {
+        let all = self.cpus.iter();
+        let known: Vec<f64> = all
+            .filter_map(|cpu| frequency::current_mhz(&self.root, *cpu))
+            .collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    }
+
+    /// All packages' power, by their counters; else the battery's.
+    fn power(&self, before: &Reading, after: &Reading, elapsed_s: f64) -> Option<f64> {
+        if self.meters.is_empty() {
+            return after.battery_w;
+        }
+        let readings = before.energy_uj.iter().zip(&after.energy_uj);
+        let used = self.meters.iter().zip(readings);
+        let used = used.map(|(meter, (before, after))| meter.between_uj((*before)?, (*after)?));
+        let all_uj = used.sum::<Option<u64>>()?;
+        Some(all_uj as f64 / 1e6 / elapsed_s)
+    }
+
+    /// What happened between two readings.
+    pub fn between(&self, before: &Reading, after: &Reading) -> Observed {
+        let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
+        let per_s = |before: Option<u64>, after: Option<u64>| {
+            Some(after?.checked_sub(before?)? as f64 / elapsed_s)
+        };
+        let mut observed = Observed {
+            elapsed_s,
+            interrupts_per_s: per_s(before.interrupts, after.interrupts),
+            context_switches_per_s: per_s(before.context_switches, after.context_switches),
+            power_w: self.power(before, after, elapsed_s),
+            frequency_mhz: after.frequency_mhz,
+            ..Observed::default()
+        };
+        self.states(before, after, &mut observed);
+        if observed.awake_percent.is_none() {
+            observed.awake_percent = awake_by_ticks(before, after, elapsed_s);
+        }
+        observed
+    }
+
+    /// Residency and wake-ups, over the CPUs whose counters could all be read at both ends.
+    fn states(&self, before: &Reading, after: &Reading, observed: &mut Observed) {
+        let counted: Vec<(&Counter, Option<(u64, u64)>)> = self
+            .counters
+            .iter()
+            .zip(before.states.iter().zip(&after.states))
+            .map(|(counter, (before, after))| (counter, grown(*before, *after)))
+            .collect();
+        let lost = |cpu: u32| {
+            let mut of_cpu = counted.iter().filter(|(counter, _)| counter.cpu == cpu);
+            of_cpu.any(|(_, grown)| grown.is_none())
+        };
+        let mut cpus: Vec<u32> = self.counters.iter().map(|counter| counter.cpu).collect();
+        cpus.dedup();
+        cpus.retain(|cpu| !lost(*cpu));
+        if cpus.is_empty() {
+            return;
+        }
+        let cpu_time_us = observed.elapsed_s * 1e6 * cpus.len() as f64;
+        let mut times_us = vec![0; self.states.len()];
+        let (mut asleep_us, mut uses) = (0, 0);
+        for (counter, grown) in counted {
+            let Some((used, us)) = grown.filter(|_| cpus.contains(&counter.cpu)) else {
+                continue;
+            };
+            times_us[counter.state] += us;
+            if counter.sleeps {
+                asleep_us += us;
+                uses += used;
+            }
+        }
+        let percent = |us: u64| 100.0 * us as f64 / cpu_time_us;
+        let states = self.states.iter().zip(times_us);
+        observed.residency = states
+            .map(|(state, us)| Residency {
+                state: state.clone(),
+                percent: percent(us),
+            })
+            .collect();
+        // The readings of a CPU are not taken at the very instant of the clock's.
+        observed.awake_percent = Some((100.0 - percent(asleep_us)).clamp(0.0, 100.0));
+        observed.wakeups_per_s = Some(uses as f64 / observed.elapsed_s);
+    }
+}
+
+/// Every idle state of the CPUs that are online, once by name.
+pub(crate) fn states_by_depth(idle: &Idle) -> Vec<&IdleState> {
+    let mut states: Vec<&IdleState> = Vec::new();
+    let online = idle.cpus.iter().filter(|cpu| cpu.online);
+    for state in online.flat_map(|cpu| &cpu.states) {
+        if !states.iter().any(|known| known.name == state.name) {
+            states.push(state);
+        }
+    }
+    states.sort_by_key(|state| (state.exit_latency_us.unwrap_or(u64::MAX), state.index));
+    states
+}
+
+fn grown(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    let ((uses, us), (later_uses, later_us)) = (before?, after?);
+    Some((later_uses.checked_sub(uses)?, later_us.checked_sub(us)?))
+}
+
+/// Where cpuidle counts nothing: the scheduler's idle ticks of 10 ms.
+fn awake_by_ticks(before: &Reading, after: &Reading, elapsed_s: f64) -> Option<f64> {
+    let (before, after) = (before.idle_ticks.as_ref()?, after.idle_ticks.as_ref()?);
+    let idle: Vec<u64> = before
+        .iter()
+        .filter_map(|(cpu, ticks)| after.get(cpu)?.checked_sub(*ticks))
+        .collect();
+    let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let ticks = elapsed_s * per_s as f64 * idle.len() as f64;
+    let idle_percent = 100.0 * idle.iter().sum::<u64>() as f64 / ticks;
+    (ticks > 0.0).then(|| (100.0 - idle_percent).clamp(0.0, 100.0))
+}
+
+/// The number after `name` at the beginning of a line of /proc/stat: the sum over all CPUs.
+fn first_number(stat: &str, name: &str) -> Option<u64> {
+    let mut lines = stat.lines();
+    let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+
+    const STATES: [(&str, u32); 3] = [("POLL", 0), ("C1", 2), ("C6", 100)];
+
+    /// Two CPUs with three states; each CPU's states have these uses and µs.
+    fn write(root: &Path, counts: [[(u64, u64); 3]; 2], idle_ticks: u64) {
+        let system = root.join("sys/devices/system/cpu");
+        for (cpu, counts) in counts.iter().enumerate() {
+            for (index, ((uses, us), (name, latency))) in counts.iter().zip(STATES).enumerate() {
+                let folder = system.join(format!("cpu{cpu}/cpuidle/state{index}"));
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join("name"), name).unwrap();
+                fs::write(folder.join("latency"), latency.to_string()).unwrap();
+                fs::write(folder.join("usage"), uses.to_string()).unwrap();
+                fs::write(folder.join("time"), us.to_string()).unwrap();
+            }
+        }
+        fs::create_dir_all(root.join("proc")).unwrap();
+        for list in ["present", "online"] {
+            fs::write(system.join(list), "0-1\n").unwrap();
+        }
+        let stat = format!(
+            "cpu  0 0 0 0\ncpu0 0 0 0 {idle_ticks} 0\ncpu1 0 0 0 {idle_ticks} 0\nintr {} 7 8\nctxt {}\n",
+            idle_ticks * 10,
+            idle_ticks * 20
+        );
+        fs::write(root.join("proc/stat"), stat).unwrap();
+    }
+
+    fn between(before: [[(u64, u64); 3]; 2], after: [[(u64, u64); 3]; 2]) -> Observed {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), before, 0);
+        let root = Root::at(folder.path());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let first = watch.read();
+        write(folder.path(), after, 100);
+        let mut second = watch.read();
+        second.at = first.at + Duration::from_secs(2);
+        watch.between(&first, &second)
+    }
+
+    const NOTHING: [[(u64, u64); 3]; 2] = [[(0, 0); 3]; 2];
+
+    #[test]
+    fn residency_is_a_share_of_all_cpus_time_and_polling_is_being_awake() {
+        let after = [
+            [(5, 400_000), (10, 600_000), (20, 1_000_000)],
+            [(0, 0), (30, 1_000_000), (40, 1_000_000)],
+        ];
+        let observed = between(NOTHING, after);
+        let percent: Vec<f64> = observed.residency.iter().map(|one| one.percent).collect();
+        assert_eq!(percent, [10.0, 40.0, 50.0]);
+        assert_eq!(observed.residency[2].state, "C6");
+        assert_eq!(observed.awake_percent, Some(10.0));
+        // Polls are no wake-ups: 10 + 20 + 30 + 40 in two seconds.
+        assert_eq!(observed.wakeups_per_s, Some(50.0));
+        assert_eq!(observed.interrupts_per_s, Some(500.0));
+        assert_eq!(observed.context_switches_per_s, Some(1000.0));
+        assert_eq!((observed.power_w, observed.frequency_mhz), (None, None));
+    }
+
+    #[test]
+    fn power_is_that_of_all_packages_and_not_of_their_parts_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), NOTHING, 0);
+        let zone = |zone: &str, name: &str, uj: u64| {
+            let zone = folder.path().join("sys/class/powercap").join(zone);
+            fs::create_dir_all(&zone).unwrap();
+            fs::write(zone.join("name"), name).unwrap();
+            fs::write(zone.join("energy_uj"), uj.to_string()).unwrap();
+            fs::write(zone.join("max_energy_range_uj"), "1000000000").unwrap();
+        };
+        let zones = |used: u64| {
+            zone("intel-rapl:0", "package-0", 1_000_000 + 20 * used);
+            zone("intel-rapl:0:0", "core", 500_000 + 10 * used);
+            zone(
+                "intel-rapl:1",
+                "package-1",
+                (999_999_990 + 10 * used) % 1_000_000_000,
+            );
+        };
+        zones(0);
+        let root = Root::at(folder.path());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let first = watch.read();
+        assert!(watch.power_source().unwrap().contains("RAPL"));
+        zones(1_000_000);
+        let mut second = watch.read();
+        second.at = first.at + Duration::from_secs(2);
+        // 20 J and 10 J in two seconds, the second counter wrapping around.
+        assert_eq!(watch.between(&first, &second).power_w, Some(15.0));
+    }
+
+    #[test]
+    fn counters_that_went_back_are_unknown_and_that_cpu_does_not_count() {
+        let mut before = NOTHING;
+        before[1][2] = (7, 9);
+        let after = [[(0, 0), (0, 0), (2, 2_000_000)], [(0, 0); 3]];
+        let observed = between(before, after);
+        assert_eq!(observed.awake_percent, Some(0.0));
+        assert_eq!(observed.wakeups_per_s, Some(1.0));
+    }
+
+    #[test]
+    fn the_mean_of_rounds_leaves_out_what_is_unknown() {
+        let round = |power_w, awake| Observed {
+            elapsed_s: 1.0,
+            residency: vec![Residency {
+                state: "C1".into(),
+                percent: awake,
+            }],
+            awake_percent: Some(awake),
+            power_w,
+            ..Observed::default()
+        };
+        let rounds = [
+            round(Some(5.0), 10.0),
+            round(None, 20.0),
+            round(Some(7.0), 60.0),
+        ];
+        let mean = Observed::mean(&rounds.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!((mean.power_w, mean.awake_percent), (Some(6.0), Some(30.0)));
+        assert_eq!(
+            (mean.residency[0].percent, mean.wakeups_per_s),
+            (30.0, None)
+        );
+        assert_eq!(Observed::mean(&[]), None);
+    }
+
+    #[test]
+    fn without_cpuidle_the_idle_ticks_say_how_long_cpus_are_awake() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), NOTHING, 0);
+        for cpu in ["cpu0", "cpu1"] {
+            fs::remove_dir_all(folder.path().join("sys/devices/system/cpu").join(cpu)).unwrap();
+        }
+        let root = Root::at(folder.path());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let first = watch.read();
+        // 50 ticks of 10 ms on each CPU, in two seconds.
+        write(folder.path(), NOTHING, 50);
+        let mut second = watch.read();
+        second.at = first.at + Duration::from_secs(2);
+        let observed = watch.between(&first, &second);
+        assert_eq!(observed.awake_percent, Some(75.0));
+        assert_eq!(
+            (observed.residency.len(), observed.wakeups_per_s),
+            (0, None)
+        );
+    }
+}

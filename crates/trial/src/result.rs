@@ -1,0 +1,461 @@
+//! `trial.json`: what was tried, on which machine, every figure of it, and what it says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reveille_dataset::description::Ended;
+use reveille_machine::Identity;
+use serde::{Deserialize, Serialize};
+
+use crate::observe::Observed;
+use crate::statistics::{self, Difference, ERROR, Summary};
+use crate::verdict::{self, Cost, Verdict};
+use crate::workload::Description;
+use crate::{Error, Result};
+
+/// The file's name in its folder.
+pub const FILE: &str = "trial.json";
+
+/// Of [`Trial`]; a reader refuses what it does not know.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How the trial went about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub rounds: u32,
+    pub settle_s: f64,
+    /// Of the order within the rounds.
+    pub seed: u64,
+}
+
+/// One setting in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// From 0.
+    pub round: u32,
+    /// A place in [`Trial::settings`].
+    pub setting: usize,
+    /// Since the trial's beginning, at which this setting's workload began.
+    pub began_s: f64,
+    /// In the workload's unit, in order.
+    pub figures: Vec<f64>,
+    /// Requests without an answer, or runs that failed.
+    pub failed: u64,
+    pub why_failed: Option<String>,
+    /// From the kernel's receive stamp of an answer to the reader, ns; empty where there is none.
+    pub reading_ns: Vec<f64>,
+    pub observed: Observed,
+}
+
+/// A setting, and what its rounds say together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    pub name: String,
+    /// What is changed on the machine, in words.
+    pub how: String,
+    /// Rounds that have a figure.
+    pub rounds: u64,
+    /// Requests without an answer, or runs that failed.
+    pub failed: u64,
+    /// Of all rounds' figures together; `None` where there is none.
+    pub figure: Option<Summary>,
+    /// Of the rounds' medians from those of "as is"; `None` for that one itself.
+    pub median_difference: Option<Difference>,
+    /// Of the 99th percentiles over all rounds; `None` below 1000 figures, or where more is better.
+    pub p99_difference: Option<Difference>,
+    /// From the kernel's receive stamp to the reader, the median, ns.
+    pub reading_median_ns: Option<f64>,
+    /// The rounds' mean.
+    pub observed: Option<Observed>,
+    /// Of the rounds' powers from those of "as is", W.
+    pub power_difference_w: Option<Difference>,
+    /// Of the rounds' time awake from that of "as is", percentage points.
+    pub awake_difference_percent: Option<Difference>,
+}
+
+/// A trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    pub schema_version: u32,
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// Its name in reports.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command_line: Vec<String>,
+    pub ended: Ended,
+    pub machine: Identity,
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    pub workload: Description,
+    pub plan: Plan,
+    /// The first is "as is".
+    pub settings: Vec<Setting>,
+    /// What [`Trial::verdict`] weighs the figure against; `None` where neither is known.
+    pub cost: Option<Cost>,
+    /// Settings are places in [`Trial::settings`].
+    pub verdict: Verdict,
+    /// What a reader must know (one sentence each).
+    pub notes: Vec<String>,
+    /// In the order in which they were run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<Round>,
+}
+
+/// A setting's turns by round; `None` where a round was cut short before it.
+type Turns<'a> = [Option<&'a Round>];
+
+/// What the rounds say: each setting, what the figure is weighed against, and the verdict.
+///
+/// `names` has each setting's name and what it changes.
+pub fn conclude(
+    names: &[(String, String)],
+    workload: &Description,
+    rounds: &[Round],
+) -> (Vec<Setting>, Option<Cost>, Verdict) {
+    let count = rounds.iter().map(|one| one.round + 1).max().unwrap_or(0);
+    let by_setting: Vec<Vec<Option<&Round>>> = (0..names.len())
+        .map(|setting| {
+            let of_round = |number| {
+                let mut rounds = rounds.iter();
+                rounds.find(|one| one.round == number && one.setting == setting)
+            };
+            (0..count).map(of_round).collect()
+        })
+        .collect();
+    let settings = names.iter().zip(&by_setting).map(|(name, rounds)| {
+        let as_is = by_setting
+            .first()
+            .filter(|as_is| !std::ptr::eq(*as_is, rounds));
+        setting(name, rounds, as_is.map(Vec::as_slice), workload)
+    });
+    let cost = cost(rounds);
+    let weighed: Vec<verdict::Rounds> = by_setting
+        .iter()
+        .map(|rounds| {
+            let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
+            let figures = medians(rounds).into_iter();
+            verdict::Rounds {
+                median: all_rounds(rounds).map(|median| sign * median),
+                figures: figures.map(|figure| Some(sign * figure?)).collect(),
+                costs: match cost {
+                    Some(Cost::Power) => observed(rounds, |one| one.power_w),
+                    Some(Cost::TimeAwake) => {
+                        observed(rounds, |one| Some(one.awake_percent? / 100.0))
+                    }
+                    None => Vec::new(),
+                },
+            }
+        })
+        .collect();
+    (settings.collect(), cost, verdict::judge(&weighed, cost))
+}
+
+/// Power where every round tells it, else the time awake where every round tells that.
+fn cost(rounds: &[Round]) -> Option<Cost> {
+    let all = |known: fn(&Observed) -> Option<f64>| {
+        !rounds.is_empty() && rounds.iter().all(|one| known(&one.observed).is_some())
+    };
+    if all(|observed| observed.power_w) {
+        return Some(Cost::Power);
+    }
+    all(|observed| observed.awake_percent).then_some(Cost::TimeAwake)
+}
+
+fn setting(
+    (name, how): &(String, String),
+    rounds: &Turns<'_>,
+    as_is: Option<&Turns<'_>>,
+    workload: &Description,
+) -> Setting {
+    let known: Vec<&Round> = rounds.iter().flatten().copied().collect();
+    let with_figures = known.iter().filter(|one| !one.figures.is_empty());
+    let all = |values: fn(&Round) -> &[f64]| known.iter().flat_map(move |one| values(one)).copied();
+    let reading: Vec<f64> = all(|one| &one.reading_ns).collect();
+    let difference = |value: &dyn Fn(&Turns<'_>) -> Vec<Option<f64>>| {
+        let differences = verdict::paired(&value(rounds), &value(as_is?));
+        statistics::median_difference(&differences, ERROR)
+    };
+    let figures = |rounds: &Turns<'_>| -> Vec<Vec<f64>> {
+        let figures = |one: &Option<&Round>| one.map_or(Vec::new(), |one| one.figures.clone());
+        rounds.iter().map(figures).collect()
+    };
+    let p99_difference = as_is
+        .filter(|_| !workload.higher_is_better)
+        .and_then(|as_is| {
+            let (of, from) = (figures(rounds), figures(as_is));
+            let of: Vec<&[f64]> = of.iter().map(Vec::as_slice).collect();
+            let from: Vec<&[f64]> = from.iter().map(Vec::as_slice).collect();
+            statistics::p99_difference(&of, &from)
+        });
+    Setting {
+        name: name.clone(),
+        how: how.clone(),
+        rounds: with_figures.count() as u64,
+        failed: known.iter().map(|one| one.failed).sum(),
+        figure: statistics::summarise(all(|one| &one.figures)),
+        median_difference: difference(&medians),
+        p99_difference,
+        reading_median_ns: statistics::median(&reading),
+        observed: Observed::mean(&known.iter().map(|one| &one.observed).collect::<Vec<_>>()),
+        power_difference_w: difference(&|rounds| observed(rounds, |one| one.power_w)),
+        awake_difference_percent: difference(&|rounds| observed(rounds, |one| one.awake_percent)),
+    }
+}
+
+/// The median of all rounds' figures together.
+fn all_rounds(rounds: &Turns<'_>) -> Option<f64> {
+    let figures = rounds.iter().flatten().flat_map(|one| &one.figures);
+    statistics::median(&figures.copied().collect::<Vec<_>>())
+}
+
+/// Each round's median; `None` where the setting has no figure in it.
+fn medians(rounds: &Turns<'_>) -> Vec<Option<f64>> {
+    let median = |one: &Option<&Round>| statistics::median(&one.as_ref()?.figures);
+    rounds.iter().map(median).collect()
+}
+
+fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec<Option<f64>> {
+    let value = |one: &Option<&Round>| value(&one.as_ref()?.observed);
+    rounds.iter().map(value).collect()
+}
+
+/// Writes `trial.json` into `folder`, which is made where it is not there.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(trial: &Trial, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(FILE);
+    let partial = folder.join(format!("{FILE}.partial"));
+    let text = serde_json::to_vec(trial).expect("a trial is plain data");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&partial, text))
+        .and_then(|()| fs::rename(&partial, &path))
+        .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}
+
+/// Reads a `trial.json`: the file, or the folder that it is in.
+///
+/// # Errors
+/// [`Error::Unreadable`] where there is none, or one of a schema that this program does not know.
+pub fn read(path: &Path) -> Result<Trial> {
+    let file = match path.is_dir() {
+        true => path.join(FILE),
+        false => path.to_owned(),
+    };
+    let wrong = |why: String| Error::Unreadable {
+        path: file.clone(),
+        why,
+    };
+    let text = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
+    parse(&text).map_err(wrong)
+}
+
+/// Reads the text of a `trial.json`.
+///
+/// # Errors
+/// In words, where it is none, or one of a schema that this program does not know.
+pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let wrong = |error: serde_json::Error| {
+        format!("is no trial.json of reveille, or was cut short: {error}")
+    };
+    // The version comes first: a newer file may differ in everything else.
+    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
+    if version.schema_version != SCHEMA_VERSION {
+        return Err(format!(
+            "has schema version {}; this program knows {SCHEMA_VERSION}",
+            version.schema_version
+        ));
+    }
+    let trial: Trial = serde_json::from_slice(text).map_err(wrong)?;
+    let is_setting = |place: &usize| *place < trial.settings.len();
+    let places = trial.rounds.iter().map(|round| round.setting);
+    let verdict = &trial.verdict;
+    let dominated = verdict
+        .dominated
+        .iter()
+        .flat_map(|one| [one.setting, one.by]);
+    let mut places = places
+        .chain(verdict.best)
+        .chain(verdict.as_good.iter().copied())
+        .chain(dominated);
+    match places.all(|place| is_setting(&place)) {
+        true => Ok(trial),
+        false => Err("names a setting that it does not have; it is damaged".into()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::workload::NANOSECONDS;
+
+    pub(crate) fn workload(higher_is_better: bool) -> Description {
+        Description {
+            kind: "echo".into(),
+            what: "a test".into(),
+            figure: "round trip".into(),
+            unit: NANOSECONDS.into(),
+            higher_is_better,
+            pace: None,
+            notes: vec![],
+        }
+    }
+
+    fn names() -> Vec<(String, String)> {
+        ["as is", "no sleep"]
+            .map(|name| (name.to_owned(), String::new()))
+            .into()
+    }
+
+    /// Ten rounds; "no sleep" is quicker by 30 and awake all the time.
+    fn rounds() -> Vec<Round> {
+        let one = |round: u32, setting: usize| {
+            let level = 100.0 + f64::from(round) - 30.0 * setting as f64;
+            Round {
+                round,
+                setting,
+                began_s: 0.0,
+                figures: (0..100)
+                    .map(|figure| level + f64::from(figure % 7))
+                    .collect(),
+                failed: 1,
+                why_failed: None,
+                reading_ns: vec![5.0],
+                observed: Observed {
+                    elapsed_s: 1.0,
+                    awake_percent: Some(
+                        if setting == 0 { 3.0 } else { 100.0 } + f64::from(round % 2),
+                    ),
+                    ..Observed::default()
+                },
+            }
+        };
+        (0..10)
+            .flat_map(|round| [one(round, 1), one(round, 0)])
+            .collect()
+    }
+
+    pub(crate) fn trial() -> Trial {
+        let (settings, cost, verdict) = conclude(&names(), &workload(false), &rounds());
+        Trial {
+            schema_version: SCHEMA_VERSION,
+            tool: "reveille".into(),
+            name: "test".into(),
+            started: String::new(),
+            command_line: vec![],
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: None,
+            governor: None,
+            workload: workload(false),
+            plan: Plan {
+                rounds: 10,
+                settle_s: 0.2,
+                seed: 1,
+            },
+            settings,
+            cost,
+            verdict,
+            notes: vec![],
+            rounds: rounds(),
+        }
+    }
+
+    #[test]
+    fn each_setting_is_compared_with_as_is_round_by_round() {
+        let trial = trial();
+        let [as_is, no_sleep] = trial.settings.as_slice() else {
+            panic!("{:?}", trial.settings);
+        };
+        assert_eq!((as_is.median_difference.as_ref(), as_is.rounds), (None, 10));
+        assert_eq!(no_sleep.figure.as_ref().unwrap().count, 1000);
+        let difference = no_sleep.median_difference.as_ref().unwrap();
+        // The rounds differ by ten, their differences not at all: what drifts cancels.
+        assert_eq!(difference.interval, Some((-30.0, -30.0)));
+        assert_eq!(no_sleep.p99_difference.as_ref().unwrap().estimate, -30.0);
+        assert_eq!(
+            (no_sleep.failed, no_sleep.reading_median_ns),
+            (10, Some(5.0))
+        );
+        let awake = no_sleep.awake_difference_percent.as_ref().unwrap();
+        assert_eq!((awake.estimate, awake.rounds), (97.0, 10));
+        assert_eq!(no_sleep.power_difference_w, None);
+        assert_eq!(trial.cost, Some(Cost::TimeAwake));
+        assert_eq!(
+            (trial.verdict.best, trial.verdict.dominated.len()),
+            (Some(1), 0)
+        );
+    }
+
+    #[test]
+    fn where_more_is_better_the_best_is_the_one_with_more() {
+        let (settings, _, verdict) = conclude(&names(), &workload(true), &rounds());
+        assert_eq!(verdict.best, Some(0));
+        // Slower and awake all the time.
+        assert_eq!(verdict.dominated[0].setting, 1);
+        assert_eq!(settings[1].p99_difference, None);
+    }
+
+    #[test]
+    fn power_known_in_some_rounds_only_is_not_weighed() {
+        let mut rounds = rounds();
+        for round in &mut rounds[1..] {
+            round.observed.power_w = Some(5.0);
+        }
+        let (settings, cost, _) = conclude(&names(), &workload(false), &rounds);
+        assert_eq!(cost, Some(Cost::TimeAwake));
+        assert_eq!(settings[1].power_difference_w.as_ref().unwrap().rounds, 9);
+    }
+
+    #[test]
+    fn a_partial_trial_says_what_its_rounds_say() {
+        let rounds = &rounds()[..5];
+        let (settings, _, verdict) = conclude(&names(), &workload(false), rounds);
+        assert_eq!((settings[0].rounds, settings[1].rounds), (2, 3));
+        let difference = settings[1].median_difference.as_ref().unwrap();
+        assert_eq!((difference.rounds, difference.interval), (2, None));
+        assert_eq!(verdict.as_good, [0]);
+        let (settings, cost, verdict) = conclude(&names(), &workload(false), &[]);
+        assert_eq!(
+            (settings[0].figure.as_ref(), cost, verdict.best),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_trial_is_read_as_it_was_written_and_a_damaged_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let trial = trial();
+        let path = write(&trial, &folder.path().join("new")).unwrap();
+        assert_eq!(read(&path).unwrap(), trial);
+        assert_eq!(read(path.parent().unwrap()).unwrap(), trial);
+        let text = fs::read(&path).unwrap();
+        assert!(
+            parse(&text[..text.len() / 2])
+                .unwrap_err()
+                .contains("cut short")
+        );
+        let newer = String::from_utf8(text.clone()).unwrap();
+        let newer = newer.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
+        assert!(
+            parse(newer.as_bytes())
+                .unwrap_err()
+                .contains("schema version 2")
+        );
+        let mut wrong = trial;
+        wrong.verdict.best = Some(7);
+        assert!(
+            parse(&serde_json::to_vec(&wrong).unwrap())
+                .unwrap_err()
+                .contains("damaged")
+        );
+        assert!(read(&folder.path().join("absent")).is_err());
+    }
+}

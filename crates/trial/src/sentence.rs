@@ -1,0 +1,267 @@
+//! What a trial says, in words: the same ones on the terminal and on a page.
+
+use reveille_dataset::description::Ended;
+
+use crate::result::Trial;
+use crate::statistics::{Against, Difference, ERROR, rounds_needed};
+use crate::verdict::{Cost, Dominated};
+use crate::workload::NANOSECONDS;
+
+/// In what unit a trial's figures are shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scale {
+    /// One of the unit is so many of the workload's.
+    pub divisor: f64,
+    /// `µs`, or the user's word; empty where none was given.
+    pub unit: String,
+}
+
+impl Scale {
+    /// The unit that leaves one to three digits before the point of that figure.
+    pub fn of(unit: &str, figure: f64) -> Self {
+        let (divisor, unit) = match (unit, figure.abs()) {
+            (NANOSECONDS, size) if size < 999.5 => (1.0, "ns"),
+            (NANOSECONDS, size) if size < 999.5e3 => (1e3, "µs"),
+            (NANOSECONDS, size) if size < 999.5e6 => (1e6, "ms"),
+            (NANOSECONDS, _) => (1e9, "s"),
+            (unit, _) => (1.0, unit),
+        };
+        Self {
+            divisor,
+            unit: unit.to_owned(),
+        }
+    }
+
+    /// The unit for all figures of the trial: that of the first median.
+    pub fn of_trial(trial: &Trial) -> Self {
+        let mut figures = trial.settings.iter().filter_map(|one| one.figure.as_ref());
+        let median = figures.next().map_or(0.0, |figure| figure.median);
+        Self::of(&trial.workload.unit, median)
+    }
+
+    /// Three significant digits, whole from 100 up, without the unit.
+    pub fn number(&self, figure: f64) -> String {
+        three_digits(figure / self.divisor)
+    }
+
+    /// With the unit.
+    pub fn text(&self, figure: f64) -> String {
+        format!("{} {}", self.number(figure), self.unit)
+            .trim_end()
+            .to_owned()
+    }
+}
+
+/// Three significant digits, whole from 100 up.
+pub fn three_digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        0.0 => "0".into(),
+        _ => format!("{value:.2}"),
+    }
+}
+
+/// What the trial says, a sentence each.
+pub fn sentences(trial: &Trial) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let scale = Scale::of_trial(trial);
+    sentences.extend(best(trial, &scale));
+    sentences.extend(as_good(trial));
+    sentences.extend(
+        trial
+            .verdict
+            .dominated
+            .iter()
+            .map(|one| dominated(trial, one, &scale)),
+    );
+    sentences.extend(too_few_rounds(trial));
+    match &trial.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => {
+            sentences.push("The trial was interrupted; this is what it had gathered.".into());
+        }
+        Ended::Disturbed(why) => {
+            sentences.push(format!(
+                "The trial ended early: {why}; this is what it had gathered."
+            ));
+        }
+    }
+    sentences
+}
+
+fn name(trial: &Trial, place: usize) -> String {
+    format!("`{}`", trial.settings[place].name)
+}
+
+fn best(trial: &Trial, scale: &Scale) -> Option<String> {
+    let place = trial.verdict.best?;
+    let setting = &trial.settings[place];
+    let median = scale.text(setting.figure.as_ref()?.median);
+    let name = name(trial, place);
+    let more_or_less = |sign: f64| if sign < 0.0 { "less" } else { "more" };
+    Some(match &setting.median_difference {
+        None if trial.verdict.as_good.is_empty() => {
+            format!("Nothing beats {name}: {median} at the median.")
+        }
+        None => format!("Nothing is shown to beat {name}: {median} at the median."),
+        Some(difference) if difference.against_zero() == Against::Unknown => format!(
+            "{name} has the best median, {median}, but it cannot be told from `as is` beyond noise."
+        ),
+        Some(difference) => format!(
+            "{name} is best: {median} at the median, {} {} than as is{}.",
+            scale.text(difference.estimate.abs()),
+            more_or_less(difference.estimate),
+            interval(difference, scale)
+        ),
+    })
+}
+
+/// The interval of a size, whatever its sign.
+fn interval(difference: &Difference, scale: &Scale) -> String {
+    let Some((low, high)) = difference.interval else {
+        return String::new();
+    };
+    let (low, high) = match difference.estimate < 0.0 {
+        true => (-high, -low),
+        false => (low, high),
+    };
+    format!(" [{}, {}]", scale.number(low), scale.number(high))
+}
+
+fn as_good(trial: &Trial) -> Option<String> {
+    let as_good = trial.verdict.as_good.iter();
+    let names: Vec<String> = as_good.map(|place| name(trial, *place)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Not told apart from the best by these rounds: {}.",
+            list(&names)
+        )
+    })
+}
+
+fn dominated(trial: &Trial, one: &Dominated, scale: &Scale) -> String {
+    let (better, cheaper) = match (trial.workload.higher_is_better, trial.cost) {
+        (false, Some(Cost::Power)) => ("quicker", "takes less power"),
+        (false, _) => ("quicker", "sleeps more"),
+        (true, Some(Cost::Power)) => ("better", "takes less power"),
+        (true, _) => ("better", "sleeps more"),
+    };
+    let costs_no_more = match trial.cost {
+        Some(Cost::Power) => "takes no more power",
+        _ => "sleeps no less",
+    };
+    let why = match (one.in_figure, one.in_cost) {
+        (true, true) => format!("is {better} and {cheaper}"),
+        (true, false) => format!("is {better} and {costs_no_more}"),
+        _ => format!("{cheaper} and is no worse"),
+    };
+    let figures = medians(trial, one, scale).unwrap_or_default();
+    format!(
+        "{} is dominated: {} {why}{figures}.",
+        name(trial, one.setting),
+        name(trial, one.by)
+    )
+}
+
+fn medians(trial: &Trial, one: &Dominated, scale: &Scale) -> Option<String> {
+    let of = |place: usize| Some(scale.text(trial.settings[place].figure.as_ref()?.median));
+    Some(format!(" ({} against {})", of(one.by)?, of(one.setting)?))
+}
+
+fn too_few_rounds(trial: &Trial) -> Option<String> {
+    let needed = rounds_needed(ERROR) as u64;
+    let least = trial.settings.iter().map(|setting| setting.rounds).min()?;
+    (least < needed).then(|| {
+        format!(
+            "A difference has an interval from {needed} rounds on; here are {least}. Give more with \
+             --rounds."
+        )
+    })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::tests::{trial, workload};
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn a_figure_is_shown_in_the_unit_that_fits() {
+        let scale = Scale::of(NANOSECONDS, 61_234.0);
+        assert_eq!(
+            (scale.unit.as_str(), scale.text(61_234.0)),
+            ("µs", "61.2 µs".into())
+        );
+        assert_eq!(scale.text(1_234_567.0), "1235 µs");
+        assert_eq!(Scale::of(NANOSECONDS, 2.5e9).text(2.5e9), "2.50 s");
+        assert_eq!(Scale::of("ops/s", 5.0).text(123.4), "123 ops/s");
+        assert_eq!(Scale::of("", 5.0).text(5.0), "5.00");
+        assert_eq!(three_digits(-0.0), "0");
+    }
+
+    #[test]
+    fn the_best_setting_is_named_with_its_gain_and_interval() {
+        let said = sentences(&trial());
+        assert_eq!(
+            said,
+            ["`no sleep` is best: 77.0 ns at the median, 30.0 ns less than as is [30.0, 30.0]."]
+        );
+    }
+
+    #[test]
+    fn what_was_not_shown_is_not_claimed() {
+        let mut trial = trial();
+        trial.settings[1].median_difference = Some(Difference {
+            estimate: -1.0,
+            interval: Some((-3.0, 1.0)),
+            rounds: 10,
+        });
+        trial.verdict.as_good = vec![0];
+        let said = sentences(&trial);
+        assert!(said[0].contains("cannot be told from `as is`"), "{said:?}");
+        trial.verdict = Verdict {
+            best: Some(0),
+            ..Verdict::default()
+        };
+        assert!(sentences(&trial)[0].starts_with("Nothing beats `as is`"));
+    }
+
+    #[test]
+    fn a_dominated_setting_is_named_with_why() {
+        let mut trial = trial();
+        trial.verdict.dominated = vec![Dominated {
+            setting: 0,
+            by: 1,
+            in_figure: true,
+            in_cost: false,
+        }];
+        let said = sentences(&trial);
+        assert_eq!(
+            said[1],
+            "`as is` is dominated: `no sleep` is quicker and sleeps no less (77.0 ns against 107 ns)."
+        );
+        trial.workload = workload(true);
+        trial.cost = Some(Cost::Power);
+        assert!(sentences(&trial)[1].contains("is better and takes no more power"));
+    }
+
+    #[test]
+    fn too_few_rounds_and_an_early_end_are_said() {
+        let mut trial = trial();
+        trial.settings[0].rounds = 3;
+        trial.ended = Ended::Interrupted;
+        let said = sentences(&trial);
+        assert!(said[1].contains("from 6 rounds on; here are 3"), "{said:?}");
+        assert!(said[2].contains("interrupted"), "{said:?}");
+    }
+}

@@ -1,0 +1,498 @@
+//! The settings that are compared: which ones, and how each is put in force and taken back.
+
+use std::path::Path;
+
+use reveille_machine::limits::{self, Limit};
+use reveille_machine::{Awake, Idle, IdleState, Journal, Restored, Root, requests};
+
+use crate::observe::states_by_depth;
+use crate::{Error, Result};
+
+/// The machine as it was found, which all others are compared with.
+pub const AS_IS: &str = "as is";
+/// No CPU sleeps.
+pub const NO_SLEEP: &str = "no sleep";
+
+/// What is changed.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    AsIs,
+    /// A latency bound, µs; on all CPUs where none are named.
+    Hold {
+        bound_us: u32,
+        cpus: Option<Vec<u32>>,
+    },
+    /// On all CPUs where none are named.
+    Limit {
+        limit: Limit,
+        cpus: Option<Vec<u32>>,
+    },
+    NoSleep,
+}
+
+/// A setting and its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    pub name: String,
+    pub kind: Kind,
+}
+
+/// Which settings are to be tried.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Wanted {
+    /// Latency bounds, µs.
+    pub bounds_us: Vec<u32>,
+    /// The user's own.
+    pub given: Vec<Setting>,
+    /// Of those that there are by default, only these, by name (`C1`, `no-sleep`); empty: all.
+    pub only: Vec<String>,
+}
+
+/// The settings of a trial on this machine: as is, each idle state as the deepest, the wanted
+/// bounds, the given ones, and no sleep at all. And notes: which were left out, since they would be
+/// another one's twin; what this machine's governor does not look at.
+///
+/// # Errors
+/// [`Error::Usage`] where a wanted one is not to be had or would change nothing that can be told
+/// apart; [`Error::Cannot`] where this machine has nothing that a bound or limit could change.
+pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>)> {
+    let mut left_out = Vec::new();
+    let mut settings = vec![Setting::new(AS_IS, Kind::AsIs)];
+    let all_asked = wanted.only.is_empty();
+    let asked = |name: &str| all_asked || wanted.only.iter().any(|only| is_called(name, only));
+    for state in states_by_depth(idle) {
+        let setting = Setting::up_to(&state.name);
+        if !asked(&setting.name) {
+            continue;
+        }
+        match twin(idle, &setting, state) {
+            Some(twin) if all_asked => left_out.push(twin),
+            _ => settings.push(setting),
+        }
+    }
+    for &bound_us in &wanted.bounds_us {
+        settings.push(Setting::hold(bound_us));
+    }
+    settings.extend(wanted.given.iter().cloned());
+    if asked(NO_SLEEP) {
+        settings.push(Setting::new(NO_SLEEP, Kind::NoSleep));
+    }
+    for only in &wanted.only {
+        if !settings
+            .iter()
+            .any(|setting| is_called(&setting.name, only))
+        {
+            return Err(unknown(idle, only));
+        }
+    }
+    for (place, setting) in settings.iter().enumerate() {
+        if settings[..place]
+            .iter()
+            .any(|other| other.name == setting.name)
+        {
+            return Err(Error::Usage(format!("{}: is given twice", setting.name)));
+        }
+        // What cannot be planned is told before anything is tried.
+        setting.how(idle)?;
+    }
+    if settings.len() == 1 {
+        return Err(Error::Usage(
+            "there is nothing to compare `as is` with; name settings with --settings, --latency or \
+             --setting"
+                .into(),
+        ));
+    }
+    let mut notes = Vec::new();
+    if !left_out.is_empty() {
+        notes.push(format!("Left out: {}.", left_out.join(", ")));
+    }
+    let chosen_by_governor = |setting: &Setting| match setting.kind {
+        Kind::Limit { .. } => true,
+        Kind::Hold { bound_us, .. } => bound_us > 0,
+        Kind::AsIs | Kind::NoSleep => false,
+    };
+    if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
+        notes.push(
+            "The governor haltpoll looks at no disabled state and at no bound but 0: those settings \
+             change nothing here."
+                .into(),
+        );
+    }
+    Ok((settings, notes))
+}
+
+fn online(idle: &Idle) -> impl Iterator<Item = &reveille_machine::Cpu> {
+    idle.cpus.iter().filter(|cpu| cpu.online)
+}
+
+/// Why a state as the deepest is not tried by default: it would be the same as another setting.
+fn twin(idle: &Idle, setting: &Setting, state: &IdleState) -> Option<String> {
+    let name = &setting.name;
+    if limits::poll(std::slice::from_ref(state)).is_some() {
+        return Some(format!("{name} (it is `{NO_SLEEP}`)"));
+    }
+    let changes = setting.changes(idle).ok()?;
+    let is_so = |setting: &limits::Setting| {
+        let states = idle.cpu(setting.cpu).map(|cpu| cpu.states.as_slice());
+        let state = states?.iter().find(|state| state.index == setting.index)?;
+        (state.disabled? == setting.disable).then_some(())
+    };
+    let changes_nothing = changes.iter().all(|change| is_so(change).is_some());
+    changes_nothing.then(|| format!("{name} (it is `{AS_IS}`)"))
+}
+
+/// `up to C1` is called so, `up-to-c1` or `c1`.
+fn is_called(name: &str, called: &str) -> bool {
+    let plain = |text: &str| text.trim().to_lowercase().replace(' ', "-");
+    let (name, called) = (plain(name), plain(called));
+    name == called || name.strip_prefix("up-to-") == Some(&called)
+}
+
+fn unknown(idle: &Idle, only: &str) -> Error {
+    let states = states_by_depth(idle)
+        .into_iter()
+        .map(|state| state.name.as_str());
+    let names: Vec<&str> = states.chain(["no-sleep"]).collect();
+    Error::Usage(format!(
+        "--settings {only}: there is no such setting here; there are {}",
+        names.join(", ")
+    ))
+}
+
+impl Setting {
+    fn new(name: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+        }
+    }
+
+    fn up_to(state: &str) -> Self {
+        let limit = Limit::Deepest(state.to_owned());
+        Self::new(format!("up to {state}"), Kind::Limit { limit, cpus: None })
+    }
+
+    fn hold(bound_us: u32) -> Self {
+        let kind = Kind::Hold {
+            bound_us,
+            cpus: None,
+        };
+        Self::new(format!("hold {bound_us}us"), kind)
+    }
+
+    /// What the setting's limit sets, on the CPUs that are online; nothing for other kinds.
+    fn changes(&self, idle: &Idle) -> Result<Vec<limits::Setting>> {
+        match &self.kind {
+            Kind::Limit { limit, cpus } => {
+                let all = || online(idle).map(|cpu| cpu.number).collect();
+                let cpus = cpus.clone().unwrap_or_else(all);
+                Ok(limits::plan(idle, &cpus, limit)?)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What is changed, in words.
+    ///
+    /// # Errors
+    /// Where it cannot be done on this machine.
+    pub fn how(&self, idle: &Idle) -> Result<String> {
+        let on = |cpus: &Option<Vec<u32>>| match cpus {
+            Some(cpus) => format!("on CPU {}", listed(cpus)),
+            None => "on all CPUs".to_owned(),
+        };
+        Ok(match &self.kind {
+            Kind::AsIs => "nothing is changed".into(),
+            Kind::Hold { bound_us, cpus } => {
+                honoured(idle, &self.name)?;
+                if let Some(cpus) = cpus {
+                    refuse_absent(idle, cpus)?;
+                }
+                let leaves = match left_by(idle, *bound_us, cpus.as_deref()) {
+                    names if names.is_empty() => String::new(),
+                    names => format!("; leaves {} by the driver's table", names.join(", ")),
+                };
+                format!("a latency bound of {bound_us} µs {}{leaves}", on(cpus))
+            }
+            Kind::Limit { cpus, .. } => {
+                let changes = self.changes(idle)?;
+                let named = |disable: bool| {
+                    let mut names: Vec<&str> = Vec::new();
+                    for change in changes.iter().filter(|change| change.disable == disable) {
+                        if !names.contains(&change.name.as_str()) {
+                            names.push(&change.name);
+                        }
+                    }
+                    names.join(", ")
+                };
+                match named(true) {
+                    names if names.is_empty() => {
+                        format!("{} is allowed {}", named(false), on(cpus))
+                    }
+                    names => format!("{names} disabled {}", on(cpus)),
+                }
+            }
+            Kind::NoSleep if sleepless_by_request(idle) => {
+                "a latency bound of 0: all CPUs poll".into()
+            }
+            Kind::NoSleep => {
+                "idle-priority threads keep all CPUs awake (no poll state that a bound of 0 would \
+                 choose)"
+                    .into()
+            }
+        })
+    }
+
+    /// Puts the setting in force, until the answer is dropped or ended.
+    ///
+    /// # Errors
+    /// Where it cannot be done; then the machine is as before.
+    pub fn apply(&self, root: &Root, idle: &Idle, journal_folder: &Path) -> Result<Applied> {
+        let mut applied = Applied {
+            journal: Journal::new(journal_folder),
+            _request: None,
+            _awake: None,
+        };
+        match &self.kind {
+            Kind::AsIs => {}
+            Kind::Hold {
+                bound_us,
+                cpus: None,
+            } => applied._request = Some(requests::Request::hold(*bound_us)?),
+            Kind::Hold {
+                bound_us,
+                cpus: Some(cpus),
+            } => requests::bound_cpus(&mut applied.journal, root, cpus, *bound_us)?,
+            Kind::Limit { .. } => {
+                limits::apply(&mut applied.journal, root, &self.changes(idle)?)?;
+            }
+            Kind::NoSleep if sleepless_by_request(idle) => {
+                applied._request = Some(requests::Request::hold(0)?);
+            }
+            Kind::NoSleep => {
+                let cpus: Vec<u32> = online(idle).map(|cpu| cpu.number).collect();
+                applied._awake = Some(Awake::keep(&cpus)?);
+            }
+        }
+        Ok(applied)
+    }
+}
+
+/// A setting in force. Dropped, the machine is as before.
+pub struct Applied {
+    journal: Journal,
+    _request: Option<requests::Request>,
+    _awake: Option<Awake>,
+}
+
+impl Applied {
+    /// Takes the setting back, and says what somebody else changed meanwhile or could not be put
+    /// back; `None` where all is as before.
+    pub fn end(mut self) -> Option<String> {
+        said(&self.journal.restore())
+    }
+}
+
+fn said(restored: &Restored) -> Option<String> {
+    if let Some((change, present)) = restored.foreign.first() {
+        return Some(format!(
+            "{} was set to {present} by somebody else meanwhile",
+            change.path.display()
+        ));
+    }
+    let (change, why) = restored.failed.first()?;
+    Some(format!(
+        "{} could not be put back: {why}",
+        change.path.display()
+    ))
+}
+
+/// # Errors
+/// Where nothing here looks at latency bounds.
+fn honoured(idle: &Idle, name: &str) -> Result<()> {
+    match requests::honoured(idle) {
+        true => Ok(()),
+        false => Err(Error::Cannot(format!(
+            "{name}: nothing honours a latency bound here (no cpuidle driver); try --settings \
+             no-sleep"
+        ))),
+    }
+}
+
+fn refuse_absent(idle: &Idle, cpus: &[u32]) -> Result<()> {
+    let absent = cpus.iter().find(|cpu| idle.cpu(**cpu).is_none());
+    match absent {
+        Some(cpu) => Err(Error::Usage(format!("there is no CPU {cpu}"))),
+        None => Ok(()),
+    }
+}
+
+/// Does a bound of 0 keep every CPU from sleeping? It makes governors choose state 0, which sleeps
+/// where it is not the poll state (on Arm, say).
+fn sleepless_by_request(idle: &Idle) -> bool {
+    requests::honoured(idle) && online(idle).all(|cpu| limits::poll(&cpu.states).is_some())
+}
+
+/// The names of the states that governors may choose under a bound, by the driver's table.
+fn left_by(idle: &Idle, bound_us: u32, cpus: Option<&[u32]>) -> Vec<String> {
+    let bounded = online(idle).filter(|cpu| cpus.is_none_or(|cpus| cpus.contains(&cpu.number)));
+    let mut names: Vec<String> = Vec::new();
+    for state in bounded.flat_map(|cpu| &cpu.states) {
+        let fits = state
+            .exit_latency_us
+            .is_some_and(|us| us <= u64::from(bound_us));
+        if fits && state.disabled != Some(true) && !names.contains(&state.name) {
+            names.push(state.name.clone());
+        }
+    }
+    names
+}
+
+fn listed(cpus: &[u32]) -> String {
+    let words: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// Two CPUs with POLL, C1 (2 µs) and C6 (100 µs) below a root of the test's.
+    fn machine(states: &[(&str, u32)]) -> (tempfile::TempDir, Root, Idle) {
+        let folder = tempfile::tempdir().unwrap();
+        let system = folder.path().join("sys/devices/system/cpu");
+        for cpu in 0..2 {
+            let power = system.join(format!("cpu{cpu}/power"));
+            fs::create_dir_all(&power).unwrap();
+            fs::write(power.join("pm_qos_resume_latency_us"), "0\n").unwrap();
+            for (index, (name, latency)) in states.iter().enumerate() {
+                let state = system.join(format!("cpu{cpu}/cpuidle/state{index}"));
+                fs::create_dir_all(&state).unwrap();
+                fs::write(state.join("name"), name).unwrap();
+                fs::write(state.join("latency"), latency.to_string()).unwrap();
+                fs::write(state.join("disable"), "0\n").unwrap();
+            }
+        }
+        fs::create_dir_all(system.join("cpuidle")).unwrap();
+        for (file, text) in [("present", "0-1"), ("online", "0-1")] {
+            fs::write(system.join(file), text).unwrap();
+        }
+        if !states.is_empty() {
+            fs::write(system.join("cpuidle/current_driver"), "intel_idle").unwrap();
+            fs::write(system.join("cpuidle/current_governor"), "menu").unwrap();
+        }
+        let root = Root::at(folder.path());
+        let idle = Idle::read(&root).unwrap();
+        (folder, root, idle)
+    }
+
+    const STATES: [(&str, u32); 3] = [("POLL", 0), ("C1", 2), ("C6", 100)];
+
+    fn names(settings: &[Setting]) -> Vec<&str> {
+        settings
+            .iter()
+            .map(|setting| setting.name.as_str())
+            .collect()
+    }
+
+    fn wanted(only: &[&str], bounds_us: &[u32]) -> Wanted {
+        Wanted {
+            bounds_us: bounds_us.to_vec(),
+            given: vec![],
+            only: only.iter().map(|name| (*name).to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn by_default_each_state_is_the_deepest_once_and_twins_are_left_out() {
+        let (_folder, _root, idle) = machine(&STATES);
+        let (settings, notes) = choose(&idle, &wanted(&[], &[20])).unwrap();
+        assert_eq!(
+            names(&settings),
+            ["as is", "up to C1", "hold 20us", "no sleep"]
+        );
+        let left_out = "Left out: up to POLL (it is `no sleep`), up to C6 (it is `as is`).";
+        assert_eq!(notes, [left_out]);
+        assert_eq!(settings[1].how(&idle).unwrap(), "C6 disabled on all CPUs");
+        let held = "a latency bound of 20 µs on all CPUs; leaves POLL, C1 by the driver's table";
+        assert_eq!(settings[2].how(&idle).unwrap(), held);
+        assert!(settings[3].how(&idle).unwrap().contains("poll"));
+    }
+
+    #[test]
+    fn settings_are_chosen_by_name_and_as_is_is_always_among_them() {
+        let (_folder, _root, idle) = machine(&STATES);
+        for name in ["c6", "up-to-C6", "up to C6"] {
+            let (settings, _) = choose(&idle, &wanted(&[name], &[])).unwrap();
+            assert_eq!(names(&settings), ["as is", "up to C6"], "{name}");
+        }
+        let (settings, _) = choose(&idle, &wanted(&["no-sleep", "as-is"], &[])).unwrap();
+        assert_eq!(names(&settings), ["as is", "no sleep"]);
+        let error = choose(&idle, &wanted(&["C9"], &[])).unwrap_err();
+        assert!(
+            error.to_string().contains("POLL, C1, C6, no-sleep"),
+            "{error}"
+        );
+        let error = choose(&idle, &wanted(&["as-is"], &[])).unwrap_err();
+        assert!(error.to_string().contains("nothing to compare"), "{error}");
+        assert!(choose(&idle, &wanted(&[], &[5, 5])).is_err());
+    }
+
+    #[test]
+    fn without_cpuidle_threads_keep_cpus_awake_and_a_bound_is_refused() {
+        let (_folder, _root, idle) = machine(&[]);
+        let (settings, _) = choose(&idle, &wanted(&[], &[])).unwrap();
+        assert_eq!(names(&settings), ["as is", "no sleep"]);
+        assert!(settings[1].how(&idle).unwrap().contains("threads"));
+        let refused = choose(&idle, &wanted(&[], &[20]));
+        assert!(matches!(refused, Err(Error::Cannot(_))), "{refused:?}");
+    }
+
+    #[test]
+    fn a_state_0_that_sleeps_is_not_taken_for_polling() {
+        let (_folder, _root, idle) = machine(&[("WFI", 1), ("cpu-sleep", 500)]);
+        let (settings, _) = choose(&idle, &wanted(&[], &[])).unwrap();
+        assert_eq!(names(&settings), ["as is", "up to WFI", "no sleep"]);
+        assert!(settings[2].how(&idle).unwrap().contains("threads"));
+    }
+
+    #[test]
+    fn a_setting_is_in_force_until_it_is_ended() {
+        let (folder, root, idle) = machine(&STATES);
+        let disabled = |cpu, state| {
+            root.number(&format!(
+                "sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable"
+            ))
+        };
+        let journals = folder.path().join("run");
+        let applied = Setting::up_to("C1").apply(&root, &idle, &journals).unwrap();
+        assert_eq!([disabled(0, 2), disabled(1, 2)], [Some(1); 2]);
+        assert_eq!(applied.end(), None);
+        assert_eq!([disabled(0, 2), disabled(1, 2)], [Some(0); 2]);
+        let kind = Kind::Hold {
+            bound_us: 0,
+            cpus: Some(vec![1]),
+        };
+        let held = Setting::new("mine", kind)
+            .apply(&root, &idle, &journals)
+            .unwrap();
+        let bound = |cpu| root.text(&requests::file_of(cpu)).unwrap();
+        assert_eq!((bound(0), bound(1)), ("0".into(), "n/a".into()));
+        drop(held);
+        assert_eq!(bound(1), "0");
+    }
+
+    #[test]
+    fn what_somebody_else_sets_meanwhile_is_said_and_left() {
+        let (folder, root, idle) = machine(&STATES);
+        let applied = Setting::up_to("C1")
+            .apply(&root, &idle, &folder.path().join("run"))
+            .unwrap();
+        let file = root.path("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
+        fs::write(&file, "2\n").unwrap();
+        assert!(applied.end().unwrap().contains("somebody else"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "2\n");
+    }
+}

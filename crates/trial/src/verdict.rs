@@ -1,0 +1,221 @@
+//! Which setting is best, and which ones nobody should choose: as quick as another, or slower, and
+//! dearer.
+
+use serde::{Deserialize, Serialize};
+
+use crate::statistics::{ERROR, median_difference};
+
+/// What a setting costs: power where it can be read, else the time that the CPUs are awake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cost {
+    Power,
+    TimeAwake,
+}
+
+/// One setting's figure and cost of each round; `None` where the round has none.
+#[derive(Debug, Clone, Default)]
+pub struct Rounds {
+    /// Of all rounds' figures together; `None` without one.
+    pub median: Option<f64>,
+    /// The rounds' medians; less is better (more-is-better figures come negated).
+    pub figures: Vec<Option<f64>>,
+    /// W, or the share of time awake; empty where neither is known.
+    pub costs: Vec<Option<f64>>,
+}
+
+/// A setting that another one makes pointless.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dominated {
+    pub setting: usize,
+    pub by: usize,
+    /// The other one's figure is better beyond noise; else its cost alone is.
+    pub in_figure: bool,
+    /// The other one's cost is less beyond noise; else its figure alone is.
+    pub in_cost: bool,
+}
+
+/// What the trial says. Settings are places in the list of settings.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The best figure; `None` where no setting has one.
+    pub best: Option<usize>,
+    /// Those that may be as good, for all that was measured.
+    pub as_good: Vec<usize>,
+    /// Each setting at most once, by the one that is best of those that dominate it.
+    pub dominated: Vec<Dominated>,
+}
+
+/// By how much a figure or a power may be worse, of the other's, and still count as no worse.
+const MARGIN: f64 = 0.05;
+/// The same for the time awake: one percentage point, as a share.
+const MARGIN_AWAKE: f64 = 0.01;
+
+/// Compares each setting with each other one. Without a cost nothing is dominated.
+///
+/// A setting dominates another if it is better beyond noise in the figure or in the cost, and shown
+/// to be no worse in the other of the two: the whole interval of the difference, paired by round, is
+/// below the margin. That a difference was not seen is not enough, for too few rounds never see one.
+/// With several settings each interval is widened so that the comparisons of one setting are wrong
+/// in 5 % of trials together (Bonferroni).
+pub fn judge(settings: &[Rounds], cost: Option<Cost>) -> Verdict {
+    let error = ERROR / (settings.len().max(2) - 1) as f64;
+    let figure = |of: usize, than: usize| {
+        let (of, than) = (&settings[of].figures, &settings[than].figures);
+        Compared::new(of, than, error, MARGIN * middle(than).unwrap_or(0.0).abs())
+    };
+    let cost = |of: usize, than: usize| {
+        let (of, than) = (&settings[of].costs, &settings[than].costs);
+        let margin = match cost {
+            Some(Cost::TimeAwake) => MARGIN_AWAKE,
+            _ => MARGIN * middle(than).unwrap_or(0.0),
+        };
+        Compared::new(of, than, error, margin)
+    };
+    let medians = settings.iter().map(|rounds| rounds.median).enumerate();
+    let mut by_figure: Vec<(usize, f64)> = medians
+        .filter_map(|(place, median)| Some((place, median?)))
+        .collect();
+    by_figure.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let places: Vec<usize> = by_figure.into_iter().map(|(place, _)| place).collect();
+    let Some((&best, others)) = places.split_first() else {
+        return Verdict::default();
+    };
+    let dominates = |one: usize, other: usize| {
+        let (figure, cost) = (figure(one, other), cost(one, other));
+        let better = figure.less || cost.less;
+        (better && figure.no_more && cost.no_more).then_some(Dominated {
+            setting: other,
+            by: one,
+            in_figure: figure.less,
+            in_cost: cost.less,
+        })
+    };
+    let dominated = |other: &usize| places.iter().find_map(|one| dominates(*one, *other));
+    let as_good = others.iter().filter(|&&other| !figure(best, other).less);
+    Verdict {
+        best: Some(best),
+        as_good: as_good.copied().collect(),
+        dominated: (0..settings.len())
+            .filter_map(|one| dominated(&one))
+            .collect(),
+    }
+}
+
+/// What the rounds show of two settings in one respect.
+struct Compared {
+    /// Less beyond noise.
+    less: bool,
+    /// More by no more than the margin, beyond noise.
+    no_more: bool,
+}
+
+impl Compared {
+    fn new(of: &[Option<f64>], than: &[Option<f64>], error: f64, margin: f64) -> Self {
+        let difference = median_difference(&paired(of, than), error);
+        let high = difference.and_then(|difference| Some(difference.interval?.1));
+        Self {
+            less: high.is_some_and(|high| high < 0.0),
+            no_more: high.is_some_and(|high| high <= margin),
+        }
+    }
+}
+
+/// Differences of the rounds in which both have a value.
+pub fn paired(of: &[Option<f64>], than: &[Option<f64>]) -> Vec<f64> {
+    let rounds = of.iter().zip(than);
+    rounds
+        .filter_map(|(of, than)| Some((*of)? - (*than)?))
+        .collect()
+}
+
+fn middle(rounds: &[Option<f64>]) -> Option<f64> {
+    let known: Vec<f64> = rounds.iter().flatten().copied().collect();
+    crate::statistics::median(&known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten rounds around a figure and a cost, with noise of ±1 %.
+    fn rounds(figure: f64, cost: Option<f64>, seed: u64) -> Rounds {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut noisy = |value: f64| Some(value * (0.99 + 0.02 * random.f64()));
+        Rounds {
+            median: Some(figure),
+            figures: (0..10).map(|_| noisy(figure)).collect(),
+            costs: cost.map_or(Vec::new(), |cost| (0..10).map(|_| noisy(cost)).collect()),
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_slower_and_no_cheaper_is_dominated() {
+        let settings = [
+            rounds(100.0, Some(10.0), 1), // cheap and slow
+            rounds(50.0, Some(15.0), 2),
+            rounds(60.0, Some(20.0), 3), // slower and dearer than the one before
+            rounds(20.0, Some(30.0), 4), // quick and dear
+        ];
+        let verdict = judge(&settings, Some(Cost::Power));
+        assert_eq!(
+            (verdict.best, verdict.as_good.as_slice()),
+            (Some(3), &[][..])
+        );
+        let [dominated] = verdict.dominated.as_slice() else {
+            panic!("{verdict:?}");
+        };
+        assert_eq!((dominated.setting, dominated.by), (2, 1));
+        assert!(dominated.in_figure && dominated.in_cost);
+    }
+
+    #[test]
+    fn what_is_as_quick_and_cheaper_dominates_by_its_cost_alone() {
+        let settings = [rounds(50.0, Some(10.0), 5), rounds(50.0, Some(12.0), 6)];
+        let verdict = judge(&settings, Some(Cost::Power));
+        assert_eq!(verdict.as_good.len(), 1);
+        let dominated = &verdict.dominated[0];
+        assert_eq!((dominated.setting, dominated.by), (1, 0));
+        assert!(!dominated.in_figure && dominated.in_cost);
+    }
+
+    #[test]
+    fn without_a_cost_or_with_few_rounds_nothing_is_dominated() {
+        let quick_or_slow = [rounds(50.0, None, 7), rounds(100.0, None, 8)];
+        let verdict = judge(&quick_or_slow, None);
+        assert_eq!((verdict.best, verdict.dominated.len()), (Some(0), 0));
+        let mut few = [rounds(50.0, Some(1.0), 9), rounds(100.0, Some(2.0), 10)];
+        for rounds in &mut few {
+            rounds.figures.truncate(3);
+            rounds.costs.truncate(3);
+        }
+        let verdict = judge(&few, Some(Cost::Power));
+        assert_eq!(verdict.dominated.len(), 0);
+        assert_eq!((verdict.best, verdict.as_good), (Some(0), vec![1]));
+        assert_eq!(judge(&[Rounds::default()], None), Verdict::default());
+    }
+
+    #[test]
+    fn what_is_hidden_in_noise_is_not_taken_for_equal() {
+        let mut settings = [rounds(50.0, Some(10.0), 11), rounds(80.0, Some(10.0), 12)];
+        assert_eq!(judge(&settings, Some(Cost::Power)).dominated.len(), 1);
+        // The quicker one may now cost 40 % more, or less: nobody has shown that it does not.
+        for (place, cost) in settings[0].costs.iter_mut().enumerate() {
+            *cost = Some(if place % 2 == 0 { 6.0 } else { 14.0 });
+        }
+        assert_eq!(judge(&settings, Some(Cost::Power)).dominated.len(), 0);
+    }
+
+    #[test]
+    fn settings_that_are_the_same_are_seldom_told_apart() {
+        let mut wrong = 0;
+        for try_ in 0..400 {
+            let same: Vec<Rounds> = (0..5)
+                .map(|setting| rounds(50.0, Some(10.0), 1000 + try_ * 5 + setting))
+                .collect();
+            wrong += usize::from(judge(&same, Some(Cost::Power)).as_good.len() < 4);
+        }
+        // 5 % of the comparisons of one setting drawn beforehand; the best of five is not that.
+        assert!(wrong <= 60, "{wrong} of 400");
+    }
+}

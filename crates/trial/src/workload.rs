@@ -1,0 +1,101 @@
+//! What is run under each setting, and gives figures.
+
+mod command;
+mod echo;
+mod icmp;
+mod message;
+mod ping;
+mod requests;
+mod server;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use command::{Command, Figure};
+pub use echo::{Echo, Transport};
+pub use message::{MAX_SIZE as ECHO_MAX_SIZE, MIN_SIZE as ECHO_MIN_SIZE};
+pub use ping::{MAX_SIZE as PING_MAX_SIZE, MIN_SIZE as PING_MIN_SIZE, Ping};
+pub use requests::{Exchange, Pace, Requests};
+pub use server::{PORT, Server};
+
+use crate::Result;
+
+/// The unit of figures that are times; every other unit is the user's word.
+pub const NANOSECONDS: &str = "ns";
+
+/// What a workload is, for whoever reads the result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// `command`, `ping` or `echo`.
+    pub kind: String,
+    /// One line: what was run, or who was asked and how.
+    pub what: String,
+    /// What the figure is: `duration`, `round trip`, or the user's expression.
+    pub figure: String,
+    /// [`NANOSECONDS`], or the user's word; empty where none was given.
+    pub unit: String,
+    pub higher_is_better: bool,
+    /// `None` for a command.
+    pub pace: Option<PaceDescription>,
+    /// What a reader must know of this figure (one sentence each).
+    pub notes: Vec<String>,
+}
+
+/// How often was asked, and with how much.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PaceDescription {
+    pub requests_per_round: u32,
+    pub interval_ms: f64,
+    pub timeout_ms: f64,
+    pub size_bytes: usize,
+}
+
+/// What one round of a workload gave.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Gathered {
+    /// In the figure's unit, in order.
+    pub figures: Vec<f64>,
+    /// Requests without an answer, or runs that failed.
+    pub failed: u64,
+    /// Why, of the first of them.
+    pub why: Option<String>,
+    /// From the kernel's receive stamp of an answer to the reader's next instruction, ns; empty
+    /// where the kernel does not stamp.
+    pub reading_ns: Vec<f64>,
+}
+
+impl Gathered {
+    fn fail(&mut self, why: impl FnOnce() -> String) {
+        self.failed += 1;
+        self.why.get_or_insert_with(why);
+    }
+}
+
+/// Something that can be run again and again.
+pub trait Workload {
+    fn description(&self) -> &Description;
+
+    /// Tries once, before anything is changed.
+    ///
+    /// # Errors
+    /// Where it cannot work at all: nobody answers, there is no such command.
+    fn try_once(&mut self) -> Result<()>;
+
+    /// Lets the machine get used to a setting, for about `settle`; figures are thrown away.
+    fn settle(&mut self, settle: Duration, stop: &AtomicBool);
+
+    /// One round. It ends early where `stop` is set.
+    ///
+    /// # Errors
+    /// Where the next rounds cannot work either.
+    fn round(&mut self, stop: &AtomicBool) -> Result<Gathered>;
+
+    /// How long a round takes; `None` where only trying tells.
+    fn expected(&self) -> Option<Duration>;
+}
+
+fn no_answer_within(timeout: Duration) -> String {
+    format!("no answer within {} ms", timeout.as_millis())
+}

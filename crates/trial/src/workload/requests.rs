@@ -1,0 +1,204 @@
+//! Requests and their answers at a pace that lets CPUs sleep in between.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Description, Gathered, Workload};
+use crate::{Error, Result};
+
+/// How often is asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// In each round.
+    pub requests: u32,
+    /// From an answer to the next request, on average: each pause is drawn evenly from half to one
+    /// and a half of it, so that requests do not keep step with the machine's own timers.
+    pub interval: Duration,
+    /// How long an answer is waited for.
+    pub timeout: Duration,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// As the asking thread's clock saw it, ns; and how long the answer lay in the kernel before
+    /// the thread had it, where the kernel stamps.
+    Came {
+        round_trip_ns: f64,
+        reading_ns: Option<f64>,
+    },
+    /// None came, and why not.
+    Lost(String),
+}
+
+/// Someone who can be asked.
+pub trait Exchange {
+    /// Sends a request and waits for its answer, until `timeout`.
+    fn ask(&mut self, timeout: Duration) -> Answer;
+}
+
+/// Asking as a workload.
+pub struct Requests<E> {
+    exchange: E,
+    pace: Pace,
+    description: Description,
+    random: fastrand::Rng,
+}
+
+/// After so many lost requests in a row the rest of the round is given up: each costs a timeout.
+const LOST_IN_A_ROW: u32 = 5;
+/// How often is asked before anything is changed.
+const TRIES: u32 = 3;
+
+impl<E: Exchange> Requests<E> {
+    pub fn new(exchange: E, pace: Pace, description: Description, seed: u64) -> Self {
+        Self {
+            exchange,
+            pace,
+            description,
+            random: fastrand::Rng::with_seed(seed),
+        }
+    }
+
+    fn pause(&mut self) {
+        thread::sleep(self.pace.interval.mul_f64(0.5 + self.random.f64()));
+    }
+}
+
+impl<E: Exchange> Workload for Requests<E> {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+
+    fn try_once(&mut self) -> Result<()> {
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            match self.exchange.ask(self.pace.timeout) {
+                Answer::Came { .. } => return Ok(()),
+                Answer::Lost(why) => last = why,
+            }
+        }
+        Err(Error::NoAnswer {
+            what: self.description.what.clone(),
+            tries: TRIES,
+            why: last,
+        })
+    }
+
+    fn settle(&mut self, settle: Duration, stop: &AtomicBool) {
+        let end = Instant::now() + settle;
+        while Instant::now() + self.pace.interval / 2 < end && !stop.load(Ordering::Relaxed) {
+            self.pause();
+            self.exchange.ask(self.pace.timeout);
+        }
+    }
+
+    fn round(&mut self, stop: &AtomicBool) -> Result<Gathered> {
+        let mut gathered = Gathered::default();
+        let mut lost_in_a_row = 0;
+        for request in 0..self.pace.requests {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.pause();
+            match self.exchange.ask(self.pace.timeout) {
+                // A signal may have cut the request short: that is no loss.
+                Answer::Lost(_) if stop.load(Ordering::Relaxed) => break,
+                Answer::Lost(why) => {
+                    gathered.fail(|| why);
+                    lost_in_a_row += 1;
+                }
+                Answer::Came {
+                    round_trip_ns,
+                    reading_ns,
+                } => {
+                    gathered.figures.push(round_trip_ns);
+                    gathered.reading_ns.extend(reading_ns);
+                    lost_in_a_row = 0;
+                }
+            }
+            if lost_in_a_row == LOST_IN_A_ROW {
+                // Those that were not sent any more had no answer either.
+                gathered.failed += u64::from(self.pace.requests - request - 1);
+                break;
+            }
+        }
+        Ok(gathered)
+    }
+
+    fn expected(&self) -> Option<Duration> {
+        Some(self.pace.interval * self.pace.requests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers as it is told to, in 1 µs.
+    struct Told(Vec<bool>);
+
+    impl Exchange for Told {
+        fn ask(&mut self, _timeout: Duration) -> Answer {
+            match self.0.pop() {
+                Some(true) => Answer::Came {
+                    round_trip_ns: 1000.0,
+                    reading_ns: None,
+                },
+                _ => Answer::Lost("told so".into()),
+            }
+        }
+    }
+
+    fn asking(mut answers: Vec<bool>, requests: u32) -> Requests<Told> {
+        answers.reverse();
+        let pace = Pace {
+            requests,
+            interval: Duration::ZERO,
+            timeout: Duration::from_secs(1),
+        };
+        let description = Description {
+            kind: "echo".into(),
+            what: "a test".into(),
+            figure: "round trip".into(),
+            unit: super::super::NANOSECONDS.into(),
+            higher_is_better: false,
+            pace: None,
+            notes: vec![],
+        };
+        Requests::new(Told(answers), pace, description, 1)
+    }
+
+    #[test]
+    fn lost_requests_are_counted_and_have_no_figure() {
+        let mut requests = asking(vec![true, false, true, true], 4);
+        let gathered = requests.round(&AtomicBool::new(false)).unwrap();
+        assert_eq!(gathered.figures, [1000.0; 3]);
+        assert_eq!(
+            (gathered.failed, gathered.why.as_deref()),
+            (1, Some("told so"))
+        );
+    }
+
+    #[test]
+    fn a_round_whose_requests_are_all_lost_is_given_up_early_and_all_are_counted() {
+        let mut requests = asking(vec![], 1000);
+        let gathered = requests.round(&AtomicBool::new(false)).unwrap();
+        assert_eq!((gathered.figures.len(), gathered.failed), (0, 1000));
+    }
+
+    #[test]
+    fn one_answer_in_three_tries_is_enough_to_begin() {
+        assert!(asking(vec![false, false, true], 1).try_once().is_ok());
+        let error = asking(vec![false; 3], 1).try_once().unwrap_err();
+        assert!(error.to_string().contains("told so"), "{error}");
+    }
+
+    #[test]
+    fn an_interrupted_round_keeps_what_came() {
+        let stop = AtomicBool::new(true);
+        let gathered = asking(vec![true; 9], 9).round(&stop).unwrap();
+        assert_eq!(gathered, Gathered::default());
+    }
+}
