@@ -1,0 +1,320 @@
+//! Columns that fit the width there is: the least important ones give way first.
+
+use std::io::{self, Write};
+
+use ratatui::text::{Line, Span};
+
+use super::history::Trend;
+use super::look::{Look, Tone, UNKNOWN};
+use crate::table::Side;
+
+/// A column's heading and how it takes part in the width.
+#[derive(Debug, Clone)]
+pub struct Column {
+    name: String,
+    unit: &'static str,
+    side: Side,
+    /// The higher, the earlier it gives way; no two columns of a grid have the same.
+    rank: usize,
+    /// Its cells may be cut to this; `None`: never.
+    least: Option<usize>,
+    /// What it has at least, so that it does not jump with each figure.
+    steady: usize,
+    /// What it takes at most, if its cells want it.
+    most: usize,
+    marked: Option<Order>,
+    /// Bars and trends, no words.
+    drawn: bool,
+}
+
+/// Which way a column is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Ascending,
+    Descending,
+}
+
+impl Column {
+    /// Right-aligned figures, never cut.
+    pub fn figures(
+        name: impl Into<String>,
+        unit: &'static str,
+        steady: usize,
+        rank: usize,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            unit,
+            side: Side::Right,
+            rank,
+            least: None,
+            steady,
+            most: usize::MAX,
+            marked: None,
+            drawn: false,
+        }
+    }
+
+    /// Left-aligned words, never cut.
+    pub fn words(name: &str, rank: usize) -> Self {
+        Self {
+            side: Side::Left,
+            ..Self::figures(name, "", 0, rank)
+        }
+    }
+
+    /// Left-aligned text, cut to `least` columns where there is no room.
+    pub fn text(name: &str, least: usize, rank: usize) -> Self {
+        Self {
+            least: Some(least),
+            ..Self::words(name, rank)
+        }
+    }
+
+    /// Bars and trends, `least` to `most` columns wide.
+    pub fn drawing(name: &str, unit: &'static str, least: usize, most: usize, rank: usize) -> Self {
+        Self {
+            unit,
+            most,
+            drawn: true,
+            ..Self::text(name, least, rank)
+        }
+    }
+
+    /// Marks the column by which rows are sorted.
+    pub fn sorted(mut self, order: Option<Order>) -> Self {
+        self.marked = order;
+        self
+    }
+
+    fn heading(&self, look: Look) -> String {
+        let mark = match self.marked {
+            Some(Order::Ascending) => "▲",
+            Some(Order::Descending) => "▼",
+            None => "",
+        };
+        look.text(&format!("{}{mark}", self.name)).into_owned()
+    }
+}
+
+/// What stands in a column.
+#[derive(Debug, Clone)]
+pub enum Cell {
+    Text(String, Tone),
+    /// 0 to 1.
+    Bar(Option<f64>, Tone),
+    /// What was remembered, and the value that is drawn highest.
+    Trend(Trend, f32),
+}
+
+impl Cell {
+    pub fn plain(text: impl Into<String>) -> Self {
+        Self::Text(text.into(), Tone::Plain)
+    }
+
+    /// What this cell would like to have.
+    fn width(&self, look: Look) -> usize {
+        match self {
+            Self::Text(text, _) => Span::raw(&*look.text(text)).width(),
+            Self::Bar(..) | Self::Trend(..) => usize::MAX,
+        }
+    }
+
+    fn draw(&self, look: Look, width: usize, side: Side) -> Span<'static> {
+        let (text, tone) = match self {
+            Self::Text(text, tone) => (look.cut(text, width), *tone),
+            Self::Bar(Some(share), tone) => (look.bar(*share, width), *tone),
+            Self::Bar(None, _) => (UNKNOWN.to_owned(), Tone::Faint),
+            Self::Trend(trend, top) => (look.trend(&trend.means(width), *top), Tone::Awake),
+        };
+        // The newest value of a trend stands at the right.
+        let side = match self {
+            Self::Trend(..) => Side::Right,
+            _ => side,
+        };
+        Span::styled(padded(&text, width, side), look.style(tone))
+    }
+}
+
+fn padded(text: &str, width: usize, side: Side) -> String {
+    let blanks = " ".repeat(width.saturating_sub(Span::raw(text).width()));
+    match side {
+        Side::Left => format!("{text}{blanks}"),
+        Side::Right => format!("{blanks}{text}"),
+    }
+}
+
+/// A table that is fitted to a width.
+#[derive(Debug, Default)]
+pub struct Grid {
+    pub columns: Vec<Column>,
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A fitted table, as lines.
+pub struct Fitted {
+    /// Names, then units.
+    pub heading: [Line<'static>; 2],
+    pub rows: Vec<Line<'static>>,
+}
+
+impl Grid {
+    /// The table in `width` columns of the terminal.
+    pub fn fit(&self, look: Look, width: usize) -> Fitted {
+        let roomy = self.choose(look, width, 2);
+        let (chosen, gap) = match roomy.len() < self.columns.len() {
+            true => (self.choose(look, width, 1), 1),
+            false => (roomy, 2),
+        };
+        let line = |cell: &dyn Fn(usize, usize) -> Span<'static>| {
+            let mut spans = Vec::with_capacity(2 * chosen.len());
+            for &(column, width) in &chosen {
+                if !spans.is_empty() {
+                    spans.push(Span::raw(" ".repeat(gap)));
+                }
+                spans.push(cell(column, width));
+            }
+            Line::from(spans)
+        };
+        let heading = |text: &dyn Fn(&Column) -> String, bold: bool| {
+            line(&|column, width| {
+                let column = &self.columns[column];
+                let style = match bold {
+                    true => look.style(Tone::Strong),
+                    false => look.style(Tone::Faint),
+                };
+                let text = look.cut(&text(column), width);
+                Span::styled(padded(&text, width, column.side), style)
+            })
+        };
+        Fitted {
+            heading: [
+                heading(&|column| column.unit.to_owned(), false),
+                heading(&|column| column.heading(look), true),
+            ],
+            rows: self
+                .rows
+                .iter()
+                .map(|row| {
+                    line(&|column, width| row[column].draw(look, width, self.columns[column].side))
+                })
+                .collect(),
+        }
+    }
+
+    /// The table as text, as wide as it needs to be, without bars and trends.
+    pub fn write(mut self, look: Look, out: &mut impl Write) -> io::Result<()> {
+        let drawn: Vec<bool> = self.columns.iter().map(|column| column.drawn).collect();
+        for row in &mut self.rows {
+            let mut drawn = drawn.iter();
+            row.retain(|_| drawn.next() == Some(&false));
+        }
+        self.columns.retain(|column| !column.drawn);
+        let fitted = self.fit(look, usize::MAX);
+        for line in fitted.heading.iter().chain(&fitted.rows) {
+            writeln!(out, "{}", line.to_string().trim_end())?;
+        }
+        Ok(())
+    }
+
+    /// Which columns are shown, and how wide.
+    fn choose(&self, look: Look, width: usize, gap: usize) -> Vec<(usize, usize)> {
+        let wanted: Vec<usize> = (0..self.columns.len())
+            .map(|column| self.wanted(look, column))
+            .collect();
+        let least = |column: usize| match self.columns[column].least {
+            Some(least) => least.min(wanted[column]),
+            None => wanted[column],
+        };
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let taken = |shown: &[usize]| {
+            let gaps = gap * shown.len().saturating_sub(1);
+            shown.iter().map(|column| least(*column)).sum::<usize>() + gaps
+        };
+        while shown.len() > 1 && taken(&shown) > width {
+            let last = (0..shown.len()).max_by_key(|&at| self.columns[shown[at]].rank);
+            shown.remove(last.unwrap_or_default());
+        }
+        let mut left = width.saturating_sub(taken(&shown));
+        let mut chosen: Vec<(usize, usize)> = shown
+            .iter()
+            .map(|&column| (column, least(column)))
+            .collect();
+        let mut by_rank: Vec<usize> = (0..chosen.len()).collect();
+        by_rank.sort_by_key(|&at| self.columns[chosen[at].0].rank);
+        for at in by_rank {
+            let (column, given) = &mut chosen[at];
+            let more = (wanted[*column] - *given).min(left);
+            *given += more;
+            left -= more;
+        }
+        chosen
+    }
+
+    /// The width that a column's cells and heading ask for.
+    fn wanted(&self, look: Look, index: usize) -> usize {
+        let column = &self.columns[index];
+        let heading = Span::raw(column.heading(look)).width();
+        let heading = heading.max(Span::raw(column.unit).width());
+        let cells = self.rows.iter().map(|row| row[index].width(look));
+        let most = cells.max().unwrap_or(0).min(column.most);
+        most.max(heading).max(column.steady)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Look = Look {
+        colour: false,
+        utf8: true,
+    };
+
+    fn grid() -> Grid {
+        Grid {
+            columns: vec![
+                Column::figures("CPU", "", 0, 0),
+                Column::text("command", 6, 2),
+                Column::figures("rate", "/s", 7, 1),
+                Column::drawing("trend", "", 4, 10, 3),
+            ],
+            rows: vec![vec![
+                Cell::plain("3"),
+                Cell::plain("a command of many words"),
+                Cell::plain("12.5"),
+                Cell::Bar(Some(0.5), Tone::Awake),
+            ]],
+        }
+    }
+
+    fn shown(width: usize) -> String {
+        grid().fit(LOOK, width).rows[0].to_string()
+    }
+
+    #[test]
+    fn the_least_important_column_gives_way_first() {
+        assert_eq!(
+            shown(60),
+            "  3  a command of many words     12.5  █████     "
+        );
+        assert_eq!(shown(30), "  3  a command…     12.5  ██  ");
+        assert_eq!(shown(20), "  3 a comma…    12.5");
+        assert_eq!(shown(12), "  3    12.5");
+        assert_eq!(shown(4), "  3");
+    }
+
+    #[test]
+    fn no_width_is_too_small() {
+        for width in 0..80 {
+            let fitted = grid().fit(LOOK, width);
+            assert!(width < 3 || fitted.rows[0].width() <= width, "{width}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        let cell = Cell::Bar(None, Tone::Plain).draw(LOOK, 3, Side::Left);
+        assert_eq!(cell.content, "-  ");
+    }
+}

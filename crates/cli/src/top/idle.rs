@@ -1,0 +1,295 @@
+//! The pane of idle states: a row for the machine and for each package, core or CPU.
+
+use std::cmp::Ordering;
+
+use ratatui::text::Line;
+use reveille_watch::live::{CountedBy, Level, Power, PowerKind, Snapshot, StateShare, Unit};
+
+use super::draw::Picture;
+use super::grid::{Cell, Column, Grid, Order};
+use super::history::{Figure, History};
+use super::look::{Tone, UNKNOWN};
+use super::sheet::Sheet;
+use super::view::{List, Values, View};
+use super::{numbers, states, wakers};
+
+/// What rows can be sorted by; the machine stays on top.
+pub const ORDERS: [&str; 5] = ["number", "awake", "wake-ups", "leaving", "frequency"];
+
+/// The widest name of a state in a heading.
+const STATE_NAME: usize = 9;
+
+/// The rows of the pane.
+pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<&'a Unit> {
+    let units = match view.level {
+        Level::Machine => &[],
+        Level::Package => &*snapshot.packages,
+        Level::Core => &*snapshot.cores,
+        Level::Cpu => &*snapshot.cpus,
+    };
+    let list = view.list();
+    let kind = |unit: &'a Unit| unit.kind.as_deref().unwrap_or_default();
+    let passes = |unit: &&Unit| list.passes(&[&unit.label]);
+    let mut units: Vec<&Unit> = units
+        .iter()
+        .filter(|unit| passes(unit) || list.passes(&[kind(unit)]))
+        .collect();
+    let order = direction(view);
+    units.sort_by(|a, b| match order {
+        Some(Order::Descending) => descending(figure(a, list.sort), figure(b, list.sort)),
+        Some(Order::Ascending) => descending(figure(b, list.sort), figure(a, list.sort)),
+        None => Ordering::Equal,
+    });
+    if list.sort == 0 && list.reversed {
+        units.reverse();
+    }
+    [&snapshot.machine].into_iter().chain(units).collect()
+}
+
+/// By figures the highest come first, unless reversed.
+fn direction(view: &View) -> Option<Order> {
+    match (view.list().sort, view.list().reversed) {
+        (0, _) => None,
+        (_, false) => Some(Order::Descending),
+        (_, true) => Some(Order::Ascending),
+    }
+}
+
+fn figure(unit: &Unit, order: usize) -> Option<f64> {
+    match order {
+        1 => unit.awake_percent,
+        2 => unit.wakeups_per_s,
+        3 => unit.leaving_percent,
+        _ => unit.frequency.map(|frequency| frequency.mhz),
+    }
+}
+
+/// The unknown is below all.
+pub fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
+    let known = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
+    known(b).total_cmp(&known(a))
+}
+
+pub fn draw(picture: &Picture, snapshot: &Snapshot, sheet: &mut Sheet) {
+    let units = rows(snapshot, picture.view);
+    let selected = picture.view.list().selected.min(units.len() - 1);
+    let unit = units[selected];
+    let mut more = vec![Line::default()];
+    more.extend(sheet.pieces(&states::title(unit), Tone::Strong));
+    more.extend(sheet.table(&states::grid(unit)));
+    let wakers = wakers::of(unit, snapshot);
+    let mut woken_by = Vec::new();
+    if !wakers.is_empty() {
+        let named = &wakers[..wakers.len().min(WAKERS)];
+        woken_by.push(Line::default());
+        woken_by.push(sheet.line(&format!("{} is woken by", unit.label), Tone::Strong));
+        let grid = wakers::grid(named, wakers::sum(&wakers), &List::default());
+        woken_by.extend(sheet.table(&grid));
+    }
+    let grid = grid(&units, picture.history, picture.view);
+    sheet.list(&grid, selected, &more, &woken_by);
+}
+
+/// Wakers of the selected unit that are named: the most frequent ones.
+const WAKERS: usize = 8;
+
+/// A state in a column: its name and who counts it.
+type StateKey<'a> = (&'a str, CountedBy);
+
+pub fn grid(units: &[&Unit], history: &History, view: &View) -> Grid {
+    let states = states(units);
+    let sorted = |order: usize| match view.list().sort == order {
+        true => direction(view),
+        false => None,
+    };
+    let any = |has: fn(&Unit) -> bool| units.iter().any(|unit| has(unit));
+    let mut columns = vec![
+        Column::text("", 8, 0),
+        Column::figures("awake", "%", 5, 1).sorted(sorted(1)),
+        Column::figures("wake-ups", "/s", 7, 2).sorted(sorted(2)),
+    ];
+    for (at, (name, counted_by)) in states.iter().enumerate() {
+        // The deepest states tell most, the hardware's counters stand again in the lower table.
+        let rank = match counted_by {
+            CountedBy::Hardware => 40 + at,
+            _ => 30 - at.min(20),
+        };
+        let name: String = name.chars().take(STATE_NAME).collect();
+        let name = name.trim_end();
+        columns.push(Column::figures(
+            name,
+            state_unit(view.values, *counted_by),
+            5,
+            rank,
+        ));
+    }
+    let optional = [
+        (
+            any(|unit| unit.leaving_percent.is_some()),
+            Column::figures("leaving", "%", 5, 90).sorted(sorted(3)),
+        ),
+        (
+            any(|unit| unit.frequency.is_some()),
+            Column::figures("freq", "MHz", 4, 91).sorted(sorted(4)),
+        ),
+        (
+            any(|unit| !unit.power.is_empty()),
+            Column::figures("power", "W", 5, 92),
+        ),
+        (
+            any(|unit| unit.bound_us.is_some()),
+            Column::figures("bound", "µs", 4, 93),
+        ),
+        (
+            any(|unit| unit.above_percent.is_some()),
+            Column::figures("above", "%", 5, 94),
+        ),
+        (
+            any(|unit| unit.below_percent.is_some()),
+            Column::figures("below", "%", 5, 95),
+        ),
+    ];
+    let shown = optional.each_ref().map(|(shown, _)| *shown);
+    columns.extend(
+        optional
+            .into_iter()
+            .filter_map(|(shown, column)| shown.then_some(column)),
+    );
+    columns.push(Column::drawing("awake", span(history), 10, 60, 80));
+    columns.push(Column::drawing("wake-ups", span(history), 10, 60, 96));
+    let rows = units
+        .iter()
+        .map(|unit| row(unit, &states, shown, history, view));
+    Grid {
+        rows: rows.collect(),
+        columns,
+    }
+}
+
+/// The states of all units: those of the first, then what others have besides.
+fn states<'a>(units: &[&'a Unit]) -> Vec<StateKey<'a>> {
+    let mut states: Vec<StateKey> = Vec::new();
+    for state in units.iter().flat_map(|unit| &unit.states) {
+        let key = (&*state.name, state.counted_by);
+        if !states.contains(&key) {
+            states.push(key);
+        }
+    }
+    // The hardware's last, wherever they were found.
+    states.sort_by_key(|(_, counted_by)| *counted_by == CountedBy::Hardware);
+    states
+}
+
+fn state_unit(values: Values, counted_by: CountedBy) -> &'static str {
+    match (values, counted_by) {
+        (Values::Share, CountedBy::Hardware) => "hw %",
+        (Values::Share, _) => "%",
+        (Values::Stay, _) => "stay",
+        (Values::Uses, _) => "/s",
+        (Values::Median, _) => "med µs",
+        (Values::P99, _) => "p99 µs",
+        (Values::Max, _) => "max µs",
+    }
+}
+
+/// How far the trends reach back, in words for a heading.
+fn span(history: &History) -> &'static str {
+    match history.span_s() {
+        ..90.0 => "last minute",
+        ..900.0 => "last minutes",
+        ..5400.0 => "last hour",
+        _ => "last hours",
+    }
+}
+
+fn row(
+    unit: &Unit,
+    states: &[StateKey],
+    shown: [bool; 6],
+    history: &History,
+    view: &View,
+) -> Vec<Cell> {
+    let faint = |text: &str| Cell::Text(text.to_owned(), Tone::Faint);
+    let mut cells = vec![match unit.level {
+        Level::Machine => Cell::Text(unit.label.clone(), Tone::Strong),
+        _ => Cell::plain(label(unit)),
+    }];
+    if !unit.online {
+        cells.push(faint("off"));
+        let others = 1 + states.len() + shown.iter().filter(|shown| **shown).count();
+        cells.extend((0..others).map(|_| faint(UNKNOWN)));
+    } else {
+        cells.push(figure_cell(numbers::percent(unit.awake_percent)));
+        cells.push(figure_cell(numbers::rate(unit.wakeups_per_s)));
+        for (name, counted_by) in states {
+            let here = |state: &&StateShare| state.name == *name && state.counted_by == *counted_by;
+            let state = unit.states.iter().find(here);
+            cells.push(state.map_or(faint(""), |state| state_cell(state, view.values)));
+        }
+        let optional = [
+            numbers::percent(unit.leaving_percent),
+            numbers::whole(unit.frequency.map(|frequency| frequency.mhz)),
+            numbers::watts(watts(&unit.power)),
+            numbers::whole(unit.bound_us.map(f64::from)),
+            numbers::percent(unit.above_percent),
+            numbers::percent(unit.below_percent),
+        ];
+        let optional = optional.into_iter().zip(shown).filter(|(_, shown)| *shown);
+        cells.extend(optional.map(|(text, _)| figure_cell(text)));
+    }
+    cells.push(Cell::Trend(
+        history.trend(unit, Figure::AwakePercent),
+        100.0,
+    ));
+    let wakeups = history.trend(unit, Figure::WakeupsPerSecond);
+    let highest = wakeups.highest().unwrap_or(1.0);
+    cells.push(Cell::Trend(wakeups, highest));
+    cells
+}
+
+/// A hybrid machine's cores say what they are: `CPU 3 P`.
+fn label(unit: &Unit) -> String {
+    let initial = unit.kind.as_ref().and_then(|kind| kind.chars().next());
+    match initial {
+        Some(initial) => format!("{} {}", unit.label, initial.to_uppercase()),
+        None => unit.label.clone(),
+    }
+}
+
+fn figure_cell(text: String) -> Cell {
+    let tone = match &*text {
+        UNKNOWN | "0.0" => Tone::Faint,
+        _ => Tone::Plain,
+    };
+    Cell::Text(text, tone)
+}
+
+fn state_cell(state: &StateShare, values: Values) -> Cell {
+    let latency = state.wake_latency;
+    let text = match values {
+        Values::Share => numbers::percent(state.share_percent),
+        Values::Stay => numbers::time(state.mean_stay_us),
+        Values::Uses => numbers::rate(state.uses_per_s),
+        Values::Median => numbers::latency_us(latency.map(|latency| latency.median_ns)),
+        Values::P99 => numbers::latency_us(latency.and_then(|latency| latency.p99_ns)),
+        Values::Max => numbers::latency_us(latency.map(|latency| latency.max_ns as f64)),
+    };
+    match state.disabled {
+        Some(true) if text == UNKNOWN || text == "0.0" => Cell::Text("off".into(), Tone::Faint),
+        _ => figure_cell(text),
+    }
+}
+
+/// The one figure that says most: all packages together, or else the platform, or the battery.
+fn watts(power: &[Power]) -> Option<f64> {
+    let of = |kind: PowerKind| power.iter().filter(move |power| power.kind == kind);
+    let packages: Vec<f64> = of(PowerKind::Package).map(|power| power.watts).collect();
+    match packages.is_empty() {
+        false => Some(packages.iter().sum()),
+        true => of(PowerKind::Platform)
+            .chain(of(PowerKind::Battery))
+            .chain(of(PowerKind::Cores))
+            .map(|power| power.watts)
+            .next(),
+    }
+}

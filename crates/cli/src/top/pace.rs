@@ -1,0 +1,55 @@
+//! When figures are printed, where no terminal has keys: every interval, until a signal, the count,
+//! or a reader that goes away ends it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::input::{readable_after, timeout};
+
+pub struct Pace {
+    ends: UnixStream,
+    interval: Duration,
+    next: Instant,
+    left: Option<u64>,
+}
+
+impl Pace {
+    pub fn new(interval: Duration, count: Option<u64>) -> io::Result<Self> {
+        Ok(Self {
+            ends: readable_after(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
+            interval,
+            next: Instant::now() + interval,
+            left: count,
+        })
+    }
+
+    /// Waits for the next refresh; false at the end.
+    pub fn next(&mut self) -> io::Result<bool> {
+        if self.left == Some(0) {
+            return Ok(false);
+        }
+        self.left = self.left.map(|left| left - 1);
+        while Instant::now() < self.next {
+            let out = io::stdout();
+            let mut fds = [
+                PollFd::new(self.ends.as_fd(), PollFlags::POLLIN),
+                // Only that its reader went away.
+                PollFd::new(out.as_fd(), PollFlags::empty()),
+            ];
+            match poll(&mut fds, timeout(self.next)) {
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // After a long stop, one refresh and not all that were missed.
+        self.next = (self.next + self.interval).max(Instant::now());
+        Ok(true)
+    }
+}

@@ -1,0 +1,178 @@
+//! Pictures of made-up machines, drawn into a buffer and held against those in `pictures/`.
+//!
+//! After a change that is meant: `REVEILLE_DRAW=1 cargo test -p reveille pictures`, and look at what
+//! `git diff` shows.
+
+mod machines;
+
+use std::path::Path;
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::KeyCode;
+use ratatui::layout::Rect;
+use ratatui::style::Color;
+use reveille_watch::live::Snapshot;
+
+use super::draw::{About, Picture};
+use super::history::History;
+use super::look::Look;
+use super::view::View;
+
+const RICH: Look = Look {
+    colour: true,
+    utf8: true,
+};
+
+const SIZES: [(u16, u16); 5] = [(120, 40), (80, 24), (20, 5), (1, 1), (300, 100)];
+
+fn history(snapshot: fn(usize) -> Snapshot) -> History {
+    let mut history = History::default();
+    for refresh in 0..100 {
+        history.push(snapshot(refresh));
+    }
+    history
+}
+
+/// The picture after these keys.
+fn drawn(history: &History, keys: &str, look: Look, (width, height): (u16, u16)) -> Buffer {
+    let about = About {
+        host: Some("atlas".into()),
+        kernel: Some("6.18.5".into()),
+    };
+    let mut view = View::new(Duration::from_secs(1));
+    for key in keys.chars() {
+        let listed = Picture {
+            history,
+            view: &view,
+            about: &about,
+            look,
+        }
+        .listed(height);
+        let key = match key {
+            '\n' => KeyCode::Enter,
+            key => KeyCode::Char(key),
+        };
+        view.press(key.into(), listed);
+    }
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    let picture = Picture {
+        history,
+        view: &view,
+        about: &about,
+        look,
+    };
+    picture.draw(area, &mut buffer);
+    buffer
+}
+
+fn text(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for y in 0..buffer.area.height {
+        let row = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        text.push_str(row.collect::<String>().trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn holds(name: &str, picture: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/top/pictures");
+    let file = folder.join(format!("{name}.txt"));
+    if std::env::var_os("REVEILLE_DRAW").is_some() {
+        std::fs::write(&file, picture).unwrap();
+    }
+    let wanted = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(picture == wanted, "{} is now\n{picture}", file.display());
+}
+
+#[test]
+fn a_hybrid_machine_in_every_size() {
+    let history = history(machines::hybrid);
+    for size in SIZES {
+        let picture = text(&drawn(&history, "jjj", RICH, size));
+        holds(&format!("hybrid-{}x{}", size.0, size.1), &picture);
+    }
+}
+
+#[test]
+fn a_virtual_machine_in_every_size() {
+    let history = history(machines::virtual_machine);
+    for size in SIZES {
+        let picture = text(&drawn(&history, "", RICH, size));
+        holds(&format!("virtual-{}x{}", size.0, size.1), &picture);
+    }
+}
+
+#[test]
+fn who_wakes_and_what_is_held() {
+    let history = history(machines::hybrid);
+    for (name, keys) in [
+        ("wakers", "2"),
+        ("wakers-filtered", "2/ssh\n"),
+        ("bounds", "3"),
+    ] {
+        for size in [(120, 40), (80, 24), (20, 5)] {
+            let picture = text(&drawn(&history, keys, RICH, size));
+            holds(&format!("{name}-{}x{}", size.0, size.1), &picture);
+        }
+    }
+}
+
+#[test]
+fn help_and_frozen_are_seen() {
+    let history = history(machines::hybrid);
+    holds("help-80x24", &text(&drawn(&history, " h", RICH, (80, 24))));
+}
+
+#[test]
+fn without_utf_8_there_is_only_ascii() {
+    let look = Look {
+        utf8: false,
+        ..RICH
+    };
+    for machine in [machines::hybrid, machines::virtual_machine] {
+        let history = history(machine);
+        for keys in ["", "vvvv", "2", "3", "h", "/x", " "] {
+            let picture = text(&drawn(&history, keys, look, (200, 50)));
+            let strange: String = picture.chars().filter(|c| !c.is_ascii()).collect();
+            assert_eq!(strange, "", "{picture}");
+        }
+    }
+}
+
+#[test]
+fn without_colour_there_is_none() {
+    let look = Look {
+        colour: false,
+        ..RICH
+    };
+    let history = history(machines::hybrid);
+    let colours = |look: Look, keys: &str| {
+        let buffer = drawn(&history, keys, look, (200, 50));
+        let coloured =
+            |cell: &&ratatui::buffer::Cell| cell.fg != Color::Reset || cell.bg != Color::Reset;
+        buffer.content().iter().filter(coloured).count()
+    };
+    for keys in ["", "2", "3", "h"] {
+        assert_eq!(colours(look, keys), 0, "{keys}");
+    }
+    assert_ne!(colours(RICH, ""), 0);
+}
+
+#[test]
+fn no_size_is_too_small_for_any_machine() {
+    let mut random = machines::Random::new(1);
+    for width in 0..=120 {
+        for height in 0..=40 {
+            // Every size, each with a machine and a view of its own.
+            let mut history = History::default();
+            for _ in 0..random.below(3) {
+                history.push(random.snapshot());
+            }
+            let keys: String = (0..random.below(6)).map(|_| random.key()).collect();
+            drawn(&history, &keys, RICH, (width, height));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The idle states of one machine, package, core or CPU: a row for each.
+
+use std::ops::Range;
+
+use reveille_watch::live::{CountedBy, FrequencyFrom, StateShare, Unit};
+
+use super::grid::{Cell, Column, Grid};
+use super::look::{Tone, UNKNOWN};
+use super::numbers;
+
+pub fn grid(unit: &Unit) -> Grid {
+    let mut columns = vec![
+        Column::words("state", 0),
+        Column::figures("share", "%", 5, 1),
+        Column::drawing("", "", 8, 30, 10),
+        Column::figures("mean stay", "", 8, 2),
+        Column::figures("uses", "/s", 6, 3),
+        Column::figures("above", "%", 5, 8),
+        Column::figures("below", "%", 5, 9),
+        Column::figures("median", "wake", 6, 4),
+        Column::figures("p99", "latency,", 8, 5),
+        Column::figures("max", "µs", 6, 6),
+        Column::figures("seen", "", 6, 7),
+        Column::figures("exit", "driver", 6, 11),
+        Column::words("counted by", 12),
+    ];
+    let mut rows: Vec<Vec<Cell>> = vec![awake(unit)];
+    rows.extend(unit.states.iter().map(state));
+    let judged = |state: &StateShare| state.above_percent.or(state.below_percent).is_some();
+    if !unit.states.iter().any(judged) {
+        columns.drain(ABOVE_AND_BELOW);
+        for row in &mut rows {
+            row.drain(ABOVE_AND_BELOW);
+        }
+    }
+    Grid { columns, rows }
+}
+
+/// Where the governor's misses stand; without a governor that counts them there are none.
+const ABOVE_AND_BELOW: Range<usize> = 5..7;
+
+fn awake(unit: &Unit) -> Vec<Cell> {
+    let mut cells = vec![
+        Cell::plain("awake"),
+        Cell::plain(numbers::percent(unit.awake_percent)),
+        Cell::Bar(
+            unit.awake_percent.map(|percent| percent / 100.0),
+            Tone::Awake,
+        ),
+    ];
+    cells.resize(13, Cell::plain(""));
+    cells
+}
+
+fn state(state: &StateShare) -> Vec<Cell> {
+    let latency = state.wake_latency;
+    let median = latency.map(|latency| latency.median_ns);
+    // Slower than the driver's table promises: that is what one looks for.
+    let promised = state.exit_latency_us.map(|us| us as f64 * 1e3);
+    let tone = |ns: Option<f64>| match (ns, promised) {
+        (Some(ns), Some(promised)) if ns > promised => Tone::Awake,
+        _ => Tone::Plain,
+    };
+    let latency_cell = |ns: Option<f64>| Cell::Text(numbers::latency_us(ns), tone(ns));
+    let name = match state.disabled {
+        Some(true) => Cell::Text(format!("{} off", state.name), Tone::Faint),
+        _ => Cell::plain(&*state.name),
+    };
+    vec![
+        name,
+        Cell::plain(numbers::percent(state.share_percent)),
+        Cell::Bar(
+            state.share_percent.map(|percent| percent / 100.0),
+            Tone::Asleep,
+        ),
+        Cell::plain(numbers::time(state.mean_stay_us)),
+        Cell::plain(numbers::rate(state.uses_per_s)),
+        Cell::plain(numbers::percent(state.above_percent)),
+        Cell::plain(numbers::percent(state.below_percent)),
+        latency_cell(median),
+        latency_cell(latency.and_then(|latency| latency.p99_ns)),
+        latency_cell(latency.map(|latency| latency.max_ns as f64)),
+        Cell::plain(latency.map_or_else(
+            || UNKNOWN.to_owned(),
+            |latency| numbers::count(latency.count),
+        )),
+        Cell::plain(numbers::whole(state.exit_latency_us.map(|us| us as f64))),
+        Cell::Text(counted_by(state.counted_by).into(), Tone::Faint),
+    ]
+}
+
+fn counted_by(who: CountedBy) -> &'static str {
+    match who {
+        CountedBy::Kernel => "kernel",
+        CountedBy::Trace => "BPF",
+        CountedBy::Hardware => "hardware",
+    }
+}
+
+/// Entries for each wake-up from which on they are worth a word: haltpoll makes two.
+const MANY_MORE: f64 = 1.1;
+
+/// Whose states these are, and what else is known of it, most important first.
+pub fn title(unit: &Unit) -> Vec<String> {
+    let mut said = vec![match &unit.kind {
+        Some(kind) => format!("{} ({kind})", unit.label),
+        None => unit.label.clone(),
+    }];
+    if !unit.online {
+        said.push("offline".into());
+        return said;
+    }
+    if let Some(bound) = unit.bound_us {
+        said.push(bound_and_what_it_leaves(unit, bound));
+    }
+    if let Some(percent) = unit.leaving_percent {
+        said.push(format!("{percent:.1} % of the time leaving idle"));
+    }
+    let more = |(entries, wakeups): &(f64, f64)| *entries > MANY_MORE * wakeups;
+    if let Some((entries, _)) = unit.idle_entries_per_s.zip(unit.wakeups_per_s).filter(more) {
+        said.push(format!("{} idle entries/s", numbers::rate(Some(entries))));
+    }
+    if let Some(frequency) = unit.frequency {
+        let by = match frequency.told_by {
+            FrequencyFrom::Counters => "counted",
+            FrequencyFrom::Cpufreq => "cpufreq",
+        };
+        let range = match (frequency.min_mhz, frequency.max_mhz) {
+            (Some(min), Some(max)) => format!(", {min:.0} to {max:.0}"),
+            _ => String::new(),
+        };
+        let base = frequency
+            .base_mhz
+            .map_or(String::new(), |base| format!(", base {base:.0}"));
+        let turbo = match frequency.turbo {
+            Some(true) => ", turbo on",
+            Some(false) => ", turbo off",
+            None => "",
+        };
+        said.push(format!(
+            "{:.0} MHz ({by}{range}{base}{turbo})",
+            frequency.mhz
+        ));
+    }
+    for power in &unit.power {
+        said.push(format!(
+            "{} {} W",
+            power.meter,
+            numbers::watts(Some(power.watts))
+        ));
+    }
+    if let Some(smi) = unit.smi_per_s {
+        said.push(format!("{} SMIs/s", numbers::rate(Some(smi))));
+    }
+    said
+}
+
+/// CPUs taken together may have bounds of their own each: only of one is said what its bound leaves.
+fn bound_and_what_it_leaves(unit: &Unit, bound_us: u32) -> String {
+    if unit.cpus.len() > 1 {
+        return format!("strictest bound {bound_us} µs");
+    }
+    let kernels = unit.states.iter().filter(|state| state.index.is_some());
+    let left = kernels.filter(|state| may_be_used(unit, state));
+    let left: Vec<&str> = left.map(|state| &*state.name).collect();
+    match left.is_empty() {
+        false => format!("bound {bound_us} µs leaves {}", left.join(", ")),
+        true => format!("bound {bound_us} µs"),
+    }
+}
+
+/// Do the bound in force and the disabled states leave it? cpuidle's governors choose no state whose
+/// exit latency by the driver's table exceeds the bound; a state without a figure is not ruled out.
+pub fn may_be_used(unit: &Unit, state: &StateShare) -> bool {
+    let too_slow = match (unit.bound_us, state.exit_latency_us) {
+        (Some(bound), Some(exit)) => exit > u64::from(bound),
+        _ => false,
+    };
+    !too_slow && state.disabled != Some(true)
+}

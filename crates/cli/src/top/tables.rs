@@ -1,0 +1,86 @@
+//! Tables one after another, for where there is no terminal: `reveille top | less`.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use reveille_watch::live::Snapshot;
+
+use super::draw::About;
+use super::history::History;
+use super::look::{Look, UNKNOWN};
+use super::view::{Pane, View};
+use super::{bounds, idle, numbers, states, wakers};
+
+/// The wakers that are listed: the most frequent ones.
+const WAKERS: usize = 20;
+
+/// Writes the tables of one refresh after the other.
+pub struct Tables {
+    about: About,
+    look: Look,
+    /// The notes that were written last.
+    told: Vec<String>,
+}
+
+impl Tables {
+    pub fn new(about: About) -> Self {
+        Self {
+            about,
+            look: Look {
+                colour: false,
+                ..Look::of_environment()
+            },
+            told: Vec::new(),
+        }
+    }
+
+    pub fn write(&mut self, snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
+        let mut view = View::new(Duration::ZERO);
+        self.line(&self.head(snapshot), out)?;
+        let units = idle::rows(snapshot, &view);
+        idle::grid(&units, &History::default(), &view).write(self.look, out)?;
+        self.line("", out)?;
+        self.line(&states::title(&snapshot.machine).join("; "), out)?;
+        states::grid(&snapshot.machine).write(self.look, out)?;
+        if !snapshot.wakers.is_empty() {
+            view.pane = Pane::Wakers;
+            let mut rows = wakers::rows(snapshot, &view);
+            let all = wakers::sum(&rows);
+            rows.truncate(WAKERS);
+            self.line("", out)?;
+            wakers::grid(&rows, all, view.list()).write(self.look, out)?;
+        }
+        if !snapshot.bounds.is_empty() {
+            view.pane = Pane::Bounds;
+            self.line("", out)?;
+            bounds::grid(&bounds::rows(snapshot, &view)).write(self.look, out)?;
+        }
+        self.line("", out)?;
+        if self.told != snapshot.notes {
+            for note in &snapshot.notes {
+                self.line(&format!("note: {note}"), out)?;
+            }
+            self.line("", out)?;
+            self.told.clone_from(&snapshot.notes);
+        }
+        out.flush()
+    }
+
+    fn head(&self, snapshot: &Snapshot) -> String {
+        let own = snapshot.own;
+        let percent = own.cpu_percent.map(|percent| format!("{percent:.2}"));
+        format!(
+            "{}: driver {}, governor {}; in {:.1} s; top itself {} % of one CPU, {} wake-ups/s",
+            self.about.host.as_deref().unwrap_or("this machine"),
+            snapshot.driver.as_deref().unwrap_or("none"),
+            snapshot.governor.as_deref().unwrap_or("none"),
+            snapshot.elapsed_s,
+            percent.as_deref().unwrap_or(UNKNOWN),
+            numbers::rate(own.wakeups_per_s),
+        )
+    }
+
+    fn line(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "{}", self.look.text(text))
+    }
+}

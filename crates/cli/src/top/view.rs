@@ -1,0 +1,390 @@
+//! What the user chose to see, and what each key changes in it.
+
+use std::time::Duration;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use reveille_watch::live::Level;
+
+/// What the view shows, whatever the machine does.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    pub pane: Pane,
+    pub level: Level,
+    pub values: Values,
+    /// One for each pane.
+    lists: [List; 3],
+    /// The filter is being typed.
+    pub typing: bool,
+    pub frozen: bool,
+    pub help: bool,
+    pub interval: Duration,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Pane {
+    #[default]
+    Idle,
+    Wakers,
+    Bounds,
+}
+
+impl Pane {
+    pub const ALL: [Self; 3] = [Self::Idle, Self::Wakers, Self::Bounds];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "Idle",
+            Self::Wakers => "Who wakes",
+            Self::Bounds => "Bounds",
+        }
+    }
+}
+
+/// Which figure of each idle state stands in the list of CPUs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Values {
+    #[default]
+    Share,
+    Stay,
+    Uses,
+    Median,
+    P99,
+    Max,
+}
+
+impl Values {
+    const ALL: [Self; 6] = [
+        Self::Share,
+        Self::Stay,
+        Self::Uses,
+        Self::Median,
+        Self::P99,
+        Self::Max,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Share => "share of time",
+            Self::Stay => "mean stay",
+            Self::Uses => "uses per second",
+            Self::Median => "median wake latency",
+            Self::P99 => "p99 of wake latency",
+            Self::Max => "longest wake latency",
+        }
+    }
+}
+
+/// A list that is scrolled, sorted and filtered.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct List {
+    pub selected: usize,
+    /// Which of the pane's sort orders.
+    pub sort: usize,
+    pub reversed: bool,
+    /// Rows that hold this text, in whatever case; all where it is empty.
+    pub filter: String,
+}
+
+impl List {
+    /// Does a row with these words pass?
+    pub fn passes(&self, words: &[&str]) -> bool {
+        let wanted = self.filter.to_lowercase();
+        wanted.is_empty()
+            || words
+                .iter()
+                .any(|word| word.to_lowercase().contains(&wanted))
+    }
+}
+
+/// The list that keys move in, as it was drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct Listed {
+    pub rows: usize,
+    /// Rows that fit on the screen.
+    pub page: usize,
+    /// Sort orders that the pane knows.
+    pub orders: usize,
+}
+
+/// What is to be done after a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    Nothing,
+    Draw,
+    DrawAnew,
+    Suspend,
+    Quit,
+}
+
+/// The refreshes that `+` and `-` step through, ms.
+const INTERVALS_MS: [u64; 8] = [250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000];
+
+impl View {
+    pub fn new(interval: Duration) -> Self {
+        Self {
+            pane: Pane::default(),
+            level: Level::Cpu,
+            values: Values::default(),
+            lists: Default::default(),
+            typing: false,
+            frozen: false,
+            help: false,
+            interval,
+        }
+    }
+
+    /// The list of the pane that is shown.
+    pub fn list(&self) -> &List {
+        &self.lists[self.pane as usize]
+    }
+
+    fn list_mut(&mut self) -> &mut List {
+        &mut self.lists[self.pane as usize]
+    }
+
+    pub fn press(&mut self, key: KeyEvent, listed: Listed) -> Then {
+        if key.kind == KeyEventKind::Release {
+            return Then::Nothing;
+        }
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return match key.code {
+                KeyCode::Char('c') => Then::Quit,
+                KeyCode::Char('z') => Then::Suspend,
+                KeyCode::Char('l') => Then::DrawAnew,
+                _ => Then::Nothing,
+            };
+        }
+        if self.typing {
+            return self.type_filter(key.code);
+        }
+        if self.help {
+            return match key.code {
+                KeyCode::Char('q') => Then::Quit,
+                _ => {
+                    self.help = false;
+                    Then::Draw
+                }
+            };
+        }
+        if self.scroll(key.code, listed) || self.choose(key.code, listed) {
+            return Then::Draw;
+        }
+        match key.code {
+            KeyCode::Char('q' | 'Q') => Then::Quit,
+            _ => Then::Nothing,
+        }
+    }
+
+    fn type_filter(&mut self, key: KeyCode) -> Then {
+        let list = self.list_mut();
+        list.selected = 0;
+        match key {
+            KeyCode::Char(c) => list.filter.push(c),
+            KeyCode::Backspace => drop(list.filter.pop()),
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                list.filter.clear();
+                self.typing = false;
+            }
+            _ => return Then::Nothing,
+        }
+        Then::Draw
+    }
+
+    /// Moves the selected row; false if the key is not for that.
+    fn scroll(&mut self, key: KeyCode, listed: Listed) -> bool {
+        let last = listed.rows.saturating_sub(1);
+        let list = self.list_mut();
+        let now = list.selected.min(last);
+        list.selected = match key {
+            KeyCode::Up | KeyCode::Char('k') => now.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => now + 1,
+            KeyCode::PageUp => now.saturating_sub(listed.page.max(1)),
+            KeyCode::PageDown => now + listed.page.max(1),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
+            _ => return false,
+        }
+        .min(last);
+        true
+    }
+
+    /// Chooses what is shown and how; false if the key is not for that.
+    fn choose(&mut self, key: KeyCode, listed: Listed) -> bool {
+        match key {
+            KeyCode::Char('h' | '?') | KeyCode::F(1) => self.help = true,
+            KeyCode::Tab => self.pane = Pane::ALL[(self.pane as usize + 1) % 3],
+            KeyCode::BackTab => self.pane = Pane::ALL[(self.pane as usize + 2) % 3],
+            KeyCode::Char(c @ '1'..='3') => self.pane = Pane::ALL[c as usize - '1' as usize],
+            KeyCode::Char('m') => self.show_level(Level::Machine),
+            KeyCode::Char('p') => self.show_level(Level::Package),
+            KeyCode::Char('o') => self.show_level(Level::Core),
+            KeyCode::Char('c') => self.show_level(Level::Cpu),
+            KeyCode::Left => self.show_level(coarser(self.level)),
+            KeyCode::Right => self.show_level(finer(self.level)),
+            KeyCode::Char('v') => {
+                self.values = Values::ALL[(self.values as usize + 1) % Values::ALL.len()];
+            }
+            KeyCode::Char('s') => {
+                let list = self.list_mut();
+                list.sort = (list.sort + 1) % listed.orders.max(1);
+                list.reversed = false;
+            }
+            KeyCode::Char('S' | 'r') => self.list_mut().reversed ^= true,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Esc => self.list_mut().filter.clear(),
+            KeyCode::Char(' ') => self.frozen ^= true,
+            KeyCode::Char('+' | '=') => self.refresh_after(|step, now| step > now),
+            KeyCode::Char('-') => self.refresh_after(|step, now| step < now),
+            _ => return false,
+        }
+        true
+    }
+
+    fn show_level(&mut self, level: Level) {
+        if self.level != level {
+            self.level = level;
+            self.list_mut().selected = 0;
+        }
+    }
+
+    /// The nearest step on that side, if there is one.
+    fn refresh_after(&mut self, on_side: impl Fn(Duration, Duration) -> bool) {
+        let steps = INTERVALS_MS.into_iter().map(Duration::from_millis);
+        let steps = steps.filter(|step| on_side(*step, self.interval));
+        if let Some(nearest) = steps.min_by_key(|step| step.abs_diff(self.interval)) {
+            self.interval = nearest;
+        }
+    }
+}
+
+fn coarser(level: Level) -> Level {
+    match level {
+        Level::Machine | Level::Package => Level::Machine,
+        Level::Core => Level::Package,
+        Level::Cpu => Level::Core,
+    }
+}
+
+fn finer(level: Level) -> Level {
+    match level {
+        Level::Machine => Level::Package,
+        Level::Package => Level::Core,
+        Level::Core | Level::Cpu => Level::Cpu,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTED: Listed = Listed {
+        rows: 9,
+        page: 4,
+        orders: 3,
+    };
+
+    fn view() -> View {
+        View::new(Duration::from_secs(1))
+    }
+
+    fn press(view: &mut View, keys: &[KeyCode]) -> Then {
+        let press = |key: &KeyCode| view.press((*key).into(), LISTED);
+        keys.iter().map(press).last().unwrap()
+    }
+
+    fn chars(view: &mut View, keys: &str) -> Then {
+        press(view, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn q_and_control_c_quit_wherever_one_is() {
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(chars(&mut view(), "q"), Then::Quit);
+        assert_eq!(chars(&mut view(), "hq"), Then::Quit);
+        let mut typing = view();
+        chars(&mut typing, "/sq");
+        assert_eq!(typing.list().filter, "sq");
+        assert_eq!(typing.press(control_c, LISTED), Then::Quit);
+    }
+
+    #[test]
+    fn the_selection_stays_in_the_list() {
+        let mut view = view();
+        press(&mut view, &[KeyCode::Up]);
+        assert_eq!(view.list().selected, 0);
+        press(
+            &mut view,
+            &[KeyCode::PageDown, KeyCode::PageDown, KeyCode::PageDown],
+        );
+        assert_eq!(view.list().selected, 8);
+        chars(&mut view, "kk");
+        assert_eq!(view.list().selected, 6);
+        press(&mut view, &[KeyCode::PageUp]);
+        assert_eq!(view.list().selected, 2);
+        chars(&mut view, "Gg");
+        assert_eq!(view.list().selected, 0);
+        // A list that has become empty has no row to select.
+        let empty = Listed { rows: 0, ..LISTED };
+        view.press(KeyCode::Down.into(), empty);
+        assert_eq!(view.list().selected, 0);
+    }
+
+    #[test]
+    fn panes_keep_their_own_order_and_filter() {
+        let mut view = view();
+        chars(&mut view, "2ssS/ssh");
+        press(&mut view, &[KeyCode::Enter, KeyCode::Tab]);
+        assert_eq!(view.pane, Pane::Bounds);
+        assert_eq!(*view.list(), List::default());
+        press(&mut view, &[KeyCode::BackTab]);
+        let list = view.list();
+        assert_eq!((list.sort, list.reversed, &*list.filter), (2, true, "ssh"));
+        press(&mut view, &[KeyCode::Char('s'), KeyCode::Esc]);
+        assert_eq!(*view.list(), List::default());
+    }
+
+    #[test]
+    fn a_filter_passes_rows_in_whatever_case() {
+        let list = List {
+            filter: "SSH".into(),
+            ..List::default()
+        };
+        assert!(list.passes(&["timer", "sshd"]));
+        assert!(!list.passes(&["timer"]));
+    }
+
+    #[test]
+    fn levels_by_letter_and_by_arrow() {
+        let mut view = view();
+        chars(&mut view, "m");
+        assert_eq!(view.level, Level::Machine);
+        press(&mut view, &[KeyCode::Right, KeyCode::Right]);
+        assert_eq!(view.level, Level::Core);
+        press(&mut view, &[KeyCode::Right, KeyCode::Right, KeyCode::Left]);
+        assert_eq!(view.level, Level::Core);
+    }
+
+    #[test]
+    fn the_interval_steps_up_and_down_and_has_ends() {
+        let mut view = View::new(Duration::from_millis(1500));
+        chars(&mut view, "+");
+        assert_eq!(view.interval, Duration::from_secs(2));
+        chars(&mut view, "--");
+        assert_eq!(view.interval, Duration::from_millis(500));
+        chars(&mut view, "-----");
+        assert_eq!(view.interval, Duration::from_millis(250));
+        chars(&mut view, "++++++++++++");
+        assert_eq!(view.interval, Duration::from_secs(60));
+    }
+
+    #[test]
+    fn space_freezes_and_a_key_closes_the_help() {
+        let mut view = view();
+        chars(&mut view, " ?");
+        assert!(view.frozen && view.help);
+        chars(&mut view, "x");
+        assert!(view.frozen && !view.help);
+        assert_eq!(chars(&mut view, "x"), Then::Nothing);
+    }
+}

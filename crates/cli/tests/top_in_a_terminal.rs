@@ -1,0 +1,292 @@
+//! `reveille top` in a terminal of its own: it shows, obeys, and leaves the terminal as it was.
+
+#[allow(dead_code)] // each test uses what it needs of it
+mod program;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{Termios, tcgetattr};
+use nix::unistd::{Pid, setsid};
+use program::{reveille, run};
+
+nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
+nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
+
+/// Far longer than anything takes, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The program in a terminal.
+struct InTerminal {
+    child: Child,
+    /// Keys go in here; what is shown comes out. `None`: closed.
+    master: Option<File>,
+    slave: OwnedFd,
+    shown: Arc<Mutex<String>>,
+    closed: Arc<AtomicBool>,
+    watching: Option<JoinHandle<()>>,
+    before: Termios,
+}
+
+/// Gathers what is shown until the terminal is closed.
+fn gather(mut master: File, into: &Mutex<String>, closed: &AtomicBool) {
+    let mut bytes = [0; 4096];
+    while !closed.load(Ordering::Relaxed) {
+        let mut fds = [PollFd::new(master.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut fds, 20_u8).unwrap() == 0 {
+            continue;
+        }
+        match master.read(&mut bytes) {
+            Ok(count @ 1..) => {
+                *into.lock().unwrap() += &String::from_utf8_lossy(&bytes[..count]);
+            }
+            _ => return,
+        }
+    }
+}
+
+fn size(columns: u16, rows: u16) -> Winsize {
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}
+
+impl InTerminal {
+    fn start(command: &mut Command) -> Self {
+        let pty = openpty(&size(100, 30), None).unwrap();
+        let end = || pty.slave.try_clone().unwrap();
+        command.stdin(end()).stdout(end()).stderr(end());
+        command
+            .env("TERM", "xterm-256color")
+            .env("LC_ALL", "C.UTF-8");
+        // SAFETY: setsid and ioctl are system calls, which may follow a fork.
+        unsafe {
+            command.pre_exec(|| {
+                setsid()?;
+                take_terminal(libc::STDIN_FILENO, 0)?;
+                Ok(())
+            });
+        }
+        // The child is not to hold the other end: it would never be closed.
+        fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        fcntl(&pty.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+        let before = tcgetattr(&pty.slave).unwrap();
+        let child = command.spawn().unwrap();
+        let master = File::from(pty.master);
+        let shown = Arc::new(Mutex::new(String::new()));
+        let (reader, into) = (master.try_clone().unwrap(), shown.clone());
+        let closed = Arc::new(AtomicBool::new(false));
+        let until = closed.clone();
+        let watching = std::thread::spawn(move || gather(reader, &into, &until));
+        Self {
+            child,
+            master: Some(master),
+            slave: pty.slave,
+            shown,
+            closed,
+            watching: Some(watching),
+            before,
+        }
+    }
+
+    /// Closes the terminal, as a window is closed.
+    fn close(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+        self.watching.take().unwrap().join().unwrap();
+        self.master = None;
+    }
+
+    fn top(arguments: &[&str]) -> Self {
+        Self::start(reveille().arg("top").args(arguments))
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.master
+            .as_mut()
+            .unwrap()
+            .write_all(keys.as_bytes())
+            .unwrap();
+    }
+
+    /// Waits until this word is on the screen. A word only: blanks that were there already are
+    /// skipped by moving the cursor.
+    fn until_shown(&mut self, word: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.shown.lock().unwrap().contains(word) {
+            let ended = self.child.try_wait().unwrap();
+            let shown = self.shown.lock().unwrap();
+            assert!(
+                ended.is_none() && Instant::now() < end,
+                "{ended:?}: {shown}"
+            );
+            drop(shown);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What is shown from now on.
+    fn forget(&self) {
+        self.shown.lock().unwrap().clear();
+    }
+
+    fn send(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "it goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// It ended well, and the terminal is as it was.
+    fn ends_well(mut self) {
+        let status = self.ended();
+        self.until_left();
+        let shown = self.shown.lock().unwrap();
+        assert_eq!(status.code(), Some(0), "{shown}");
+        let after = tcgetattr(&self.slave).unwrap();
+        assert_eq!(after.local_flags, self.before.local_flags);
+        assert_eq!(after.input_flags, self.before.input_flags);
+    }
+
+    /// The last bytes may lie in the terminal still.
+    fn until_left(&self) {
+        let end = Instant::now() + PATIENCE;
+        // The screen of its own is left, and the cursor is there again.
+        while !["\x1b[?1049l", "\x1b[?25h"]
+            .iter()
+            .all(|left| self.shown.lock().unwrap().contains(left))
+        {
+            assert!(Instant::now() < end, "{}", self.shown.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for InTerminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn q_quits_and_leaves_the_terminal_as_it_was() {
+    let mut top = InTerminal::top(&[]);
+    top.until_shown("wake-ups");
+    top.press("q");
+    top.ends_well();
+}
+
+#[test]
+fn a_signal_ends_it_as_well() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let mut top = InTerminal::top(&[]);
+        top.until_shown("reveille");
+        top.send(signal);
+        top.ends_well();
+    }
+}
+
+#[test]
+fn keys_change_what_is_shown_at_once() {
+    // A refresh in an hour: what is shown comes of the keys.
+    let mut top = InTerminal::top(&["--interval", "1h"]);
+    top.until_shown("machine");
+    top.forget();
+    top.press("2");
+    top.until_shown("woken");
+    top.press("h");
+    top.until_shown("quit");
+    top.press("\x03");
+    top.ends_well();
+}
+
+#[test]
+fn a_terminal_may_change_its_size() {
+    let mut top = InTerminal::top(&[]);
+    top.until_shown("wake-ups");
+    for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
+        top.forget();
+        // SAFETY: the descriptor is open, and the size lives through the call.
+        unsafe { set_size(top.slave.as_raw_fd(), &size(columns, rows)) }.unwrap();
+        top.send(Signal::SIGWINCH);
+        if columns > 1 {
+            top.until_shown("awake");
+        }
+    }
+    top.press("q");
+    top.ends_well();
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it() {
+    let mut top = InTerminal::top(&[]);
+    top.until_shown("reveille");
+    top.close();
+    let ended = top.ended();
+    assert_eq!(ended.code(), Some(0), "{ended}");
+}
+
+#[test]
+fn a_count_ends_it() {
+    let top = InTerminal::top(&["--count", "2", "--interval", "250ms"]);
+    top.ends_well();
+}
+
+#[test]
+fn without_a_terminal_there_are_tables() {
+    let output = reveille()
+        .args(["top", "--count", "2", "--interval", "250ms"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("machine").count() / 2, 2, "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let line = format!(
+        "{} top --interval 100ms | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}",
+        env!("CARGO_BIN_EXE_reveille")
+    );
+    let ended = run(Command::new("bash").args(["-c", &line]));
+    assert_eq!((ended.code, &*ended.stderr), (0, ""));
+}
+
+#[test]
+fn wrong_use_is_one_line() {
+    for arguments in [
+        &["--interval", "1"][..],
+        &["--interval", "1ms"],
+        &["--count", "0"],
+        &["--json", "--csv"],
+    ] {
+        let ended = run(reveille().arg("top").args(arguments));
+        assert_eq!(ended.code, 2, "{arguments:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+}
