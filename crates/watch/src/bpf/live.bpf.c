@@ -6,14 +6,14 @@
  * (TIntr), and the timers that this interrupt runs. When the CPU next enters idle, outside any
  * measured span, the period is settled: its time goes to its state, its end to whoever caused it,
  * and if that was a timer whose expiry fell into the period, its wake latency into a histogram:
- * first of (TAI, TIntr) - expiry. Nothing is sent: the program that shows it reads the sums once per
- * refresh, from memory that it shares, so watching wakes nobody.
+ * first of (TAI, TIntr) - expiry. Nothing is sent: the program that shows it reads the sums once
+ * per refresh, from memory that it shares, so watching wakes nobody.
  *
  * The clock event was programmed for the earliest node.expires of all timers, so that is the
  * instant at which the CPU was to wake; a timer with slack that ran before its own is no candidate.
  *
  * Only the CPU itself writes its `struct cpu`, and interrupts do not nest inside these programs;
- * only `sender` is written by whoever sends.
+ * only the senders are written by whoever sends.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -30,10 +30,15 @@
  * caches and hypervisors. */
 #define TAKEN_AFTER_IDLE_NS 20000ULL
 
+/* Between a message and its interrupt; hypervisors take their time. */
+#define UNDERWAY_NS 100000ULL
+
 /* Set before loading. */
 /* Bit N: state N polls, and goes on after an interrupt that gave it no work. */
 const volatile unsigned int polling_states = 1;
 const volatile unsigned int counters;
+/* The kernel tells of every call that is queued for another CPU (since 6.6). */
+const volatile bool has_csd_queue_cpu;
 /* Addresses of functions, 0 where they are not known. */
 const volatile unsigned long long hrtimer_wakeup;
 const volatile unsigned long long posix_timer_fn;
@@ -180,17 +185,22 @@ static __always_inline void put_command(char *to, const char *from)
 	__builtin_memcpy(to, from, 16);
 }
 
+/* Could its interrupt have been on its way when the period began? */
+static __always_inline bool was_underway(const struct sender *sender, const struct cpu *cpu)
+{
+	return sender->time + UNDERWAY_NS > cpu->tbi && sender->time < cpu->tintr;
+}
+
 /* Fills in who sent it; leaves it unknown where that was not seen. */
 static __always_inline __u32 name_sender(struct cpu *cpu, struct waker *waker)
 {
 	const struct sender *sender = &cpu->sender;
 
-	if (sender->period != cpu->period) {
-		sender = &broadcast;
-		if (waker->cause != CAUSE_CALL_FUNCTION || sender->time < cpu->tbi ||
-		    sender->time > cpu->tintr)
-			return 0;
-	}
+	if (sender->period != cpu->period)
+		sender = was_underway(&cpu->late, cpu) ? &cpu->late : &broadcast;
+	if (sender == &broadcast &&
+	    (waker->cause != CAUSE_CALL_FUNCTION || !was_underway(sender, cpu)))
+		return 0;
 	waker->function = sender->function;
 	put_command(waker->command, sender->command);
 	return sender->pid;
@@ -390,7 +400,7 @@ static __always_inline void own_by_task(struct owner *owner, struct task_struct 
 {
 	if (!task)
 		return;
-	owner->pid = BPF_CORE_READ(task, pid);
+	owner->pid = BPF_CORE_READ(task, tgid);
 	bpf_core_read(owner->command, sizeof(owner->command), &task->comm);
 }
 
@@ -402,7 +412,7 @@ static __always_inline void own_by_pid(struct owner *owner, struct pid *pid)
 
 /* `type` that contains the kernel's `member` at `pointer`. */
 #define CONTAINER(pointer, type, member)                                                           \
-	((struct type *)((void *)(pointer) - bpf_core_field_offset(struct type, member)))
+	((struct type *)((void *)(pointer)-bpf_core_field_offset(struct type, member)))
 
 static __always_inline void own_hrtimer(struct owner *owner, struct hrtimer *timer)
 {
@@ -412,8 +422,7 @@ static __always_inline void own_hrtimer(struct owner *owner, struct hrtimer *tim
 	if (!owner->function)
 		return;
 	if (owner->function == hrtimer_wakeup)
-		own_by_task(owner,
-			    BPF_CORE_READ(CONTAINER(timer, hrtimer_sleeper, timer), task));
+		own_by_task(owner, BPF_CORE_READ(CONTAINER(timer, hrtimer_sleeper, timer), task));
 	else if (owner->function == posix_timer_fn && bpf_core_field_exists(struct k_itimer, it))
 		own_by_pid(owner, BPF_CORE_READ(CONTAINER(timer, k_itimer, it.real.timer), it_pid));
 	else if (owner->function == it_real_fn)
@@ -466,7 +475,7 @@ int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
 		own_by_task(owner, BPF_CORE_READ(CONTAINER(timer, process_timer, timer), task));
 	else if (owner->function == delayed_work_timer_fn)
 		owner->function =
-			(__u64)BPF_CORE_READ(CONTAINER(timer, delayed_work, timer), work.func);
+		    (__u64)BPF_CORE_READ(CONTAINER(timer, delayed_work, timer), work.func);
 	return 0;
 }
 
@@ -482,23 +491,31 @@ static __always_inline void sign(struct sender *sender, __u64 function)
 	bpf_get_current_comm(sender->command, sizeof(sender->command));
 }
 
-static __always_inline struct cpu *sleeping(__u32 number)
+static __always_inline bool sleeps(const struct cpu *cpu)
 {
-	struct cpu *cpu = cpu_of(number);
-
-	return cpu && cpu->tbi && !cpu->tai ? cpu : NULL;
+	return cpu->tbi && !cpu->tai;
 }
 
-/* The first sender of a period is its waker. */
-static __always_inline void send(struct cpu *cpu, __u64 function)
+static __always_inline void send(__u32 number, __u64 function, bool by_flag)
 {
-	__u64 period = cpu->period;
+	struct cpu *cpu = cpu_of(number);
+	__u64 period;
 
-	if (cpu->sender.period == period)
+	if (!cpu)
 		return;
-	sign(&cpu->sender, function);
-	/* A full barrier: who sees the period sees the rest. */
-	__sync_lock_test_and_set(&cpu->sender.period, period);
+	period = cpu->period;
+	if (!sleeps(cpu)) {
+		sign(&cpu->late, function);
+		return;
+	}
+	/* The first sender of a period is its waker. */
+	if (cpu->sender.period != period) {
+		sign(&cpu->sender, function);
+		/* A full barrier: who sees the period sees the rest. */
+		__sync_lock_test_and_set(&cpu->sender.period, period);
+	}
+	if (by_flag)
+		cpu->sender.by_flag = 1;
 }
 
 /* Raw: a pointer to a function is no argument that the verifier lets a typed program read. */
@@ -506,39 +523,31 @@ SEC("raw_tp/csd_queue_cpu")
 int on_csd_queue_cpu(struct bpf_raw_tracepoint_args *context)
 {
 	/* cpu, callsite, func, csd */
-	struct cpu *cpu = sleeping(context->args[0]);
-
-	if (cpu)
-		send(cpu, context->args[2]);
+	send(context->args[0], context->args[2], false);
 	return 0;
 }
 
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(on_ipi_send_cpu, unsigned int number, unsigned long callsite, void *callback)
 {
-	struct cpu *cpu = sleeping(number);
-
-	if (cpu)
-		send(cpu, (__u64)callback);
+	/* A call was seen where it was queued, with the function that is to be called. */
+	if (!callback || !has_csd_queue_cpu)
+		send(number, (__u64)callback, false);
 	return 0;
 }
 
 SEC("tp_btf/ipi_send_cpumask")
 int BPF_PROG(on_ipi_send_cpumask, void *mask, unsigned long callsite, void *callback)
 {
-	sign(&broadcast, (__u64)callback);
+	if (!has_csd_queue_cpu)
+		sign(&broadcast, (__u64)callback);
 	return 0;
 }
 
 SEC("tp_btf/sched_wake_idle_without_ipi")
 int BPF_PROG(on_sched_wake_idle_without_ipi, int number)
 {
-	struct cpu *cpu = sleeping(number);
-
-	if (!cpu)
-		return 0;
-	send(cpu, 0);
-	cpu->sender.by_flag = 1;
+	send(number, 0, true);
 	return 0;
 }
 

@@ -36,7 +36,7 @@ enum cause {
 	CAUSE_OTHER,
 };
 
-/* Who sent a message to a sleeping CPU; written by the sender. */
+/* Who sent a message to a CPU; written by the sender. */
 struct sender {
 	/* The receiver's idle period in which it was sent; written last. */
 	unsigned long long period;
@@ -57,7 +57,7 @@ struct owner {
 };
 
 /* One CPU's present idle period; from the wake-up on, the last one. Only the CPU itself writes it,
- * `sender` aside. */
+ * the senders aside. */
 struct cpu {
 	/* Odd while the CPU settles one period and begins the next. */
 	unsigned int seq;
@@ -96,7 +96,10 @@ struct cpu {
 	unsigned long long sampled_at;
 	unsigned long long counters[MAX_COUNTERS];
 
+	/* The first message that came while it slept, and the last one that came while it did not:
+	 * its interrupt may arrive in the sleep that follows. */
 	struct sender sender __attribute__((aligned(64)));
+	struct sender late;
 } __attribute__((aligned(64)));
 
 /* One idle state of one CPU, since the programs were attached. */

@@ -70,6 +70,9 @@ impl Kernel {
         knows.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
         let mut open = LiveSkelBuilder::default().open(kernel::storage())?;
         configure(&mut open, setup)?;
+        let rodata = open.maps.rodata_data.as_deref_mut();
+        rodata.expect("the object has settings").has_csd_queue_cpu =
+            knows.tracepoint("csd_queue_cpu");
         kernel::choose(&mut open, &knows, |_, _| true);
         let mut skel = open.load().map_err(kernel::cannot_load)?;
         for (cpu, place, event) in setup.events {
