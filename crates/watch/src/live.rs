@@ -9,6 +9,8 @@
 //! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the kernel side; `seen`: what comes out of it.
 
 mod change;
+// Without BPF nothing fills these.
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod hardware;
 #[cfg(feature = "bpf")]
 mod kernel;
@@ -18,7 +20,9 @@ mod own;
 mod power;
 mod reading;
 mod requests;
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod seen;
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod symbols;
 mod trace;
 mod unit;

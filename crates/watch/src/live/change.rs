@@ -182,7 +182,7 @@ fn see(states: &mut Vec<StateChange>, before: &Seen, after: &Seen) {
 fn undescribed(index: u32) -> StateChange {
     StateChange {
         name: match index {
-            0 => "poll".to_owned(),
+            0 => "POLL".to_owned(),
             DEFAULT_IDLE_INDEX => DEFAULT_IDLE.to_owned(),
             _ => format!("state{index}"),
         },
@@ -282,3 +282,6 @@ impl<'a> Samples<'a> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -332,3 +332,45 @@ impl<T> Drop for Shared<T> {
         let _ = unsafe { munmap(self.start.cast(), self.mapped.get()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use reveille_machine::{Root, counters};
+
+    use super::*;
+
+    #[test]
+    fn each_cpu_reads_its_own_counters_without_being_woken() {
+        let discovered = counters::discover(&Root::default());
+        let Some(tsc) = discovered.iter().find(|counter| counter.column == "tsc") else {
+            return println!("skipped: sampling: this machine has no perf counter msr/tsc");
+        };
+        let events: Vec<_> = match tsc.open(0) {
+            Ok(event) => vec![(0, 3, event)],
+            Err(error) => return println!("skipped: sampling: {error}"),
+        };
+        let setup = Setup {
+            cpus: 1,
+            polling_states: 1,
+            symbols: None,
+            counters: MAX_COUNTERS,
+            events: &events,
+        };
+        let kernel = match Kernel::load(&setup) {
+            Ok(kernel) => kernel,
+            Err(error) => return println!("skipped: sampling: {error}"),
+        };
+        assert_eq!(kernel.seen(0).sample, None, "nobody has asked");
+        let sample = || {
+            kernel.ask_for_counters();
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            kernel.seen(0).sample
+        };
+        let Some((first, second)) = sample().zip(sample()) else {
+            return println!("skipped: sampling: CPU 0 neither slept nor ticked");
+        };
+        assert!(second.at_ns > first.at_ns);
+        assert!(second.values[3] > first.values[3] && first.values[3].is_some());
+        assert_eq!((first.values.len(), first.values[0]), (MAX_COUNTERS, None));
+    }
+}
