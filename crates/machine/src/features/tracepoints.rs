@@ -88,6 +88,32 @@ const USED: &[(&str, &str, On, &str)] = &[
         On::Every,
         "source `remote` takes its launch time before the kernel sends the interrupt, not at it",
     ),
+    (
+        "irq",
+        "softirq_raise",
+        On::Every,
+        "`path` cannot tell which interrupt announced a packet, nor the idle state that it met",
+    ),
+    ("net", "netif_receive_skb", On::Every, "no `path`"),
+    ("net", "net_dev_start_xmit", On::Every, "no `path`"),
+    (
+        "net",
+        "napi_gro_receive_entry",
+        On::Every,
+        "`path` cannot tell the driver's poll from what follows it",
+    ),
+    (
+        "sock",
+        "sk_data_ready",
+        On::Every,
+        "`path --nic` takes the first thread that is woken for a packet's reader",
+    ),
+    (
+        "raw_syscalls",
+        "sys_exit",
+        On::Every,
+        "`path --nic` follows no packet to its reader",
+    ),
 ];
 
 /// Tracepoints that are built with the interrupt that they trace (CONFIG_X86_MCE_AMD and such): a

@@ -668,8 +668,8 @@ int BPF_PROG(on_sched_switch, bool preempted, struct task_struct *before, struct
 	if (!packet || packet->switched)
 		return 0;
 	packet->reader_cpu = bpf_get_smp_processor_id();
-	/* Its first code after idle came after the wake-up began: it slept until then. */
-	if (cpu->woke >= packet->waking) {
+	/* Asleep when the wake-up began. If it fell asleep later, the reader waited elsewhere. */
+	if (cpu->slept <= packet->waking && cpu->woke >= packet->waking) {
 		packet->reader_slept = cpu->slept;
 		packet->reader_woke = cpu->woke;
 		packet->reader_state = cpu->state;

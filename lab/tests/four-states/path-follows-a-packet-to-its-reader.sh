@@ -1,0 +1,13 @@
+. ./assert.sh
+
+ip link set lo up
+nc -l -p 7777 >/dev/null &
+listening=$!
+sleep 1
+(while sleep 0.2; do echo x; done) | nc 127.0.0.1 7777 &
+sending=$!
+run 0 reveille path --nic lo --port 7777 --count 5 --duration 60s
+kill "$listening" "$sending" 2>/dev/null || true
+says "path" "^Packets   5 of" "$output"
+says "path" "reader's first instruction" "$output"
+says "path" "^Readers: nc 5" "$output"
