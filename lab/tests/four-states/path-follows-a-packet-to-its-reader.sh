@@ -1,7 +1,8 @@
 . ./assert.sh
 
 ip link set lo up
-nc -l -p 7777 >/dev/null &
+# It ends with its standard input.
+sleep 100 | nc -l -p 7777 >/dev/null &
 listening=$!
 sleep 1
 (while sleep 0.2; do echo x; done) | nc 127.0.0.1 7777 &

@@ -8,7 +8,8 @@ run 0 reveille path --ping --count 10 --duration 60s
 says "path" "^ICMP echo  reply is made" "$output"
 kill "$pinging"
 
-nc -l -p 7777 >/dev/null &
+# It ends with its standard input.
+sleep 100 | nc -l -p 7777 >/dev/null &
 listening=$!
 sleep 1
 (while sleep 0.2; do echo x; done) | nc 127.0.0.1 7777 &
