@@ -23,6 +23,8 @@
     duration,
     percent: (value) => digits(value) + " %",
     share: (value) => Number((value * 100).toPrecision(2)) + " %",
+    watts: (value) => digits(value) + " W",
+    number: (value) => digits(value),
     "one-in": (value) => (value >= 1 ? "all" : "1 in " + Math.round(1 / value)),
   };
 

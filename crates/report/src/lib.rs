@@ -28,6 +28,7 @@ pub mod quantity;
 #[path = "../tests/sample/mod.rs"]
 mod sample;
 mod section;
+pub mod trial;
 mod view;
 
 use reveille_dataset::columns::Values;

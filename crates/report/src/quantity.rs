@@ -19,7 +19,7 @@ pub fn nanoseconds(ns: i64) -> String {
 }
 
 /// At least three significant digits, without zeros after the point that say nothing.
-fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     let decimals = match value.abs() {
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,

@@ -75,6 +75,7 @@ pub fn sentences(trial: &Trial) -> Vec<String> {
             .iter()
             .map(|one| dominated(trial, one, &scale)),
     );
+    sentences.extend(little_sleep(trial));
     sentences.extend(too_few_rounds(trial));
     match &trial.ended {
         Ended::Completed => {}
@@ -169,6 +170,18 @@ fn medians(trial: &Trial, one: &Dominated, scale: &Scale) -> Option<String> {
     Some(format!(" ({} against {})", of(one.by)?, of(one.setting)?))
 }
 
+/// CPUs that hardly sleep have nothing to wake from, whatever is set.
+fn little_sleep(trial: &Trial) -> Option<String> {
+    /// From here on most of what is measured meets a CPU that is awake.
+    const BUSY_PERCENT: f64 = 70.0;
+    let as_is = trial.settings.first()?.observed.as_ref()?;
+    let awake = as_is.awake_percent.filter(|awake| *awake >= BUSY_PERCENT)?;
+    Some(format!(
+        "The CPUs were awake {awake:.0} % of the time under `as is`: there was little sleep whose \
+         cost could show."
+    ))
+}
+
 fn too_few_rounds(trial: &Trial) -> Option<String> {
     let needed = rounds_needed(ERROR) as u64;
     let least = trial.settings.iter().map(|setting| setting.rounds).min()?;
@@ -253,6 +266,15 @@ mod tests {
         trial.workload = workload(true);
         trial.cost = Some(Cost::Power);
         assert!(sentences(&trial)[1].contains("is better and takes no more power"));
+    }
+
+    #[test]
+    fn a_busy_machine_is_said_to_have_had_little_sleep() {
+        let mut trial = trial();
+        let observed = trial.settings[0].observed.as_mut().unwrap();
+        observed.awake_percent = Some(96.0);
+        let said = sentences(&trial);
+        assert!(said[1].contains("awake 96 %"), "{said:?}");
     }
 
     #[test]

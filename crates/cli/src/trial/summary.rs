@@ -155,32 +155,16 @@ fn against(difference: &Difference, scale: &Scale) -> String {
     )
 }
 
-/// What the machine did meanwhile. A column that nothing on this machine tells is not shown.
+/// What the machine did meanwhile.
 fn machine(trial: &Trial) -> Table {
-    let all = || {
-        trial
-            .settings
-            .iter()
-            .filter_map(|one| one.observed.as_ref())
-    };
-    let has_power = all().any(|one| one.power_w.is_some());
-    let has_frequency = all().any(|one| one.frequency_mhz.is_some());
     let mut table = Table::new(&[
         ("setting", "", Side::Left),
-        (
-            "power",
-            if has_power { "W" } else { "unknown" },
-            Side::Right,
-        ),
+        ("power", "W", Side::Right),
         ("awake", "%", Side::Right),
         ("wake-ups", "/s", Side::Right),
         ("interrupts", "/s", Side::Right),
-        (
-            "frequency",
-            if has_frequency { "MHz" } else { "unknown" },
-            Side::Right,
-        ),
-        ("residency", "% of the CPUs' time", Side::Left),
+        ("frequency", "MHz", Side::Right),
+        ("residency", "%", Side::Left),
     ]);
     for setting in &trial.settings {
         table.row(machine_of(setting));

@@ -26,16 +26,21 @@ pub enum Quantity {
     Share,
     /// A share from 0 to 1, as `1 in 10`.
     OneIn,
+    Watts,
+    /// Without a unit.
+    Number,
 }
 
 impl Quantity {
-    fn text(self, value: f64) -> String {
+    pub fn text(self, value: f64) -> String {
         match self {
             Self::Duration => quantity::duration(value),
             Self::Percent => format!("{value:.0}\u{a0}%"),
             Self::Share => short_share(value),
             Self::OneIn if value >= 1.0 => "all".to_owned(),
             Self::OneIn => format!("1 in {}", short_count(1.0 / value)),
+            Self::Watts => format!("{}\u{a0}W", quantity::three_digits(value)),
+            Self::Number => quantity::three_digits(value),
         }
     }
 
@@ -46,6 +51,8 @@ impl Quantity {
             Self::Percent => "percent",
             Self::Share => "share",
             Self::OneIn => "one-in",
+            Self::Watts => "watts",
+            Self::Number => "number",
         }
     }
 }

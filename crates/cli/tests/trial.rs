@@ -1,0 +1,606 @@
+//! `reveille trial` as a user meets it: between network namespaces, over loopback, with commands,
+//! and with bad input.
+
+mod program;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::{as_nobody, reveille, run};
+use serde_json::Value;
+
+/// Two trials at a time would be each other's settings.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+}
+
+fn is_root(test: &str) -> bool {
+    let is_root = nix::unistd::geteuid().is_root();
+    if !is_root {
+        println!("skipped: {test}: needs root");
+    }
+    is_root
+}
+
+/// The trial's JSON of a run that must succeed.
+fn json(command: &mut Command) -> Value {
+    let output = command.arg("--json").output().unwrap();
+    parsed(&output, 0)
+}
+
+fn parsed(output: &Output, code: i32) -> Value {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The setting of that name.
+fn setting<'a>(trial: &'a Value, name: &str) -> &'a Value {
+    let settings = trial["settings"].as_array().unwrap();
+    let found = settings.iter().find(|setting| setting["name"] == name);
+    found.unwrap_or_else(|| panic!("no setting {name}: {settings:?}"))
+}
+
+/// What a trial may change.
+fn settings_of_the_machine() -> Vec<String> {
+    let mut all = Vec::new();
+    for cpu in 0..nix::sched::CpuSet::count() {
+        let cpu = format!("/sys/devices/system/cpu/cpu{cpu}");
+        all.extend(fs::read_to_string(format!(
+            "{cpu}/power/pm_qos_resume_latency_us"
+        )));
+        for state in 0..10 {
+            all.extend(fs::read_to_string(format!(
+                "{cpu}/cpuidle/state{state}/disable"
+            )));
+        }
+    }
+    all
+}
+
+#[test]
+fn what_cannot_be_meant_is_one_line_and_changes_nothing() {
+    let before = settings_of_the_machine();
+    for (code, flags, word) in [
+        (2, vec![], "nothing to run"),
+        (2, vec!["--ping", "no-such-host.invalid"], "cannot be found"),
+        (2, vec!["--echo", "localhost:http!"], "is no port"),
+        (
+            2,
+            vec!["--ping", "127.0.0.1", "--echo", "self"],
+            "cannot be used with",
+        ),
+        (
+            2,
+            vec!["--ping", "127.0.0.1", "--", "true"],
+            "cannot be used with",
+        ),
+        (2, vec!["--ping", "127.0.0.1", "--size", "3"], "from 8 to"),
+        (
+            2,
+            vec!["--ping", "127.0.0.1", "--interval", "0s"],
+            "above 0",
+        ),
+        (2, vec!["--echo", "self", "--cpu", "4000"], "no such CPU"),
+        (2, vec!["--rounds", "0", "--", "true"], "--rounds"),
+        (2, vec!["--figure", "(", "--", "true"], "--figure"),
+        (2, vec!["--latency", "5", "--", "true"], "no unit"),
+        (2, vec!["--latency", "-5us", "--", "true"], "-5"),
+        (
+            2,
+            vec!["--setting", "limit --disable C99", "--", "true"],
+            "C99",
+        ),
+        (2, vec!["--setting", "sleep well", "--", "true"], "sleep"),
+        (2, vec!["--settings", "C99", "--", "true"], "C99"),
+        (
+            2,
+            vec!["--settings", "as-is", "--", "true"],
+            "nothing to compare",
+        ),
+        (2, vec!["--", "no-such-command-anywhere"], "no such command"),
+        (
+            2,
+            vec!["--root", "/nonexistent", "--dry-run"],
+            "no such folder",
+        ),
+    ] {
+        let ended = run(reveille().arg("trial").args(&flags));
+        // A machine without idle states says that instead: it cannot.
+        let cannot = ended.code == 3 && ended.stderr.contains("no cpuidle");
+        assert!(ended.code == code || cannot, "{flags:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains(word) || cannot,
+            "{flags:?}: {}",
+            ended.stderr
+        );
+        assert_eq!(
+            ended.stderr.lines().count(),
+            1,
+            "{flags:?}: {}",
+            ended.stderr
+        );
+    }
+    assert_eq!(settings_of_the_machine(), before);
+}
+
+#[test]
+fn who_does_not_answer_is_said_before_anything_is_measured() {
+    if !is_root("who does not answer") {
+        return;
+    }
+    let _alone = alone();
+    // A port that was just free.
+    let port = {
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.local_addr().unwrap()
+    };
+    for transport in [&["--settings", "no-sleep"][..], &["--tcp"]] {
+        let mut command = reveille();
+        command.args([
+            "trial",
+            "--settings",
+            "no-sleep",
+            "--echo",
+            &port.to_string(),
+        ]);
+        if transport.contains(&"--tcp") {
+            command.arg("--tcp");
+        }
+        let ended = run(&mut command);
+        assert_eq!(ended.code, 1, "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("none of 3 requests was answered"),
+            "{}",
+            ended.stderr
+        );
+        assert!(ended.stderr.contains("refused"), "{}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_command_that_fails_ends_the_trial_with_its_exit_code() {
+    if !is_root("a command that fails") {
+        return;
+    }
+    let _alone = alone();
+    let trial = [
+        "trial",
+        "--settings",
+        "no-sleep",
+        "--settle",
+        "0s",
+        "--rounds",
+        "2",
+    ];
+    let ended = run(reveille()
+        .args(trial)
+        .args(["--", "sh", "-c", "echo oh dear >&2; exit 7"]));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("exit code 7; it said: oh dear"),
+        "{}",
+        ended.stderr
+    );
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    let ended = run(reveille()
+        .args(trial)
+        .args(["--figure", r"(\d+) ms", "--", "echo", "quick"]));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("nothing in its output"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn without_root_the_trial_says_what_it_may_not_do_before_it_runs_anything() {
+    let Some((folder, mut command)) = as_nobody() else {
+        println!("skipped: without root: needs root to become nobody");
+        return;
+    };
+    let _alone = alone();
+    let ran = folder.path().join("ran");
+    let touch = [
+        "trial",
+        "--settings",
+        "no-sleep",
+        "--settle",
+        "0s",
+        "--rounds",
+        "1",
+        "--",
+        "touch",
+    ];
+    let ended = run(command.args(touch).arg(&ran));
+    // Where no driver honours a bound, threads keep the CPUs awake, which anyone may.
+    if Path::new("/sys/devices/system/cpu/cpu0/cpuidle").exists() {
+        assert_eq!(ended.code, 3, "{}", ended.stderr);
+        assert!(ended.stderr.contains("root"), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+        assert!(!ran.exists());
+    } else {
+        assert_eq!(ended.code, 0, "{}", ended.stderr);
+    }
+}
+
+/// A command that tells how many idle states are disabled: the setting that is in force.
+const DISABLED: &str = "cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | \
+                        awk '{ sum += $1 } END { print \"disabled \" sum }'";
+
+#[test]
+fn a_limit_is_in_force_during_its_turns_only() {
+    let test = "a limit is in force during its turns only";
+    let states = Path::new("/sys/devices/system/cpu/cpu0/cpuidle/state1");
+    if !is_root(test) {
+        return;
+    }
+    if !states.exists() {
+        println!("skipped: {test}: CPU 0 has no two idle states");
+        return;
+    }
+    let _alone = alone();
+    let before = settings_of_the_machine();
+    let first = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpuidle/state0/name").unwrap();
+    let first = first.trim();
+    let mut command = reveille();
+    command.args(["trial", "--json", "--settings", first, "--rounds", "3"]);
+    command.args(["--settle", "0s", "--figure", r"disabled (\d+)"]);
+    command.args(["--", "sh", "-c", DISABLED]);
+    let trial = parsed(&command.output().unwrap(), 0);
+    let median = |name: &str| setting(&trial, name)["figure"]["median"].as_f64().unwrap();
+    assert!(
+        median(&format!("up to {first}")) > median("as is"),
+        "{trial}"
+    );
+    assert_eq!(settings_of_the_machine(), before);
+}
+
+#[test]
+fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
+    if !is_root("an interrupted trial") {
+        return;
+    }
+    let _alone = alone();
+    let before = settings_of_the_machine();
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("trial");
+    let mut child = reveille()
+        .args([
+            "trial",
+            "--settings",
+            "no-sleep",
+            "--settle",
+            "0s",
+            "--rounds",
+            "200",
+            "--out",
+        ])
+        .arg(&out)
+        .args(["--json", "--", "sleep", "0.1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    interrupt(&child);
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let trial = parsed(&child.wait_with_output().unwrap(), 130);
+    assert_eq!(trial["ended"], "interrupted");
+    assert!(
+        setting(&trial, "as is")["rounds"].as_u64().unwrap() >= 1,
+        "{trial}"
+    );
+    let kept: Value = serde_json::from_slice(&fs::read(out.join("trial.json")).unwrap()).unwrap();
+    assert_eq!(kept["ended"], "interrupted");
+    assert!(!kept["rounds"].as_array().unwrap().is_empty());
+    assert_eq!(settings_of_the_machine(), before);
+    // What was kept is never written over, and makes a page.
+    let mut again = reveille();
+    let ended = run(again
+        .args(["trial", "--out"])
+        .arg(&out)
+        .args(["--", "true"]));
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("holds a trial already"),
+        "{}",
+        ended.stderr
+    );
+    let ended = run(reveille().arg("report").arg(&out));
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("The trial was interrupted") && page.contains("no sleep"));
+}
+
+fn interrupt(child: &Child) {
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+}
+
+#[test]
+fn a_served_port_is_asked_by_udp_and_tcp_until_the_server_is_interrupted() {
+    if !is_root("a served port") {
+        return;
+    }
+    let _alone = alone();
+    let mut server = reveille()
+        .args(["trial", "--serve", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(server.stdout.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    let address = said.split_whitespace().find_map(|word| {
+        let word = word.trim_end_matches(';');
+        word.starts_with("127.0.0.1:").then(|| word.to_owned())
+    });
+    let address = address.unwrap_or_else(|| panic!("{said}"));
+    for tcp in [false, true] {
+        let mut command = reveille();
+        command.args([
+            "trial",
+            "--echo",
+            &address,
+            "--settings",
+            "no-sleep",
+            "--settle",
+            "0s",
+        ]);
+        command.args(["--rounds", "2", "--requests", "5", "--interval", "1ms"]);
+        if tcp {
+            command.arg("--tcp");
+        }
+        let trial = json(&mut command);
+        assert_eq!(setting(&trial, "as is")["figure"]["count"], 10, "{trial}");
+        assert_eq!(setting(&trial, "no sleep")["failed"], 0, "{trial}");
+    }
+    interrupt(&server);
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn no_sleep_is_told_from_as_is_over_loopback() {
+    let test = "no sleep is told from as is over loopback";
+    if !is_root(test) {
+        return;
+    }
+    let _alone = alone();
+    // Somebody else's work may hide the effect for a while: it is looked for up to three times.
+    for rounds in ["10", "14", "18"] {
+        let trial = json(reveille().args([
+            "trial",
+            "--echo",
+            "self",
+            "--settings",
+            "no-sleep",
+            "--settle",
+            "20ms",
+            "--rounds",
+            rounds,
+            "--requests",
+            "60",
+            "--interval",
+            "4ms",
+        ]));
+        let awake = setting(&trial, "as is")["observed"]["awake_percent"]
+            .as_f64()
+            .unwrap();
+        if awake > 60.0 {
+            println!("skipped: {test}: the CPUs are awake {awake:.0} % of the time without it");
+            return;
+        }
+        let no_sleep = setting(&trial, "no sleep");
+        assert!(
+            no_sleep["observed"]["awake_percent"].as_f64().unwrap() > 95.0,
+            "{trial}"
+        );
+        let high = no_sleep["median_difference"]["interval"][1]
+            .as_f64()
+            .unwrap();
+        if high < 0.0 {
+            assert_eq!(
+                trial["settings"][trial["verdict"]["best"].as_u64().unwrap() as usize]["name"],
+                "no sleep"
+            );
+            return;
+        }
+        println!(
+            "{rounds} rounds, awake {awake:.0} %: {}",
+            no_sleep["median_difference"]
+        );
+    }
+    panic!("no sleep is not told from as is, on a machine that sleeps");
+}
+
+/// Two network namespaces with a cable between them; gone when this is dropped.
+struct Namespaces {
+    names: [String; 2],
+}
+
+impl Namespaces {
+    const ADDRESSES: [&str; 2] = ["10.213.77.1", "10.213.77.2"];
+
+    /// `None`, with a word, where this machine has none.
+    fn new(test: &str) -> Option<Self> {
+        let id = std::process::id();
+        let namespaces = Self {
+            names: ["a", "b"].map(|end| format!("reveille-{id}-{end}")),
+        };
+        let [a, b] = &namespaces.names;
+        let mut done = ip(&["netns", "add", a]) && ip(&["netns", "add", b]);
+        done = done
+            && ip(&[
+                "-n", a, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns",
+                b,
+            ]);
+        for (name, address) in namespaces.names.iter().zip(Self::ADDRESSES) {
+            let address = format!("{address}/24");
+            done = done && ip(&["-n", name, "addr", "add", &address, "dev", "cable"]);
+            done = done && ip(&["-n", name, "link", "set", "cable", "up"]);
+        }
+        if !done {
+            println!("skipped: {test}: no network namespaces with a veth pair can be made");
+        }
+        done.then_some(namespaces)
+    }
+
+    /// The program in the first of them.
+    fn reveille(&self) -> Command {
+        let mut command = Command::new("ip");
+        command.args([
+            "netns",
+            "exec",
+            &self.names[0],
+            env!("CARGO_BIN_EXE_reveille"),
+        ]);
+        command
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&["netns", "del", name]);
+        }
+    }
+}
+
+fn ip(words: &[&str]) -> bool {
+    let output = Command::new("ip").args(words).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn pings_between_namespaces_are_answered_and_those_to_nobody_are_not() {
+    let test = "pings between namespaces";
+    if !is_root(test) {
+        return;
+    }
+    let Some(namespaces) = Namespaces::new(test) else {
+        return;
+    };
+    let _alone = alone();
+    let quick = [
+        "--settings",
+        "no-sleep",
+        "--settle",
+        "0s",
+        "--rounds",
+        "2",
+        "--requests",
+        "5",
+        "--interval",
+        "1ms",
+    ];
+    for size in ["8", "1400"] {
+        let mut command = namespaces.reveille();
+        let trial = json(
+            command
+                .args(["trial", "--ping", Namespaces::ADDRESSES[1], "--size", size])
+                .args(quick),
+        );
+        for name in ["as is", "no sleep"] {
+            let setting = setting(&trial, name);
+            assert_eq!(
+                (&setting["figure"]["count"], &setting["failed"]),
+                (&10.into(), &0.into()),
+                "{trial}"
+            );
+            assert!(setting["figure"]["min"].as_f64().unwrap() > 0.0);
+            assert!(
+                setting["reading_median_ns"].as_f64().unwrap() > 0.0,
+                "{trial}"
+            );
+        }
+    }
+    let mut command = namespaces.reveille();
+    let ended = run(command
+        .args(["trial", "--ping", "10.213.77.3", "--timeout", "50ms"])
+        .args(quick));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("none of 3 requests was answered"),
+        "{}",
+        ended.stderr
+    );
+    let mut command = namespaces.reveille();
+    let ended = run(command.args(["trial", "--ping", "192.0.2.1"]).args(quick));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("no way there"), "{}", ended.stderr);
+}
+
+/// A recorded machine laid out; `None`, with a word, where the recordings are not at hand.
+fn recorded(name: &str) -> Option<tempfile::TempDir> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
+    if !program.exists() {
+        println!("skipped: no recorded machines at ../shared/machines");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    match Command::new(&program).arg(name).arg(folder.path()).status() {
+        Ok(status) if status.success() => Some(folder),
+        other => {
+            println!("skipped: {} {name}: {other:?}", program.display());
+            None
+        }
+    }
+}
+
+#[test]
+fn a_dry_run_tells_which_settings_a_recorded_machine_would_get() {
+    for (machine, settings) in [
+        (
+            "cfl-u",
+            &[
+                "as is",
+                "up to C1",
+                "up to C1E",
+                "up to C3",
+                "up to C6",
+                "up to C7s",
+                "up to C8",
+                "up to C9",
+                "hold 20us",
+                "no sleep",
+            ][..],
+        ),
+        // A hybrid: two kinds of core, three ACPI states.
+        (
+            "rpl0",
+            &[
+                "as is",
+                "up to C1_ACPI",
+                "up to C2_ACPI",
+                "hold 20us",
+                "no sleep",
+            ],
+        ),
+        ("milan0", &["as is", "up to C1", "hold 20us", "no sleep"]),
+    ] {
+        let Some(folder) = recorded(machine) else {
+            return;
+        };
+        let planned = json(
+            reveille()
+                .args(["trial", "--dry-run", "--latency", "20us", "--root"])
+                .arg(folder.path()),
+        );
+        let names = planned["settings"].as_array().unwrap().iter();
+        let names: Vec<&str> = names.map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, settings, "{machine}");
+    }
+}

@@ -1,0 +1,154 @@
+//! The figure against what it costs: the lower and the further left, the better, and what lies above
+//! and to the right of another point is dominated by it.
+
+use std::fmt::Write as _;
+
+use reveille_trial::result::{Round, Trial};
+use reveille_trial::statistics::median;
+use reveille_trial::verdict::Cost;
+
+use crate::axis::Axis;
+use crate::chart::frame::{LEFT, WIDTH};
+use crate::chart::{Frame, Quantity, colour};
+use crate::markup::escape;
+
+/// A setting's place, and its rounds' around it.
+struct Point {
+    setting: usize,
+    cost: f64,
+    figure: f64,
+    rounds: Vec<(f64, f64)>,
+    dominated: bool,
+}
+
+pub fn chart(trial: &Trial) -> String {
+    let Some(cost) = trial.cost else {
+        let why = "neither power nor the time awake could be read";
+        return super::absent("The figure against its cost", why);
+    };
+    let (title, name, quantity) = match cost {
+        Cost::Power => ("Median against power", "power", Quantity::Watts),
+        Cost::TimeAwake => (
+            "Median against time awake",
+            "time awake, share of all CPUs' time",
+            Quantity::Percent,
+        ),
+    };
+    let points = points(trial, cost);
+    if points.is_empty() {
+        return super::absent(title, "no setting has a figure");
+    }
+    let all = || points.iter().flat_map(|point| &point.rounds);
+    let y_name = super::figure_name(trial);
+    let frame = Frame {
+        x: match cost {
+            Cost::Power => Axis::from_zero(all().map(|round| round.0).fold(0.0, f64::max) * 1.08),
+            Cost::TimeAwake => Axis::from_zero(100.0),
+        },
+        y: super::figure_axis(all().map(|round| round.1)),
+        x_name: name,
+        y_name: &y_name,
+        x_quantity: quantity,
+        y_quantity: super::quantity(trial),
+    };
+    let label = format!("{title}: one point for each setting, its rounds as dots around it");
+    let svg = frame.svg(&label, "", |svg| draw(trial, &frame, &points, svg));
+    let explained = "<p class=\"about\">A disc is a setting: the median of all its figures, and its \
+                     rounds' mean cost. Dots are its rounds. A ring instead of a disc is dominated: \
+                     another setting is better in one respect and shown to be no worse in the \
+                     other.</p>";
+    super::figure(title, &format!("{svg}{explained}"))
+}
+
+fn points(trial: &Trial, cost: Cost) -> Vec<Point> {
+    let of_round = |round: &Round| match cost {
+        Cost::Power => round.observed.power_w,
+        Cost::TimeAwake => round.observed.awake_percent,
+    };
+    let point = |(place, setting): (usize, &reveille_trial::result::Setting)| {
+        let rounds = trial.rounds.iter().filter(|round| round.setting == place);
+        let rounds: Vec<(f64, f64)> = rounds
+            .filter_map(|round| Some((of_round(round)?, median(&round.figures)?)))
+            .collect();
+        let observed = setting.observed.as_ref()?;
+        Some(Point {
+            setting: place,
+            cost: match cost {
+                Cost::Power => observed.power_w?,
+                Cost::TimeAwake => observed.awake_percent?,
+            },
+            figure: setting.figure.as_ref()?.median,
+            rounds,
+            dominated: trial
+                .verdict
+                .dominated
+                .iter()
+                .any(|one| one.setting == place),
+        })
+    };
+    trial
+        .settings
+        .iter()
+        .enumerate()
+        .filter_map(point)
+        .collect()
+}
+
+fn draw(trial: &Trial, frame: &Frame<'_>, points: &[Point], svg: &mut String) {
+    for point in points {
+        // Writing to a String cannot fail.
+        let _ = write!(svg, "<g class=\"rounds {}\">", colour(point.setting));
+        for (cost, figure) in &point.rounds {
+            let (x, y) = (frame.x(*cost), frame.y(*figure));
+            let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2\"/>");
+        }
+        svg.push_str("</g>");
+    }
+    let mut taken: Vec<(f64, f64)> = Vec::new();
+    for point in points {
+        let (x, y) = (frame.x(point.cost), frame.y(point.figure));
+        let right = x < LEFT + WIDTH * 0.7;
+        let name = escape(&trial.settings[point.setting].name);
+        let line = free(&taken, x, y + 4.0);
+        taken.push((x, line));
+        let class = if point.dominated {
+            "setting dominated"
+        } else {
+            "setting"
+        };
+        let _ = write!(
+            svg,
+            "<g class=\"{class} {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\"/>\
+             <text text-anchor=\"{}\" x=\"{:.1}\" y=\"{line:.1}\">{name}</text></g>",
+            colour(point.setting),
+            if right { "start" } else { "end" },
+            if right { x + 10.0 } else { x - 10.0 },
+        );
+    }
+}
+
+/// The nearest height to `y` where words have room beside those that have a place.
+fn free(taken: &[(f64, f64)], x: f64, y: f64) -> f64 {
+    /// About the width of a name, and the height of a line, in units of the drawing.
+    const NAME: f64 = 110.0;
+    const LINE: f64 = 14.0;
+    let is_free = |y: f64| {
+        let mut taken = taken.iter();
+        !taken.any(|other| (other.0 - x).abs() < NAME && (other.1 - y).abs() < LINE)
+    };
+    let steps = (0..20).flat_map(|step| [1.0, -1.0].map(|way| y + way * LINE * f64::from(step)));
+    steps.into_iter().find(|place| is_free(*place)).unwrap_or(y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_lie_on_each_other() {
+        assert_eq!(free(&[], 100.0, 50.0), 50.0);
+        assert_eq!(free(&[(100.0, 50.0)], 300.0, 50.0), 50.0);
+        assert_eq!(free(&[(100.0, 50.0)], 120.0, 52.0), 66.0);
+        assert_eq!(free(&[(100.0, 50.0), (100.0, 64.0)], 100.0, 50.0), 36.0);
+    }
+}
