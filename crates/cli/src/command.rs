@@ -70,7 +70,7 @@ impl Child {
     /// # Errors
     /// Where no process can be had.
     pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
-        let watched = FORWARDED.iter().chain(&[SIGCHLD]);
+        let watched = not_ignored(&FORWARDED).into_iter().chain([SIGCHLD]);
         let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
         let (waits, go) = std::io::pipe().context("pipe")?;
         let (mut told, tells) = std::io::pipe().context("pipe")?;
@@ -98,6 +98,7 @@ impl Child {
     }
 
     /// Its process number, valid until it was waited for.
+    #[allow(dead_code)] // for what follows a command by BPF
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -161,6 +162,20 @@ impl Drop for Child {
             let _ = spawning.join();
         }
     }
+}
+
+/// Those of the signals that this process was not started to ignore: under nohup a closed terminal
+/// is to end neither it nor the command.
+pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    // A mask in hexadecimal, signal 1 its lowest bit (proc(5)).
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigIgn:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    let is_heeded = |&&signal: &&i32| mask >> (signal - 1) & 1 == 0;
+    signals.iter().filter(is_heeded).copied().collect()
 }
 
 /// The exit code that stands for how a command ended: its own, or 128 and its signal's number.

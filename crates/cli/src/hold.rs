@@ -1,11 +1,146 @@
-//! `reveille hold`.
+//! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
+mod measured;
+mod plan;
+mod statement;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Hold the CPUs awake as far as a latency bound needs, while a command runs.
-#[derive(clap::Args)]
-pub struct Args {}
+use reveille_machine::requests::{self, Request};
+use reveille_machine::{Awake, Idle, Journal, Root, journal, latency};
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("being built")
+use crate::chosen::{self, CpuList};
+use crate::restore;
+use crate::until::Until;
+use measured::{Measured, Percentile};
+use plan::{Plan, Through};
+
+/// Hold CPUs awake as far as a latency bound needs, while a command runs.
+///
+/// Asks the kernel that no CPU enter an idle state from which it takes longer to wake than the
+/// bound, by the driver's table; 0 means no sleep at all. Without a command it holds until Ctrl-C.
+/// Needs root. The tightest of all such requests counts.
+///
+/// For all CPUs the request goes through /dev/cpu_dma_latency, which the kernel drops by itself
+/// with this program, however it ends. With --cpu it goes through these CPUs' own settings
+/// (power/pm_qos_resume_latency_us), which are put back at the end; after kill -9, by the next
+/// start of any command.
+///
+/// With --result the bound is kept by what was measured: the kernel is asked for what leaves just
+/// the states whose measured wake latency is within it. A state with too few datapoints for the
+/// percentile counts with the driver's figure.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo reveille hold --latency 100us                      until Ctrl-C
+  sudo reveille hold --latency 20us -- ./server --port 80
+  sudo reveille hold --latency 0 --cpu 2,3 -- ./loop      CPUs 2 and 3 never sleep
+  sudo reveille hold --latency 50us --result RESULT       by what was measured
+  reveille hold --latency 50us --dry-run                  what it would leave; changes nothing
+
+The exit code is the command's, or 128 and the number of the signal that ended it. Without a
+command, being told to end (Ctrl-C, SIGTERM) is success.")]
+pub struct Args {
+    /// The longest that waking may take: 100us, 1.5ms, or 0 for no sleep at all
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = latency::parse_bound,
+        allow_hyphen_values = true
+    )]
+    latency: u32,
+    /// Only these CPUs, as a list such as 0-3,8 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    cpu: Option<CpuList>,
+    /// Keep the bound by what was measured in this result, not by the driver's table alone
+    #[arg(long, value_name = "DIR")]
+    result: Option<PathBuf>,
+    /// The percentile of measured wake latencies that is held against the bound
+    #[arg(
+        long,
+        value_name = "P",
+        value_enum,
+        default_value = "99.9",
+        requires = "result"
+    )]
+    percentile: Percentile,
+    /// Say which states the bound leaves, and change nothing; needs no root
+    #[arg(long)]
+    dry_run: bool,
+    /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
+    #[arg(long, value_name = "DIR", requires = "dry_run")]
+    root: Option<PathBuf>,
+    /// Say it as JSON: units are in the names
+    #[arg(long, conflicts_with = "command")]
+    json: bool,
+    /// A command to run, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let root = chosen::root(args.root.as_deref())?;
+    let idle = Idle::read(&root)?;
+    let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
+    let measured = match &args.result {
+        Some(result) => Some(Measured::open(result, args.percentile)?),
+        None => None,
+    };
+    let plan = Plan::make(
+        &root,
+        &idle,
+        &plan::Wanted {
+            bound_us: args.latency,
+            cpus: &cpus,
+            all: args.cpu.is_none(),
+            measured: measured.as_ref(),
+        },
+    )?;
+    if args.dry_run {
+        statement::write(&plan, args.json, &mut anstream::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let until = Until::prepare(&args.command)?;
+    let held = Held::take(&plan, &root)?;
+    match until.is_command() {
+        true => statement::in_short(&plan),
+        false => {
+            let out = &mut anstream::stdout().lock();
+            statement::write(&plan, args.json, out)?;
+            statement::until_told(args.json, out)?;
+        }
+    }
+    let ended = until.over()?;
+    Ok(match restore::at_the_end(held.journal) {
+        false if ended == ExitCode::SUCCESS => ExitCode::FAILURE,
+        _ => ended,
+    })
+}
+
+/// What is held; dropping it lets go.
+struct Held {
+    _request: Option<Request>,
+    _awake: Awake,
+    journal: Journal,
+}
+
+impl Held {
+    fn take(plan: &Plan, root: &Root) -> anyhow::Result<Self> {
+        let mut journal = Journal::new(Path::new(journal::FOLDER));
+        let mut request = None;
+        match plan.through {
+            Some(Through::Device) => request = Some(Request::hold(plan.request_us)?),
+            Some(Through::EachCpu) => {
+                requests::bound_cpus(&mut journal, root, &plan.cpus, plan.request_us)?;
+            }
+            None => {}
+        }
+        Ok(Self {
+            _request: request,
+            _awake: Awake::keep(&plan.kept_awake)?,
+            journal,
+        })
+    }
 }

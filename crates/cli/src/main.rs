@@ -1,7 +1,7 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
 mod advise;
-#[allow(dead_code)] // until hold and limit are there
+mod chosen;
 mod command;
 mod cost;
 mod doctor;
@@ -18,6 +18,7 @@ mod states;
 mod table;
 mod top;
 mod trial;
+mod until;
 
 use std::process::ExitCode;
 

@@ -1,14 +1,15 @@
-//! `reveille restore`: undoes what a killed run left changed.
+//! `reveille restore`: undoes what a killed run left changed, and what was kept.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use reveille_machine::{Restored, journal};
+use reveille_machine::{Journal, Restored, journal};
 
-/// Put back the settings that a killed run left changed.
+/// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
-/// Every command does this when it starts; `restore` does nothing else, and says what it did. A
-/// setting that somebody else has changed in the meantime is left to them.
+/// What a killed run left, every command puts back when it starts; what was kept, only `restore`
+/// does, and the next boot. It says what it did. A setting that somebody else has changed in the
+/// meantime is left to them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -16,9 +17,9 @@ Examples:
 pub struct Args {}
 
 pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    let restored = journal::recover(Path::new(journal::FOLDER))?;
+    let restored = journal::release(Path::new(journal::FOLDER))?;
     if restored.is_empty() {
-        println!("nothing to restore: no run left a setting changed");
+        println!("nothing to restore: no run left a setting changed, and none was kept");
         return Ok(ExitCode::SUCCESS);
     }
     for change in &restored.undone {
@@ -46,6 +47,21 @@ pub fn quietly() {
         }
         Err(error) => eprintln!("reveille: {error}"),
     }
+}
+
+/// Puts back what a command has changed, with a word on what went otherwise. False where something
+/// could not be put back.
+pub fn at_the_end(mut journal: Journal) -> bool {
+    let restored = journal.restore();
+    for (change, present) in &restored.foreign {
+        let path = change.path.display();
+        eprintln!(
+            "reveille: {path} was set to {present} by somebody else meanwhile; left so, not put \
+             back to {}",
+            change.before
+        );
+    }
+    !complain(&restored)
 }
 
 /// Says what could not be put back; false if there was nothing.

@@ -11,7 +11,7 @@ use reveille_machine::pm_qos;
 use reveille_machine::{Identity, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::chosen::{self, CpuList};
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
 ///
@@ -34,7 +34,7 @@ Columns:
                  right, per cent of uses")]
 pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8
-    #[arg(long, value_name = "LIST", value_parser = parse_cpus)]
+    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
     /// Read a recorded machine: a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR")]
@@ -44,31 +44,11 @@ pub struct Args {
     json: bool,
 }
 
-/// clap takes a bare `Vec` for a repeated flag.
-#[derive(Clone)]
-struct CpuList(Vec<u32>);
-
-fn parse_cpus(text: &str) -> Result<CpuList, String> {
-    match cpulist::parse(text) {
-        Some(cpus) if !cpus.is_empty() => Ok(CpuList(cpus)),
-        _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
-    }
-}
-
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let root = match &args.root {
-        Some(folder) if !folder.is_dir() => {
-            let folder = folder.display();
-            return Err(Failure::usage(format!(
-                "--root {folder}: no such folder; give one that holds sys/ and proc/"
-            )));
-        }
-        Some(folder) => Root::at(folder),
-        None => Root::default(),
-    };
+    let root = chosen::root(args.root.as_deref())?;
     let mut view = View::read(&root)?;
-    if let Some(CpuList(cpus)) = &args.cpu {
-        view.keep(cpus)?;
+    if args.cpu.is_some() {
+        view.keep(&chosen::cpus(&view.idle, args.cpu.as_ref())?);
     }
     let mut out = anstream::stdout().lock();
     match args.json {
@@ -110,18 +90,9 @@ impl View {
     }
 
     /// Keeps these CPUs only.
-    fn keep(&mut self, cpus: &[u32]) -> anyhow::Result<()> {
-        let missing = |cpu: &&u32| self.idle.cpu(**cpu).is_none();
-        if let Some(missing) = cpus.iter().find(missing) {
-            let there: Vec<u32> = self.idle.cpus.iter().map(|cpu| cpu.number).collect();
-            let there = cpulist::format(&there);
-            return Err(Failure::usage(format!(
-                "--cpu: there is no CPU {missing}; this machine has {there}"
-            )));
-        }
+    fn keep(&mut self, cpus: &[u32]) {
         self.idle.cpus.retain(|cpu| cpus.contains(&cpu.number));
         self.groups = self.idle.groups();
-        Ok(())
     }
 
     fn write_json(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {

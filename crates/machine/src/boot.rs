@@ -109,6 +109,8 @@ fn meaning(name: &str, value: Option<&str>) -> Option<String> {
 /// no driver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithoutDriver {
+    /// Idle CPUs poll: nothing sleeps.
+    pub polls: bool,
     pub does: String,
     pub reason: String,
 }
@@ -192,6 +194,7 @@ impl WithoutDriver {
                 .to_owned()
         };
         Self {
+            polls,
             does: does.to_owned(),
             reason,
         }

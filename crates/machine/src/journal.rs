@@ -5,7 +5,10 @@
 //! there: [`recover`] undoes what programs left that run no more.
 //!
 //! A setting that somebody else has changed in the meantime is left as it is: putting back the
-//! older value would undo their change, not ours.
+//! older value would undo their change, not ours. Programs of ours that want the same value at the
+//! same time share it: the last one to end puts it back.
+//!
+//! [`Journal::keep`] leaves the changes standing after the program's end, until [`release`].
 
 use std::fs;
 use std::io::Write;
@@ -77,13 +80,24 @@ impl Owner {
 #[derive(Debug, Serialize, Deserialize)]
 struct Page {
     owner: Owner,
+    /// The changes are to stand after the owner's end.
+    #[serde(default)]
+    kept: bool,
     changes: Vec<Change>,
+}
+
+impl Page {
+    /// Are the changes wanted at present?
+    fn stands(&self) -> bool {
+        self.kept || self.owner.runs()
+    }
 }
 
 /// The changes of this process.
 #[derive(Debug)]
 pub struct Journal {
     file: PathBuf,
+    kept: bool,
     changes: Vec<Change>,
 }
 
@@ -96,27 +110,40 @@ impl Journal {
         let name = format!("journal-{}-{number}.json", std::process::id());
         Self {
             file: folder.join(name),
+            kept: false,
             changes: Vec::new(),
         }
     }
 
     /// Writes `value` to the setting at `path`, after what stands there was written down. A
-    /// setting that has that value already is left alone.
+    /// setting that has that value already is left alone; where that is another program's doing, it
+    /// stays until both have ended.
     ///
     /// # Errors
     /// Where the setting cannot be read or written, does not take the value, or the journal cannot
     /// be written; then the setting is as before.
     pub fn set(&mut self, path: &Path, value: &str) -> Result<()> {
-        let before = read(path)?;
-        if before == value {
-            return Ok(());
-        }
-        self.changes.push(Change {
+        let mut change = Change {
             path: path.to_owned(),
-            before: before.clone(),
+            before: read(path)?,
             set: value.to_owned(),
+        };
+        if change.before == value {
+            let pages = other_pages(&self.file);
+            let Some((_, theirs)) = claims(&pages, path).find(|(_, theirs)| theirs.set == value)
+            else {
+                return Ok(());
+            };
+            change.before = theirs.before.clone();
+            if self.changes.contains(&change) {
+                return Ok(());
+            }
+        }
+        self.changes.push(change);
+        let done = self.save().and_then(|()| match read(path)? == value {
+            true => Ok(()),
+            false => write(path, value),
         });
-        let done = self.save().and_then(|()| write(path, value));
         if done.is_err() {
             self.changes.pop();
             // The file may name a change that was not made; undoing that one changes nothing.
@@ -125,9 +152,25 @@ impl Journal {
         done
     }
 
+    /// Leaves the changes standing when this program ends, until [`release`] (or the next boot,
+    /// which forgets both them and the journal).
+    ///
+    /// # Errors
+    /// Where the journal cannot be written; then everything is put back.
+    pub fn keep(mut self) -> Result<()> {
+        self.kept = true;
+        let saved = self.save();
+        self.kept = saved.is_ok();
+        saved
+    }
+
     /// Puts everything back, newest first. What fails stays in the journal for the next time.
     pub fn restore(&mut self) -> Restored {
-        let restored = undo(std::mem::take(&mut self.changes));
+        let changes = std::mem::take(&mut self.changes);
+        let restored = match changes.is_empty() {
+            true => return Restored::default(),
+            false => undo(changes, &other_pages(&self.file)),
+        };
         self.changes = restored
             .failed
             .iter()
@@ -154,6 +197,7 @@ impl Journal {
                 expected: "this process's start time",
                 found: String::new(),
             })?,
+            kept: self.kept,
             changes: self.changes.clone(),
         };
         save(&self.file, &page)
@@ -162,63 +206,99 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        self.restore();
+        if !self.kept {
+            self.restore();
+        }
     }
 }
 
-/// Undoes what programs left behind that run no more. No journal, nothing to do.
+/// Undoes what programs left behind that run no more, unless they meant to keep it. No journal,
+/// nothing to do.
 ///
 /// # Errors
 /// Where the folder exists but cannot be read. A journal that is damaged or not ours is reported
 /// as failed and left where it is.
 pub fn recover(folder: &Path) -> Result<Restored> {
+    undo_pages(folder, |page| !page.stands())
+}
+
+/// As [`recover`], and undoes what was meant to be kept.
+///
+/// # Errors
+/// As [`recover`].
+pub fn release(folder: &Path) -> Result<Restored> {
+    undo_pages(folder, |page| page.kept || !page.stands())
+}
+
+fn undo_pages(folder: &Path, is_over: impl Fn(&Page) -> bool) -> Result<Restored> {
     let mut all = Restored::default();
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(all),
-        Err(error) => return Err(io(folder)(error)),
-    };
-    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    for file in files {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        if !name.starts_with("journal-") || !name.ends_with(".json") {
-            continue;
-        }
-        let page: Page = match fs::read(&file).map(|text| serde_json::from_slice(&text)) {
-            Ok(Ok(page)) => page,
-            Ok(Err(error)) => {
-                all.failed.push((unreadable(&file), error.to_string()));
-                continue;
-            }
-            Err(error) => {
-                all.failed.push((unreadable(&file), error.to_string()));
+    // Newest first: a later one may stand upon an earlier one.
+    for file in files(folder)? {
+        let page = match page(&file) {
+            Ok(page) => page,
+            // Its program has ended meanwhile.
+            Err(_) if !file.exists() => continue,
+            Err(why) => {
+                all.failed.push((unreadable(&file), why));
                 continue;
             }
         };
-        if page.owner.runs() {
+        if !is_over(&page) {
             continue;
         }
-        let restored = undo(page.changes);
+        let restored = undo(page.changes, &other_pages(&file));
         if restored.failed.is_empty() {
             let _ = fs::remove_file(&file);
         } else {
-            let changes = restored
-                .failed
-                .iter()
-                .rev()
-                .map(|(change, _)| change.clone());
-            let _ = save(
-                &file,
-                &Page {
-                    owner: page.owner,
-                    changes: changes.collect(),
-                },
-            );
+            let failed = restored.failed.iter().rev();
+            let changes = failed.map(|(change, _)| change.clone()).collect();
+            let _ = save(&file, &Page { changes, ..page });
         }
         all.add(restored);
     }
     Ok(all)
+}
+
+/// The journals in the folder, newest first; none where there is no folder.
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io(folder)(error)),
+    };
+    let is_journal = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("journal-") && name.ends_with(".json")
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(is_journal).collect();
+    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
+    files.sort_by_cached_key(|file| std::cmp::Reverse((written(file), file.clone())));
+    Ok(files)
+}
+
+fn page(file: &Path) -> std::result::Result<Page, String> {
+    let text = fs::read(file).map_err(|error| error.to_string())?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
+}
+
+/// The pages beside `file` whose changes are wanted at present, newest first.
+fn other_pages(file: &Path) -> Vec<Page> {
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    let others = files(folder).unwrap_or_default().into_iter();
+    let pages = others
+        .filter(|other| other != file)
+        .filter_map(|other| page(&other).ok());
+    pages.filter(Page::stands).collect()
+}
+
+/// Who else has changed that setting, and how, newest first.
+fn claims<'a>(pages: &'a [Page], path: &'a Path) -> impl Iterator<Item = (&'a Page, &'a Change)> {
+    pages.iter().flat_map(move |page| {
+        let changes = page.changes.iter().rev();
+        let claims = changes.filter(move |change| change.path == path);
+        claims.map(move |change| (page, change))
+    })
 }
 
 fn unreadable(file: &Path) -> Change {
@@ -229,20 +309,42 @@ fn unreadable(file: &Path) -> Change {
     }
 }
 
-fn undo(changes: Vec<Change>) -> Restored {
+/// Undoes the changes, newest first, but leaves to the other pages what they want as well.
+fn undo(changes: Vec<Change>, others: &[Page]) -> Restored {
     let mut restored = Restored::default();
     for change in changes.into_iter().rev() {
         match read(&change.path) {
-            Ok(present) if present == change.before => restored.undone.push(change),
-            Ok(present) if present != change.set => restored.foreign.push((change, present)),
-            Ok(_) => match write(&change.path, &change.before) {
-                Ok(()) => restored.undone.push(change),
-                Err(error) => restored.failed.push((change, error.to_string())),
-            },
+            Ok(present) => undo_one(change, present, others, &mut restored),
             Err(error) => restored.failed.push((change, error.to_string())),
         }
     }
     restored
+}
+
+fn undo_one(change: Change, present: String, others: &[Page], restored: &mut Restored) {
+    let shared = |(_, theirs): &(&Page, &Change)| {
+        (&theirs.before, &theirs.set) == (&change.before, &change.set)
+    };
+    if claims(others, &change.path).any(|claim| shared(&claim)) {
+        return; // the other one puts it back when it ends
+    }
+    if present == change.set {
+        match write(&change.path, &change.before) {
+            Ok(()) => restored.undone.push(change),
+            Err(error) => restored.failed.push((change, error.to_string())),
+        }
+        return;
+    }
+    // One that stands upon our value will put that back when it ends.
+    let upon = claims(others, &change.path).find(|(_, theirs)| theirs.before == change.set);
+    if let Some(pid) = upon.map(|(page, _)| page.owner.pid) {
+        let why = format!("process {pid} of reveille has set it for a while");
+        restored.failed.push((change, why));
+    } else if present == change.before {
+        restored.undone.push(change);
+    } else {
+        restored.foreign.push((change, present));
+    }
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -339,13 +441,9 @@ mod tests {
         let (_folder, setting, journals) = settings();
         let mut journal = Journal::new(&journals);
         journal.set(&setting, "1").unwrap();
-        let file = journal.file.clone();
-        std::mem::forget(journal);
         // As long as the program runs, its changes stand.
         assert!(recover(&journals).unwrap().is_empty());
-        let mut page: Page = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
-        page.owner.started += 1; // a process that is no more: same number, other start
-        save(&file, &page).unwrap();
+        kill(journal);
         assert_eq!(recover(&journals).unwrap().undone.len(), 1);
         assert_eq!(read(&setting).unwrap(), "0");
         assert_eq!(journal_files(&journals), 0);
@@ -370,6 +468,96 @@ mod tests {
         let absent = folder.path().join("absent");
         assert!(Journal::new(&journals).set(&absent, "1").is_err());
         assert!(!absent.exists());
+    }
+
+    /// Writes the journal's page as if its program had been killed: same number, other start.
+    fn kill(journal: Journal) {
+        let file = journal.file.clone();
+        std::mem::forget(journal);
+        let mut page = page(&file).unwrap();
+        page.owner.started += 1;
+        save(&file, &page).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_stands_until_it_is_released() {
+        let (_folder, setting, journals) = settings();
+        let mut journal = Journal::new(&journals);
+        journal.set(&setting, "1").unwrap();
+        journal.keep().unwrap();
+        assert_eq!(read(&setting).unwrap(), "1");
+        assert!(recover(&journals).unwrap().is_empty());
+        assert_eq!(read(&setting).unwrap(), "1");
+        assert_eq!(release(&journals).unwrap().undone.len(), 1);
+        assert_eq!(read(&setting).unwrap(), "0");
+        assert_eq!(journal_files(&journals), 0);
+    }
+
+    #[test]
+    fn two_that_want_the_same_put_it_back_when_both_have_ended() {
+        for first_ends_first in [true, false] {
+            let (_folder, setting, journals) = settings();
+            let mut first = Journal::new(&journals);
+            let mut second = Journal::new(&journals);
+            first.set(&setting, "1").unwrap();
+            second.set(&setting, "1").unwrap();
+            let (one, other) = match first_ends_first {
+                true => (first, second),
+                false => (second, first),
+            };
+            drop(one);
+            assert_eq!(read(&setting).unwrap(), "1");
+            drop(other);
+            assert_eq!(read(&setting).unwrap(), "0");
+            assert_eq!(journal_files(&journals), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_outlives_another_that_wanted_the_same() {
+        let (_folder, setting, journals) = settings();
+        let mut other = Journal::new(&journals);
+        other.set(&setting, "1").unwrap();
+        let mut kept = Journal::new(&journals);
+        kept.set(&setting, "1").unwrap();
+        kept.keep().unwrap();
+        kill(other);
+        recover(&journals).unwrap();
+        assert_eq!(read(&setting).unwrap(), "1");
+        release(&journals).unwrap();
+        assert_eq!(read(&setting).unwrap(), "0");
+    }
+
+    #[test]
+    fn what_is_kept_is_released_newest_first() {
+        let (_folder, setting, journals) = settings();
+        for value in ["1", "2", "3"] {
+            let mut journal = Journal::new(&journals);
+            journal.set(&setting, value).unwrap();
+            journal.keep().unwrap();
+            // Files are told apart by their time, which a kernel counts in ticks.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(release(&journals).unwrap().undone.len(), 3);
+        assert_eq!(read(&setting).unwrap(), "0");
+    }
+
+    #[test]
+    fn what_a_running_program_stands_upon_is_not_released_under_it() {
+        let (_folder, setting, journals) = settings();
+        let mut kept = Journal::new(&journals);
+        kept.set(&setting, "1").unwrap();
+        kept.keep().unwrap();
+        let mut running = Journal::new(&journals);
+        running.set(&setting, "2").unwrap();
+        let released = release(&journals).unwrap();
+        assert_eq!(released.failed.len(), 1);
+        assert!(released.failed[0].1.contains("reveille"));
+        assert_eq!(read(&setting).unwrap(), "2");
+        drop(running);
+        assert_eq!(read(&setting).unwrap(), "1");
+        release(&journals).unwrap();
+        assert_eq!(read(&setting).unwrap(), "0");
     }
 
     #[test]

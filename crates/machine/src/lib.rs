@@ -106,9 +106,8 @@ impl Error {
     /// A refusal for lack of permission, said as what only root may do; others as they are.
     pub(crate) fn by_root(self, what: &str) -> Self {
         match self {
-            Self::Io { path, source } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-                let path = path.display();
-                Self::Cannot(format!("{path}: {what} by root; run with sudo"))
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                Self::Cannot(format!("{what} by root; run with sudo"))
             }
             other => other,
         }

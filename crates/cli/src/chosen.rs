@@ -1,0 +1,58 @@
+//! What a command is about: the machine of `--root`, and its CPUs of `--cpu`.
+
+use std::path::Path;
+
+use reveille_machine::{Idle, Root, cpulist};
+
+use crate::exit::Failure;
+
+/// CPUs as a flag names them. (clap takes a bare `Vec` for a repeated flag.)
+#[derive(Debug, Clone)]
+pub struct CpuList(Vec<u32>);
+
+impl CpuList {
+    /// For clap's `value_parser`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match cpulist::parse(text) {
+            Some(cpus) if !cpus.is_empty() => Ok(Self(cpus)),
+            _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
+        }
+    }
+}
+
+/// The running machine, or the recorded one in `folder`.
+pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            let folder = folder.display();
+            Err(Failure::usage(format!(
+                "--root {folder}: no such folder; give one that holds sys/ and proc/"
+            )))
+        }
+        Some(folder) => Ok(Root::at(folder)),
+        None => Ok(Root::default()),
+    }
+}
+
+/// The CPUs of the list, ascending; all of the machine, offline ones too, without a list.
+pub fn cpus(idle: &Idle, list: Option<&CpuList>) -> anyhow::Result<Vec<u32>> {
+    let there: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).collect();
+    let Some(CpuList(cpus)) = list else {
+        return Ok(there);
+    };
+    match cpus.iter().find(|cpu| !there.contains(cpu)) {
+        None => Ok(cpus.clone()),
+        Some(missing) => {
+            let there = cpulist::format(&there);
+            Err(Failure::usage(format!(
+                "--cpu: there is no CPU {missing}; this machine has {there}"
+            )))
+        }
+    }
+}
+
+/// `CPU 3` or `CPUs 0-2`.
+pub fn named(cpus: &[u32]) -> String {
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{noun} {}", cpulist::format(cpus))
+}

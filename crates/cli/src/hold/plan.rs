@@ -1,0 +1,377 @@
+//! What is asked of the kernel for a bound, and which idle states that leaves.
+
+use reveille_machine::boot::WithoutDriver;
+use reveille_machine::groups::{self, Group};
+use reveille_machine::{
+    Cpu, Identity, Idle, IdleState, Root, bounds, cpulist, limits, pm_qos, requests,
+};
+use serde::Serialize;
+
+use super::measured::Measured;
+use crate::chosen;
+use crate::exit::Failure;
+
+/// What the user asks for.
+pub struct Wanted<'a> {
+    pub bound_us: u32,
+    pub cpus: &'a [u32],
+    /// These CPUs are all that there are: one request does.
+    pub all: bool,
+    pub measured: Option<&'a Measured>,
+}
+
+/// How the kernel is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Through {
+    #[serde(rename = "cpu_dma_latency")]
+    Device,
+    #[serde(rename = "pm_qos_resume_latency_us")]
+    EachCpu,
+}
+
+/// What becomes of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    Left,
+    Stopped,
+    /// Disabled, with or without the bound.
+    Disabled,
+    /// The driver does not tell its exit latency.
+    Unknown,
+}
+
+#[derive(Debug, Serialize)]
+pub struct State {
+    pub index: u32,
+    pub name: String,
+    pub exit_latency_us: Option<u64>,
+    /// The percentile of measured wake latencies; null where it was not measured, or too little.
+    pub measured_ns: Option<i64>,
+    pub datapoints: Option<u64>,
+    pub fate: Fate,
+}
+
+/// CPUs that are alike, and what the bound leaves of their states.
+#[derive(Debug, Serialize)]
+pub struct Left {
+    pub cpus: Vec<u32>,
+    pub cpu_list: String,
+    pub core_kind: Option<String>,
+    /// The tightest of all bounds on these CPUs, this one among them.
+    pub in_force_us: u32,
+    pub states: Vec<State>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The bound that the user asks for.
+    pub bound_us: u32,
+    /// What the kernel is asked for: another figure where a result says so.
+    pub request_us: u32,
+    /// null where nothing here looks at requests.
+    pub through: Option<Through>,
+    /// Is it for all CPUs of the machine?
+    pub all: bool,
+    pub cpus: Vec<u32>,
+    /// These are kept from sleeping by a thread on each.
+    #[serde(rename = "kept_awake_cpus")]
+    pub kept_awake: Vec<u32>,
+    pub result: Option<String>,
+    pub percentile: Option<&'static str>,
+    pub groups: Vec<Left>,
+    pub notes: Vec<String>,
+}
+
+impl Plan {
+    pub fn make(root: &Root, idle: &Idle, wanted: &Wanted) -> anyhow::Result<Self> {
+        let chosen: Vec<&Cpu> = wanted
+            .cpus
+            .iter()
+            .filter_map(|&cpu| idle.cpu(cpu))
+            .collect();
+        let (online, offline): (Vec<&Cpu>, Vec<&Cpu>) =
+            chosen.into_iter().partition(|cpu| cpu.online);
+        if online.is_empty() {
+            return Err(Failure::usage("--cpu: these CPUs are all offline"));
+        }
+        let mut plan = Self {
+            bound_us: wanted.bound_us,
+            request_us: wanted.bound_us,
+            through: None,
+            all: wanted.all,
+            cpus: numbers(&online),
+            kept_awake: Vec::new(),
+            result: wanted.measured.map(|measured| measured.name.clone()),
+            percentile: wanted.measured.map(|measured| measured.percentile.name()),
+            groups: Vec::new(),
+            notes: Vec::new(),
+        };
+        if !offline.is_empty() && !wanted.all {
+            let offline = cpulist::format(&numbers(&offline));
+            plan.notes.push(format!("offline, so not held: {offline}"));
+        }
+        if requests::honoured(idle) {
+            plan.by_request(root, idle, wanted, &online);
+        } else {
+            plan.without_driver(root, idle)?;
+        }
+        // Groups that are alike but for their bound have the same to say.
+        let mut said = Vec::new();
+        plan.notes.retain(|note| {
+            let is_new = !said.contains(note);
+            said.push(note.clone());
+            is_new
+        });
+        Ok(plan)
+    }
+
+    /// A driver and a governor choose states by the bound.
+    fn by_request(&mut self, root: &Root, idle: &Idle, wanted: &Wanted, online: &[&Cpu]) {
+        let groups = groups::alike(online.iter().copied());
+        let identity = Identity::read(root);
+        if let Some(measured) = wanted.measured {
+            self.notes
+                .extend(measured.notes(identity.cpu_model.as_deref()));
+            self.request_us = self.request_by_result(&groups, idle, measured);
+        }
+        self.through = Some(match wanted.all {
+            true => Through::Device,
+            false => Through::EachCpu,
+        });
+        // Zero makes governors choose the shallowest state: a sleep where there is none that polls.
+        if self.request_us == 0 {
+            let sleeps = online
+                .iter()
+                .filter(|cpu| limits::poll(&cpu.states).is_none());
+            self.kept_awake = sleeps.map(|cpu| cpu.number).collect();
+        }
+        if idle.governor.as_deref() == Some("haltpoll") && self.request_us > 0 {
+            self.notes
+                .push("the governor haltpoll honours no bound but 0".into());
+        }
+        let held = self.held_by_others(root);
+        self.say_own_bounds(&groups, idle);
+        let left = |group: &Group| self.left(group, idle, wanted.measured, held);
+        self.groups = groups.iter().map(left).collect();
+        self.say_kept_awake();
+    }
+
+    /// Nothing looks at bounds: only "no sleep at all" can be had, by threads.
+    fn without_driver(&mut self, root: &Root, idle: &Idle) -> anyhow::Result<()> {
+        let without = WithoutDriver::of(idle, root);
+        if without.as_ref().is_some_and(|without| without.polls) {
+            self.notes
+                .push("idle CPUs poll here already; there is nothing to hold".into());
+            return Ok(());
+        }
+        if self.bound_us > 0 {
+            let why = without.map_or_else(
+                || "no governor chooses idle states".to_owned(),
+                |without| format!("there is no cpuidle driver: {}", without.reason),
+            );
+            return Err(Failure::cannot(format!(
+                "--latency: nothing looks at latency bounds here ({why}); only --latency 0 can be \
+                 held, by threads that keep the CPUs awake"
+            )));
+        }
+        self.kept_awake = self.cpus.clone();
+        self.say_kept_awake();
+        Ok(())
+    }
+
+    fn say_kept_awake(&mut self) {
+        if self.kept_awake.is_empty() {
+            return;
+        }
+        let why = match self.through {
+            Some(_) => "no state polls there",
+            None => "nothing looks at latency bounds here",
+        };
+        let cpus = chosen::named(&self.kept_awake);
+        self.notes.push(format!(
+            "{why}: {cpus} kept awake by a thread of idle priority on each"
+        ));
+    }
+
+    /// The request that leaves just those states whose cost is within the bound: measured where
+    /// the result tells, else the driver's figure.
+    fn request_by_result(&mut self, groups: &[Group], idle: &Idle, measured: &Measured) -> u32 {
+        let bound = i64::from(self.bound_us) * 1000;
+        let mut states: Vec<(u64, bool)> = Vec::new();
+        for group in groups {
+            let is_measured = measured.is_of(group, idle);
+            if !is_measured {
+                let cpus = chosen::named(&group.cpus);
+                self.notes.push(format!(
+                    "{cpus}: of another kind than the measured one; the driver's figures count \
+                     there"
+                ));
+            }
+            for state in &group.states {
+                let Some(exit) = state.exit_latency_us else {
+                    continue;
+                };
+                let figure = measured.of_state(&state.name).filter(|_| is_measured);
+                if let Some(few) = figure.filter(|figure| figure.latency_ns.is_none()) {
+                    self.notes.push(measured.too_few(&state.name, &few));
+                }
+                let cost = figure.and_then(|figure| figure.latency_ns);
+                let cost = cost.unwrap_or_else(|| exit.saturating_mul(1000) as i64);
+                if limits::poll(&group.states) == Some(state) {
+                    if cost > bound {
+                        self.notes.push(format!(
+                            "even {} took {:.1} µs at {}: nothing is quicker",
+                            state.name,
+                            cost as f64 / 1000.0,
+                            measured.percentile.name()
+                        ));
+                    }
+                    states.push((exit, true));
+                } else {
+                    states.push((exit, cost <= bound));
+                }
+            }
+        }
+        request_for(self.bound_us, &states)
+    }
+
+    /// CPUs whose own bound is tighter: it is neither loosened nor taken away.
+    fn say_own_bounds(&mut self, groups: &[Group], idle: &Idle) {
+        for group in groups {
+            let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
+            let own = first.and_then(|cpu| bounds::in_force_us(cpu, None));
+            if let Some(own) = own.filter(|&own| own < self.request_us) {
+                self.notes.push(format!(
+                    "{}: bound to {own} µs already, by their own setting: that one counts",
+                    chosen::named(&group.cpus)
+                ));
+            }
+        }
+    }
+
+    /// Bounds of other processes; one that is tighter is said.
+    fn held_by_others(&mut self, root: &Root) -> Option<u32> {
+        if !root.is_live() {
+            return None;
+        }
+        let held = pm_qos::current_bound_us().ok().flatten()?;
+        if held < self.request_us {
+            let holders = pm_qos::holders(&root.path("proc")).map(|(holders, _)| holders);
+            let names = holders.unwrap_or_default();
+            let names: Vec<String> = names
+                .iter()
+                .map(|holder| format!("{} ({})", holder.name, holder.pid))
+                .collect();
+            let by = match names.is_empty() {
+                true => String::new(),
+                false => format!(", by {}", names.join(", ")),
+            };
+            self.notes.push(format!(
+                "a tighter bound of {held} µs is held on all CPUs already{by}: that one counts"
+            ));
+        }
+        Some(held)
+    }
+
+    fn left(
+        &self,
+        group: &Group,
+        idle: &Idle,
+        measured: Option<&Measured>,
+        held: Option<u32>,
+    ) -> Left {
+        let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
+        let others = first.and_then(|cpu| bounds::in_force_us(cpu, held));
+        let in_force_us = others.unwrap_or(u32::MAX).min(self.request_us);
+        let measured = measured.filter(|measured| measured.is_of(group, idle));
+        let states = group.states.iter().map(|state| {
+            let figure = measured.and_then(|measured| measured.of_state(&state.name));
+            State {
+                index: state.index,
+                name: state.name.clone(),
+                exit_latency_us: state.exit_latency_us,
+                measured_ns: figure.and_then(|figure| figure.latency_ns),
+                datapoints: figure.map(|figure| figure.datapoints),
+                fate: fate(&group.states, state, in_force_us),
+            }
+        });
+        Left {
+            cpus: group.cpus.clone(),
+            cpu_list: cpulist::format(&group.cpus),
+            core_kind: group.kind.as_ref().map(ToString::to_string),
+            in_force_us,
+            states: states.collect(),
+        }
+    }
+}
+
+fn numbers(cpus: &[&Cpu]) -> Vec<u32> {
+    cpus.iter().map(|cpu| cpu.number).collect()
+}
+
+/// What becomes of a state under a bound. Where no enabled state is within it, governors take the
+/// shallowest enabled one all the same; with a bound of 0 they take state 0, disabled or not.
+/// Source: drivers/cpuidle/governors/{menu,teo,haltpoll}.c of the kernel.
+fn fate(states: &[IdleState], state: &IdleState, bound_us: u32) -> Fate {
+    let is_enabled = |state: &&IdleState| state.disabled != Some(true);
+    let shallowest = match bound_us {
+        0 => states.first(),
+        _ => states.iter().find(is_enabled).or(states.first()),
+    };
+    match state.exit_latency_us {
+        _ if shallowest.is_some_and(|shallowest| shallowest.index == state.index) => Fate::Left,
+        _ if !is_enabled(&state) => Fate::Disabled,
+        None => Fate::Unknown,
+        Some(exit) if exit <= u64::from(bound_us) => Fate::Left,
+        Some(_) => Fate::Stopped,
+    }
+}
+
+/// The request, µs, that leaves the states that are within the bound and none that is not, nor what
+/// is deeper than that one by the driver's figure: it is by this figure that the kernel chooses.
+/// `states` has each state's exit latency, µs, and whether it is within the bound.
+fn request_for(bound_us: u32, states: &[(u64, bool)]) -> u32 {
+    let beyond = states.iter().filter(|(_, within)| !within);
+    let first_beyond = beyond.map(|&(exit, _)| exit).min();
+    let fits = |exit: u64| first_beyond.is_none_or(|beyond| exit < beyond);
+    let deepest = states.iter().map(|&(exit, _)| exit);
+    let deepest = deepest.filter(|&exit| fits(exit)).max().unwrap_or(0);
+    match u64::from(bound_us) {
+        bound if bound >= deepest && fits(bound) => bound_us,
+        _ => u32::try_from(deepest).unwrap_or(bound_us),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_the_bound_unless_the_measured_figures_say_otherwise() {
+        // C6 is slower than its figure of 133 µs says: a bound of 200 µs must ask for less.
+        let slow = [(0, true), (2, true), (10, true), (133, false)];
+        assert_eq!(request_for(200, &slow), 10);
+        // It is quicker: a bound of 100 µs may ask for more.
+        let quick = [(0, true), (2, true), (10, true), (133, true)];
+        assert_eq!(request_for(100, &quick), 133);
+        // The figures agree with the table: nothing to say.
+        assert_eq!(request_for(100, &slow), 100);
+        assert_eq!(request_for(500, &quick), 500);
+    }
+
+    #[test]
+    fn a_state_below_a_slow_one_is_not_reached() {
+        assert_eq!(request_for(50, &[(0, true), (2, false), (10, true)]), 0);
+        // Two states with one figure cannot be told apart by a request.
+        assert_eq!(
+            request_for(50, &[(0, true), (10, true), (10, false), (30, true)]),
+            0
+        );
+    }
+
+    #[test]
+    fn a_machine_without_states_is_asked_for_the_bound() {
+        assert_eq!(request_for(50, &[]), 50);
+    }
+}
