@@ -136,9 +136,9 @@ fn met(group: &Group) -> String {
 }
 
 /// The drawing, in its own units.
-const LEFT: f64 = 110.0;
-const WIDTH: f64 = 780.0;
-const FULL_WIDTH: f64 = 960.0;
+const LEFT: f64 = 140.0;
+const WIDTH: f64 = 740.0;
+const FULL_WIDTH: f64 = 980.0;
 const ROW: f64 = 46.0;
 const BAR: f64 = 26.0;
 const BOTTOM: f64 = 44.0;

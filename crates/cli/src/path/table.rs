@@ -140,7 +140,11 @@ fn group(path: &Path, group: &Group, out: &mut impl Write) -> io::Result<()> {
         true => "in a poll, with others before them",
         false => group.name(),
     };
-    writeln!(out, "{met}: {} packets{asleep}", group.packets)?;
+    let packets = match group.packets {
+        1 => "1 packet".to_owned(),
+        packets => format!("{packets} packets"),
+    };
+    writeln!(out, "{met}: {packets}{asleep}")?;
     writeln!(out, "announced by: {}", causes.join(", "))?;
     table(group).write(out)?;
     if group.from_sender {

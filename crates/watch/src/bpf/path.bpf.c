@@ -86,6 +86,8 @@ struct cpu {
 	unsigned int idle;
 	/* The first code was the one after idle, and what woke it is still to come. */
 	unsigned int interrupt_to_come;
+	/* In the idle loop, between the end of an idle state and whatever comes next. */
+	unsigned int in_idle_loop;
 	/* The interrupt that is served now; its time is 0 where there is none. */
 	unsigned long long interrupt;
 	enum cause cause;
@@ -175,7 +177,9 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
 		cpu->idle = 0;
-		if (!cpu->woke) {
+		cpu->in_idle_loop = 1;
+		/* Polling has taken interrupts without ending; what ends it is the flag. */
+		if (!cpu->woke || cpu->state == poll_state) {
 			cpu->woke = bpf_ktime_get_ns();
 			cpu->interrupt_to_come = 1;
 		}
@@ -184,6 +188,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 	cpu->state = state;
 	cpu->woke = 0;
 	cpu->interrupt_to_come = 0;
+	cpu->in_idle_loop = 0;
 	cpu->idle = 1;
 	cpu->slept = bpf_ktime_get_ns();
 	return 0;
@@ -263,7 +268,7 @@ int BPF_PROG(on_softirq_raise, unsigned int vector)
 	cpu->raised.slept = 0;
 	if (cpu->interrupt)
 		cpu->raised.cause = cpu->cause;
-	else if (cpu->interrupt_to_come)
+	else if (cpu->in_idle_loop && !cpu->in_softirq)
 		/* Idle was ended by the flag that it monitors: the message has no interrupt. */
 		cpu->raised.cause = CAUSE_OTHER_CPU;
 	else
@@ -661,6 +666,7 @@ int BPF_PROG(on_sched_switch, bool preempted, struct task_struct *before, struct
 	if (!cpu)
 		return 0;
 	cpu->interrupt_to_come = 0;
+	cpu->in_idle_loop = 0;
 	if (follow != FOLLOW_SOCKET)
 		return 0;
 	reader = next->pid;
@@ -668,8 +674,12 @@ int BPF_PROG(on_sched_switch, bool preempted, struct task_struct *before, struct
 	if (!packet || packet->switched)
 		return 0;
 	packet->reader_cpu = bpf_get_smp_processor_id();
-	/* Asleep when the wake-up began. If it fell asleep later, the reader waited elsewhere. */
-	if (cpu->slept <= packet->waking && cpu->woke >= packet->waking) {
+	/*
+	 * Asleep when the wake-up began: not the CPU that received, nor one that fell asleep later
+	 * while the reader waited elsewhere.
+	 */
+	if (packet->reader_cpu != packet->cpu && cpu->slept <= packet->waking &&
+	    cpu->woke >= packet->waking) {
 		packet->reader_slept = cpu->slept;
 		packet->reader_woke = cpu->woke;
 		packet->reader_state = cpu->state;

@@ -161,28 +161,28 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
         && let Some(other) = &readers.on_another_cpu
     {
         let same = readers.on_the_same_cpu.as_ref();
+        let all = other.count + same.map_or(0, |same| same.count);
         let against = same.map_or(String::new(), |same| {
-            format!(
-                " ({} of {} on the receiving one)",
-                us(same.median_ns),
-                same.count
-            )
+            format!(", against {} on the receiving one", us(same.median_ns))
         });
         last.adds = Some(format!(
-            "{} readers ran on another CPU than received, {} from wake-up to first instruction at \
-             the median{against}",
+            "waking another CPU: {} of {all} readers ran on one that did not receive, {} from \
+             wake-up to first instruction at the median{against}",
             other.count,
             us(other.median_ns),
         ));
-        let number = interface
-            .interrupts
-            .iter()
-            .find(|one| !is_other(one.name.as_deref().unwrap_or_default()))
-            .map_or(0, |one| one.number);
-        let cpu = readers.read_on.first().copied().unwrap_or(0);
-        last.set = Some(format!(
-            "echo {cpu} > /proc/irq/{number}/smp_affinity_list, and taskset -c {cpu} READER"
-        ));
+        let mut receiving = interface.interrupts.iter().filter(|one| {
+            let name = one.name.as_deref().unwrap_or_default();
+            !is_other(name)
+        });
+        let cpu = readers.received_on.first().copied().unwrap_or(0);
+        last.set = Some(match receiving.next() {
+            Some(one) => format!(
+                "taskset -c {cpu} READER; or echo CPU > /proc/irq/{}/smp_affinity_list",
+                one.number
+            ),
+            None => format!("taskset -c {cpu} READER"),
+        });
     }
     delays
 }
@@ -454,8 +454,8 @@ mod tests {
         let delays = delays(&nowhere(), &card(), &Asked::default(), Some(&readers));
         let told = of(&delays, "affinity");
         assert_eq!(told.now, "interrupt 152 (eth5-rx-0) on CPU 2 of 0-3");
-        assert!(told.adds.as_deref().unwrap().contains("40 readers"));
-        let command = "echo 1 > /proc/irq/152/smp_affinity_list, and taskset -c 1 READER";
+        assert!(told.adds.as_deref().unwrap().contains("40 of 40 readers"));
+        let command = "taskset -c 2 READER; or echo CPU > /proc/irq/152/smp_affinity_list";
         assert_eq!(told.set.as_deref(), Some(command));
     }
 

@@ -106,6 +106,27 @@ fn pings_of_another_namespace_are_not_this_ones() {
 }
 
 #[test]
+fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
+    let (pair, follower) = need!(Follow::Ping);
+    let before = namespaces::echo_requests_received();
+    let flood = pair.send(|| namespaces::flood(Duration::from_secs(1)));
+    flood.recv().unwrap().unwrap();
+    let packets = taken(&follower);
+    let received = namespaces::echo_requests_received() - before;
+    let counts = follower.counts();
+    assert_eq!(counts.seen, received, "{counts:?}");
+    assert_eq!(counts.followed, packets.len() as u64, "{counts:?}");
+    let known = counts.followed + counts.left_out + counts.unanswered + counts.ring_full;
+    assert_eq!(known, received, "{counts:?}");
+    // A machine that is slow enough sends no more than are followed.
+    if received > 50_000 {
+        assert!(counts.left_out > 0, "{counts:?}");
+        assert!(counts.followed < 25_000, "{counts:?}");
+    }
+    packets.iter().for_each(is_whole);
+}
+
+#[test]
 fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
     const ASLEEP: usize = 20;
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {

@@ -112,8 +112,8 @@ pub struct Ping {
     pub after: u64,
 }
 
-/// Sends `count` ICMP echo requests, each after the reply to the one before and a pause.
-pub fn ping(count: u16, pause: std::time::Duration) -> io::Result<Vec<Ping>> {
+/// A socket that sends ICMP to the receiver.
+fn icmp() -> io::Result<UdpSocket> {
     // SAFETY: the call takes plain values and returns a descriptor that is ours, or an error.
     let raw: RawFd = unsafe {
         libc::socket(
@@ -130,6 +130,21 @@ pub fn ping(count: u16, pause: std::time::Duration) -> io::Result<Vec<Ping>> {
     let socket = unsafe { UdpSocket::from_raw_fd(raw) };
     socket.connect((RECEIVER, 0))?;
     socket.set_read_timeout(Some(std::time::Duration::from_secs(5)))?;
+    Ok(socket)
+}
+
+/// Sends ICMP echo requests for that long, as fast as it can.
+pub fn flood(time: std::time::Duration) -> io::Result<()> {
+    let (socket, begun) = (icmp()?, std::time::Instant::now());
+    while begun.elapsed() < time {
+        socket.send(&echo_request(1))?;
+    }
+    Ok(())
+}
+
+/// Sends `count` ICMP echo requests, each after the reply to the one before and a pause.
+pub fn ping(count: u16, pause: std::time::Duration) -> io::Result<Vec<Ping>> {
+    let socket = icmp()?;
     let mut pings = Vec::new();
     for sequence in 1..=count {
         thread::sleep(pause);
