@@ -120,8 +120,12 @@ pub fn draw(view: &View, snapshot: &Snapshot, sheet: &mut Sheet) {
     let selected = view.list().selected.min(rows.len().saturating_sub(1));
     let more = match (rows.get(selected), snapshot.bounds.is_empty()) {
         (Some(bound), _) => {
-            let title = sheet.pieces(&title(bound), Tone::Strong);
-            [Line::default()].into_iter().chain(title).collect()
+            let mut more = vec![Line::default()];
+            more.extend(sheet.sentence(&bound.text, Tone::Strong));
+            for command in bound.command.iter().filter(|command| !command.is_empty()) {
+                more.extend(sheet.sentence(&format!("command: {command}"), Tone::Plain));
+            }
+            more
         }
         (None, true) => {
             vec![sheet.line("No bound is held, and no state is disabled.", Tone::Faint)]
@@ -129,13 +133,6 @@ pub fn draw(view: &View, snapshot: &Snapshot, sheet: &mut Sheet) {
         (None, false) => vec![sheet.line("No bound has these words; Esc shows all.", Tone::Faint)],
     };
     sheet.list(&grid(&rows), selected, &more, &[]);
-}
-
-/// All that is known of a bound.
-fn title(bound: &Bound) -> Vec<String> {
-    let command = bound.command.iter().filter(|command| !command.is_empty());
-    let command = command.map(|command| format!("command: {command}"));
-    [bound.text.clone()].into_iter().chain(command).collect()
 }
 
 /// The bound in force and what it leaves, for CPUs that are alike.

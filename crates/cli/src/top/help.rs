@@ -15,10 +15,7 @@ const KEYS: [(&str, &str); 13] = [
     ),
     ("← →", "coarser, finer: machine, package, core, CPU"),
     ("m p o c", "machine, packages, cores, CPUs"),
-    (
-        "v",
-        "states by share, stay, uses, median, p99, max wake latency",
-    ),
+    ("v", "states by share, stay, uses, wake latency in turn"),
     ("s, r", "sort by the next column, reverse"),
     ("/", "only rows with these words; Esc shows all again"),
     ("space", "freeze the view; figures go on being gathered"),

@@ -247,13 +247,25 @@ fn row(
     cells
 }
 
-/// A hybrid machine's cores say what they are: `CPU 3 P`.
+/// Cores that are of several kinds say which: `CPU 3 P`.
 fn label(unit: &Unit) -> String {
-    let initial = unit.kind.as_ref().and_then(|kind| kind.chars().next());
-    match initial {
-        Some(initial) => format!("{} {}", unit.label, initial.to_uppercase()),
+    match &unit.kind {
+        Some(kind) => format!("{} {}", unit.label, short(kind)),
         None => unit.label.clone(),
     }
+}
+
+/// `performance cores` is P, `low-power efficient cores` LPE, `cores of capacity 446` 446, `cores up
+/// to 2.4 GHz` 2.4G.
+fn short(kind: &str) -> String {
+    let number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    if let Some(number) = kind.split(' ').find(number) {
+        let unit = if kind.ends_with("GHz") { "G" } else { "" };
+        return format!("{number}{unit}");
+    }
+    let words = kind.split([' ', '-']).filter(|word| *word != "cores");
+    let initials = words.filter_map(|word| word.chars().next());
+    initials.flat_map(char::to_uppercase).collect()
 }
 
 fn figure_cell(text: String) -> Cell {
@@ -291,5 +303,19 @@ fn watts(power: &[Power]) -> Option<f64> {
             .chain(of(PowerKind::Cores))
             .map(|power| power.watts)
             .next(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_cores_have_short_names() {
+        assert_eq!(short("performance cores"), "P");
+        assert_eq!(short("low-power efficient cores"), "LPE");
+        assert_eq!(short("cores of capacity 446"), "446");
+        assert_eq!(short("cores up to 2.4 GHz"), "2.4G");
+        assert_eq!(short(""), "");
     }
 }

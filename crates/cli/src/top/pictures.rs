@@ -6,13 +6,15 @@
 mod machines;
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
-use reveille_watch::live::Snapshot;
+use reveille_machine::Root;
+use reveille_watch::live::{Snapshot, Watch};
 
 use super::draw::{About, Picture};
 use super::history::History;
@@ -173,6 +175,35 @@ fn no_size_is_too_small_for_any_machine() {
             }
             let keys: String = (0..random.below(6)).map(|_| random.key()).collect();
             drawn(&history, &keys, RICH, (width, height));
+        }
+    }
+}
+
+#[test]
+fn recorded_machines_are_drawn_in_every_size() {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
+    for machine in ["rpl0", "milan0", "icx2s3"] {
+        let folder = tempfile::tempdir().unwrap();
+        let laid_out = Command::new(&program)
+            .arg(machine)
+            .arg(folder.path())
+            .status();
+        if !laid_out.is_ok_and(|status| status.success()) {
+            println!("skipped: recorded_machines_are_drawn_in_every_size: no ../shared/machines");
+            return;
+        }
+        let mut watch = Watch::start(&Root::at(folder.path())).unwrap();
+        let mut history = History::default();
+        history.push(watch.snapshot().unwrap());
+        for keys in ["", "G", "o", "p", "m", "vvv", "2", "3"] {
+            for size in SIZES {
+                let picture = text(&drawn(&history, keys, RICH, size));
+                let driver = history.latest().unwrap().driver.as_deref().unwrap();
+                assert!(
+                    size.0 < 80 || picture.contains(driver),
+                    "{machine} {keys:?} {size:?}\n{picture}"
+                );
+            }
         }
     }
 }
