@@ -1,6 +1,7 @@
 //! Columns that fit the width there is: the least important ones give way first.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use ratatui::text::{Line, Span};
 
@@ -151,54 +152,69 @@ pub struct Grid {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A fitted table, as lines.
-pub struct Fitted {
-    /// Names, then units.
-    pub heading: [Line<'static>; 2],
-    pub rows: Vec<Line<'static>>,
+/// A table that is fitted to a width: lines are made where they are asked for.
+pub struct Fitted<'a> {
+    grid: &'a Grid,
+    look: Look,
+    /// Which columns, and how wide.
+    chosen: Vec<(usize, usize)>,
+    /// Blanks between them.
+    gap: usize,
+}
+
+impl Fitted<'_> {
+    /// Names, and above them the units.
+    pub fn heading(&self) -> [Line<'static>; 2] {
+        let line = |tone: Tone, text: &dyn Fn(&Column) -> String| {
+            self.line(|column, width| {
+                let column = &self.grid.columns[column];
+                let text = self.look.cut(&text(column), width);
+                let text = padded(&text, width, column.side);
+                Span::styled(text, self.look.style(tone))
+            })
+        };
+        [
+            line(Tone::Faint, &|column| column.unit.to_owned()),
+            line(Tone::Strong, &|column| column.heading(self.look)),
+        ]
+    }
+
+    /// These rows, as far as they are there.
+    pub fn rows(&self, wanted: Range<usize>) -> impl Iterator<Item = Line<'static>> {
+        let last = self.grid.rows.len();
+        let wanted = wanted.start.min(last)..wanted.end.min(last);
+        self.grid.rows[wanted].iter().map(|row| {
+            self.line(|column, width| {
+                row[column].draw(self.look, width, self.grid.columns[column].side)
+            })
+        })
+    }
+
+    fn line(&self, cell: impl Fn(usize, usize) -> Span<'static>) -> Line<'static> {
+        let mut spans = Vec::with_capacity(2 * self.chosen.len());
+        for &(column, width) in &self.chosen {
+            if !spans.is_empty() {
+                spans.push(Span::raw(" ".repeat(self.gap)));
+            }
+            spans.push(cell(column, width));
+        }
+        Line::from(spans)
+    }
 }
 
 impl Grid {
     /// The table in `width` columns of the terminal.
-    pub fn fit(&self, look: Look, width: usize) -> Fitted {
+    pub fn fit(&self, look: Look, width: usize) -> Fitted<'_> {
         let roomy = self.choose(look, width, 2);
         let (chosen, gap) = match roomy.len() < self.columns.len() {
             true => (self.choose(look, width, 1), 1),
             false => (roomy, 2),
         };
-        let line = |cell: &dyn Fn(usize, usize) -> Span<'static>| {
-            let mut spans = Vec::with_capacity(2 * chosen.len());
-            for &(column, width) in &chosen {
-                if !spans.is_empty() {
-                    spans.push(Span::raw(" ".repeat(gap)));
-                }
-                spans.push(cell(column, width));
-            }
-            Line::from(spans)
-        };
-        let heading = |text: &dyn Fn(&Column) -> String, bold: bool| {
-            line(&|column, width| {
-                let column = &self.columns[column];
-                let style = match bold {
-                    true => look.style(Tone::Strong),
-                    false => look.style(Tone::Faint),
-                };
-                let text = look.cut(&text(column), width);
-                Span::styled(padded(&text, width, column.side), style)
-            })
-        };
         Fitted {
-            heading: [
-                heading(&|column| column.unit.to_owned(), false),
-                heading(&|column| column.heading(look), true),
-            ],
-            rows: self
-                .rows
-                .iter()
-                .map(|row| {
-                    line(&|column, width| row[column].draw(look, width, self.columns[column].side))
-                })
-                .collect(),
+            grid: self,
+            look,
+            chosen,
+            gap,
         }
     }
 
@@ -211,7 +227,11 @@ impl Grid {
         }
         self.columns.retain(|column| !column.drawn);
         let fitted = self.fit(look, usize::MAX);
-        for line in fitted.heading.iter().chain(&fitted.rows) {
+        for line in fitted
+            .heading()
+            .into_iter()
+            .chain(fitted.rows(0..usize::MAX))
+        {
             writeln!(out, "{}", line.to_string().trim_end())?;
         }
         Ok(())
@@ -289,7 +309,12 @@ mod tests {
     }
 
     fn shown(width: usize) -> String {
-        grid().fit(LOOK, width).rows[0].to_string()
+        grid()
+            .fit(LOOK, width)
+            .rows(0..1)
+            .next()
+            .unwrap()
+            .to_string()
     }
 
     #[test]
@@ -307,8 +332,8 @@ mod tests {
     #[test]
     fn no_width_is_too_small() {
         for width in 0..80 {
-            let fitted = grid().fit(LOOK, width);
-            assert!(width < 3 || fitted.rows[0].width() <= width, "{width}");
+            let row = grid().fit(LOOK, width).rows(0..1).next().unwrap().width();
+            assert!(width < 3 || row <= width, "{width}");
         }
     }
 

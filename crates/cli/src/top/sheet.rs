@@ -77,7 +77,11 @@ impl Sheet<'_> {
     /// A table with its heading, in lines.
     pub fn table(&self, grid: &Grid) -> Vec<Line<'static>> {
         let fitted = grid.fit(self.look, self.width());
-        fitted.heading.into_iter().chain(fitted.rows).collect()
+        fitted
+            .heading()
+            .into_iter()
+            .chain(fitted.rows(0..usize::MAX))
+            .collect()
     }
 
     /// A list with the selected row in view; below it as much of `more` as it leaves room for, and
@@ -96,7 +100,7 @@ impl Sheet<'_> {
             2..LIST_LEAST => 1,
             _ => 2,
         };
-        for heading in &fitted.heading[2 - headings..] {
+        for heading in &fitted.heading()[2 - headings..] {
             self.put(heading);
         }
         let rows = grid.rows.len();
@@ -111,11 +115,11 @@ impl Sheet<'_> {
             .min(rows.saturating_sub(1))
             .saturating_sub(page / 2);
         let first = first.min(rows.saturating_sub(page));
-        for (at, row) in fitted.rows.iter().enumerate().skip(first).take(page) {
+        for (at, row) in (first..).zip(fitted.rows(first..first + page)) {
             if at == selected {
-                self.put_selected(row);
+                self.put_selected(&row);
             } else {
-                self.put(row);
+                self.put(&row);
             }
         }
         below.iter().for_each(|line| self.put(line));

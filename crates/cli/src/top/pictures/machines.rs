@@ -409,7 +409,7 @@ impl Random {
             machine: self.unit(Level::Machine),
             packages: self.some(2, |random| random.unit(Level::Package)),
             cores: self.some(9, |random| random.unit(Level::Core)),
-            cpus: self.some(60, |random| random.unit(Level::Cpu)),
+            cpus: self.some(25, |random| random.unit(Level::Cpu)),
             wakers: self.some(50, |random| Waker {
                 kind: random.one(&[WakerKind::Ipi, WakerKind::Other]),
                 name: random.word(),
