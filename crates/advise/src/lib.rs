@@ -1,1 +1,48 @@
-//! Which idle states a latency budget allows, by what was measured.
+//! Which idle states a latency budget allows, by what was measured and not by the driver's table.
+//!
+//! A [`Question`] (a budget, a percentile, a confidence) is put to a result; the [`Advice`] says of
+//! each idle state whether it may be allowed, with the evidence, and the [`Setting`] says the same
+//! in the driver's own figures, for cpuidle compares a latency bound with those. [`form`] writes
+//! the setting in the forms that people deploy, [`cost`] tells what it costs, and [`table`] writes
+//! the driver's table anew from what was measured.
+//!
+//! Nothing here prints, and nothing is changed on the machine.
+
+pub mod advice;
+pub mod cost;
+pub mod form;
+mod measured;
+mod question;
+pub mod setting;
+pub mod table;
+mod target;
+
+pub use advice::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
+pub use cost::Cost;
+pub use form::Form;
+pub use question::{Confidence, Demand, Latency, Percentile, Question};
+pub use setting::{Leaves, Setting};
+pub use target::{Coverage, Target};
+
+/// Why a result gives no advice. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The result lacks the latency that was asked for.
+    #[error("holds no {0}; ask for the other one with --latency")]
+    NoLatency(Latency),
+    /// There is nothing to judge.
+    #[error("holds no datapoint; measure again, and longer")]
+    NoDatapoints,
+    /// The driver's table is not known.
+    #[error(
+        "does not tell the driver's table; give the machine it was measured on with --root (/ is \
+         this one)"
+    )]
+    NoTable,
+    /// The driver's table cannot be written with these figures.
+    #[error("{0}")]
+    CannotBeWritten(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -94,9 +94,9 @@ pub fn results(a: &Loaded, b: &Loaded) -> Comparisons {
 /// Compares two sets of datapoints by (requested state, source); states are matched by name.
 pub fn by_state(a: &Columns, b: &Columns) -> Comparisons {
     let mut comparisons = Comparisons::default();
-    let mut others = statistics::samples(b);
+    let mut others = statistics::samples(b, statistics::WAKE_LATENCY);
     let mut alone: Vec<String> = Vec::new();
-    for (group, mut sample_a) in merged(statistics::samples(a)) {
+    for (group, mut sample_a) in merged(statistics::samples(a, statistics::WAKE_LATENCY)) {
         let mut sample_b = Vec::new();
         others.retain_mut(|(other, sample)| {
             let same = other.state == group.state && other.source == group.source;

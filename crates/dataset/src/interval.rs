@@ -1,4 +1,7 @@
 //! Exact intervals from the binomial distribution, for shares and for quantiles.
+//!
+//! `side` is the probability that is left beyond one end: 0.025 twice for a two-sided interval of
+//! 95 %, 0.05 once for a one-sided bound of the same confidence.
 
 use statrs::function::beta::beta_reg;
 
@@ -14,7 +17,7 @@ pub(crate) fn of_share(hits: u64, count: u64) -> (f64, f64) {
 }
 
 /// The largest share that would give `hits` or more of `count` with at most probability `side`.
-pub(crate) fn share_low(hits: u64, count: u64, side: f64) -> f64 {
+pub fn share_low(hits: u64, count: u64, side: f64) -> f64 {
     match hits {
         0 => 0.0,
         // P(X >= hits) is the regularised incomplete beta function I_p(hits, count - hits + 1).
@@ -23,11 +26,39 @@ pub(crate) fn share_low(hits: u64, count: u64, side: f64) -> f64 {
 }
 
 /// The smallest share that would give `hits` or fewer of `count` with at most probability `side`.
-pub(crate) fn share_high(hits: u64, count: u64, side: f64) -> f64 {
+pub fn share_high(hits: u64, count: u64, side: f64) -> f64 {
     if hits >= count {
         return 1.0;
     }
     root(|p| beta_reg((hits + 1) as f64, (count - hits) as f64, p) - (1.0 - side))
+}
+
+/// The probability of at most `hits` in `count` where each is a hit with probability `share`.
+pub fn at_most(hits: u64, count: u64, share: f64) -> f64 {
+    if hits >= count {
+        return 1.0;
+    }
+    1.0 - beta_reg((hits + 1) as f64, (count - hits) as f64, share)
+}
+
+/// How many of the highest of `count` values may be left out so that the highest of the others is,
+/// but for probability `side`, no smaller than the quantile beyond which the share `beyond` lies;
+/// `None` where even the maximum is no such bound. Distribution-free, and ties do no harm.
+///
+/// That value is within a limit exactly where [`at_most`] of the values above the limit is no more
+/// than `side`: the bound on the quantile and the test of the share are one.
+pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
+    // The first number of hits that would no longer be rare: one fewer may be left out.
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if at_most(middle, count, beyond) <= side {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low.checked_sub(1)
 }
 
 /// The ranks (from 1) between which the quantile of that share lies with 95 %, in a sample of
@@ -109,6 +140,25 @@ mod tests {
         let (low, high) = of_share(10, 1_000_000);
         assert!((low * 1e6 - 4.795).abs() < 0.001, "{low}");
         assert!((high * 1e6 - 18.390).abs() < 0.001, "{high}");
+    }
+
+    #[test]
+    fn the_bound_of_a_quantile_is_the_value_up_to_which_the_share_beyond_is_shown() {
+        // 0.999^2995 <= 5 % < 0.999^2994: from there on the maximum bounds p99.9 with 95 %.
+        assert_eq!(quantile_high_beyond(0.001, 2994, 0.05), None);
+        assert_eq!(quantile_high_beyond(0.001, 2995, 0.05), Some(0));
+        // One hit is as rare from 4742 on (the Poisson figure is 4.744 per thousand).
+        assert_eq!(quantile_high_beyond(0.001, 4741, 0.05), Some(0));
+        assert_eq!(quantile_high_beyond(0.001, 4742, 0.05), Some(1));
+        for count in [100, 2995, 10_000] {
+            for hits in [0, 1, 5, 9] {
+                let shown = share_high(hits, count, 0.05) <= 0.001;
+                let left_out = quantile_high_beyond(0.001, count, 0.05);
+                assert_eq!(left_out.is_some_and(|most| hits <= most), shown);
+            }
+        }
+        assert_eq!(at_most(3, 3, 0.5), 1.0);
+        is_near(at_most(0, 3, 0.5), 0.125);
     }
 
     #[test]

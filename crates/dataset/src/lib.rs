@@ -14,7 +14,7 @@ pub mod description;
 mod export;
 pub mod filter;
 mod folder;
-mod interval;
+pub mod interval;
 mod nearest;
 mod own_csv;
 mod parquet_file;

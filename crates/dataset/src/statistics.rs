@@ -55,7 +55,7 @@ pub fn by_state(
     driver: &dyn Fn(&str) -> Option<u64>,
     floors: &[Floor],
 ) -> Vec<StateStatistics> {
-    let mut statistics: Vec<StateStatistics> = samples(columns)
+    let mut statistics: Vec<StateStatistics> = samples(columns, WAKE_LATENCY)
         .into_iter()
         .filter_map(|(group, mut sample)| {
             let figure = driver(&group.state);
@@ -74,18 +74,24 @@ pub fn by_state(
 
 /// What a sample is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) state: String,
-    pub(crate) index: Option<i32>,
-    pub(crate) source: String,
+pub struct Group {
+    /// [`UNKNOWN`] where it is not known.
+    pub state: String,
+    pub index: Option<i32>,
+    /// [`UNKNOWN`] where it is not told.
+    pub source: String,
 }
 
 /// The name of a state that is not known, of a source that is not told.
-const UNKNOWN: &str = "unknown";
+pub const UNKNOWN: &str = "unknown";
 
-/// The wake latencies of every (requested state, source), in no order.
-pub(crate) fn samples(columns: &Columns) -> Vec<(Group, Vec<i64>)> {
-    let Some(latencies) = columns.integers("wake_latency_ns") else {
+/// The column of wake latencies.
+pub const WAKE_LATENCY: &str = "wake_latency_ns";
+
+/// The values of the column `latency` (`wake_latency_ns`, `interrupt_latency_ns`) of every
+/// (requested state, source), in no order. Datapoints without a value are passed over.
+pub fn samples(columns: &Columns, latency: &str) -> Vec<(Group, Vec<i64>)> {
+    let Some(latencies) = columns.integers(latency) else {
         return Vec::new();
     };
     let states = columns.names("requested_state");

@@ -1,0 +1,377 @@
+//! Which states may be allowed.
+//!
+//! A state keeps to the budget at a percentile if, among all wakes that it will ever give, no more
+//! than the share beyond that percentile exceeds the budget. Of n datapoints k exceeded it; the
+//! state passes if k or fewer would come about, were the true share just that large, with no more
+//! probability than the confidence leaves (Clopper and Pearson 1934). This is exact, supposes no
+//! shape of the distribution, and ties from a coarse clock do it no harm. It is the same as asking
+//! that the upper confidence bound of the percentile, an order statistic, be within the budget.
+//!
+//! **Several sources.** A state passes if it passes by each source that the result has. That needs
+//! no correction: an unsafe state is unsafe by one source at least, and there it passes with no
+//! more than the stated risk (an intersection-union test; Berger 1982).
+//!
+//! **Several states.** The judgement goes from the shallowest state to the deeper ones, in an order
+//! that the latencies have no say in, and the setting ends before the first that does not pass. If
+//! an unsafe state is allowed, the first unsafe one in that order is, too, and that happens with no
+//! more than the stated risk, however many states there are (testing in a fixed sequence; Maurer,
+//! Hothorn and Lehmacher 1995). So the confidence is that of the whole advice. A deeper state that
+//! passes beyond a failing one is told, with the confidence of its own only.
+
+use reveille_dataset::tail::{self, Tail};
+use reveille_dataset::{Loaded, interval, verdict};
+use serde::Serialize;
+
+use crate::measured::{Measured, MeasuredState};
+use crate::target::sleeps;
+use crate::{Demand, Percentile, Question, Result, Target};
+
+/// Datapoints beyond a quantile from which on it is told (as everywhere in Reveille).
+const BEYOND_MIN: usize = 10;
+
+/// Beyond this many datapoints none are asked for: a day at a hundred thousand a second.
+const NEEDED_MAX: u64 = 10_000_000_000;
+
+/// What one sample says of the budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "finding")]
+pub enum Finding {
+    /// Shown to keep to the budget.
+    Within,
+    /// Shown not to.
+    Exceeds,
+    /// Neither is shown.
+    NotShown {
+        /// Datapoints in all that would show it, if as large a share of them exceeds the budget as
+        /// did so far; `None` where too large a share does.
+        #[serde(rename = "needed_datapoints")]
+        needed: Option<u64>,
+    },
+}
+
+/// What was measured of one state by one source.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SourceEvidence {
+    pub source: String,
+    /// Datapoints.
+    pub count: u64,
+    /// `None` without datapoints, as for all figures here.
+    pub median_ns: Option<i64>,
+    /// The percentile as it was seen; `None` unless ten datapoints lie beyond it.
+    pub percentile_ns: Option<i64>,
+    /// With the stated confidence the true percentile is no larger than this; `None` where there
+    /// are too few datapoints to bound it.
+    pub percentile_high_ns: Option<i64>,
+    pub max_ns: Option<i64>,
+    /// Datapoints above the budget.
+    pub exceeded: u64,
+    /// With the stated confidence no larger a share of wakes exceeds the budget.
+    pub exceeded_share_high: f64,
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// What may lie beyond the data: an estimate. Only where the maximum was asked for.
+    pub tail: Option<Tail>,
+}
+
+/// What becomes of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Nothing sleeps in it, so that it is never forbidden.
+    NoSleep,
+    /// Shown to keep to the budget by every source.
+    Within,
+    /// Shown by a source not to.
+    Exceeds,
+    /// Neither, or not measured at all.
+    NotShown,
+    /// Disabled when the result was measured; it stays so.
+    Off,
+}
+
+/// One idle state.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StateAdvice {
+    pub state: String,
+    pub index: Option<u32>,
+    pub standing: Standing,
+    /// It and all shallower states keep to the budget: the setting leaves it.
+    pub allowed: bool,
+    pub driver_exit_latency_us: Option<u64>,
+    /// By source, ascending; a source that has no datapoint of this state is there with a count of
+    /// zero.
+    pub evidence: Vec<SourceEvidence>,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    pub question: Question,
+    /// Shallow states first.
+    pub states: Vec<StateAdvice>,
+    /// The sources that had to be passed.
+    pub sources: Vec<String>,
+    /// Datapoints whose idle state is not known; they count nowhere.
+    pub of_unknown_state: u64,
+    /// Datapoints without this latency; they count nowhere.
+    pub without_latency: u64,
+}
+
+impl Advice {
+    /// The advice that a result gives.
+    ///
+    /// # Errors
+    /// Where it holds no datapoint, or none with the latency that is asked for.
+    pub fn of(loaded: &Loaded, target: &Target, question: Question) -> Result<Self> {
+        let measured = Measured::of(loaded, target, question.latency)?;
+        let judged = |state| judge_state(state, &measured.sources, target, &question);
+        let mut states: Vec<StateAdvice> = measured.states.iter().map(judged).collect();
+        allow_in_sequence(&mut states);
+        Ok(Self {
+            question,
+            states,
+            sources: measured.sources,
+            of_unknown_state: measured.of_unknown_state,
+            without_latency: measured.without_latency,
+        })
+    }
+
+    /// The states that sleep and that the setting leaves.
+    pub fn allowed(&self) -> impl Iterator<Item = &StateAdvice> {
+        let sleeping = |state: &&StateAdvice| state.standing != Standing::NoSleep;
+        self.states
+            .iter()
+            .filter(sleeping)
+            .filter(|state| state.allowed)
+    }
+
+    /// The states that the setting forbids; those that were off anyway are not among them.
+    pub fn forbidden(&self) -> impl Iterator<Item = &StateAdvice> {
+        let on = |state: &&StateAdvice| state.standing != Standing::Off;
+        self.states.iter().filter(on).filter(|state| !state.allowed)
+    }
+
+    /// The state at which the setting ends for want of datapoints, and not for what was seen.
+    pub fn ended_by_want(&self) -> Option<&StateAdvice> {
+        let mut states = self.states.iter();
+        let ends =
+            |state: &&StateAdvice| matches!(state.standing, Standing::Exceeds | Standing::NotShown);
+        let first = states.find(ends);
+        first.filter(|state| state.standing == Standing::NotShown)
+    }
+
+    /// States that keep to the budget by themselves, but are deeper than one that does not.
+    pub fn alone(&self) -> impl Iterator<Item = &StateAdvice> {
+        let passes = |state: &&StateAdvice| state.standing == Standing::Within;
+        self.forbidden().filter(passes)
+    }
+}
+
+/// From the shallowest on, up to the first that does not keep to the budget.
+fn allow_in_sequence(states: &mut [StateAdvice]) {
+    let mut so_far = true;
+    for state in states {
+        match state.standing {
+            Standing::NoSleep => state.allowed = true,
+            Standing::Off => {}
+            Standing::Within => state.allowed = so_far,
+            Standing::Exceeds | Standing::NotShown => so_far = false,
+        }
+    }
+}
+
+fn judge_state(
+    state: &MeasuredState,
+    sources: &[String],
+    target: &Target,
+    question: &Question,
+) -> StateAdvice {
+    let row = target.state(&state.name);
+    let is_off = row.is_some_and(|row| row.disabled == Some(true)) && state.samples.is_empty();
+    let mut evidence: Vec<SourceEvidence> = state
+        .samples
+        .iter()
+        .map(|(source, sample)| judge(source, sample, question))
+        .collect();
+    if sleeps(&state.name) && !is_off {
+        for source in sources {
+            if !evidence.iter().any(|one| one.source == *source) {
+                evidence.push(judge(source, &[], question));
+            }
+        }
+        evidence.sort_by(|a, b| a.source.cmp(&b.source));
+    }
+    let standing = if !sleeps(&state.name) {
+        Standing::NoSleep
+    } else if is_off {
+        Standing::Off
+    } else if question.budget_us == 0 || evidence.iter().any(|one| one.finding == Finding::Exceeds)
+    {
+        Standing::Exceeds
+    } else if evidence.iter().all(|one| one.finding == Finding::Within) && !evidence.is_empty() {
+        Standing::Within
+    } else {
+        Standing::NotShown
+    };
+    StateAdvice {
+        state: state.name.clone(),
+        index: state.index,
+        standing,
+        allowed: false,
+        driver_exit_latency_us: row.and_then(|row| row.exit_latency_us),
+        evidence,
+    }
+}
+
+/// What an ascending sample says.
+fn judge(source: &str, sorted: &[i64], question: &Question) -> SourceEvidence {
+    let budget_ns = question.budget_ns();
+    let risk = question.confidence.risk();
+    let count = sorted.len() as u64;
+    let exceeded = count - sorted.partition_point(|&latency| latency <= budget_ns) as u64;
+    let (percentile_ns, percentile_high_ns, finding, tail) = match question.demand {
+        Demand::Percentile(percentile) => {
+            let rank = percentile.rank(sorted.len());
+            let told = sorted.len() >= rank + BEYOND_MIN;
+            (
+                told.then(|| sorted[rank - 1]),
+                percentile_high(sorted, percentile, risk),
+                find(exceeded, count, percentile.beyond(), risk),
+                None,
+            )
+        }
+        Demand::Maximum => {
+            let tail = (count > 0).then(|| tail::estimate(sorted));
+            (None, None, find_by_maximum(exceeded, count), tail)
+        }
+    };
+    SourceEvidence {
+        source: source.to_owned(),
+        count,
+        median_ns: middle(sorted),
+        percentile_ns,
+        percentile_high_ns,
+        max_ns: sorted.last().copied(),
+        exceeded,
+        exceeded_share_high: interval::share_high(exceeded, count, risk),
+        finding,
+        tail,
+    }
+}
+
+/// The median as everywhere in Reveille: the smallest value that half of the sample does not exceed.
+fn middle(sorted: &[i64]) -> Option<i64> {
+    Some(sorted[sorted.len().div_ceil(2).checked_sub(1)?])
+}
+
+/// The upper confidence bound of a percentile of an ascending sample; `None` where even the maximum
+/// is none.
+pub(crate) fn percentile_high(sorted: &[i64], percentile: Percentile, risk: f64) -> Option<i64> {
+    let count = sorted.len() as u64;
+    let left_out = interval::quantile_high_beyond(percentile.beyond(), count, risk)?;
+    Some(sorted[(count - 1 - left_out) as usize])
+}
+
+fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding {
+    if interval::at_most(exceeded, count, beyond) <= risk {
+        Finding::Within
+    } else if interval::share_low(exceeded, count, risk) > beyond {
+        Finding::Exceeds
+    } else {
+        Finding::NotShown {
+            needed: needed(exceeded, count, beyond, risk),
+        }
+    }
+}
+
+/// A maximum that no wake exceeded is told from as many datapoints on as a verdict needs: fewer than
+/// one wake in a thousand then lies beyond it, with 95 %.
+fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
+    if exceeded > 0 {
+        Finding::Exceeds
+    } else if count < verdict::NEEDED {
+        Finding::NotShown {
+            needed: Some(verdict::NEEDED),
+        }
+    } else {
+        Finding::Within
+    }
+}
+
+/// Datapoints in all that would show that no more than the share `beyond` exceeds the budget, if
+/// the share that exceeds it stays as it was seen; `None` where that is too large, or the number
+/// beyond reason.
+pub(crate) fn needed(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Option<u64> {
+    if exceeded > 0 && exceeded as f64 / count as f64 >= beyond {
+        return None;
+    }
+    let shows = |datapoints: u64| {
+        let expected = u128::from(datapoints) * u128::from(exceeded);
+        let expected = expected.div_ceil(u128::from(count.max(1))) as u64;
+        interval::at_most(expected, datapoints, beyond) <= risk
+    };
+    let mut high = count.max(1);
+    while !shows(high) {
+        high = high.checked_mul(2).filter(|&high| high <= NEEDED_MAX)?;
+    }
+    let mut low = high / 2;
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        if shows(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_exceedance_shows_p99_9_from_2995_datapoints_on() {
+        assert_eq!(find(0, 2995, 0.001, 0.05), Finding::Within);
+        let needed = Some(2995);
+        assert_eq!(find(0, 2994, 0.001, 0.05), Finding::NotShown { needed });
+        assert_eq!(find(0, 0, 0.001, 0.05), Finding::NotShown { needed });
+        // ln 0.05 / ln (1 - 1/10 000) = 29 955.8; ln 0.01 / ln (1 - 1/100) = 458.2.
+        assert_eq!(super::needed(0, 7, 0.0001, 0.05), Some(29_956));
+        assert_eq!(super::needed(0, 7, 0.01, 0.01), Some(459));
+    }
+
+    #[test]
+    fn exceedances_ask_for_more_datapoints_and_too_many_for_none() {
+        // 4 in 10 000 seen, 10 allowed: P(X <= 4 | 10) = 2.9 % passes; 6 in 10 000: 13 % does not.
+        assert_eq!(find(4, 10_000, 0.001, 0.05), Finding::Within);
+        let Finding::NotShown { needed: Some(more) } = find(6, 10_000, 0.001, 0.05) else {
+            panic!("6 in 10 000 show nothing yet");
+        };
+        assert!((14_000..25_000).contains(&more), "{more}");
+        let none = Finding::NotShown { needed: None };
+        assert_eq!(find(10, 10_000, 0.001, 0.05), none);
+        assert_eq!(find(30, 10_000, 0.001, 0.05), Finding::Exceeds);
+    }
+
+    #[test]
+    fn the_bound_of_the_percentile_and_the_test_of_the_share_say_the_same() {
+        let percentile: Percentile = "99".parse().unwrap();
+        let sorted: Vec<i64> = (1..=1000).collect();
+        let high = percentile_high(&sorted, percentile, 0.05).unwrap();
+        // P(Bin(1000, 1 %) <= 4) = 2.9 %, <= 5: 6.6 %: four may be left out.
+        assert_eq!(high, 996);
+        for budget in [995, 996] {
+            let exceeded = sorted.iter().filter(|&&latency| latency > budget).count() as u64;
+            let within = find(exceeded, 1000, 0.01, 0.05) == Finding::Within;
+            assert_eq!(within, high <= budget);
+        }
+    }
+
+    #[test]
+    fn a_maximum_needs_as_many_datapoints_as_a_verdict() {
+        assert_eq!(find_by_maximum(0, 2995), Finding::Within);
+        assert_eq!(find_by_maximum(1, 1_000_000), Finding::Exceeds);
+        assert!(matches!(find_by_maximum(0, 2994), Finding::NotShown { .. }));
+    }
+}

@@ -1,0 +1,178 @@
+//! The setting in the forms that people deploy.
+//!
+//! Sources: Documentation/admin-guide/pm/{cpuidle,intel_idle}.rst and kernel-parameters.txt of the
+//! kernel, Documentation/ABI/testing/sysfs-devices-power, the `cpu` plug-in of TuneD,
+//! systemd.service(5), udev(7).
+
+mod kernel;
+mod service;
+
+use reveille_machine::cpulist;
+use serde::Serialize;
+
+use crate::{Advice, Leaves, Question, Setting, Target};
+
+/// One form of the setting.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Form {
+    pub name: Name,
+    /// What it does.
+    pub does: String,
+    /// When it is read, and how it is undone.
+    pub read: String,
+    /// The file that the text goes into; `None` for a command or a parameter.
+    pub file: Option<String>,
+    /// The text, with its last newline; `None` where the setting cannot be said in this form.
+    pub text: Option<String>,
+    /// Why there is no text, or what to mind.
+    pub mind: Option<String>,
+}
+
+/// The forms, in the order in which they are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Name {
+    Hold,
+    Limit,
+    Kernel,
+    Tuned,
+    Systemd,
+    Udev,
+}
+
+impl Name {
+    pub const ALL: [Self; 6] = [
+        Self::Hold,
+        Self::Limit,
+        Self::Kernel,
+        Self::Tuned,
+        Self::Systemd,
+        Self::Udev,
+    ];
+
+    /// As it is typed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Limit => "limit",
+            Self::Kernel => "kernel",
+            Self::Tuned => "tuned",
+            Self::Systemd => "systemd",
+            Self::Udev => "udev",
+        }
+    }
+}
+
+/// All forms of a setting; none has a text where nothing has to be set.
+pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
+    let form = |name: Name| one(name, advice, setting, target);
+    Name::ALL.into_iter().map(form).collect()
+}
+
+/// One form of a setting.
+pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> Form {
+    let question = &advice.question;
+    let mut form = match name {
+        Name::Hold => hold(setting),
+        Name::Limit => limit(setting, target),
+        Name::Kernel => kernel::form(setting, target),
+        Name::Tuned => service::tuned(question, setting),
+        Name::Systemd => service::systemd(question, setting, target),
+        Name::Udev => service::udev(question, setting, target),
+    };
+    if setting.leaves == Leaves::Everything {
+        form.text = None;
+        form.mind = Some("nothing has to be set: every state keeps to the budget".to_owned());
+    }
+    form
+}
+
+/// The flag for the CPUs where not all are set: ` --cpu 0-3`.
+fn cpu_flag(setting: &Setting) -> String {
+    match &setting.cpus {
+        Some(cpus) => format!(" --cpu {}", cpulist::format(cpus)),
+        None => String::new(),
+    }
+}
+
+fn hold_line(setting: &Setting) -> Option<String> {
+    let us = setting.bound?.us;
+    Some(format!(
+        "reveille hold --latency {us}us{}",
+        cpu_flag(setting)
+    ))
+}
+
+fn hold(setting: &Setting) -> Form {
+    let does = match setting.cpus {
+        Some(_) => "asks the kernel for the bound for these CPUs, while it or a command runs",
+        None => "asks the kernel for the bound for all CPUs, while it or a command runs",
+    };
+    Form {
+        name: Name::Hold,
+        does: does.to_owned(),
+        read: "at once; Ctrl-C ends it. `-- COMMAND` holds it for as long as a command runs"
+            .to_owned(),
+        file: None,
+        text: hold_line(setting).map(line),
+        mind: setting.why_no_bound.clone(),
+    }
+}
+
+fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
+    let cpus = cpu_flag(setting);
+    match &setting.leaves {
+        Leaves::Everything => None,
+        Leaves::UpTo { state, .. } => {
+            let state = quoted(state);
+            Some(format!("reveille limit --deepest {state}{cpus}"))
+        }
+        Leaves::NoSleep if target.has_poll() => {
+            Some(format!("reveille limit --deepest POLL{cpus}"))
+        }
+        Leaves::NoSleep => None,
+    }
+}
+
+/// A name as a shell and systemd take it: `haltpoll idle` is one.
+pub fn quoted(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    match name.bytes().all(plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
+fn limit(setting: &Setting, target: &Target) -> Form {
+    let text = limit_line(setting, target).map(line);
+    let mind = text.is_none().then(|| {
+        "there is no state POLL that would be left, were all others disabled; use another form"
+            .to_owned()
+    });
+    Form {
+        name: Name::Limit,
+        does: "disables the deeper states by name, CPU by CPU, while it or a command runs"
+            .to_owned(),
+        read: "at once; Ctrl-C ends it. With `--keep` until `reveille restore` or a reboot"
+            .to_owned(),
+        file: None,
+        text,
+        mind,
+    }
+}
+
+fn line(text: String) -> String {
+    format!("{text}\n")
+}
+
+/// What a file says at its top and a unit in its description, in ASCII.
+fn summary(question: &Question, setting: &Setting) -> String {
+    let budget = format!("{} us at {}", question.budget_us, question.demand);
+    match &setting.leaves {
+        Leaves::Everything => format!("CPUs wake within {budget}: all idle states"),
+        Leaves::UpTo { state, .. } => {
+            format!("CPUs wake within {budget}: idle states up to {state}")
+        }
+        Leaves::NoSleep => format!("CPUs wake within {budget}: no idle state at all"),
+    }
+}

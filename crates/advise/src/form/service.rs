@@ -1,0 +1,141 @@
+//! The setting as a file that a daemon reads: TuneD, systemd, udev.
+
+use super::{Form, Name, hold_line, limit_line, summary};
+use crate::{Leaves, Question, Setting, Target};
+
+/// The name of profiles, units and rules: `reveille-50us`.
+fn name(question: &Question) -> String {
+    format!("reveille-{}us", question.budget_us)
+}
+
+pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
+    let name = name(question);
+    let text = setting.bound.map(|bound| {
+        let us = bound.us;
+        // TuneD's pm_qos_resume_latency_us is the kernel's file: there 0 is no bound at all.
+        let section = match &setting.cpus {
+            None => format!("[cpu]\nforce_latency={us}\n"),
+            Some(cpus) => {
+                let devices: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
+                format!(
+                    "[cpu]\ndevices={}\npm_qos_resume_latency_us={}\n",
+                    devices.join(","),
+                    resume_latency(us)
+                )
+            }
+        };
+        format!(
+            "[main]\nsummary={}\n\n# A latency, and no state's number: it holds on another CPU, \
+             too.\n{section}",
+            summary(question, setting)
+        )
+    });
+    let does = "TuneD holds the bound; a latency stays right where states are numbered otherwise";
+    Form {
+        name: Name::Tuned,
+        does: does.to_owned(),
+        read: format!(
+            "by `tuned-adm profile {name}`, and at every boot from then on; add `include=PROFILE` \
+             to [main] to keep the present profile. Before TuneD 2.24 the folder is /etc/tuned/{name}"
+        ),
+        file: Some(format!("/etc/tuned/profiles/{name}/tuned.conf")),
+        text,
+        mind: setting.why_no_bound.clone(),
+    }
+}
+
+pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -> Form {
+    let name = name(question);
+    let command = hold_line(setting).or_else(|| limit_line(setting, target));
+    let text = command.map(|command| {
+        let summary = summary(question, setting);
+        format!(
+            "[Unit]\nDescription={summary}\n\n[Service]\nExecStart={command}\n# Ended by a signal, \
+             it has done its work.\nSuccessExitStatus=130 143\nRestart=on-failure\n\n[Install]\n\
+             WantedBy=multi-user.target\n"
+        )
+    });
+    let mind = match text {
+        Some(_) => "reveille has to be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
+        None => "neither hold nor limit can say it".to_owned(),
+    };
+    Form {
+        name: Name::Systemd,
+        does: "a service that holds the setting from boot on, and drops it when it is stopped"
+            .to_owned(),
+        read: format!("by `systemctl daemon-reload` and `systemctl enable --now {name}`"),
+        file: Some(format!("/etc/systemd/system/{name}.service")),
+        text,
+        mind: Some(mind),
+    }
+}
+
+pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> Form {
+    let assignments = match setting.bound {
+        Some(bound) => Some(vec![(
+            "power/pm_qos_resume_latency_us".to_owned(),
+            resume_latency(bound.us),
+        )]),
+        // Where no bound says it: the states by number, for udev knows no names.
+        None => disabled_states(setting, target),
+    };
+    let text = assignments.map(|assignments| {
+        let cpus = match &setting.cpus {
+            None => "cpu[0-9]*".to_owned(),
+            Some(cpus) => {
+                let devices: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
+                devices.join("|")
+            }
+        };
+        let writes: Vec<String> = assignments
+            .iter()
+            .map(|(file, value)| format!("ATTR{{{file}}}=\"{value}\""))
+            .collect();
+        format!(
+            "# {}\nACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"{cpus}\", {}\n",
+            summary(question, setting),
+            writes.join(", ")
+        )
+    });
+    let mind = match (&text, setting.bound) {
+        (None, _) => Some("neither a bound nor the states' numbers are known".to_owned()),
+        (Some(_), Some(bound)) if bound.us == 0 => {
+            Some("In that file n/a stands for no latency at all; a 0 would be no bound".to_owned())
+        }
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => {
+            Some("States by number: they are others on another CPU or kernel".to_owned())
+        }
+    };
+    Form {
+        name: Name::Udev,
+        does: "writes the setting into each CPU's own file in sysfs; no process has to run"
+            .to_owned(),
+        read: "at every boot; now by `udevadm control --reload` and `udevadm trigger \
+               --subsystem-match=cpu --action=add`. Removing the rule undoes it at the next boot"
+            .to_owned(),
+        file: Some("/etc/udev/rules.d/60-reveille.rules".to_owned()),
+        text,
+        mind,
+    }
+}
+
+/// As `power/pm_qos_resume_latency_us` has it: 0 is no bound, `n/a` no latency at all.
+/// Source: Documentation/ABI/testing/sysfs-devices-power of the kernel.
+fn resume_latency(us: u32) -> String {
+    match us {
+        0 => "n/a".to_owned(),
+        us => us.to_string(),
+    }
+}
+
+fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<(String, String)>> {
+    if setting.leaves == Leaves::NoSleep && !target.has_poll() {
+        return None;
+    }
+    let file = |name: &String| {
+        let index = target.state(name)?.index;
+        Some((format!("cpuidle/state{index}/disable"), "1".to_owned()))
+    };
+    setting.forbidden.iter().map(file).collect()
+}

@@ -1,0 +1,132 @@
+//! The advice in the driver's own figures.
+//!
+//! cpuidle enters a state only if the *driver's* exit latency of it is no larger than the bound in
+//! force; what was measured it does not know. So the bound to hold is read from the driver's table:
+//! it is the exit latency of the slowest state that is allowed, and has to be below that of every
+//! state that is forbidden. Where the table does not part the two, no bound does, and states have to
+//! be disabled by name.
+
+use serde::Serialize;
+
+use crate::{Advice, Standing, Target};
+
+/// How deep the setting lets CPUs sleep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "leaves")]
+pub enum Leaves {
+    /// Every state that is on: nothing has to be set.
+    Everything,
+    UpTo {
+        state: String,
+        index: Option<u32>,
+    },
+    NoSleep,
+}
+
+/// A latency bound that makes cpuidle leave just the allowed states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    pub us: u32,
+    /// Any bound up to this one leaves the same states; `None` where any larger one does.
+    pub up_to_us: Option<u32>,
+}
+
+/// What to set.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    #[serde(flatten)]
+    pub leaves: Leaves,
+    /// States to be kept out of, shallow ones first.
+    pub forbidden: Vec<String>,
+    /// `None` where no bound parts allowed and forbidden states; see `why_no_bound`.
+    pub bound: Option<Bound>,
+    pub why_no_bound: Option<String>,
+    /// What a bound of the budget itself would leave, for the driver's table is another thing than
+    /// the measurement; `None` where the table is not known.
+    pub budget_as_bound_leaves: Option<Vec<String>>,
+    /// The CPUs to set where not all are; `None` stands for all.
+    pub cpus: Option<Vec<u32>>,
+}
+
+impl Setting {
+    pub fn of(advice: &Advice, target: &Target) -> Self {
+        let names = |states: &mut dyn Iterator<Item = &crate::StateAdvice>| {
+            states.map(|state| state.state.clone()).collect()
+        };
+        let forbidden: Vec<String> = names(&mut advice.forbidden());
+        let leaves = match advice.allowed().last() {
+            _ if forbidden.is_empty() => Leaves::Everything,
+            None => Leaves::NoSleep,
+            Some(deepest) => Leaves::UpTo {
+                state: deepest.state.clone(),
+                index: deepest.index,
+            },
+        };
+        let (bound, why_no_bound) = match bound(advice, target) {
+            Ok(bound) => (Some(bound), None),
+            Err(why) => (None, Some(why)),
+        };
+        Self {
+            leaves,
+            forbidden,
+            bound,
+            why_no_bound,
+            budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
+            cpus: target.cpus().map(<[u32]>::to_vec),
+        }
+    }
+}
+
+/// The states that sleep, are on, and have an exit latency of no more than the bound by the table.
+fn left_by(advice: &Advice, bound_us: u64) -> Option<Vec<String>> {
+    let mut left = Vec::new();
+    for state in &advice.states {
+        if !matches!(state.standing, Standing::NoSleep | Standing::Off)
+            && state.driver_exit_latency_us? <= bound_us
+        {
+            left.push(state.state.clone());
+        }
+    }
+    Some(left)
+}
+
+fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
+    if !target.is_known {
+        return Err("the driver's table is not known; give the machine with --root".to_owned());
+    }
+    if target.driver.is_none() {
+        return Err("without an idle driver nothing heeds a bound".to_owned());
+    }
+    let exit_latency = |state: &crate::StateAdvice| match state.driver_exit_latency_us {
+        Some(us) => Ok((us, state.state.clone())),
+        None => Err(format!("the driver gives {} no exit latency", state.state)),
+    };
+    let allowed: Vec<_> = advice
+        .allowed()
+        .map(exit_latency)
+        .collect::<Result<_, _>>()?;
+    let forbidden: Vec<_> = advice
+        .forbidden()
+        .map(exit_latency)
+        .collect::<Result<_, _>>()?;
+    let slowest = allowed.into_iter().max();
+    let quickest = forbidden.into_iter().min();
+    // A bound of 0 is heeded by not sleeping at all, whatever the table says.
+    let us = slowest.as_ref().map_or(0, |(us, _)| (*us).max(1));
+    if let (Some((slow, allowed)), Some((quick, forbidden))) = (&slowest, &quickest)
+        && *quick <= us
+    {
+        return Err(format!(
+            "the driver gives {forbidden} an exit latency of {quick} µs and {allowed} one of \
+             {slow} µs, so that no bound leaves {allowed} and forbids {forbidden}"
+        ));
+    }
+    let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is no bound"));
+    Ok(Bound {
+        us: whole(us)?,
+        up_to_us: match quickest {
+            Some((us, _)) => Some(whole(us.saturating_sub(1))?),
+            None => None,
+        },
+    })
+}

@@ -1,0 +1,117 @@
+//! The machine that the advice is for: as the result describes it, and as its sysfs does.
+
+use reveille_dataset::Description;
+use reveille_dataset::description::Probe;
+use reveille_machine::{Identity, Idle, IdleState};
+use serde::Serialize;
+
+/// The state in which nothing sleeps.
+const POLL: &str = "POLL";
+
+/// The driver and its table, and the CPUs that the measured one stands for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Target {
+    pub driver: Option<String>,
+    /// Is it known what the driver is, if there is one? Another tool's results do not tell.
+    pub is_known: bool,
+    pub architecture: Option<String>,
+    pub measured_cpu: u32,
+    /// In the driver's order, which is that of depth; empty where neither the result nor a machine
+    /// tells.
+    pub states: Vec<IdleState>,
+    pub coverage: Coverage,
+}
+
+/// Which CPUs the measured one stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "known_by")]
+pub enum Coverage {
+    /// The result names one CPU and not what the others are.
+    Result,
+    /// All of the machine's CPUs are of one kind.
+    AllAlike,
+    /// The machine has several kinds of core.
+    Hybrid {
+        kind: String,
+        /// CPUs of the measured one's kind, ascending.
+        cpus: Vec<u32>,
+        /// The others, of which nothing is known.
+        others: Vec<u32>,
+    },
+}
+
+impl Target {
+    /// As the result describes it. `machine` is the machine that it was measured on, where that can
+    /// be read: it tells the other CPUs, and the table where the result has none.
+    pub fn new(description: &Description, machine: Option<(&Identity, &Idle)>) -> Self {
+        let measured_cpu = description.settings.cpu;
+        let mut target = Self {
+            driver: description.driver.clone(),
+            is_known: description.probe != Probe::Foreign || machine.is_some(),
+            architecture: description.machine.architecture.clone(),
+            measured_cpu,
+            states: description.states.clone(),
+            coverage: Coverage::Result,
+        };
+        if let Some((identity, idle)) = machine {
+            if target.states.is_empty() {
+                target.driver.clone_from(&idle.driver);
+                let cpu = idle.cpu(measured_cpu);
+                target.states = cpu.map(|cpu| cpu.states.clone()).unwrap_or_default();
+            }
+            if target.architecture.is_none() {
+                target.architecture.clone_from(&identity.architecture);
+            }
+            target.coverage = coverage(idle, measured_cpu);
+        }
+        target
+    }
+
+    /// Is it an x86? `None` where neither architecture nor driver tells.
+    pub fn is_x86(&self) -> Option<bool> {
+        match (self.architecture.as_deref(), self.driver.as_deref()) {
+            (Some(architecture), _) => Some(matches!(architecture, "x86_64" | "i686" | "i386")),
+            (None, Some("intel_idle" | "haltpoll")) => Some(true),
+            (None, _) => None,
+        }
+    }
+
+    /// The driver's row of that state.
+    pub fn state(&self, name: &str) -> Option<&IdleState> {
+        self.states.iter().find(|state| state.name == name)
+    }
+
+    /// Has the driver a state in which the CPU polls and does not sleep?
+    pub fn has_poll(&self) -> bool {
+        self.states.iter().any(|state| !sleeps(&state.name))
+    }
+
+    /// The CPUs to set where not all are; `None` stands for all.
+    pub fn cpus(&self) -> Option<&[u32]> {
+        match &self.coverage {
+            Coverage::Hybrid { cpus, .. } => Some(cpus),
+            Coverage::Result | Coverage::AllAlike => None,
+        }
+    }
+}
+
+/// Does a CPU sleep in the state of that name?
+pub(crate) fn sleeps(state: &str) -> bool {
+    state != POLL && state != reveille_dataset::schema::AWAKE
+}
+
+fn coverage(idle: &Idle, measured: u32) -> Coverage {
+    let Some(cpu) = idle.cpu(measured) else {
+        return Coverage::Result;
+    };
+    let alike = |other: &&reveille_machine::Cpu| other.kind == cpu.kind;
+    let (same, others): (Vec<_>, Vec<_>) = idle.cpus.iter().partition(alike);
+    match &cpu.kind {
+        Some(kind) if !others.is_empty() => Coverage::Hybrid {
+            kind: kind.to_string(),
+            cpus: same.iter().map(|cpu| cpu.number).collect(),
+            others: others.iter().map(|cpu| cpu.number).collect(),
+        },
+        _ => Coverage::AllAlike,
+    }
+}

@@ -1,0 +1,222 @@
+//! Which states are allowed, and what that is in the driver's figures: cases to check by hand.
+
+mod made_up;
+
+use made_up::{loaded, question, sample, sklep0, state, target};
+use reveille_advise::{
+    Advice, Cost, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing, Target,
+};
+
+/// Names of the allowed and of the forbidden states.
+fn decided(advice: &Advice) -> (Vec<&str>, Vec<&str>) {
+    let allowed = advice.allowed().map(|one| one.state.as_str());
+    let forbidden = advice.forbidden().map(|one| one.state.as_str());
+    (allowed.collect(), forbidden.collect())
+}
+
+fn up_to(state: &str, index: u32) -> Leaves {
+    Leaves::UpTo {
+        state: state.to_owned(),
+        index: Some(index),
+    }
+}
+
+#[test]
+fn the_bound_to_hold_is_the_drivers_and_not_the_budget() {
+    // Measured, C1E takes 30 µs and C6 60 µs; the driver says 10 and 133.
+    let loaded = loaded(&[
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1E", "timer", vec![30_000; 3000]),
+        ("C6", "timer", vec![60_000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(decided(&advice), (vec!["C1", "C1E"], vec!["C6"]));
+    let setting = Setting::of(&advice, &sklep0());
+    assert_eq!(setting.leaves, up_to("C1E", 2));
+    let bound = setting.bound.unwrap();
+    assert_eq!((bound.us, bound.up_to_us), (10, Some(132)));
+
+    // A budget of 20 µs held as it is would leave C1E, and one of 70 µs would forbid C6.
+    let advice = Advice::of(&loaded, &sklep0(), question(20, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &sklep0());
+    assert_eq!(setting.bound.unwrap().us, 2);
+    assert_eq!(setting.budget_as_bound_leaves.unwrap(), ["C1", "C1E"]);
+    let advice = Advice::of(&loaded, &sklep0(), question(70, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &sklep0());
+    assert_eq!(setting.leaves, Leaves::Everything);
+    assert_eq!(setting.budget_as_bound_leaves.unwrap(), ["C1", "C1E"]);
+}
+
+#[test]
+fn a_state_has_to_pass_by_every_source() {
+    let quick = || vec![3000; 3000];
+    let loaded = loaded(&[
+        ("C1", "timer", quick()),
+        ("C1", "remote", sample(3000, 30, 90_000)),
+        ("C1E", "timer", quick()),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(advice.sources, ["remote", "timer"]);
+    assert_eq!(advice.states[1].standing, Standing::Exceeds);
+    // C1E was not measured by the other source, and that shows nothing.
+    let evidence = &advice.states[2].evidence;
+    assert_eq!(
+        (evidence[0].source.as_str(), evidence[0].count),
+        ("remote", 0)
+    );
+    assert_eq!(advice.states[2].standing, Standing::NotShown);
+    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSleep);
+}
+
+#[test]
+fn the_setting_ends_before_the_first_state_that_fails_and_deeper_ones_stand_alone() {
+    let loaded = loaded(&[
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1E", "timer", sample(3000, 30, 90_000)),
+        ("C6", "timer", vec![3000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(decided(&advice), (vec!["C1"], vec!["C1E", "C6"]));
+    let alone: Vec<&str> = advice.alone().map(|one| one.state.as_str()).collect();
+    assert_eq!(alone, ["C6"]);
+    assert!(advice.ended_by_want().is_none());
+}
+
+#[test]
+fn a_state_that_is_off_is_no_obstacle_and_one_that_was_never_entered_is() {
+    let mut machine = target(
+        "intel_idle",
+        vec![
+            state(1, "C1", 2, 2),
+            state(2, "C1E", 10, 20),
+            state(3, "C3", 33, 100),
+            state(4, "C6", 133, 400),
+        ],
+    );
+    let quick = || vec![3000; 3000];
+    let loaded = loaded(&[
+        ("C1", "timer", quick()),
+        ("C1E", "timer", quick()),
+        ("C6", "timer", quick()),
+    ]);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    assert_eq!(decided(&advice).0, ["C1", "C1E"]);
+    assert_eq!(advice.ended_by_want().unwrap().state, "C3");
+    let needed = Some(2995);
+    let evidence = &advice.states[3].evidence[0];
+    assert_eq!(evidence.finding, Finding::NotShown { needed });
+
+    machine.states[3].disabled = Some(true);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    assert_eq!(decided(&advice), (vec!["C1", "C1E", "C6"], vec![]));
+    assert_eq!(advice.states[3].standing, Standing::Off);
+    assert_eq!(Setting::of(&advice, &machine).leaves, Leaves::Everything);
+}
+
+#[test]
+fn a_budget_of_zero_is_no_sleep_at_all_whatever_was_measured() {
+    // Overheads are subtracted, so that a latency may be below zero.
+    let loaded = loaded(&[("C1", "timer", vec![-5; 3000])]);
+    let advice = Advice::of(&loaded, &sklep0(), question(0, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &sklep0());
+    assert_eq!(setting.leaves, Leaves::NoSleep);
+    assert_eq!(setting.bound.unwrap().us, 0);
+}
+
+#[test]
+fn where_the_table_does_not_part_the_states_no_bound_is_invented() {
+    let machine = target(
+        "intel_idle",
+        vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)],
+    );
+    let loaded = loaded(&[
+        ("C1", "timer", vec![3000; 3000]),
+        ("C6", "timer", vec![90_000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &machine);
+    assert_eq!(setting.leaves, up_to("C1", 1));
+    assert_eq!(setting.bound, None);
+    assert!(setting.why_no_bound.unwrap().contains("no bound leaves C1"));
+}
+
+#[test]
+fn the_maximum_is_judged_by_what_was_seen_and_an_estimate_stands_beside_it() {
+    let asked = Question {
+        demand: Demand::Maximum,
+        ..question(50, "99.9")
+    };
+    let loaded = loaded(&[
+        ("C1", "timer", vec![3000; 2995]),
+        ("C1E", "timer", vec![3000; 2994]),
+        ("C6", "timer", sample(9000, 1, 51_000)),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), asked).unwrap();
+    let standings: Vec<Standing> = advice.states.iter().map(|one| one.standing).collect();
+    let (want, over) = (Standing::NotShown, Standing::Exceeds);
+    assert_eq!(standings, [Standing::NoSleep, Standing::Within, want, over]);
+    assert!(advice.states[1].evidence[0].tail.is_some());
+}
+
+#[test]
+fn without_a_driver_and_without_its_table_no_bound_is_told() {
+    let quick = || loaded(&[("default_idle", "timer", vec![90_000; 3000])]);
+    let mut result = quick();
+    result.description.driver = None;
+    let machine = Target::new(&result.description, None);
+    let advice = Advice::of(&result, &machine, question(50, "99.9")).unwrap();
+    let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
+    assert!(why.contains("without an idle driver"), "{why}");
+
+    // Of another tool's result it is not even known.
+    result.description.probe = reveille_dataset::description::Probe::Foreign;
+    let machine = Target::new(&result.description, None);
+    let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
+    assert!(why.contains("not known"), "{why}");
+}
+
+#[test]
+fn a_result_without_a_table_is_judged_in_the_order_of_the_names() {
+    let loaded = loaded(&[
+        ("C6", "unknown", vec![90_000; 3000]),
+        ("C1E", "unknown", vec![3000; 3000]),
+        ("C1", "unknown", vec![3000; 3000]),
+    ]);
+    let machine = Target {
+        driver: None,
+        is_known: false,
+        states: Vec::new(),
+        ..sklep0()
+    };
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    assert_eq!(decided(&advice), (vec!["C1", "C1E"], vec!["C6"]));
+    let setting = Setting::of(&advice, &machine);
+    assert_eq!(setting.budget_as_bound_leaves, None);
+}
+
+#[test]
+fn a_latency_that_the_result_lacks_is_an_error_and_so_is_an_empty_result() {
+    let asked = Question {
+        latency: Latency::Interrupt,
+        ..question(50, "99.9")
+    };
+    let result = loaded(&[("C1", "timer", vec![3000; 10])]);
+    let lacks = Advice::of(&result, &sklep0(), asked);
+    assert!(matches!(lacks, Err(Error::NoLatency(Latency::Interrupt))));
+    let empty = Advice::of(&loaded(&[]), &sklep0(), question(50, "99.9"));
+    assert!(matches!(empty, Err(Error::NoDatapoints)));
+}
+
+#[test]
+fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_is() {
+    let result = loaded(&[("C1", "timer", vec![3000; 3000])]);
+    let mut machine = sklep0();
+    machine.states[3].time_us = Some(6000);
+    let advice = Advice::of(&result, &machine, question(50, "99.9")).unwrap();
+    // C1 1000 µs, C1E 1000 µs, C6 6000 µs; C1E and C6 are forbidden.
+    let cost = Cost::of(&result, &machine, &advice);
+    assert_eq!(cost.forbidden_time_percent, Some(87.5));
+    machine.states[1].time_us = None;
+    let cost = Cost::of(&result, &machine, &advice);
+    assert_eq!(cost.forbidden_time_percent, None);
+}

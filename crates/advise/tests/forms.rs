@@ -1,0 +1,290 @@
+//! The forms of a setting, to the letter, and as the tools that read them see them.
+
+mod made_up;
+
+use std::path::Path;
+use std::process::Command;
+
+use made_up::{loaded, question, sklep0, state, target};
+use reveille_advise::form::{self, Name};
+use reveille_advise::{Advice, Coverage, Form, Setting, Target};
+use reveille_machine::{Identity, Idle, Root};
+
+/// A form of the setting that leaves these states and forbids all deeper ones.
+fn form_of(name: Name, machine: &Target, left: &[&str]) -> Form {
+    let samples: Vec<(&str, &str, Vec<i64>)> = machine
+        .states
+        .iter()
+        .filter(|state| state.name != "POLL" && state.disabled != Some(true))
+        .map(|state| {
+            let quick = left.contains(&state.name.as_str());
+            let latency = if quick { 3000 } else { 90_000 };
+            (state.name.as_str(), "timer", vec![latency; 3000])
+        })
+        .collect();
+    let advice = Advice::of(&loaded(&samples), machine, question(50, "99.9")).unwrap();
+    let setting = Setting::of(&advice, machine);
+    form::one(name, &advice, &setting, machine)
+}
+
+fn text_of(name: Name, machine: &Target, left: &[&str]) -> String {
+    form_of(name, machine, left).text.unwrap()
+}
+
+#[test]
+fn each_form_says_the_same_setting() {
+    let machine = sklep0();
+    let text = |name| text_of(name, &machine, &["C1", "C1E"]);
+    assert_eq!(text(Name::Hold), "reveille hold --latency 10us\n");
+    assert_eq!(text(Name::Limit), "reveille limit --deepest C1E\n");
+    assert_eq!(text(Name::Kernel), "intel_idle.max_cstate=2\n");
+    assert_eq!(
+        text(Name::Tuned),
+        "[main]\nsummary=CPUs wake within 50 us at p99.9: idle states up to C1E\n\n\
+         # A latency, and no state's number: it holds on another CPU, too.\n\
+         [cpu]\nforce_latency=10\n"
+    );
+    assert_eq!(
+        text(Name::Systemd),
+        "[Unit]\nDescription=CPUs wake within 50 us at p99.9: idle states up to C1E\n\n\
+         [Service]\nExecStart=reveille hold --latency 10us\n\
+         # Ended by a signal, it has done its work.\nSuccessExitStatus=130 143\n\
+         Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
+    );
+    assert_eq!(
+        text(Name::Udev),
+        "# CPUs wake within 50 us at p99.9: idle states up to C1E\n\
+         ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu[0-9]*\", \
+         ATTR{power/pm_qos_resume_latency_us}=\"10\"\n"
+    );
+}
+
+#[test]
+fn no_sleep_at_all_is_said_as_each_reader_takes_it() {
+    let machine = sklep0();
+    let text = |name| text_of(name, &machine, &[]);
+    assert_eq!(text(Name::Hold), "reveille hold --latency 0us\n");
+    assert_eq!(text(Name::Limit), "reveille limit --deepest POLL\n");
+    // intel_idle.max_cstate=0 would hand over to acpi_idle, which sleeps.
+    assert_eq!(text(Name::Kernel), "idle=poll\n");
+    assert!(text(Name::Tuned).contains("force_latency=0\n"));
+    // A 0 there would be no bound.
+    assert!(text(Name::Udev).contains("pm_qos_resume_latency_us}=\"n/a\""));
+}
+
+#[test]
+fn where_every_state_may_stay_no_form_has_a_text() {
+    for name in Name::ALL {
+        let form = form_of(name, &sklep0(), &["C1", "C1E", "C6"]);
+        assert_eq!(form.text, None);
+        assert!(form.mind.unwrap().contains("nothing has to be set"));
+    }
+}
+
+#[test]
+fn the_kernels_parameter_is_the_drivers() {
+    let acpi = target(
+        "acpi_idle",
+        vec![state(1, "C1", 1, 2), state(2, "C3", 30, 60)],
+    );
+    assert_eq!(
+        text_of(Name::Kernel, &acpi, &["C1"]),
+        "processor.max_cstate=1\n"
+    );
+    // acpi_idle compares the number in the name, and one state of the firmware's may be missing.
+    let gap = target(
+        "acpi_idle",
+        vec![state(1, "C2", 1, 2), state(2, "C3", 30, 60)],
+    );
+    assert_eq!(
+        text_of(Name::Kernel, &gap, &["C2"]),
+        "processor.max_cstate=2\n"
+    );
+    let mut arm = target("psci_idle", vec![state(1, "cpu-sleep", 300, 900)]);
+    arm.architecture = Some("aarch64".to_owned());
+    arm.states[0] = state(0, "WFI", 1, 1);
+    assert_eq!(text_of(Name::Kernel, &arm, &["WFI"]), "cpuidle.off=1\n");
+    assert_eq!(text_of(Name::Kernel, &arm, &[]), "nohlt\n");
+    // There is no POLL to limit to.
+    assert_eq!(form_of(Name::Limit, &arm, &[]).text, None);
+    let other = target(
+        "cpuidle_other",
+        vec![state(1, "A", 1, 2), state(2, "B", 30, 60)],
+    );
+    let form = form_of(Name::Kernel, &other, &["A"]);
+    assert_eq!(form.text, None);
+    assert!(form.mind.unwrap().contains("cpuidle_other"));
+}
+
+#[test]
+fn where_no_bound_says_it_states_are_disabled_by_name_and_number() {
+    let machine = target(
+        "intel_idle",
+        vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)],
+    );
+    assert_eq!(form_of(Name::Hold, &machine, &["C1"]).text, None);
+    assert_eq!(form_of(Name::Tuned, &machine, &["C1"]).text, None);
+    let unit = text_of(Name::Systemd, &machine, &["C1"]);
+    assert!(
+        unit.contains("ExecStart=reveille limit --deepest C1\n"),
+        "{unit}"
+    );
+    let rule = text_of(Name::Udev, &machine, &["C1"]);
+    assert!(
+        rule.contains("ATTR{cpuidle/state2/disable}=\"1\""),
+        "{rule}"
+    );
+}
+
+#[test]
+fn a_name_with_a_blank_is_quoted() {
+    let machine = target(
+        "haltpoll",
+        vec![state(1, "haltpoll idle", 1, 1), state(2, "deeper", 30, 60)],
+    );
+    let line = text_of(Name::Limit, &machine, &["haltpoll idle"]);
+    assert_eq!(line, "reveille limit --deepest 'haltpoll idle'\n");
+}
+
+#[test]
+fn on_a_hybrid_machine_only_the_measured_kind_is_set() {
+    let machine = Target {
+        coverage: Coverage::Hybrid {
+            kind: "efficient cores".to_owned(),
+            cpus: vec![4, 5, 6],
+            others: vec![0, 1, 2, 3],
+        },
+        ..sklep0()
+    };
+    let text = |name| text_of(name, &machine, &["C1"]);
+    assert_eq!(text(Name::Hold), "reveille hold --latency 2us --cpu 4-6\n");
+    assert_eq!(text(Name::Limit), "reveille limit --deepest C1 --cpu 4-6\n");
+    let profile = text(Name::Tuned);
+    assert!(profile.contains("devices=cpu4,cpu5,cpu6\npm_qos_resume_latency_us=2\n"));
+    assert!(text(Name::Udev).contains("KERNEL==\"cpu4|cpu5|cpu6\""));
+    let form = form_of(Name::Kernel, &machine, &["C1"]);
+    assert!(form.mind.unwrap().contains("all CPUs"));
+}
+
+#[test]
+fn a_recorded_hybrid_machine_tells_its_kinds_and_its_table() {
+    let Some((_folder, root)) = recorded("rpl0") else {
+        println!("skipped: a_recorded_hybrid_machine_tells_its_kinds_and_its_table: no recordings");
+        return;
+    };
+    let (identity, idle) = (Identity::read(&root), Idle::read(&root).unwrap());
+    let mut description = made_up::description();
+    (description.driver, description.settings.cpu) = (None, 12);
+    let machine = Target::new(&description, Some((&identity, &idle)));
+    let Coverage::Hybrid { kind, cpus, others } = &machine.coverage else {
+        panic!("{:?}", machine.coverage);
+    };
+    assert!(
+        cpus.contains(&12) && others.contains(&0),
+        "{cpus:?} {others:?}"
+    );
+    assert!(!kind.is_empty());
+    let limit = text_of(Name::Limit, &machine, &["C1_ACPI", "C2_ACPI"]);
+    assert!(
+        limit.starts_with("reveille limit --deepest C2_ACPI --cpu "),
+        "{limit}"
+    );
+    let hold = text_of(Name::Hold, &machine, &["C1_ACPI", "C2_ACPI"]);
+    assert!(
+        hold.starts_with("reveille hold --latency 127us --cpu "),
+        "{hold}"
+    );
+    let kernel = text_of(Name::Kernel, &machine, &["C1_ACPI", "C2_ACPI"]);
+    assert_eq!(kernel, "intel_idle.max_cstate=2\n");
+}
+
+#[test]
+fn on_recorded_machines_every_depth_has_a_bound_that_leaves_just_that() {
+    for name in ["cfl-u", "dnv0", "rpl0"] {
+        let Some((_folder, root)) = recorded(name) else {
+            println!("skipped: on_recorded_machines_every_depth_has_a_bound: no recordings");
+            return;
+        };
+        let (identity, idle) = (Identity::read(&root), Idle::read(&root).unwrap());
+        let mut description = made_up::description();
+        description.driver = None;
+        let machine = Target::new(&description, Some((&identity, &idle)));
+        // Those that are on: a state that was off has no datapoints.
+        let states: Vec<&str> = machine
+            .states
+            .iter()
+            .filter(|state| state.name != "POLL" && state.disabled == Some(false))
+            .map(|state| state.name.as_str())
+            .collect();
+        for depth in 0..states.len() {
+            let (left, deeper) = states.split_at(depth);
+            let hold = text_of(Name::Hold, &machine, left);
+            let bound = hold
+                .split(&[' ', 'u'][..])
+                .find_map(|word| word.parse().ok());
+            let bound: u64 = bound.unwrap_or_else(|| panic!("{name}: {hold}"));
+            let exit = |name: &&str| machine.state(name).unwrap().exit_latency_us.unwrap();
+            assert!(
+                left.iter().all(|state| exit(state) <= bound),
+                "{name}: {hold}"
+            );
+            assert!(
+                deeper.iter().all(|state| exit(state) > bound),
+                "{name}: {hold}"
+            );
+            for form in Name::ALL {
+                let form = form_of(form, &machine, left);
+                assert!(form.text.is_some(), "{name}: {form:?}");
+            }
+        }
+    }
+}
+
+/// A recorded machine, laid out anew; `None` where the recordings are not at hand.
+fn recorded(name: &str) -> Option<(tempfile::TempDir, Root)> {
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(program).arg(name).arg(folder.path()).status();
+    let root = Root::at(folder.path());
+    status
+        .is_ok_and(|status| status.success())
+        .then_some((folder, root))
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = folder.path().join("reveille-50us.service");
+    let text = text_of(Name::Systemd, &sklep0(), &["C1"]);
+    // A program that is there: what is checked is the rest.
+    std::fs::write(&unit, text.replace("=reveille ", "=/bin/true ")).unwrap();
+    let verify = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg(&unit)
+        .output();
+    let Ok(output) = verify else {
+        println!("skipped: systemd_takes_the_unit: there is no systemd-analyze");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("reveille-50us"), "{said}");
+}
+
+#[test]
+fn udev_takes_the_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("60-reveille.rules");
+    for left in [&["C1"][..], &[]] {
+        std::fs::write(&rules, text_of(Name::Udev, &sklep0(), left)).unwrap();
+        let verify = Command::new("udevadm").arg("verify").arg(&rules).output();
+        let Some(output) = verify.ok().filter(|output| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            !said.contains("Unknown command verb")
+        }) else {
+            println!("skipped: udev_takes_the_rule: there is no udevadm that verifies rules");
+            return;
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The driver's table anew: cases to check by hand.
+
+mod made_up;
+
+use made_up::{loaded, sklep0, state, target};
+use reveille_advise::table::{Origin, Residency, Table};
+use reveille_advise::{Error, Latency, Target};
+use reveille_dataset::Loaded;
+
+fn table(loaded: &Loaded, target: &Target, residency: Residency) -> Result<Table, Error> {
+    let (percentile, confidence) = ("99.9".parse().unwrap(), "95".parse().unwrap());
+    Table::of(
+        loaded,
+        target,
+        percentile,
+        confidence,
+        Latency::Wake,
+        residency,
+    )
+}
+
+fn result(c1: i64, c1e: i64, c6: i64) -> Loaded {
+    loaded(&[
+        ("C1", "timer", vec![c1; 3000]),
+        ("C1E", "timer", vec![c1e; 3000]),
+        ("C6", "timer", vec![c6; 3000]),
+    ])
+}
+
+#[test]
+fn latencies_are_rounded_up_and_residencies_kept_or_scaled() {
+    let result = result(1001, 12_000, 199_001);
+    let kept = table(&result, &sklep0(), Residency::Keep).unwrap();
+    assert_eq!(
+        kept.parameter,
+        "intel_idle.table=C1:2:2,C1E:12:20,C6:200:600"
+    );
+    assert!(kept.warnings.is_empty() && kept.rows.iter().all(|row| row.changes.is_empty()));
+    // 20 / 10 and 600 / 133 times the latency, rounded up.
+    let scaled = table(&result, &sklep0(), Residency::Scale).unwrap();
+    assert_eq!(
+        scaled.parameter,
+        "intel_idle.table=C1:2:2,C1E:12:24,C6:200:903"
+    );
+}
+
+#[test]
+fn a_row_without_enough_datapoints_stays_and_says_what_it_lacks() {
+    let result = loaded(&[
+        ("C1", "timer", vec![1000; 2994]),
+        ("C1E", "timer", vec![12_000; 3000]),
+        ("C1E", "remote", vec![14_000; 3000]),
+        ("C1", "remote", vec![1000; 3000]),
+    ]);
+    let table = table(&result, &sklep0(), Residency::Keep).unwrap();
+    assert_eq!(
+        table.parameter,
+        "intel_idle.table=C1:2:2,C1E:14:20,C6:133:600"
+    );
+    let needed = Some(2995);
+    assert_eq!(table.rows[0].origin, Origin::Driver { needed });
+    assert_eq!(table.rows[0].count, 2994);
+    assert_eq!(table.rows[1].origin, Origin::Measured);
+}
+
+#[test]
+fn what_the_kernel_would_refuse_is_lifted_and_said() {
+    // C1E quicker than C1; C7s and C8 share a target residency in the driver's own table.
+    let machine = target(
+        "intel_idle",
+        vec![
+            state(1, "C1", 2, 2),
+            state(2, "C1E", 10, 20),
+            state(3, "C7s", 124, 800),
+            state(4, "C8", 200, 800),
+        ],
+    );
+    let result = loaded(&[
+        ("C1", "timer", vec![5000; 3000]),
+        ("C1E", "timer", vec![4000; 3000]),
+    ]);
+    let table = table(&result, &machine, Residency::Keep).unwrap();
+    assert_eq!(
+        table.parameter,
+        "intel_idle.table=C1:5:5,C1E:6:20,C7s:124:800,C8:200:801"
+    );
+    let changed = |row: usize| table.rows[row].changes.len();
+    assert_eq!(
+        [changed(0), changed(1), changed(2), changed(3)],
+        [1, 1, 0, 1]
+    );
+}
+
+#[test]
+fn a_latency_beyond_what_the_kernel_takes_is_cut_and_two_of_them_are_an_error() {
+    let cut = table(&result(1000, 12_000, 9_000_000), &sklep0(), Residency::Keep).unwrap();
+    assert_eq!(
+        cut.parameter,
+        "intel_idle.table=C1:1:2,C1E:12:20,C6:5000:5000"
+    );
+    assert!(cut.rows[2].changes[0].contains("cut"));
+    let none = table(
+        &result(1000, 8_000_000, 9_000_000),
+        &sklep0(),
+        Residency::Keep,
+    );
+    assert!(matches!(none, Err(Error::CannotBeWritten(_))));
+    // A wake that took no time at all still has a latency of 1 µs in the table.
+    let quick = table(&result(-3, 12_000, 20_000), &sklep0(), Residency::Keep).unwrap();
+    assert_eq!(quick.rows[0].exit_latency_us, 1);
+}
+
+#[test]
+fn another_driver_is_warned_of_and_a_missing_table_is_an_error() {
+    let result = result(1000, 12_000, 20_000);
+    let acpi = Target {
+        driver: Some("acpi_idle".to_owned()),
+        ..sklep0()
+    };
+    let warned = table(&result, &acpi, Residency::Keep).unwrap();
+    assert!(warned.warnings[0].contains("acpi_idle"));
+    let unknown = Target {
+        states: Vec::new(),
+        ..sklep0()
+    };
+    assert!(matches!(
+        table(&result, &unknown, Residency::Keep),
+        Err(Error::NoTable)
+    ));
+}
+
+#[test]
+fn a_bound_on_the_new_table_leaves_what_advice_for_that_bound_allows() {
+    use reveille_advise::{Advice, Setting};
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut exponential = |mean: f64| -> Vec<i64> {
+        let draw = |_| (-mean * (1.0 - random.f64()).ln()) as i64;
+        (0..5000).map(draw).collect()
+    };
+    let result = loaded(&[
+        ("C1", "timer", exponential(300.0)),
+        ("C1E", "timer", exponential(2000.0)),
+        ("C6", "timer", exponential(10_000.0)),
+    ]);
+    let anew = table(&result, &sklep0(), Residency::Keep).unwrap();
+    let mut machine = sklep0();
+    for (state, row) in machine.states[1..].iter_mut().zip(&anew.rows) {
+        state.exit_latency_us = Some(row.exit_latency_us);
+    }
+    for budget in [1, 3, 10, 18, 30, 80, 200] {
+        let question = made_up::question(budget, "99.9");
+        let advice = Advice::of(&result, &machine, question).unwrap();
+        let allowed: Vec<&str> = advice.allowed().map(|one| one.state.as_str()).collect();
+        let setting = Setting::of(&advice, &machine);
+        assert_eq!(
+            setting.budget_as_bound_leaves.unwrap(),
+            allowed,
+            "{budget} µs"
+        );
+    }
+}

@@ -1,0 +1,320 @@
+//! `reveille advise` as a user meets it.
+
+mod program;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use program::{as_nobody, reveille, run};
+use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use serde_json::{Value, json};
+
+/// A result on disk: 3000 wakes out of each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).
+fn result(folder: &Path) -> PathBuf {
+    let folder = ResultFolder::create(folder.join("made-up")).unwrap();
+    let row = |index: u32, name: &str, exit: u32, residency: u32, time: u64| {
+        json!({
+            "index": index, "name": name, "description": null, "exit_latency_us": exit,
+            "target_residency_us": residency, "disabled": false, "enabled_by_default": true,
+            "usage": 1, "time_us": time, "rejected": null, "above": null, "below": null
+        })
+    };
+    let text = json!({
+        "schema_version": 1, "tool": "reveille", "name": "", "started": "", "command_line": [],
+        "probe": "bpf", "ended": "completed",
+        "machine": {
+            "hostname": "elsewhere", "cpu_model": "Xeon", "architecture": "x86_64", "kernel": null,
+            "command_line": null, "hypervisor": null, "microcode": null, "cpus_online": 4,
+            "cpus_present": 4, "clock_source": null
+        },
+        "driver": "intel_idle", "governor": "menu",
+        "states": [
+            row(0, "POLL", 0, 0, 0), row(1, "C1", 2, 2, 1000), row(2, "C1E", 10, 20, 1000),
+            row(3, "C6", 133, 600, 6000)
+        ],
+        "residency_columns": [], "settings": {}, "characterisation": {}, "counts": {},
+        "statistics": [], "notes": []
+    });
+    folder
+        .describe(&serde_json::from_value(text).unwrap())
+        .unwrap();
+    let mut writer = folder.writer(&[]).unwrap();
+    for (index, state, latency_us) in [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)] {
+        for number in 0..3000 {
+            writer
+                .push(&datapoint(index, state, latency_us, number))
+                .unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    folder.path().to_owned()
+}
+
+fn datapoint(index: i32, state: &str, latency_us: i64, number: i64) -> Datapoint {
+    Datapoint {
+        time_ns: number * 1_000_000,
+        cpu: 0,
+        source: Source::Timer,
+        woken_by: WokenBy::Interrupt,
+        requested_state_index: Some(index),
+        requested_state: Some(state.to_owned()),
+        launch_distance_ns: 500_000,
+        silent_time_ns: Some(490_000),
+        wake_latency_ns: latency_us * 1000,
+        interrupt_latency_ns: Some(latency_us * 1000 + 500),
+        first: First::AfterIdle,
+        smi_count: None,
+        nmi_count: None,
+        interrupt_count: None,
+        softirq_count: None,
+        residency_percent: vec![],
+    }
+}
+
+fn advise(result: &Path, flags: &[&str]) -> Command {
+    let mut command = reveille();
+    command.arg("advise").arg(result).args(flags);
+    command
+}
+
+fn printed(result: &Path, flags: &[&str]) -> String {
+    let output = advise(result, flags).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{flags:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_answer_has_the_evidence_the_bound_the_cost_and_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = printed(&result(folder.path()), &["--budget", "50us"]);
+    for words in [
+        "allow C1 and C1E; keep out of C6",
+        "10 µs, in the driver's figures; any up to 132 µs leaves the same",
+        "75.0 %",
+        "reveille hold --latency 10us",
+        "reveille limit --deepest C1E",
+        "intel_idle.max_cstate=2",
+        "force_latency=10",
+        "ExecStart=reveille hold --latency 10us",
+        "pm_qos_resume_latency_us}=\"10\"",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+    // A rule or a path cannot be wrapped; all else fits a terminal.
+    let wide = text.lines().filter(|line| line.chars().count() > 80);
+    assert!(
+        wide.clone().all(|line| line.contains("ACTION==")),
+        "{:?}",
+        wide.collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn json_has_the_same_with_units_in_the_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = printed(&result(folder.path()), &["--budget", "50us", "--json"]);
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["question"]["budget_us"], 50);
+    assert_eq!(json["question"]["demand"]["percentile"], 99.9);
+    assert_eq!(json["question"]["confidence_percent"], 95.0);
+    assert_eq!(json["setting"]["leaves"], "up_to");
+    assert_eq!(json["setting"]["bound"]["us"], 10);
+    assert_eq!(json["setting"]["forbidden"], json!(["C6"]));
+    let c6 = &json["states"][3];
+    assert_eq!(
+        (&c6["state"], &c6["allowed"]),
+        (&json!("C6"), &json!(false))
+    );
+    let evidence = &c6["evidence"][0];
+    assert_eq!(evidence["finding"], "exceeds");
+    assert_eq!(evidence["exceeded"], 3000);
+    assert_eq!(evidence["percentile_high_ns"], 90_000);
+    assert_eq!(json["cost"]["forbidden_time_percent"], 75.0);
+    assert_eq!(json["forms"].as_array().unwrap().len(), 6);
+}
+
+#[test]
+fn a_form_alone_is_ready_for_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    let form = |name| printed(&result, &["--budget", "50us", "--form", name]);
+    assert_eq!(form("limit"), "reveille limit --deepest C1E\n");
+    assert_eq!(form("kernel"), "intel_idle.max_cstate=2\n");
+    assert!(form("systemd").starts_with("[Unit]\n"));
+    let table = printed(&result, &["--table", "--form", "kernel"]);
+    assert_eq!(table, "intel_idle.table=C1:3:3,C1E:30:30,C6:90:600\n");
+}
+
+#[test]
+fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = [
+        "--budget",
+        "50us",
+        "--percentile",
+        "99.99",
+        "--form",
+        "kernel",
+    ];
+    let output = advise(&result(folder.path()), &flags).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "idle=poll\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("for want of datapoints"), "{said}");
+
+    let text = printed(&result(&folder.path().join("again")), &flags[..4]);
+    // ln 0.05 / ln (1 - 1/10 000), rounded up.
+    assert!(text.contains("29956"), "{text}");
+}
+
+#[test]
+fn the_interrupt_latency_is_judged_where_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    let flags = ["--budget", "30us", "--form", "limit"];
+    assert_eq!(printed(&result, &flags), "reveille limit --deepest C1E\n");
+    let flags = [&flags[..], &["--latency", "interrupt"]].concat();
+    assert_eq!(printed(&result, &flags), "reveille limit --deepest C1\n");
+}
+
+#[test]
+fn another_tools_result_is_judged_and_takes_its_table_from_a_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("datapoints.csv");
+    let mut text = "LDist,SilentTime,WakeLatency,ReqCState,CPUFreq\n".to_owned();
+    for (state, latency) in [("C1", 3), ("C6", 90)] {
+        for _ in 0..3000 {
+            text += &format!("500,490,{latency},{state},2100\n");
+        }
+    }
+    std::fs::write(&csv, text).unwrap();
+    let without = printed(&csv, &["--budget", "50us"]);
+    assert!(without.contains("allow C1; keep out of C6"), "{without}");
+    assert!(without.contains("--root"), "{without}");
+    assert!(
+        without.contains("reveille limit --deepest C1\n"),
+        "{without}"
+    );
+    assert!(without.contains("2.10 GHz after C6"), "{without}");
+
+    let cpuidle = "sys/devices/system/cpu/cpu0/cpuidle";
+    let files = [
+        ("sys/devices/system/cpu/present", "0"),
+        ("sys/devices/system/cpu/online", "0"),
+        (
+            "sys/devices/system/cpu/cpuidle/current_driver",
+            "intel_idle",
+        ),
+        ("state0/name", "POLL"),
+        ("state0/latency", "0"),
+        ("state0/residency", "0"),
+        ("state1/name", "C1"),
+        ("state1/latency", "2"),
+        ("state1/residency", "2"),
+        ("state2/name", "C6"),
+        ("state2/latency", "133"),
+        ("state2/residency", "600"),
+    ];
+    for (file, text) in files {
+        let path = match file.starts_with("state") {
+            true => folder.path().join(cpuidle).join(file),
+            false => folder.path().join(file),
+        };
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let root = folder.path().to_str().unwrap();
+    let flags = ["--budget", "50us", "--root", root, "--form"];
+    let form = |name| printed(&csv, &[&flags[..], &[name]].concat());
+    assert_eq!(form("hold"), "reveille hold --latency 2us\n");
+    assert_eq!(form("kernel"), "intel_idle.max_cstate=1\n");
+}
+
+#[test]
+fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    for (flags, word) in [
+        (&["--budget", "-5us"][..], "negative"),
+        (&["--budget", "50"], "unit"),
+        (&["--budget", "soon"], "latency"),
+        (&["--budget", "50us", "--percentile", "100"], "below 100"),
+        (&["--budget", "50us", "--percentile", "50"], "above 50"),
+        (&["--budget", "50us", "--percentile", "p99"], "99.9"),
+        (&["--budget", "50us", "--confidence", "100"], "below 100"),
+        (
+            &["--budget", "50us", "--max", "--percentile", "99"],
+            "--max",
+        ),
+        (&["--budget", "50us", "--form", "cron"], "cron"),
+        (
+            &["--budget", "50us", "--root", "/nonexistent"],
+            "no such folder",
+        ),
+        (&["--budget", "50us", "--table"], "--table"),
+        (&["--table", "--form", "udev"], "kernel"),
+        (&[], "--budget"),
+    ] {
+        let ended = run(&mut advise(&result, flags));
+        assert_eq!(ended.code, 2, "{flags:?}: {}", ended.stderr);
+        assert!(ended.stderr.contains(word), "{flags:?}: {}", ended.stderr);
+        assert_eq!(
+            ended.stderr.lines().count(),
+            1,
+            "{flags:?}: {}",
+            ended.stderr
+        );
+    }
+    let ended = run(&mut advise(Path::new("/nonexistent"), &["--budget", "5us"]));
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let lacks = folder.path().join("alone.csv");
+    std::fs::write(&lacks, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    for flags in [
+        &["--table"][..],
+        &["--budget", "5us", "--latency", "interrupt"],
+    ] {
+        let ended = run(&mut advise(&lacks, flags));
+        assert_eq!(ended.code, 2, "{flags:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_setting_that_a_form_cannot_say_is_exit_code_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("alone.csv");
+    std::fs::write(&csv, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    let ended = run(&mut advise(&csv, &["--budget", "5us", "--form", "udev"]));
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = advise(&result(folder.path()), &["--budget", "50us"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn advice_needs_no_root() {
+    let Some((folder, mut command)) = as_nobody() else {
+        println!("skipped: advice_needs_no_root: needs root to become nobody");
+        return;
+    };
+    command.arg("advise").arg(result(folder.path()));
+    let ended = run(command.args(["--budget", "50us", "--form", "hold"]));
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+}
