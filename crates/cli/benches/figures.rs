@@ -18,6 +18,7 @@ fn main() {
     println!("| what | figure | held against |");
     println!("|---|---|---|");
     measuring(scratch.path());
+    watching();
     reporting(scratch.path());
 }
 
@@ -117,6 +118,45 @@ fn measuring(scratch: &Path) {
     }
 }
 
+// ---- watching ----
+
+/// What `top` costs at a refresh of 1 s, over 20 s: by rusage, less what its start takes, and the
+/// BPF programs by the kernel's account.
+fn watching() {
+    const REFRESHES: u32 = 20;
+    let top = |refreshes: u32| {
+        let mut top = Command::new(REVEILLE);
+        top.args(["top", "--json", "--count", &refreshes.to_string()]);
+        top
+    };
+    let Ok(told) = top(2).output() else { return };
+    let refreshes = String::from_utf8_lossy(&told.stdout).into_owned();
+    let last = refreshes.lines().last().unwrap_or_default();
+    let told: Value = serde_json::from_str(last).unwrap_or_default();
+    let Some(bpf) = told["own"]["bpf_percent"].as_f64().filter(|&bpf| bpf > 0.0) else {
+        println!("skipped: watching needs root and BPF (`reveille doctor`)");
+        return;
+    };
+    let (start, whole) = (timed(&mut top(1)), timed(&mut top(1 + REFRESHES)));
+    let process = (whole.cpu_s - start.cpu_s) / f64::from(REFRESHES) * 100.0;
+    let wakeups = (whole.sleeps - start.sleeps) as f64 / f64::from(REFRESHES);
+    row(
+        "top at a refresh of 1 s: process and BPF programs",
+        format!(
+            "{:.2}% of one CPU ({process:.2}% and {bpf:.2}%), with {:.0} wake-ups per second on \
+             the machine",
+            process + bpf,
+            number(&told["machine"]["wakeups_per_s"])
+        ),
+        "0.5%",
+    );
+    row(
+        "its own wake-ups",
+        format!("{wakeups:.1} per second"),
+        "its refresh and 2",
+    );
+}
+
 // ---- reporting ----
 
 fn reporting(scratch: &Path) {
@@ -178,6 +218,9 @@ fn reporting(scratch: &Path) {
 struct Run {
     wall: Duration,
     peak_kib: i64,
+    cpu_s: f64,
+    /// Voluntary context switches.
+    sleeps: i64,
 }
 
 #[expect(
@@ -199,9 +242,12 @@ fn timed(command: &mut Command) -> Run {
         waited > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
         "{command:?}"
     );
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     Run {
         wall: start.elapsed(),
         peak_kib: usage.ru_maxrss,
+        cpu_s: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        sleeps: usage.ru_nvcsw,
     }
 }
 
