@@ -25,11 +25,6 @@
 
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
-/* An interrupt that ended a state which is entered with interrupts off is taken as soon as they are
- * on again, some 100 instructions after TAI; a later one is somebody else's. Generous for cold
- * caches and hypervisors. */
-#define TAKEN_AFTER_IDLE_NS 20000ULL
-
 /* Between a message and its interrupt; hypervisors take their time. */
 #define UNDERWAY_NS 100000ULL
 
@@ -320,6 +315,13 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
  * What ends idle periods.
  */
 
+/* The idle loop: what ended a state that is entered with interrupts off is taken there, as soon as
+ * they are on again after TAI. Once another task runs, an interrupt is somebody else's. */
+static __always_inline bool is_idle_task(void)
+{
+	return bpf_get_current_pid_tgid() == 0;
+}
+
 static __always_inline int interrupt(enum cause cause, __u32 irq)
 {
 	struct cpu *cpu = this_cpu();
@@ -328,8 +330,7 @@ static __always_inline int interrupt(enum cause cause, __u32 irq)
 	if (!cpu || cpu->closed || !cpu->tbi)
 		return 0;
 	time = bpf_ktime_get_ns();
-	if (cpu->tai ? cpu->interrupts || time - cpu->tai > TAKEN_AFTER_IDLE_NS
-		     : cpu->interrupts && !polls(cpu)) {
+	if (cpu->tai ? cpu->interrupts || !is_idle_task() : cpu->interrupts && !polls(cpu)) {
 		cpu->closed = 1;
 		return 0;
 	}

@@ -24,6 +24,8 @@ pub struct Tracer(PathBuf);
 #[derive(Debug, Clone, Copy)]
 pub struct WakeUp {
     pub at_ns: u64,
+    /// The kernel's index of the idle state.
+    pub state: u32,
     pub latency_ns: u64,
 }
 
@@ -83,10 +85,12 @@ struct Follower {
     /// By the timer's address, as it was armed last.
     expiries: HashMap<String, u64>,
     entry: Option<u64>,
+    state: u32,
     exit: Option<u64>,
     /// The first interrupt, and whether it was the timer's.
     first: Option<(u64, bool)>,
     interrupts: u32,
+    stayed: bool,
     /// Expiries of the timers that the first interrupt ran; `None` for one that was armed unseen.
     ran: Vec<Option<u64>>,
 }
@@ -110,6 +114,9 @@ impl Follower {
             "cpu_idle" => {
                 self.settle();
                 self.entry = Some(time);
+                self.state = field("state")
+                    .and_then(|state| state.parse().ok())
+                    .unwrap_or(0);
             }
             "hrtimer_start" => {
                 let expires = field("expires").and_then(|expires| expires.parse().ok());
@@ -124,6 +131,8 @@ impl Follower {
             "hrtimer_expire_entry" => {}
             _ => {
                 self.interrupts += 1;
+                // State 0 polls, with a driver and without: the interrupt before did not end it.
+                self.stayed |= self.state == 0 && self.exit.is_none() && self.interrupts > 1;
                 self.first
                     .get_or_insert((time, name == "local_timer_entry"));
             }
@@ -134,6 +143,9 @@ impl Follower {
         let (entry, exit) = (self.entry.take(), self.exit.take());
         let (first, ran) = (self.first.take(), std::mem::take(&mut self.ran));
         self.interrupts = 0;
+        if std::mem::take(&mut self.stayed) {
+            return;
+        }
         let (Some(entry), Some(exit), Some((interrupt, true))) = (entry, exit, first) else {
             return;
         };
@@ -146,6 +158,7 @@ impl Follower {
         {
             self.woken.push(WakeUp {
                 at_ns: interrupt,
+                state: self.state,
                 latency_ns: woken - expiry,
             });
         }
