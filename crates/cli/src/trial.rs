@@ -7,6 +7,7 @@ mod summary;
 mod workload;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +18,7 @@ use std::time::{Duration, SystemTime};
 use regex::Regex;
 use reveille_dataset::description::Ended;
 use reveille_machine::latency::parse_bound;
-use reveille_machine::{Identity, Idle, Root, journal};
+use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 use reveille_trial::result::{self, Plan, Trial};
 use reveille_trial::run::{Options, run as run_trial};
 use reveille_trial::setting::{Setting, Wanted, choose};
@@ -145,14 +146,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         given: args.setting.clone(),
         only: args.settings.clone(),
     };
-    let (settings, notes) = choose(&idle, &wanted).map_err(failure)?;
+    let (settings, mut notes) = choose(&idle, &wanted).map_err(failure)?;
     if args.dry_run {
         plan::print(&args, &idle, &settings, &notes)?;
         return Ok(ExitCode::SUCCESS);
     }
     refuse_occupied(args.out.as_deref())?;
+    notes.extend(held_by_others());
     let mut workload = workload::of(&args)?;
     compare(&args, &root, &idle, settings, notes, workload.as_mut())
+}
+
+/// A bound that is in force under every setting, "as is" among them.
+fn held_by_others() -> Option<String> {
+    let bound_us = pm_qos::current_bound_us().ok()??;
+    Some(format!(
+        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
+         setting; `reveille top` shows who."
+    ))
 }
 
 /// Runs the trial, and says and keeps what it gathered.
@@ -225,7 +236,7 @@ fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
     };
     if args.json {
         trial.rounds.clear();
-        println!("{}", serde_json::to_string_pretty(&trial)?);
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&trial)?)?;
     } else {
         summary::print(&trial, args.out.as_deref())?;
     }
@@ -267,10 +278,11 @@ fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
             .chain(&[signal_hook::consts::SIGHUP]),
     )?;
     let server = Server::start(address).map_err(failure)?;
-    println!(
+    writeln!(
+        io::stdout(),
         "answers UDP and TCP at {}; Ctrl-C ends it",
         server.address()
-    );
+    )?;
     signals.forever().next();
     Ok(ExitCode::SUCCESS)
 }

@@ -41,7 +41,7 @@ pub fn print(
             settings: planned,
             notes,
         };
-        println!("{}", serde_json::to_string_pretty(&planned)?);
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&planned)?)?;
         return Ok(());
     }
     Ok(text(&planned, notes)?)

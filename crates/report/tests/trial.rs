@@ -1,0 +1,118 @@
+//! The page of a trial.
+
+use reveille_report::trial::page;
+use serde_json::{Value, json};
+
+/// A trial of two settings over eight rounds, as `trial.json` has it; the second one is dominated.
+fn trial() -> Value {
+    let observed = |awake: f64| {
+        json!({
+            "elapsed_s": 1.0, "residency": [{"state": "C6<b>", "percent": 100.0 - awake}],
+            "awake_percent": awake, "wakeups_per_s": 100.0, "interrupts_per_s": 200.0,
+            "context_switches_per_s": 300.0, "power_w": null, "frequency_mhz": null,
+        })
+    };
+    let figure = |median: f64| {
+        json!({
+            "count": 40, "min": median - 4.0, "p1": null, "median": median, "p99": null,
+            "max": median + 4.0, "mean": median, "standard_deviation": 3.0,
+        })
+    };
+    let setting = |name: &str, median: f64, awake: f64| {
+        json!({
+            "name": name, "how": "something is changed", "rounds": 8, "failed": 0,
+            "figure": figure(median), "median_difference": null, "p99_difference": null,
+            "reading_median_ns": 5000.0, "observed": observed(awake),
+            "power_difference_w": null, "awake_difference_percent": null,
+        })
+    };
+    let rounds = (0..8).flat_map(|round| {
+        [(0, 50_000.0, 3.0), (1, 60_000.0, 90.0)].map(|(setting, median, awake)| {
+            json!({
+                "round": round, "setting": setting, "began_s": f64::from(round) + f64::from(setting) / 2.0,
+                "figures": [median - 4.0, median, median + 4.0], "failed": 0, "why_failed": null,
+                "reading_ns": [], "observed": observed(awake),
+            })
+        })
+    });
+    let mut slow = setting("</text><script>", 60_000.0, 90.0);
+    slow["median_difference"] =
+        json!({"estimate": 10_000.0, "interval": [9_000.0, 11_000.0], "rounds": 8});
+    json!({
+        "schema_version": 1, "tool": "reveille test", "name": "<i>test</i>", "started": "",
+        "command_line": ["reveille", "trial", "--ping", "<u>"], "ended": "completed", "machine": machine(),
+        "driver": "intel_idle", "governor": "menu",
+        "workload": {
+            "kind": "ping", "what": "ping <host>", "figure": "round trip", "unit": "ns",
+            "higher_is_better": false, "pace": null, "notes": [],
+        },
+        "plan": {"rounds": 8, "settle_s": 0.2, "seed": 1},
+        "settings": [setting("as is", 50_000.0, 3.0), slow],
+        "cost": "time_awake",
+        "verdict": {
+            "best": 0, "as_good": [],
+            "dominated": [{"setting": 1, "by": 0, "in_figure": true, "in_cost": true}],
+        },
+        "notes": [], "rounds": rounds.collect::<Vec<_>>(),
+    })
+}
+
+fn machine() -> Value {
+    serde_json::to_value(reveille_machine::Identity::default()).unwrap()
+}
+
+#[test]
+fn the_page_draws_each_setting_and_marks_the_dominated_one() {
+    let html = page(trial().to_string().as_bytes(), None).unwrap();
+    assert!(
+        html.contains("Nothing beats “as is”: 50.0 µs at the median."),
+        "{html}"
+    );
+    assert_eq!(html.matches("class=\"setting ").count(), 2);
+    assert_eq!(html.matches("class=\"setting dominated").count(), 1);
+    assert!(html.contains("is dominated: “as is” is quicker and sleeps more"));
+    // Sixteen rounds over time, and as many around the discs.
+    assert_eq!(html.matches("r=\"3\"/>").count(), 16);
+    assert_eq!(html.matches("r=\"2\"/>").count(), 16);
+    assert!(html.contains("+10.0 [+9.00, +11.0]"));
+}
+
+#[test]
+fn nothing_that_others_wrote_becomes_markup() {
+    let html = page(trial().to_string().as_bytes(), Some("<title>")).unwrap();
+    for markup in [
+        "<i>test",
+        "<b>",
+        "<host>",
+        "<u>",
+        "</text><script>",
+        "<title><title>",
+    ] {
+        assert!(!html.contains(markup), "{markup}");
+    }
+}
+
+#[test]
+fn a_trial_without_figures_or_costs_still_makes_a_page() {
+    let mut trial = trial();
+    trial["rounds"] = json!([]);
+    trial["cost"] = Value::Null;
+    trial["verdict"] = json!({"best": null, "as_good": [], "dominated": []});
+    for setting in trial["settings"].as_array_mut().unwrap() {
+        setting["figure"] = Value::Null;
+        setting["observed"] = Value::Null;
+        setting["median_difference"] = Value::Null;
+    }
+    let html = page(trial.to_string().as_bytes(), None).unwrap();
+    assert!(html.contains("No setting gave a figure"));
+    assert!(html.contains("Not drawn"));
+}
+
+#[test]
+fn what_is_no_trial_gets_a_line() {
+    assert!(page(b"{}", None).unwrap_err().contains("no trial.json"));
+    let mut newer = trial();
+    newer["schema_version"] = json!(99);
+    let said = page(newer.to_string().as_bytes(), None).unwrap_err();
+    assert!(said.contains("schema version 99"), "{said}");
+}
