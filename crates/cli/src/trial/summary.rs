@@ -20,11 +20,11 @@ pub fn print(trial: &Trial, folder: Option<&Path>) -> io::Result<()> {
     machine(trial).write(&mut out)?;
     writeln!(out)?;
     for sentence in sentences(trial) {
-        writeln!(out, "{sentence}")?;
+        wrapped(&sentence, &mut out)?;
     }
     failures(trial, &mut out)?;
     for note in &trial.notes {
-        writeln!(out, "Note: {note}")?;
+        wrapped(&format!("Note: {note}"), &mut out)?;
     }
     if let Some(folder) = folder {
         let folder = folder.display();
@@ -226,9 +226,27 @@ fn failures(trial: &Trial, out: &mut impl Write) -> io::Result<()> {
         let mut of_setting = trial.rounds.iter().filter(|round| round.setting == place);
         let why = of_setting.find_map(|round| round.why_failed.as_deref());
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        writeln!(out, "`{}`: {} {words}{why}", setting.name, setting.failed)?;
+        let line = format!("`{}`: {} {words}{why}", setting.name, setting.failed);
+        wrapped(&line, out)?;
     }
     Ok(())
+}
+
+/// A sentence in lines that a narrow terminal holds.
+fn wrapped(sentence: &str, out: &mut impl Write) -> io::Result<()> {
+    const COLUMNS: usize = 80;
+    let mut line = String::new();
+    for word in sentence.split(' ') {
+        let length = line.chars().count() + 1 + word.chars().count();
+        if !line.is_empty() && length > COLUMNS {
+            writeln!(out, "{line}")?;
+            line = format!("  {word}");
+        } else {
+            let blank = if line.is_empty() { "" } else { " " };
+            line = format!("{line}{blank}{word}");
+        }
+    }
+    writeln!(out, "{line}")
 }
 
 fn known(figure: Option<f64>, text: impl FnOnce(f64) -> String) -> String {
