@@ -14,7 +14,7 @@ fn skeleton() {
     use libbpf_cargo::SkeletonBuilder;
 
     /// `src/bpf/NAME.bpf.c` becomes `NAME.skel.rs`.
-    const PROGRAMS: [&str; 2] = ["live", "path"];
+    const PROGRAMS: [&str; 3] = ["cost", "live", "path"];
 
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=src/bpf");

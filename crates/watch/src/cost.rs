@@ -1,1 +1,39 @@
 //! What waking costs a workload.
+//!
+//! A CPU that is leaving an idle state executes nothing, so no profiler shows it. BPF programs
+//! follow every wake-up of the workload's tasks and sum up, in the kernel, where the time between
+//! the wake-up and the task's first instruction went: leaving the idle state, interrupt and
+//! scheduler, or queueing behind others. [`Follower`] loads them and gives [`Tallies`];
+//! [`Cost::of`] makes them a result, which says what each idle state cost and what it would save
+//! to forbid it. The book's method chapter on it defines the terms.
+
+mod depth;
+mod distribution;
+#[cfg(feature = "bpf")]
+mod follower;
+mod forbidding;
+mod result;
+mod sentence;
+mod tallies;
+
+pub use depth::{Depth, State};
+pub use distribution::{BUCKETS, Bin, Distribution};
+#[cfg(feature = "bpf")]
+pub use follower::Follower;
+pub use forbidding::{Forbidding, Replacement};
+pub use result::{
+    About, Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
+    SCHEMA_VERSION, StateCost, Thread, Waited, read,
+};
+pub use tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
+
+/// Whose wake-ups are followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workload {
+    /// A process with its threads, and what it forks from now on.
+    Process(u32),
+    /// The tasks of a cgroup and of those below it, by the number of its folder.
+    Cgroup(u64),
+    /// All tasks but this program's own.
+    All,
+}

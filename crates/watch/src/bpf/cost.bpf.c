@@ -1,0 +1,835 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What waking costs a workload: every wake-up of its tasks, from the instant at which it was due to
+ * the instant at which the task runs, summed up here by where the time went.
+ *
+ * Each CPU keeps what became of its last idle period (`struct cpu`): when it was entered, when the
+ * first code ran after it, what was sent to it meanwhile. Each followed task carries its wake-up
+ * in its task storage from sched_waking to the sched_switch that runs it; there the two are put
+ * together (`settle`) and added to tables. No event is sent to the program.
+ *
+ * A sleeping CPU can be in the way twice. The CPU that the task is to run on may sleep: that is
+ * seen at the switch. And the CPU that takes the interrupt which issues the wake-up may have slept
+ * until then, before sched_waking: that is seen at sched_waking, and carried along (`before`).
+ *
+ * Which tasks are followed is decided where memory may be had for it: in sched_process_fork, and by
+ * the iterator that the program runs at the start. A task without storage is not followed.
+ *
+ * Only a CPU itself writes its `struct cpu`, but for `sent`; the scheduler's tracepoints run with
+ * interrupts off.
+ */
+#include "cost_kernel.h"
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "cost.h"
+
+/* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
+#define PWR_EVENT_EXIT ((unsigned int)-1)
+
+/* include/linux/interrupt.h */
+#define TIMER_SOFTIRQ 1
+#define SOFTIRQS 10
+
+/* Levels of cgroups that are searched upwards. */
+#define CGROUP_LEVELS 32
+
+#define CAUSE(kind) ((unsigned int)(kind) << CAUSE_SHIFT)
+
+/* Set before loading. */
+const volatile enum follow follow;
+/* The process, for FOLLOW_PROCESS; this program's own otherwise, which is left out. */
+const volatile int process;
+const volatile unsigned long long cgroup;
+const volatile bool stacks;
+/* sched_switch tells the state that the task gave its CPU away in (Linux 5.18 and later). */
+const volatile bool tells_state;
+
+/* Read by the program. */
+struct missed missed;
+
+/* Cleared until all programs are attached. */
+unsigned int counting;
+
+struct cpu {
+	unsigned long long entered;
+	/* The first code since: at the interrupt or after idle. 0 while it sleeps. */
+	unsigned long long first;
+	/* The last interrupt or flag from another CPU that was the first in an idle period. */
+	unsigned long long sent;
+	/* The idle task last gave way. */
+	unsigned long long busy_since;
+	/* Expiry of the first and the last hrtimer since `entered`, CLOCK_MONOTONIC; 0 for none. */
+	unsigned long long first_expiry;
+	unsigned long long last_expiry;
+	/* Cause of the interrupt that was served last. */
+	unsigned int interrupt;
+	/* The softirq that was served last, and what asked for each. */
+	unsigned int softirq;
+	unsigned int raised[SOFTIRQS];
+	/* Is one served now? (The preemption count, which tells, is not everywhere to be read.) */
+	unsigned char in_interrupt;
+	unsigned char in_softirq;
+	/* Of the idle period that began at `entered`. */
+	unsigned char place;
+	unsigned char polling;
+	unsigned char interrupts;
+	struct counts counts;
+} __attribute__((aligned(64)));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs */
+	__type(key, __u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+/* [cpu][state] -> place, and POLLING. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, STATES);
+	__type(key, __u32);
+	__type(value, __u32);
+} places SEC(".maps");
+
+/* [cpu][place]: of the CPU that runs the task, and written by it alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
+	__type(value, struct waits);
+} waits SEC(".maps");
+
+/* [cpu][place]: of the CPU that took the interrupt, where another one runs the task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PLACES);
+	__type(key, __u32);
+	__type(value, struct waits);
+} waits_before SEC(".maps");
+
+/* [place][bucket]: of leaving; of scheduling where the CPU was awake, of queueing where busy. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PLACES *BUCKETS);
+	__type(key, __u32);
+	__type(value, __u64);
+} distributions SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct pair);
+	__type(value, struct pair_waits);
+} pairs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 1); /* 16384 where stacks are wanted */
+	__uint(key_size, 4);
+	__uint(value_size, 127 * 8);
+} traces SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* 16384 where stacks are wanted */
+	__type(key, struct stack_key);
+	__type(value, struct stack_waits);
+} stack_waits SEC(".maps");
+
+/* A followed task, and the wake-up that it waits to run from. */
+struct task {
+	unsigned long long waking; /* 0: none */
+	/* The interrupted CPU's part, before `waking`: leaving idle, and its handler. */
+	unsigned long long before;
+	unsigned long long handler;
+	/* What this thread lost in all. */
+	unsigned long long lost;
+	/* The cgroup that was looked at last, and whether it belongs to the workload. */
+	unsigned long long cgroup;
+	unsigned int belongs;
+	unsigned int cause;
+	unsigned int waking_cpu;
+	unsigned int target;
+	int kernel_stack;
+	int user_stack;
+	unsigned int waker_tgid;
+	/* It sleeps: it was switched out in order to wait. */
+	unsigned char blocked;
+	/* The wake-up was complete before the task had been switched out. */
+	unsigned char early;
+	/* The CPU whose interrupt woke it was asleep, or in a polling state; PLACE_BUSY: neither. */
+	unsigned char before_place;
+	unsigned char before_unknown;
+	char waker[16];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task);
+} tasks SEC(".maps");
+
+#define ADD(to, amount) __sync_fetch_and_add(&(to), amount)
+
+static __always_inline struct cpu *this_cpu(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline bool is_idle_task(void)
+{
+	return !bpf_get_current_pid_tgid();
+}
+
+/* By its own cgroup or one above it; looked up again only when the task has moved. */
+static __always_inline bool in_cgroup(struct task_struct *p, struct task *task)
+{
+	struct cgroup *at = ((struct task_struct___cost *)p)->cgroups->dfl_cgrp;
+
+	if (task->cgroup == (unsigned long long)at)
+		return task->belongs;
+	task->cgroup = (unsigned long long)at;
+	task->belongs = 0;
+	for (int level = 0; level < CGROUP_LEVELS && at; level++) {
+		struct cgroup_subsys_state *parent;
+
+		if (BPF_CORE_READ(at, kn, id) == cgroup) {
+			task->belongs = 1;
+			break;
+		}
+		parent = BPF_CORE_READ(at, self.parent);
+		at = parent ? BPF_CORE_READ(parent, cgroup) : NULL;
+	}
+	return task->belongs;
+}
+
+static __always_inline struct task *followed(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, NULL, 0);
+}
+
+static __always_inline void begin_to_follow(struct task_struct *p, bool blocked)
+{
+	struct task *task = bpf_task_storage_get(&tasks, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (task)
+		task->blocked = blocked;
+	else
+		ADD(missed.unfollowed, 1);
+}
+
+/*
+ * Idle states
+ */
+
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &cpu_id);
+	__u32 key = cpu_id * STATES + state;
+	__u32 *place;
+
+	if (!cpu)
+		return 0;
+	if (state == PWR_EVENT_EXIT) {
+		if (!cpu->first)
+			cpu->first = bpf_ktime_get_ns();
+		return 0;
+	}
+	place = state < STATES ? bpf_map_lookup_elem(&places, &key) : NULL;
+	cpu->place = place ? *place & ~POLLING : PLACE_OTHER;
+	cpu->polling = place && *place & POLLING;
+	cpu->interrupts = 0;
+	cpu->first_expiry = 0;
+	cpu->last_expiry = 0;
+	cpu->entered = bpf_ktime_get_ns();
+	cpu->first = 0;
+	return 0;
+}
+
+/* Another CPU sends this one an interrupt, or sets the flag that it watches. */
+static __always_inline int sent_to(__u32 target)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &target);
+
+	if (cpu && !cpu->first && cpu->sent < cpu->entered)
+		cpu->sent = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/ipi_send_cpu")
+int BPF_PROG(on_ipi_sent, unsigned int target)
+{
+	return sent_to(target);
+}
+
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(on_flag_set, int target)
+{
+	return sent_to(target);
+}
+
+/*
+ * Interrupts
+ */
+
+static __always_inline int interrupt(unsigned int cause)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return 0;
+	cpu->interrupt = cause;
+	cpu->in_interrupt = 1;
+	/* A polling CPU is awake already, and leaves its state only when a task is due. */
+	if (!cpu->first && !cpu->polling)
+		cpu->first = bpf_ktime_get_ns();
+	if (cpu->interrupts < 2)
+		cpu->interrupts++;
+	return 0;
+}
+
+static __always_inline int end_of_interrupt(void)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		cpu->in_interrupt = 0;
+	return 0;
+}
+
+#define INTERRUPT(name, kind)                                                                      \
+	SEC("tp_btf/" #name "_entry")                                                              \
+	int BPF_PROG(on_##name##_entry)                                                            \
+	{                                                                                          \
+		return interrupt(CAUSE(kind));                                                     \
+	}                                                                                          \
+	SEC("tp_btf/" #name "_exit")                                                               \
+	int BPF_PROG(on_##name##_exit)                                                             \
+	{                                                                                          \
+		return end_of_interrupt();                                                         \
+	}
+
+/* irq_vectors: x86. */
+INTERRUPT(local_timer, CAUSE_TIMER)
+INTERRUPT(call_function_single, CAUSE_CALL)
+INTERRUPT(call_function, CAUSE_CALL)
+INTERRUPT(reschedule, CAUSE_CALL)
+INTERRUPT(irq_work, CAUSE_OTHER)
+INTERRUPT(x86_platform_ipi, CAUSE_OTHER)
+/* ipi: arm64 and others. */
+INTERRUPT(ipi, CAUSE_CALL)
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry, int irq)
+{
+	return interrupt(CAUSE(CAUSE_DEVICE) | (irq & (CAUSE(1) - 1)));
+}
+
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_handler_exit)
+{
+	return end_of_interrupt();
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
+{
+	struct cpu *cpu = this_cpu();
+	unsigned long long expiry;
+
+	if (!cpu || !is_idle_task())
+		return 0;
+	if (cpu->in_interrupt)
+		cpu->interrupt = CAUSE(CAUSE_TIMER);
+	/* Clocks other than the monotonic one run by an offset to it. */
+	if (!bpf_core_field_exists(timer->base->offset))
+		return 0;
+	expiry = timer->node.expires - timer->base->offset;
+	if (!cpu->first_expiry)
+		cpu->first_expiry = expiry;
+	cpu->last_expiry = expiry;
+	return 0;
+}
+
+/* A device's interrupt leaves its work to a softirq, which may wake tasks: the device does. */
+SEC("tp_btf/softirq_raise")
+int BPF_PROG(on_softirq_raise, unsigned int vector)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (!cpu || vector >= SOFTIRQS)
+		return 0;
+	if (cpu->in_interrupt || is_idle_task())
+		cpu->raised[vector] = cpu->interrupt;
+	else if (!cpu->in_softirq)
+		cpu->raised[vector] = CAUSE(CAUSE_TASK);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu) {
+		cpu->softirq = vector;
+		cpu->in_softirq = 1;
+	}
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit)
+{
+	struct cpu *cpu = this_cpu();
+
+	if (cpu)
+		cpu->in_softirq = 0;
+	return 0;
+}
+
+/*
+ * Wake-ups
+ */
+
+static __always_inline unsigned int cause_here(struct cpu *cpu)
+{
+	if (cpu->in_interrupt)
+		return cpu->interrupt;
+	if (cpu->in_softirq)
+		return cpu->softirq < SOFTIRQS ? cpu->raised[cpu->softirq] : CAUSE(CAUSE_OTHER);
+	if (!is_idle_task())
+		return CAUSE(CAUSE_TASK);
+	/* The idle loop itself wakes tasks only on behalf of other CPUs. */
+	return CAUSE(CAUSE_CALL);
+}
+
+/* When the event was due that woke this CPU and now wakes a task; 0 if that is not known. */
+static __always_inline unsigned long long due(struct cpu *cpu, unsigned int cause)
+{
+	switch (cause >> CAUSE_SHIFT) {
+	case CAUSE_TIMER:
+		/* What waits in the timer wheel runs in a softirq, after an hrtimer brought it. */
+		if (!cpu->in_interrupt && cpu->softirq == TIMER_SOFTIRQ)
+			return cpu->first_expiry;
+		return cpu->last_expiry;
+	case CAUSE_CALL:
+		return cpu->sent >= cpu->entered ? cpu->sent : 0;
+	default:
+		return 0;
+	}
+}
+
+/* Was the wake-up that is issued now held up because this CPU slept when its event came? */
+static __always_inline void look_back(struct task *task, struct cpu *cpu)
+{
+	unsigned long long event;
+
+	task->before = 0;
+	task->handler = 0;
+	task->before_place = PLACE_BUSY;
+	task->before_unknown = 0;
+	/* Only the first interrupt of an idle period can have met a sleeping CPU. */
+	if (!is_idle_task() || !cpu->first || cpu->first < cpu->busy_since || cpu->interrupts > 1 ||
+	    cpu->polling)
+		return;
+	task->before_place = cpu->place;
+	if (task->waking > cpu->first)
+		task->handler = task->waking - cpu->first;
+	event = due(cpu, task->cause);
+	if (!event) {
+		task->before_unknown = 1;
+		return;
+	}
+	if (event < cpu->entered)
+		event = cpu->entered;
+	if (event < cpu->first)
+		task->before = cpu->first - event;
+}
+
+static __always_inline void begin_wakeup(void *context, struct task *task, struct cpu *cpu,
+					 __u32 target)
+{
+	task->waking = bpf_ktime_get_ns();
+	task->early = 0;
+	task->cause = cause_here(cpu);
+	task->waking_cpu = bpf_get_smp_processor_id();
+	task->target = target;
+	look_back(task, cpu);
+	if (task->cause >> CAUSE_SHIFT == CAUSE_TASK)
+		bpf_get_current_comm(task->waker, sizeof(task->waker));
+	else
+		__builtin_memset(task->waker, 0, sizeof(task->waker));
+	if (stacks) {
+		task->waker_tgid = bpf_get_current_pid_tgid() >> 32;
+		task->kernel_stack = bpf_get_stackid(context, &traces, 0);
+		task->user_stack = task->cause >> CAUSE_SHIFT == CAUSE_TASK
+					   ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK)
+					   : -1;
+	}
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct cpu *cpu = this_cpu();
+	struct task *task;
+
+	if (!cpu)
+		return 0;
+	cpu->counts.issued++;
+	task = followed(p);
+	if (!task || !counting || (follow == FOLLOW_CGROUP && !in_cgroup(p, task)))
+		return 0;
+	begin_wakeup(ctx, task, cpu, bpf_get_smp_processor_id());
+	return 0;
+}
+
+/* The task's CPU is chosen by now; on a kernel that leaves waking to that CPU, this runs there. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *p)
+{
+	struct task *task = followed(p);
+
+	if (!task || !task->waking)
+		return 0;
+	task->early = !task->blocked;
+	task->target = ((struct task_struct___cost *)p)->wake_cpu;
+	return 0;
+}
+
+/* A new task's first run; sched_waking does not tell of it. */
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *p)
+{
+	struct cpu *cpu = this_cpu();
+	struct task *task;
+
+	if (!cpu)
+		return 0;
+	cpu->counts.issued++;
+	task = followed(p);
+	if (!task || !counting || (follow == FOLLOW_CGROUP && !in_cgroup(p, task)))
+		return 0;
+	begin_wakeup(ctx, task, cpu, ((struct task_struct___cost *)p)->wake_cpu);
+	task->blocked = 1;
+	return 0;
+}
+
+static __always_inline __u32 bucket(unsigned long long ns)
+{
+	__u32 exponent = 0;
+	unsigned long long rest = ns;
+
+	if (ns < 8)
+		return ns;
+	if (ns >> 36)
+		return BUCKETS - 1;
+#define HALVE(bits)                                                                                \
+	if (rest >> bits) {                                                                        \
+		rest >>= bits;                                                                     \
+		exponent += bits;                                                                  \
+	}
+	HALVE(32)
+	HALVE(16)
+	HALVE(8)
+	HALVE(4)
+	HALVE(2)
+	HALVE(1)
+#undef HALVE
+	/* The three bits after the first one. */
+	return (exponent - 2) * 8 + ((ns >> (exponent - 3)) & 7);
+}
+
+static __always_inline void add_to_distribution(unsigned int place, unsigned long long ns)
+{
+	__u32 key = place * BUCKETS + bucket(ns);
+	__u64 *count = bpf_map_lookup_elem(&distributions, &key);
+
+	if (count)
+		(*count)++;
+}
+
+/* A wait, in parts. */
+struct parts {
+	unsigned long long leaving;
+	unsigned long long scheduling;
+	unsigned long long queueing;
+	bool unknown;
+};
+
+/* This CPU's. */
+static __always_inline void add_wait(__u32 cpu, unsigned int place, const struct parts *parts)
+{
+	__u32 key = cpu * PLACES + place;
+	struct waits *sum = bpf_map_lookup_elem(&waits, &key);
+
+	if (!sum)
+		return;
+	sum->count++;
+	sum->scheduling_ns += parts->scheduling;
+	sum->queueing_ns += parts->queueing;
+	if (parts->unknown) {
+		sum->unknown++;
+		return;
+	}
+	sum->leaving_ns += parts->leaving;
+	if (parts->leaving > sum->longest_ns)
+		sum->longest_ns = parts->leaving;
+	add_to_distribution(place, place == PLACE_AWAKE	 ? parts->scheduling
+				   : place == PLACE_BUSY ? parts->queueing
+							 : parts->leaving);
+}
+
+/* That of the CPU that took the interrupt. */
+static __always_inline void add_wait_before(const struct task *task)
+{
+	__u32 key = task->waking_cpu * PLACES + task->before_place;
+	struct waits *sum = bpf_map_lookup_elem(&waits_before, &key);
+
+	if (!sum)
+		return;
+	ADD(sum->count, 1);
+	ADD(sum->scheduling_ns, task->handler);
+	if (task->before_unknown) {
+		ADD(sum->unknown, 1);
+		return;
+	}
+	ADD(sum->leaving_ns, task->before);
+	/* Two CPUs may write at once, and the smaller win: by little, and seldom. */
+	if (task->before > sum->longest_ns)
+		sum->longest_ns = task->before;
+	add_to_distribution(task->before_place, task->before);
+}
+
+static __always_inline void add_pair(const struct pair *pair, const struct parts *parts,
+				     bool asleep)
+{
+	struct pair_waits *sum = bpf_map_lookup_elem(&pairs, pair);
+
+	if (!sum) {
+		struct pair_waits none = {};
+
+		bpf_map_update_elem(&pairs, pair, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&pairs, pair);
+		if (!sum) {
+			ADD(missed.pairs_full, 1);
+			return;
+		}
+	}
+	ADD(sum->wakeups, 1);
+	if (asleep)
+		ADD(sum->asleep, 1);
+	ADD(sum->leaving_ns, parts->leaving);
+	ADD(sum->scheduling_ns, parts->scheduling);
+	ADD(sum->queueing_ns, parts->queueing);
+	if (parts->leaving > sum->longest_ns)
+		sum->longest_ns = parts->leaving;
+}
+
+static __always_inline void add_stacks(const struct task *task, const struct pair *pair,
+				       unsigned int place, unsigned long long waited)
+{
+	struct stack_key key = {
+		.kernel_stack = task->kernel_stack,
+		.user_stack = task->user_stack,
+		.tgid = task->waker_tgid,
+		.place = place,
+		.pair = *pair,
+	};
+	struct stack_waits *sum;
+
+	if (task->kernel_stack < 0)
+		ADD(missed.stacks_failed, 1);
+	sum = bpf_map_lookup_elem(&stack_waits, &key);
+	if (!sum) {
+		struct stack_waits none = {};
+
+		bpf_map_update_elem(&stack_waits, &key, &none, BPF_NOEXIST);
+		sum = bpf_map_lookup_elem(&stack_waits, &key);
+		if (!sum) {
+			ADD(missed.stacks_full, 1);
+			return;
+		}
+	}
+	ADD(sum->wakeups, 1);
+	ADD(sum->waited_ns, waited);
+}
+
+/* From waking to running, as the CPU that runs the task now saw it. */
+static __always_inline unsigned int divide(const struct task *task, const struct cpu *cpu,
+					   unsigned long long now, struct parts *parts)
+{
+	unsigned long long waking = task->waking, from = waking, busy = cpu->busy_since;
+
+	if (cpu->first > waking) {
+		/* It was asleep, or about to be. Until it was sent word, the waker had work to do. */
+		if (cpu->sent > waking && cpu->sent < cpu->first)
+			from = cpu->sent;
+		if (busy < cpu->first)
+			busy = cpu->first;
+		parts->leaving = cpu->first - from;
+		parts->scheduling = from - waking + busy - cpu->first;
+		parts->queueing = now - busy;
+		return cpu->place;
+	}
+	if (busy > waking) {
+		parts->scheduling = busy - waking;
+		parts->queueing = now - busy;
+		return PLACE_AWAKE;
+	}
+	parts->queueing = now - waking;
+	return PLACE_BUSY;
+}
+
+static __always_inline void add_loss(struct counts *counts, struct task *task, int pid,
+				     const char *comm, unsigned long long lost)
+{
+	if (!lost)
+		return;
+	task->lost += lost;
+	if (task->lost > counts->most_ns) {
+		counts->most_ns = task->lost;
+		counts->most_pid = pid;
+		__builtin_memcpy(counts->most_comm, comm, sizeof(counts->most_comm));
+	}
+}
+
+/* The task runs: its wake-up is over. */
+static __always_inline void settle(struct task_struct *next, struct task *task, struct cpu *cpu,
+				   unsigned long long now)
+{
+	__u32 here = bpf_get_smp_processor_id();
+	struct parts parts = {};
+	struct pair pair = {.cause = task->cause};
+	unsigned int place = PLACE_BUSY;
+	bool asleep, before = task->before_place != PLACE_BUSY;
+
+	bpf_probe_read_kernel(pair.wakee, sizeof(pair.wakee),
+			      ((struct task_struct___cost *)next)->comm);
+	__builtin_memcpy(pair.waker, task->waker, sizeof(pair.waker));
+	if (task->target == here) {
+		place = divide(task, cpu, now, &parts);
+	} else {
+		cpu->counts.moved++;
+		parts.queueing = now - task->waking;
+	}
+	asleep = before || (place >= PLACE_OTHER && !cpu->polling);
+	if (before && task->waking_cpu == here && place == PLACE_AWAKE) {
+		/* One CPU woke, took the interrupt and runs the task: one wait. */
+		parts.leaving = task->before;
+		parts.scheduling += task->handler;
+		parts.unknown = task->before_unknown;
+		add_wait(here, task->before_place, &parts);
+		place = task->before_place;
+	} else {
+		add_wait(here, place, &parts);
+		if (before) {
+			add_wait_before(task);
+			parts.leaving += task->before;
+			parts.scheduling += task->handler;
+		}
+	}
+	add_loss(&cpu->counts, task, ((struct task_struct___cost *)next)->pid, pair.wakee,
+		 parts.leaving);
+	cpu->counts.wakeups++;
+	if (asleep)
+		cpu->counts.asleep++;
+	else if (place >= PLACE_OTHER)
+		cpu->counts.polling++;
+	add_pair(&pair, &parts, asleep);
+	if (stacks)
+		add_stacks(task, &pair, place,
+			   parts.leaving + parts.scheduling + parts.queueing);
+}
+
+/* The task gives its CPU away: in order to wait, or because another one is to run. */
+static __always_inline void leave_cpu(struct task *task, struct task_struct *p, bool preempted,
+				      unsigned int told_state)
+{
+	unsigned int state = ((struct task_struct___cost *)p)->__state;
+
+	if (task->blocked && task->waking) {
+		/* It has run, and nobody was told (seen where prev was a hidden process). */
+		ADD(missed.unseen, 1);
+		task->waking = 0;
+	}
+	task->blocked = !preempted && (tells_state ? told_state : state);
+	if (!task->early)
+		return;
+	/*
+	 * Most often it had not begun to sleep and went on running: nothing was waited for. But it
+	 * may have been woken on its way out (Linux 6.12 leaves it queued for a while, and looks for
+	 * other work with the run queue unlocked): then it runs again when its turn comes.
+	 */
+	task->early = 0;
+	if (!task->blocked || state)
+		task->waking = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	unsigned int state = tells_state ? ctx[3] : 0;
+	struct cpu *cpu = this_cpu();
+	unsigned long long now = 0;
+	struct task *task;
+
+	if (!cpu)
+		return 0;
+	if (!prev->pid) {
+		now = bpf_ktime_get_ns();
+		cpu->busy_since = now;
+	} else {
+		task = followed(prev);
+		if (task)
+			leave_cpu(task, prev, preempt, state);
+	}
+	if (!next->pid)
+		return 0;
+	task = followed(next);
+	if (!task)
+		return 0;
+	if (task->waking && task->blocked)
+		settle(next, task, cpu, now ? now : bpf_ktime_get_ns());
+	task->waking = 0;
+	task->blocked = 0;
+	return 0;
+}
+
+/*
+ * Which tasks
+ */
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	if (follow == FOLLOW_PROCESS) {
+		if (parent->tgid != process && !followed(parent))
+			return 0;
+	} else if (parent->tgid == process) {
+		return 0;
+	}
+	begin_to_follow(child, true);
+	return 0;
+}
+
+/* Run by the program when all else is attached: the tasks that are there already. */
+SEC("iter/task")
+int follow_present(struct bpf_iter__task *context)
+{
+	struct task_struct *p = context->task;
+
+	if (p && p->pid && (p->tgid == process) == (follow == FOLLOW_PROCESS))
+		begin_to_follow(p, !((struct task_struct___cost *)p)->on_cpu);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

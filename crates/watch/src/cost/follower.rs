@@ -1,0 +1,372 @@
+//! The kernel side: loading the BPF programs with what this kernel has, and reading their tables.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::{Duration, Instant};
+use std::{mem, ptr};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Iter, MapCore, MapFlags};
+use reveille_machine::Idle;
+
+use super::depth::PLACES;
+use super::distribution::BUCKETS;
+use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
+use super::{Depth, Workload};
+use crate::kernel::{self, Counting, Knows, RunTime};
+use crate::{Error, Result};
+
+mod skeleton {
+    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
+    include!(concat!(env!("OUT_DIR"), "/cost.skel.rs"));
+}
+use skeleton::{CostSkel, CostSkelBuilder, types};
+
+/// STATES, POLLING and CAUSE_SHIFT of cost.h: BTF carries no macros.
+const STATES: u32 = 16;
+const POLLING: u32 = 0x80;
+const CAUSE_SHIFT: u32 = 24;
+
+/// Different stacks that are kept; a full table is counted.
+const MOST_STACKS: u32 = 16384;
+
+/// Without these nothing can be followed: group, name, the kernel's option.
+const NEEDED: [(&str, &str, &str); 4] = [
+    ("sched", "sched_waking", "CONFIG_TRACEPOINTS"),
+    ("sched", "sched_wakeup", "CONFIG_TRACEPOINTS"),
+    ("sched", "sched_switch", "CONFIG_TRACEPOINTS"),
+    ("power", "cpu_idle", "CONFIG_CPU_IDLE"),
+];
+
+/// The loaded and attached programs. Dropping it takes them off; so does the end of the process,
+/// however it ends.
+pub struct Follower {
+    skel: CostSkel<'static>,
+    depth: Depth,
+    cpus: u32,
+    sees_sending: bool,
+    counting: Option<Counting>,
+    began: Instant,
+    issued_before: u64,
+    cost_before: RunTime,
+}
+
+impl Follower {
+    /// Follows from now on. With `stacks` the wakers' stacks are taken as well, which costs a µs or
+    /// more at each wake-up.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
+    pub fn start(idle: &Idle, workload: &Workload, stacks: bool) -> Result<Self> {
+        let knows = Knows::ask()?;
+        for (group, name, option) in NEEDED {
+            knows.require(group, name, option)?;
+        }
+        let depth = Depth::of(idle);
+        let cpus = libbpf_rs::num_possible_cpus()? as u32;
+        // Before 5.18 sched_switch has an argument less, and to read it is refused.
+        let load = |tells_state| load(&knows, cpus, workload, stacks, tells_state);
+        let mut skel = load(true).or_else(|_| load(false))?;
+        tell_places(&skel, &depth, cpus)?;
+        skel.attach().map_err(kernel::cannot_load)?;
+        let mut follower = Self {
+            skel,
+            depth,
+            cpus,
+            sees_sending: knows.tracepoint("ipi_send_cpu"),
+            counting: Counting::start(),
+            began: Instant::now(),
+            issued_before: 0,
+            cost_before: RunTime::default(),
+        };
+        follower.follow_present()?;
+        follower.issued_before = follower.issued()?;
+        follower.cost_before = kernel::run_time(follower.skel.object())?;
+        follower.began = Instant::now();
+        follower.count(true);
+        Ok(follower)
+    }
+
+    /// Stops, and gives what was summed up.
+    ///
+    /// # Errors
+    /// Where the kernel's tables cannot be read.
+    pub fn finish(&self) -> Result<Tallies> {
+        self.count(false);
+        let elapsed = self.began.elapsed();
+        let cost = kernel::run_time(self.skel.object())?;
+        let counted = self.counting.is_some();
+        Ok(Tallies {
+            elapsed,
+            depth: self.depth.clone(),
+            totals: self.totals()?,
+            waits: self.waits()?,
+            distributions: self.distributions()?,
+            pairs: self.pairs()?,
+            issued: self.issued()?.saturating_sub(self.issued_before),
+            run_time_ns: counted.then(|| cost.ns - self.cost_before.ns),
+            runs: counted.then(|| cost.runs - self.cost_before.runs),
+            sees_sending: self.sees_sending,
+        })
+    }
+
+    /// How long it has followed.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// The processes whose stacks were taken so far: their memory maps are wanted while they live.
+    ///
+    /// # Errors
+    /// Where the kernel's table cannot be read.
+    pub fn stack_processes(&self) -> Result<Vec<u32>> {
+        let mut processes = Vec::new();
+        for key in self.skel.maps.stack_waits.keys() {
+            processes.push(plain::<types::stack_key>(&key).tgid);
+        }
+        processes.sort_unstable();
+        processes.dedup();
+        Ok(processes)
+    }
+
+    /// The wakers' stacks, those first for which was waited longest.
+    ///
+    /// # Errors
+    /// Where the kernel's tables cannot be read.
+    pub fn stacks(&self) -> Result<Vec<StackSums>> {
+        let mut all = Vec::new();
+        for key in self.skel.maps.stack_waits.keys() {
+            let Some(value) = self.skel.maps.stack_waits.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let key: types::stack_key = plain(&key);
+            let sums: types::stack_waits = plain(&value);
+            all.push(StackSums {
+                pair: pair(&key.pair),
+                process: key.tgid,
+                place: key.place,
+                kernel: self.trace(key.kernel_stack)?,
+                user: self.trace(key.user_stack)?,
+                wakeups: sums.wakeups,
+                waited_ns: sums.waited_ns,
+            });
+        }
+        all.sort_by_key(|sums| std::cmp::Reverse(sums.waited_ns));
+        Ok(all)
+    }
+
+    /// A stack's addresses, innermost first; empty for one that the kernel could not take.
+    fn trace(&self, id: i32) -> Result<Vec<u64>> {
+        if id < 0 {
+            return Ok(Vec::new());
+        }
+        let found = self.skel.maps.traces.lookup(&id.to_ne_bytes(), MapFlags::ANY)?;
+        let addresses = found.iter().flat_map(|bytes| bytes.chunks_exact(8));
+        let addresses = addresses.map(plain::<u64>);
+        Ok(addresses.take_while(|address| *address != 0).collect())
+    }
+
+    /// Runs the iterator over the tasks that are there.
+    fn follow_present(&self) -> Result<()> {
+        let link = self.skel.progs.follow_present.attach()?;
+        let mut iter = Iter::new(&link)?;
+        let mut nothing = Vec::new();
+        iter.read_to_end(&mut nothing).map_err(|source| Error::System {
+            what: "going through the tasks by BPF",
+            source,
+        })?;
+        Ok(())
+    }
+
+    fn shared(&self) -> *mut types::bss {
+        let data = self.skel.maps.bss_data.as_deref();
+        ptr::from_ref(data.expect("the object has variables")).cast_mut()
+    }
+
+    fn count(&self, on: bool) {
+        // SAFETY: the mapped variables live as long as `self`; the kernel only reads this one.
+        unsafe { ptr::write_volatile(&raw mut (*self.shared()).counting, on.into()) };
+    }
+
+    fn counts(&self) -> Result<Vec<types::counts>> {
+        let mut counts = Vec::new();
+        for cpu in 0..self.cpus {
+            if let Some(value) = self.skel.maps.cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)? {
+                counts.push(plain::<types::cpu>(&value).counts);
+            }
+        }
+        Ok(counts)
+    }
+
+    fn totals(&self) -> Result<Totals> {
+        // SAFETY: the mapped variables live as long as `self`; the kernel writes each field whole.
+        let missed = unsafe { ptr::read_volatile(&raw const (*self.shared()).missed) };
+        let mut totals = Totals {
+            unseen: missed.unseen,
+            pairs_full: missed.pairs_full,
+            stacks_full: missed.stacks_full,
+            stacks_failed: missed.stacks_failed,
+            unfollowed: missed.unfollowed,
+            ..Totals::default()
+        };
+        for counts in self.counts()? {
+            totals.wakeups += counts.wakeups;
+            totals.asleep += counts.asleep;
+            totals.polling += counts.polling;
+            totals.moved += counts.moved;
+            if counts.most_ns > totals.most_ns {
+                totals.most_ns = counts.most_ns;
+                totals.most_pid = counts.most_pid;
+                totals.most_name = name(&counts.most_comm);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// All wake-ups on the machine since the programs were loaded.
+    fn issued(&self) -> Result<u64> {
+        Ok(self.counts()?.iter().map(|counts| counts.issued).sum())
+    }
+
+    fn waits(&self) -> Result<BTreeMap<(u32, u32), WaitSums>> {
+        let mut all: BTreeMap<(u32, u32), WaitSums> = BTreeMap::new();
+        for key in 0..self.cpus * PLACES {
+            let bytes = key.to_ne_bytes();
+            let maps = &self.skel.maps;
+            for value in [
+                maps.waits.lookup(&bytes, MapFlags::ANY)?,
+                maps.waits_before.lookup(&bytes, MapFlags::ANY)?,
+            ] {
+                let Some(waits) = value.map(|value| plain::<types::waits>(&value)) else {
+                    continue;
+                };
+                let sums = WaitSums {
+                    count: waits.count,
+                    unknown: waits.unknown,
+                    leaving_ns: waits.leaving_ns,
+                    scheduling_ns: waits.scheduling_ns,
+                    queueing_ns: waits.queueing_ns,
+                    longest_ns: waits.longest_ns,
+                };
+                let place = (key / PLACES, key % PLACES);
+                all.entry(place).or_default().add(&sums);
+            }
+        }
+        all.retain(|_, sums| sums.count > 0);
+        Ok(all)
+    }
+
+    fn distributions(&self) -> Result<BTreeMap<u32, Vec<u64>>> {
+        let map = &self.skel.maps.distributions;
+        let mut all = BTreeMap::new();
+        for place in 0..PLACES {
+            let mut counts = vec![0; BUCKETS];
+            for (bucket, count) in counts.iter_mut().enumerate() {
+                let key = (place * BUCKETS as u32 + bucket as u32).to_ne_bytes();
+                if let Some(of_cpus) = map.lookup_percpu(&key, MapFlags::ANY)? {
+                    *count = of_cpus.iter().map(|value| plain::<u64>(value)).sum();
+                }
+            }
+            all.insert(place, counts);
+        }
+        Ok(all)
+    }
+
+    fn pairs(&self) -> Result<BTreeMap<Pair, PairSums>> {
+        let mut all: BTreeMap<Pair, PairSums> = BTreeMap::new();
+        for key in self.skel.maps.pairs.keys() {
+            let Some(value) = self.skel.maps.pairs.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let waits: types::pair_waits = plain(&value);
+            let sums = PairSums {
+                wakeups: waits.wakeups,
+                asleep: waits.asleep,
+                leaving_ns: waits.leaving_ns,
+                scheduling_ns: waits.scheduling_ns,
+                queueing_ns: waits.queueing_ns,
+                longest_ns: waits.longest_ns,
+            };
+            all.entry(pair(&plain(&key))).or_default().add(&sums);
+        }
+        Ok(all)
+    }
+}
+
+fn load(
+    knows: &Knows,
+    cpus: u32,
+    workload: &Workload,
+    stacks: bool,
+    tells_state: bool,
+) -> Result<CostSkel<'static>> {
+    let mut open = CostSkelBuilder::default().open(kernel::storage())?;
+    let rodata = open.maps.rodata_data.as_deref_mut();
+    let rodata = rodata.expect("the object has settings");
+    rodata.process = std::process::id() as i32;
+    rodata.stacks = stacks;
+    rodata.tells_state = tells_state;
+    match *workload {
+        Workload::Process(pid) => {
+            rodata.follow = types::follow::FOLLOW_PROCESS;
+            rodata.process = pid as i32;
+        }
+        Workload::Cgroup(number) => {
+            rodata.follow = types::follow::FOLLOW_CGROUP;
+            rodata.cgroup = number;
+        }
+        Workload::All => rodata.follow = types::follow::FOLLOW_ALL,
+    }
+    open.maps.cpus.set_max_entries(cpus)?;
+    open.maps.places.set_max_entries(cpus * STATES)?;
+    open.maps.waits.set_max_entries(cpus * PLACES)?;
+    open.maps.waits_before.set_max_entries(cpus * PLACES)?;
+    if stacks {
+        open.maps.traces.set_max_entries(MOST_STACKS)?;
+        open.maps.stack_waits.set_max_entries(MOST_STACKS)?;
+    }
+    kernel::choose(&mut open, knows, |_, _| true);
+    open.progs.follow_present.set_autoattach(false);
+    open.load().map_err(kernel::cannot_load)
+}
+
+/// Tells the kernel side each idle state's place in the tables.
+fn tell_places(skel: &CostSkel<'_>, depth: &Depth, cpus: u32) -> Result<()> {
+    for (order, state) in depth.states.iter().enumerate() {
+        let place = Depth::place(order) | if state.polling { POLLING } else { 0 };
+        let at = state.at.iter();
+        for (cpu, index) in at.filter(|(cpu, index)| *cpu < cpus && *index < STATES) {
+            let key = (cpu * STATES + index).to_ne_bytes();
+            skel.maps.places.update(&key, &place.to_ne_bytes(), MapFlags::ANY)?;
+        }
+    }
+    Ok(())
+}
+
+fn pair(pair: &types::pair) -> Pair {
+    Pair {
+        waker: name(&pair.waker),
+        wakee: name(&pair.wakee),
+        cause: match pair.cause >> CAUSE_SHIFT {
+            0 => Cause::Task,
+            1 => Cause::Timer,
+            2 => Cause::Device(pair.cause & ((1 << CAUSE_SHIFT) - 1)),
+            3 => Cause::Call,
+            _ => Cause::Other,
+        },
+    }
+}
+
+/// A thread's name without what must not reach a terminal.
+fn name(comm: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = comm.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
+    String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
+}
+
+/// A table's bytes as what they are; all of these types are numbers and letters, of any bits.
+fn plain<T: Copy + Default>(bytes: &[u8]) -> T {
+    assert!(bytes.len() >= mem::size_of::<T>(), "the tables hold their types");
+    // SAFETY: the bytes are as many as the type has, which is plain data (asserted above and by its
+    // use here alone); the read needs no alignment.
+    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
+}

@@ -1,0 +1,521 @@
+//! `cost.json`: what waking cost a workload, and what that says.
+
+use std::collections::BTreeMap;
+
+use reveille_dataset::Description;
+use reveille_dataset::schema::AWAKE;
+use reveille_machine::Identity;
+use reveille_machine::interrupts::Interrupts;
+use serde::{Deserialize, Serialize};
+
+use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
+use super::forbidding::{self, Forbidding};
+use super::tallies::{Cause, PairSums, Tallies, WaitSums};
+use super::{Depth, Distribution, sentence};
+use crate::{Error, Result};
+
+/// The file's name in its folder.
+pub const FILE: &str = "cost.json";
+
+/// Of `cost.json`; a reader refuses what it does not know.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// How following ended. What was gathered is complete up to there in every case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// The time was up.
+    Completed,
+    /// The command or process ended.
+    WorkloadEnded,
+    Interrupted,
+}
+
+/// What the kernel side does not tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct About {
+    pub tool: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command_line: Vec<String>,
+    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
+    pub workload: String,
+    pub ended: Ended,
+    pub machine: Identity,
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    /// The driver and the governor keep to latency requests.
+    pub honours_requests: bool,
+    /// Names of devices' interrupts.
+    pub interrupts: Option<Interrupts>,
+    /// A result with measured latencies, for the estimate where this run cannot tell: its
+    /// name and description.
+    pub measured: Option<(String, Description)>,
+}
+
+/// Where the time of wake-ups went, ns, summed over threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Waited {
+    /// For a sleeping CPU to leave its idle state. This is what is lost.
+    pub leaving_ns: u64,
+    /// For interrupt and scheduler, on a CPU that was awake by then.
+    pub scheduling_ns: u64,
+    /// Behind other tasks.
+    pub queueing_ns: u64,
+    /// The longest single wait for a CPU to leave an idle state.
+    pub longest_leaving_ns: u64,
+}
+
+/// What waits for CPUs in one idle state cost; or, as `awake` and `busy`, in none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateCost {
+    pub state: String,
+    pub polling: bool,
+    /// The driver's figure.
+    pub driver_exit_latency_us: Option<u64>,
+    /// Waits for a CPU in this state. A wake-up may wait for two: the one that takes the interrupt
+    /// and the one that the task runs on.
+    pub waits: u64,
+    /// Of these, where the instant of the event is not known: nothing is counted as leaving.
+    pub unknown_waits: u64,
+    #[serde(flatten)]
+    pub waited: Waited,
+    /// Of leaving, over the waits whose instant is known.
+    pub mean_leaving_ns: Option<f64>,
+    pub median_leaving_ns: Option<u64>,
+    pub p90_leaving_ns: Option<u64>,
+    pub p99_leaving_ns: Option<u64>,
+    /// Of leaving; of scheduling for `awake`, of queueing for `busy`.
+    pub distribution: Distribution,
+    /// What the unknown waits may have been.
+    pub estimate: Option<Estimate>,
+}
+
+/// An estimate, in no total: what the waits of unknown instant cost if they took as long as others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    pub leaving_ns: u64,
+    /// What it rests on.
+    pub by: String,
+}
+
+/// What one thread's wake-ups of another cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairCost {
+    /// A thread's name, or the interrupt.
+    pub waker: String,
+    pub by_interrupt: bool,
+    pub wakee: String,
+    pub wakeups: u64,
+    pub asleep: u64,
+    #[serde(flatten)]
+    pub waited: Waited,
+}
+
+/// What wake-ups by one kind of interrupt cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterruptCost {
+    /// `timer`, `another CPU`, or the device.
+    pub interrupt: String,
+    /// The device's.
+    pub irq: Option<u32>,
+    pub wakeups: u64,
+    pub asleep: u64,
+    #[serde(flatten)]
+    pub waited: Waited,
+}
+
+/// What waits for one CPU cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCost {
+    pub cpu: u32,
+    pub waits: u64,
+    pub asleep: u64,
+    #[serde(flatten)]
+    pub waited: Waited,
+    /// Leaving, by state.
+    pub leaving_by_state_ns: BTreeMap<String, u64>,
+}
+
+/// A thread.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    pub name: String,
+    pub pid: u32,
+    pub leaving_ns: u64,
+}
+
+/// What could not be followed, or fell between the tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Missed {
+    /// Tasks that ran on another CPU than they had been woken for: their wait counts as queueing.
+    pub moved: u64,
+    /// Wake-ups whose task ran without the kernel telling so; they are in no figure.
+    pub unseen: u64,
+    /// Wake-ups that are missing by pair and interrupt, because the kernel's table was full.
+    pub pairs_full: u64,
+    pub stacks_full: u64,
+    /// Wake-ups whose stack the kernel could not take.
+    pub stacks_failed: u64,
+    /// Tasks that were not followed, for want of memory.
+    pub unfollowed_tasks: u64,
+}
+
+/// What following cost, as the kernel counts it (`BPF_ENABLE_STATS`).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// All wake-ups on the machine: the programs run at each.
+    pub machine_wakeups: u64,
+    pub run_time_ns: Option<u64>,
+    pub runs: Option<u64>,
+    pub per_wakeup_ns: Option<f64>,
+    /// Of the time of all CPUs.
+    pub share_of_cpu_time: Option<f64>,
+}
+
+/// What waking cost a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    pub schema_version: u32,
+    pub tool: String,
+    pub started: String,
+    pub command_line: Vec<String>,
+    pub workload: String,
+    pub ended: Ended,
+    pub machine: Identity,
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    pub elapsed_ns: u64,
+    pub wakeups: u64,
+    /// Wake-ups that met a CPU in an idle state other than polling.
+    pub met_sleeping_cpu: u64,
+    pub met_polling_cpu: u64,
+    #[serde(flatten)]
+    pub waited: Waited,
+    /// Leaving over elapsed; above 1 where many threads wait. `None` if no time elapsed.
+    pub lost_share: Option<f64>,
+    /// The thread that lost most: its waits follow each other, so they are time on the clock.
+    pub most_delayed_thread: Option<Thread>,
+    pub by_state: Vec<StateCost>,
+    /// Most lost first.
+    pub by_pair: Vec<PairCost>,
+    pub by_interrupt: Vec<InterruptCost>,
+    pub by_cpu: Vec<CpuCost>,
+    pub forbidding: Vec<Forbidding>,
+    /// What a person needs to know, in a sentence.
+    pub sentence: String,
+    pub missed: Missed,
+    pub overhead: Overhead,
+    /// What a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Cost {
+    /// The result of what was summed up.
+    pub fn of(tallies: &Tallies, about: About) -> Self {
+        let totals = &tallies.totals;
+        let all = tallies.all_waits();
+        let elapsed_ns = tallies.elapsed.as_nanos() as u64;
+        let by_state = by_state(tallies, about.measured.as_ref());
+        let forbidding = forbidding::all(&tallies.depth, &by_state);
+        let mut cost = Self {
+            schema_version: SCHEMA_VERSION,
+            wakeups: totals.wakeups,
+            met_sleeping_cpu: totals.asleep,
+            met_polling_cpu: totals.polling,
+            waited: all.into(),
+            lost_share: (elapsed_ns > 0).then(|| all.leaving_ns as f64 / elapsed_ns as f64),
+            most_delayed_thread: (totals.most_ns > 0).then(|| Thread {
+                name: totals.most_name.clone(),
+                pid: totals.most_pid,
+                leaving_ns: totals.most_ns,
+            }),
+            by_state,
+            by_pair: by_pair(tallies, about.interrupts.as_ref()),
+            by_interrupt: by_interrupt(tallies, about.interrupts.as_ref()),
+            by_cpu: by_cpu(tallies),
+            forbidding,
+            sentence: String::new(),
+            missed: Missed {
+                moved: totals.moved,
+                unseen: totals.unseen,
+                pairs_full: totals.pairs_full,
+                stacks_full: totals.stacks_full,
+                stacks_failed: totals.stacks_failed,
+                unfollowed_tasks: totals.unfollowed,
+            },
+            overhead: overhead(tallies, about.machine.cpus_online),
+            notes: notes(tallies),
+            elapsed_ns,
+            tool: about.tool,
+            started: about.started,
+            command_line: about.command_line,
+            workload: about.workload,
+            ended: about.ended,
+            machine: about.machine,
+            driver: about.driver,
+            governor: about.governor,
+        };
+        cost.sentence = sentence::of(&cost, about.honours_requests);
+        cost
+    }
+}
+
+/// The states that were met, from the shallowest, after `busy` and `awake`.
+fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<StateCost> {
+    let mut all = vec![
+        state_cost(tallies, BUSY_PLACE, "busy", false, None),
+        state_cost(tallies, AWAKE_PLACE, AWAKE, false, None),
+    ];
+    for (order, state) in tallies.depth.states.iter().enumerate() {
+        let place = Depth::place(order);
+        if place != OTHER_PLACE {
+            let latency = state.exit_latency_us;
+            all.push(state_cost(tallies, place, &state.name, state.polling, latency));
+        }
+    }
+    all.push(state_cost(tallies, OTHER_PLACE, "another state", false, None));
+    all.retain(|state| state.waits > 0);
+    for state in &mut all {
+        state.estimate = estimate(state, measured);
+    }
+    all
+}
+
+fn state_cost(
+    tallies: &Tallies,
+    place: u32,
+    name: &str,
+    polling: bool,
+    driver_exit_latency_us: Option<u64>,
+) -> StateCost {
+    let sums = tallies.at_place(place);
+    let distribution = match tallies.distributions.get(&place) {
+        Some(counts) => Distribution::of(counts),
+        None => Distribution::default(),
+    };
+    // Where nothing is left, the distribution is of something else.
+    let sleeps = place >= OTHER_PLACE;
+    let quantile = |share| sleeps.then(|| distribution.quantile_ns(share)).flatten();
+    let known = sums.count - sums.unknown;
+    StateCost {
+        state: name.to_owned(),
+        polling,
+        driver_exit_latency_us,
+        waits: sums.count,
+        unknown_waits: sums.unknown,
+        waited: sums.into(),
+        mean_leaving_ns: (sleeps && known > 0).then(|| sums.leaving_ns as f64 / known as f64),
+        median_leaving_ns: quantile(0.5),
+        p90_leaving_ns: quantile(0.9),
+        p99_leaving_ns: quantile(0.99),
+        distribution,
+        estimate: None,
+    }
+}
+
+/// A mean is trusted from so many waits on.
+pub(super) const ENOUGH: u64 = 30;
+
+fn estimate(state: &StateCost, measured: Option<&(String, Description)>) -> Option<Estimate> {
+    if state.unknown_waits == 0 {
+        return None;
+    }
+    let of_result = measured.and_then(|(name, description)| {
+        let mut statistics = description.statistics.iter();
+        let found = statistics.find(|one| one.state == state.state)?;
+        let by = format!("mean wake latency in {name} (source {})", found.source);
+        Some((found.wake_latency.mean_ns, by))
+    });
+    let of_this = || {
+        let mean = state.mean_leaving_ns?;
+        let known = state.waits - state.unknown_waits;
+        (known >= ENOUGH).then(|| (mean, format!("mean of {known} waits of known instant here")))
+    };
+    let (mean, by) = of_result.or_else(of_this)?;
+    Some(Estimate {
+        leaving_ns: (mean.max(0.0) * state.unknown_waits as f64) as u64,
+        by,
+    })
+}
+
+fn cause_name(cause: Cause, interrupts: Option<&Interrupts>) -> String {
+    match cause {
+        Cause::Task => "task".to_owned(),
+        Cause::Timer => "timer".to_owned(),
+        Cause::Call => "another CPU".to_owned(),
+        Cause::Other => "other interrupt".to_owned(),
+        Cause::Device(irq) => {
+            let line = interrupts.and_then(|all| {
+                let mut lines = all.lines.iter();
+                lines.find(|line| line.name == irq.to_string())
+            });
+            // Chip, hardware number and trigger come first, the device's name last.
+            let device = line.and_then(|line| line.description.split_whitespace().last());
+            match device {
+                Some(device) => format!("{device} (irq {irq})"),
+                None => format!("irq {irq}"),
+            }
+        }
+    }
+}
+
+fn by_pair(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<PairCost> {
+    let pair = |(pair, sums): (&super::Pair, &PairSums)| PairCost {
+        waker: match pair.cause {
+            Cause::Task => pair.waker.clone(),
+            cause => cause_name(cause, interrupts),
+        },
+        by_interrupt: pair.cause != Cause::Task,
+        wakee: pair.wakee.clone(),
+        wakeups: sums.wakeups,
+        asleep: sums.asleep,
+        waited: (*sums).into(),
+    };
+    let mut pairs: Vec<_> = tallies.pairs.iter().map(pair).collect();
+    pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waited.leaving_ns, pair.wakeups)));
+    pairs
+}
+
+fn by_interrupt(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<InterruptCost> {
+    let mut sums: BTreeMap<Cause, PairSums> = BTreeMap::new();
+    let by_interrupts = tallies.pairs.iter();
+    for (pair, pair_sums) in by_interrupts.filter(|(pair, _)| pair.cause != Cause::Task) {
+        sums.entry(pair.cause).or_default().add(pair_sums);
+    }
+    let cost = |(cause, sums): (&Cause, &PairSums)| InterruptCost {
+        interrupt: cause_name(*cause, interrupts),
+        irq: match cause {
+            Cause::Device(irq) => Some(*irq),
+            _ => None,
+        },
+        wakeups: sums.wakeups,
+        asleep: sums.asleep,
+        waited: (*sums).into(),
+    };
+    let mut all: Vec<_> = sums.iter().map(cost).collect();
+    all.sort_by_key(|one| std::cmp::Reverse((one.waited.leaving_ns, one.wakeups)));
+    all
+}
+
+fn by_cpu(tallies: &Tallies) -> Vec<CpuCost> {
+    let mut cpus: BTreeMap<u32, (WaitSums, u64, BTreeMap<String, u64>)> = BTreeMap::new();
+    for (&(cpu, place), waits) in tallies.waits.iter().filter(|(_, waits)| waits.count > 0) {
+        let (sum, asleep, by_state) = cpus.entry(cpu).or_default();
+        sum.add(waits);
+        let state = tallies.depth.at_place(place);
+        if place == OTHER_PLACE || state.is_some_and(|state| !state.polling) {
+            *asleep += waits.count;
+        }
+        if let Some(state) = state {
+            by_state.insert(state.name.clone(), waits.leaving_ns);
+        }
+    }
+    let cost = |(cpu, (sums, asleep, leaving_by_state_ns))| CpuCost {
+        cpu,
+        waits: WaitSums::count(sums),
+        asleep,
+        waited: sums.into(),
+        leaving_by_state_ns,
+    };
+    cpus.into_iter().map(cost).collect()
+}
+
+fn overhead(tallies: &Tallies, cpus: Option<u32>) -> Overhead {
+    let run_time = tallies.run_time_ns.map(|ns| ns as f64);
+    let per = |divisor: f64| run_time.filter(|_| divisor > 0.0).map(|ns| ns / divisor);
+    Overhead {
+        machine_wakeups: tallies.issued,
+        run_time_ns: tallies.run_time_ns,
+        runs: tallies.runs,
+        per_wakeup_ns: per(tallies.issued as f64),
+        share_of_cpu_time: per(tallies.elapsed.as_nanos() as f64 * f64::from(cpus.unwrap_or(0))),
+    }
+}
+
+fn notes(tallies: &Tallies) -> Vec<String> {
+    let totals = &tallies.totals;
+    let mut notes = Vec::new();
+    if !tallies.sees_sending {
+        notes.push(
+            "This kernel does not tell when one CPU sends word to another (ipi:ipi_send_cpu): what \
+             the waker does from the wake-up until then, about 1 µs, counts as leaving the idle \
+             state, and waits for a CPU that another one's request woke are of unknown instant."
+                .to_owned(),
+        );
+    }
+    if totals.pairs_full > 0 {
+        notes.push(format!(
+            "The table of pairs was full: {} wake-ups are in the totals, but not by pair.",
+            totals.pairs_full
+        ));
+    }
+    if totals.stacks_full + totals.stacks_failed > 0 {
+        notes.push(format!(
+            "Of {} wake-ups the waker's stack is missing.",
+            totals.stacks_full + totals.stacks_failed
+        ));
+    }
+    if totals.unfollowed > 0 {
+        notes.push(format!(
+            "{} tasks could not be followed, for want of memory in the kernel.",
+            totals.unfollowed
+        ));
+    }
+    notes
+}
+
+impl WaitSums {
+    fn count(self) -> u64 {
+        self.count
+    }
+}
+
+impl From<WaitSums> for Waited {
+    fn from(sums: WaitSums) -> Self {
+        Self {
+            leaving_ns: sums.leaving_ns,
+            scheduling_ns: sums.scheduling_ns,
+            queueing_ns: sums.queueing_ns,
+            longest_leaving_ns: sums.longest_ns,
+        }
+    }
+}
+
+impl From<PairSums> for Waited {
+    fn from(sums: PairSums) -> Self {
+        Self {
+            leaving_ns: sums.leaving_ns,
+            scheduling_ns: sums.scheduling_ns,
+            queueing_ns: sums.queueing_ns,
+            longest_leaving_ns: sums.longest_ns,
+        }
+    }
+}
+
+/// Reads a `cost.json`.
+///
+/// # Errors
+/// [`Error::Usage`] where it is none, was cut short, or has a schema that is not known.
+pub fn read(text: &[u8]) -> Result<Cost> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    let wrong = |error: serde_json::Error| {
+        Error::Usage(format!(
+            "is no {FILE} of reveille, or was cut short: {error}"
+        ))
+    };
+    // The version comes first: a newer file may differ in everything else.
+    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
+    match version.schema_version {
+        Some(SCHEMA_VERSION) => serde_json::from_slice(text).map_err(wrong),
+        Some(other) => Err(Error::Usage(format!(
+            "has schema version {other}; this reveille reads {SCHEMA_VERSION}: use a newer one"
+        ))),
+        None => Err(Error::Usage(format!(
+            "has no schema_version; it is no {FILE} of reveille"
+        ))),
+    }
+}

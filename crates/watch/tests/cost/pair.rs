@@ -1,0 +1,153 @@
+//! Two threads on two CPUs that wake each other a counted number of times after drawn pauses, and
+//! keep their own account of it: clocks just before the waking system call and just after the
+//! waited one, and the kernel's count of how often each really slept.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::libc;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
+
+/// The threads' names.
+pub const NAMES: [&str; 2] = ["truth-even", "truth-odd"];
+
+/// What one thread saw of being woken by the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Account {
+    /// How often it slept until it was woken.
+    pub wakeups: u64,
+    /// From the other's clock before waking to its own after: of these, in all.
+    pub waited_ns: u64,
+}
+
+pub fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap();
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+pub fn bind_to(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
+}
+
+/// One thread's ends of two pipes. A message is the sender's clock.
+struct Side {
+    from_other: PipeReader,
+    to_other: PipeWriter,
+    pauses: fastrand::Rng,
+}
+
+impl Side {
+    fn wake_other(&mut self, shortest: Duration, longest: Duration) {
+        let range = shortest.as_nanos() as u64..longest.as_nanos() as u64;
+        let until = now_ns() + self.pauses.u64(range);
+        while now_ns() < until {
+            std::hint::spin_loop();
+        }
+        self.to_other.write_all(&now_ns().to_ne_bytes()).unwrap();
+    }
+
+    fn wait(&mut self, account: &mut Account) {
+        let mut woken_at = [0; 8];
+        let slept_before = sleeps();
+        self.from_other.read_exact(&mut woken_at).unwrap();
+        let runs_at = now_ns();
+        if sleeps() > slept_before {
+            account.wakeups += 1;
+            account.waited_ns += runs_at - u64::from_ne_bytes(woken_at);
+        }
+    }
+}
+
+/// How often this thread gave its CPU away in order to wait.
+fn sleeps() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+    usage.voluntary_context_switches()
+}
+
+/// So many wake-ups each way, between CPUs 0 and 1.
+pub fn wake_each_other(rounds: usize, shortest: Duration, longest: Duration) -> [Account; 2] {
+    let (from_odd, to_even) = io::pipe().unwrap();
+    let (from_even, to_odd) = io::pipe().unwrap();
+    let side = |from_other, to_other, seed| Side {
+        from_other,
+        to_other,
+        pauses: fastrand::Rng::with_seed(seed),
+    };
+    let run = |number: usize, mut side: Side| {
+        move || {
+            bind_to(number);
+            schedule_as(libc::SCHED_FIFO, 10);
+            let mut account = Account::default();
+            for _ in 0..rounds {
+                if number == 0 {
+                    side.wake_other(shortest, longest);
+                    side.wait(&mut account);
+                } else {
+                    side.wait(&mut account);
+                    side.wake_other(shortest, longest);
+                }
+            }
+            account
+        }
+    };
+    let start = |number: usize, side: Side| {
+        let name = NAMES[number].to_owned();
+        thread::Builder::new().name(name).spawn(run(number, side))
+    };
+    let odd_thread = start(1, side(from_even, to_even, 2)).unwrap();
+    // The other is there, and asleep, before it is first woken.
+    thread::sleep(Duration::from_millis(20));
+    let even_thread = start(0, side(from_odd, to_odd, 1)).unwrap();
+    [even_thread.join().unwrap(), odd_thread.join().unwrap()]
+}
+
+/// Keeps CPUs 0 and 1 awake, at the lowest priority, until dropped.
+pub struct Spinners {
+    stop: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Spinners {
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let spin = |cpu| {
+            let stop = stop.clone();
+            move || {
+                bind_to(cpu);
+                schedule_as(libc::SCHED_IDLE, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        };
+        let threads = (0..2).map(|cpu| thread::spawn(spin(cpu))).collect();
+        Self { stop, threads }
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The scheduler's policy for this thread.
+fn schedule_as(policy: libc::c_int, priority: libc::c_int) {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: the parameters outlive the call, which takes them as they are.
+    let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    assert_eq!(set, 0, "root may choose the policy");
+}
