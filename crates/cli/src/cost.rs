@@ -1,11 +1,267 @@
-//! `reveille cost`.
+//! `reveille cost`: a workload's wake-ups are followed, and what waiting for sleeping CPUs cost it
+//! is said.
 
+mod subject;
+mod table;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_machine::interrupts::Interrupts;
+use reveille_machine::{Identity, Idle, Root, requests};
+use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Tallies};
+
+use crate::command::Child;
+use crate::exit::{self, Failure};
+use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
+///
+/// A CPU that is leaving an idle state executes nothing, so no profiler shows it. BPF programs
+/// follow every wake-up of the workload's tasks: was a CPU asleep in the way, in which state, and
+/// how long until the task ran. Says what each state cost, and what it would regain to forbid it.
+/// Nothing is changed. Needs root.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(group = clap::ArgGroup::new("workload").required(true).args(["pid", "cgroup", "all", "command"]))]
+#[command(after_help = "\
+Examples:
+  sudo reveille cost -- ./benchmark --threads 4     until it ends; the table on standard error
+  sudo reveille cost --pid 4711 --duration 1min     a running process, with its threads
+  sudo reveille cost --cgroup system.slice/nginx.service
+  sudo reveille cost --all --out costs; reveille report costs
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("being built")
+With a command the exit code is the command's, and --json goes to standard output after the
+command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the following, and what was
+gathered until then is said (exit code 130).")]
+pub struct Args {
+    /// Follow this process: its threads, and what it starts from now on
+    #[arg(long, value_name = "P")]
+    pid: Option<u32>,
+    /// Follow the tasks of this cgroup and of those below it: its folder, or its path in cgroup2
+    #[arg(long, value_name = "G")]
+    cgroup: Option<PathBuf>,
+    /// Follow all tasks
+    #[arg(long)]
+    all: bool,
+    /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    duration: Option<Duration>,
+    /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
+    #[arg(long, value_name = "DIR")]
+    result: Option<PathBuf>,
+    /// Folder to keep cost.json in, for `reveille report`
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print cost.json
+    #[arg(long)]
+    json: bool,
+    /// A command to run and follow, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const DEFAULT: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether the end has come: the program's own wake-ups.
+const LOOK: Duration = Duration::from_millis(250);
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
+    match duration.is_zero() {
+        true => Err("nothing wakes in no time".to_owned()),
+        false => Ok(duration),
+    }
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let root = Root::default();
+    let measured = match &args.result {
+        Some(folder) => Some((
+            folder.display().to_string(),
+            reveille_dataset::open_description(folder)?,
+        )),
+        None => None,
+    };
+    if let Some(out) = &args.out {
+        refuse_occupied(out)?;
+    }
+    let idle = Idle::read(&root)?;
+    let started = SystemTime::now();
+    let followed = match args.command.is_empty() {
+        false => follow_command(&args, &idle)?,
+        true => follow_subject(&args, &idle)?,
+    };
+    let cost = Cost::of(
+        &followed.tallies,
+        About {
+            tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+            started: humantime::format_rfc3339_seconds(started).to_string(),
+            command_line: std::env::args().collect(),
+            workload: followed.workload,
+            ended: followed.ended,
+            machine: Identity::read(&root),
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+            honours_requests: requests::honoured(&idle),
+            interrupts: Interrupts::read(&root),
+            measured,
+        },
+    );
+    if let Some(out) = &args.out {
+        keep(out, &cost)?;
+    }
+    say(&args, &cost)?;
+    Ok(followed.code)
+}
+
+/// What was followed to its end.
+struct Followed {
+    tallies: Tallies,
+    workload: String,
+    ended: Ended,
+    code: ExitCode,
+}
+
+fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
+    let mut child = Child::prepare(&args.command)?;
+    let subject = Subject::of_command(&args.command, child.pid());
+    let follower = Follower::start(idle, &subject.workload, false).map_err(failure)?;
+    child.start()?;
+    let mut ended = Ended::WorkloadEnded;
+    let mut tallies = None;
+    let status = match args.duration {
+        None => child.wait_status()?,
+        Some(duration) => loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            let left = duration.saturating_sub(follower.elapsed());
+            if left.is_zero() {
+                // The command goes on by itself to its end.
+                ended = Ended::Completed;
+                tallies = Some(follower.finish().map_err(failure)?);
+                break child.wait_status()?;
+            }
+            std::thread::sleep(left.min(LOOK));
+        },
+    };
+    let tallies = match tallies {
+        Some(tallies) => tallies,
+        None => follower.finish().map_err(failure)?,
+    };
+    Ok(Followed {
+        tallies,
+        workload: subject.name,
+        ended,
+        code: ExitCode::from(crate::command::code(status)),
+    })
+}
+
+fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
+    let root = Root::default();
+    let subject = match (args.pid, &args.cgroup) {
+        (Some(pid), _) => Subject::of_process(&root, pid)?,
+        (None, Some(cgroup)) => Subject::of_cgroup(&root, cgroup)?,
+        (None, None) => Subject::all(),
+    };
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in signal_hook::consts::TERM_SIGNALS
+        .iter()
+        .chain(&[signal_hook::consts::SIGHUP])
+    {
+        signal_hook::flag::register(*signal, interrupted.clone())?;
+    }
+    let duration = args.duration.unwrap_or(DEFAULT);
+    let follower = Follower::start(idle, &subject.workload, false).map_err(failure)?;
+    let bar = bar(duration);
+    let ended = loop {
+        let elapsed = follower.elapsed();
+        bar.set_position(elapsed.as_millis().min(duration.as_millis()) as u64);
+        if interrupted.load(Ordering::Relaxed) {
+            break Ended::Interrupted;
+        }
+        if elapsed >= duration {
+            break Ended::Completed;
+        }
+        if subject.is_gone(&root) {
+            break Ended::WorkloadEnded;
+        }
+        std::thread::sleep((duration - elapsed).min(LOOK));
+    };
+    bar.finish_and_clear();
+    Ok(Followed {
+        tallies: follower.finish().map_err(failure)?,
+        workload: subject.name,
+        ended,
+        code: match ended {
+            Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+            Ended::Completed | Ended::WorkloadEnded => ExitCode::SUCCESS,
+        },
+    })
+}
+
+/// Nothing is drawn where standard error is no terminal.
+fn bar(duration: Duration) -> ProgressBar {
+    let target = ProgressDrawTarget::stderr_with_hz(4);
+    let bar = ProgressBar::with_draw_target(Some(duration.as_millis() as u64), target);
+    let style = ProgressStyle::with_template("following [{bar:24}] {percent:>3}%");
+    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
+    bar
+}
+
+/// A watching error with its exit code.
+fn failure(error: reveille_watch::Error) -> anyhow::Error {
+    match error {
+        reveille_watch::Error::Usage(message) => Failure::usage(message),
+        reveille_watch::Error::Cannot(message) => Failure::cannot(message),
+        other => other.into(),
+    }
+}
+
+fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
+    let file = out.join(FILE);
+    if file.symlink_metadata().is_ok() {
+        let file = file.display();
+        return Err(Failure::usage(format!(
+            "{file}: is there already; choose another folder with --out"
+        )));
+    }
+    if out.exists() && !out.is_dir() {
+        let out = out.display();
+        return Err(Failure::usage(format!("--out: {out} is no folder")));
+    }
+    Ok(())
+}
+
+fn keep(out: &Path, cost: &Cost) -> anyhow::Result<()> {
+    let file = out.join(FILE);
+    std::fs::create_dir_all(out)
+        .and_then(|()| {
+            let mut json = serde_json::to_vec_pretty(cost)?;
+            json.push(b'\n');
+            std::fs::write(&file, json)
+        })
+        .with_context(|| file.display().to_string())
+}
+
+fn say(args: &Args, cost: &Cost) -> std::io::Result<()> {
+    let folder = args.out.as_deref();
+    if args.json {
+        let out = &mut std::io::stdout().lock();
+        serde_json::to_writer_pretty(&mut *out, cost)?;
+        return out.write_all(b"\n");
+    }
+    // A command's standard output is its own.
+    match args.command.is_empty() {
+        true => table::write(cost, folder, &mut anstream::stdout().lock()),
+        false => table::write(cost, folder, &mut anstream::stderr().lock()),
+    }
 }

@@ -11,6 +11,9 @@ mod depth;
 mod distribution;
 #[cfg(feature = "bpf")]
 mod follower;
+#[cfg(not(feature = "bpf"))]
+#[path = "cost/without_bpf.rs"]
+mod follower;
 mod forbidding;
 mod result;
 mod sentence;
@@ -18,13 +21,13 @@ mod tallies;
 
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
-#[cfg(feature = "bpf")]
 pub use follower::Follower;
 pub use forbidding::{Forbidding, Replacement};
 pub use result::{
     About, Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
     SCHEMA_VERSION, StateCost, Thread, Waited, read,
 };
+pub use sentence::seconds;
 pub use tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 
 /// Whose wake-ups are followed.

@@ -80,6 +80,7 @@ impl Depth {
 
     /// The state that has that place.
     pub(super) fn at_place(&self, place: u32) -> Option<&State> {
-        self.states.get(place.checked_sub(FIRST_STATE_PLACE)? as usize)
+        self.states
+            .get(place.checked_sub(FIRST_STATE_PLACE)? as usize)
     }
 }

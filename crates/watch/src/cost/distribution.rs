@@ -67,7 +67,10 @@ impl Distribution {
         let middle = |bin: &Bin| (bin.from_ns + bin.below_ns) as f64 / 2.0;
         let sum: f64 = self.bins.iter().map(|b| b.count as f64 * middle(b)).sum();
         let mean = sum / count;
-        let squares = self.bins.iter().map(|b| b.count as f64 * (middle(b) - mean).powi(2));
+        let squares = self
+            .bins
+            .iter()
+            .map(|b| b.count as f64 * (middle(b) - mean).powi(2));
         Some(squares.sum::<f64>() / (count - 1.0))
     }
 }
@@ -115,12 +118,18 @@ mod tests {
         // Ten must lie beyond.
         assert_eq!(distribution.quantile_ns(0.995), None);
         let variance = distribution.variance_ns2().unwrap();
-        assert!((variance / (1000.0 * 1000.0 / 12.0) - 1.0).abs() < 0.05, "{variance}");
+        assert!(
+            (variance / (1000.0 * 1000.0 / 12.0) - 1.0).abs() < 0.05,
+            "{variance}"
+        );
     }
 
     #[test]
     fn nothing_counted_has_no_quantile_and_no_variance() {
         let none = Distribution::of(&[0; BUCKETS]);
-        assert_eq!((none.count(), none.quantile_ns(0.5), none.variance_ns2()), (0, None, None));
+        assert_eq!(
+            (none.count(), none.quantile_ns(0.5), none.variance_ns2()),
+            (0, None, None)
+        );
     }
 }

@@ -160,7 +160,11 @@ impl Follower {
         if id < 0 {
             return Ok(Vec::new());
         }
-        let found = self.skel.maps.traces.lookup(&id.to_ne_bytes(), MapFlags::ANY)?;
+        let found = self
+            .skel
+            .maps
+            .traces
+            .lookup(&id.to_ne_bytes(), MapFlags::ANY)?;
         let addresses = found.iter().flat_map(|bytes| bytes.chunks_exact(8));
         let addresses = addresses.map(plain::<u64>);
         Ok(addresses.take_while(|address| *address != 0).collect())
@@ -171,10 +175,11 @@ impl Follower {
         let link = self.skel.progs.follow_present.attach()?;
         let mut iter = Iter::new(&link)?;
         let mut nothing = Vec::new();
-        iter.read_to_end(&mut nothing).map_err(|source| Error::System {
-            what: "going through the tasks by BPF",
-            source,
-        })?;
+        iter.read_to_end(&mut nothing)
+            .map_err(|source| Error::System {
+                what: "going through the tasks by BPF",
+                source,
+            })?;
         Ok(())
     }
 
@@ -191,7 +196,12 @@ impl Follower {
     fn counts(&self) -> Result<Vec<types::counts>> {
         let mut counts = Vec::new();
         for cpu in 0..self.cpus {
-            if let Some(value) = self.skel.maps.cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)? {
+            if let Some(value) = self
+                .skel
+                .maps
+                .cpus
+                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?
+            {
                 counts.push(plain::<types::cpu>(&value).counts);
             }
         }
@@ -337,7 +347,9 @@ fn tell_places(skel: &CostSkel<'_>, depth: &Depth, cpus: u32) -> Result<()> {
         let at = state.at.iter();
         for (cpu, index) in at.filter(|(cpu, index)| *cpu < cpus && *index < STATES) {
             let key = (cpu * STATES + index).to_ne_bytes();
-            skel.maps.places.update(&key, &place.to_ne_bytes(), MapFlags::ANY)?;
+            skel.maps
+                .places
+                .update(&key, &place.to_ne_bytes(), MapFlags::ANY)?;
         }
     }
     Ok(())
@@ -359,13 +371,20 @@ fn pair(pair: &types::pair) -> Pair {
 
 /// A thread's name without what must not reach a terminal.
 fn name(comm: &[std::ffi::c_char]) -> String {
-    let bytes: Vec<u8> = comm.iter().map(|c| *c as u8).take_while(|c| *c != 0).collect();
+    let bytes: Vec<u8> = comm
+        .iter()
+        .map(|c| *c as u8)
+        .take_while(|c| *c != 0)
+        .collect();
     String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
 }
 
 /// A table's bytes as what they are; all of these types are numbers and letters, of any bits.
 fn plain<T: Copy + Default>(bytes: &[u8]) -> T {
-    assert!(bytes.len() >= mem::size_of::<T>(), "the tables hold their types");
+    assert!(
+        bytes.len() >= mem::size_of::<T>(),
+        "the tables hold their types"
+    );
     // SAFETY: the bytes are as many as the type has, which is plain data (asserted above and by its
     // use here alone); the read needs no alignment.
     unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }

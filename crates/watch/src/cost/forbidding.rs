@@ -76,7 +76,10 @@ fn from(depth: &Depth, order: usize, seen: &[StateCost]) -> Forbidding {
         .iter()
         .map(|state| state.name.clone())
         .collect();
-    let left = depth.states[..order].iter().rev().find(|state| !state.polling);
+    let left = depth.states[..order]
+        .iter()
+        .rev()
+        .find(|state| !state.polling);
     let (mut lost, mut waits, mut variance) = (0.0, 0.0, 0.0);
     for cost in forbidden.iter().filter_map(|name| cost_of(name, seen)) {
         let known = (cost.waits - cost.unknown_waits) as f64;
@@ -180,7 +183,10 @@ mod tests {
         let seen = [cost("C1E", 500, 1), cost("C6", 500, 64)];
         let all = all(&server(), &seen);
         let c6 = &all[0];
-        assert_eq!((c6.deepest_allowed.as_deref(), c6.replaced_by), (Some("C1E"), Replacement::Seen));
+        assert_eq!(
+            (c6.deepest_allowed.as_deref(), c6.replaced_by),
+            (Some("C1E"), Replacement::Seen)
+        );
         assert_eq!(c6.forbidden, ["C6"]);
         assert_eq!(c6.saved_ns, 1000 * (81_920 - 1_280));
         // sqrt(1000) × 16.4 µs × 1.96 is 1.02 ms.

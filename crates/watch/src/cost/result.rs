@@ -12,7 +12,6 @@ use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
 use super::forbidding::{self, Forbidding};
 use super::tallies::{Cause, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, sentence};
-use crate::{Error, Result};
 
 /// The file's name in its folder.
 pub const FILE: &str = "cost.json";
@@ -271,10 +270,22 @@ fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<
         let place = Depth::place(order);
         if place != OTHER_PLACE {
             let latency = state.exit_latency_us;
-            all.push(state_cost(tallies, place, &state.name, state.polling, latency));
+            all.push(state_cost(
+                tallies,
+                place,
+                &state.name,
+                state.polling,
+                latency,
+            ));
         }
     }
-    all.push(state_cost(tallies, OTHER_PLACE, "another state", false, None));
+    all.push(state_cost(
+        tallies,
+        OTHER_PLACE,
+        "another state",
+        false,
+        None,
+    ));
     all.retain(|state| state.waits > 0);
     for state in &mut all {
         state.estimate = estimate(state, measured);
@@ -496,26 +507,24 @@ impl From<PairSums> for Waited {
 /// Reads a `cost.json`.
 ///
 /// # Errors
-/// [`Error::Usage`] where it is none, was cut short, or has a schema that is not known.
-pub fn read(text: &[u8]) -> Result<Cost> {
+/// One line: it is none, was cut short, or has a schema that is not known.
+pub fn read(text: &[u8]) -> Result<Cost, String> {
     #[derive(Deserialize)]
     struct Version {
         schema_version: Option<u32>,
     }
-    let wrong = |error: serde_json::Error| {
-        Error::Usage(format!(
-            "is no {FILE} of reveille, or was cut short: {error}"
-        ))
-    };
+    let wrong =
+        |error: serde_json::Error| format!("is no {FILE} of reveille, or was cut short: {error}");
     // The version comes first: a newer file may differ in everything else.
     let version: Version = serde_json::from_slice(text).map_err(wrong)?;
     match version.schema_version {
         Some(SCHEMA_VERSION) => serde_json::from_slice(text).map_err(wrong),
-        Some(other) => Err(Error::Usage(format!(
-            "has schema version {other}; this reveille reads {SCHEMA_VERSION}: use a newer one"
-        ))),
-        None => Err(Error::Usage(format!(
+        Some(other) => Err(format!(
+            "has schema version {other}, and this program knows {SCHEMA_VERSION}; read it with \
+             another reveille"
+        )),
+        None => Err(format!(
             "has no schema_version; it is no {FILE} of reveille"
-        ))),
+        )),
     }
 }

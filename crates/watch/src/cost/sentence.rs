@@ -19,7 +19,11 @@ pub(super) fn of(cost: &Cost, honours_requests: bool) -> String {
     let sleeping = cost.by_state.iter().filter(|state| !state.polling);
     let worst = sleeping.max_by_key(|state| state.waited.leaving_ns);
     let Some(worst) = worst.filter(|state| state.waited.leaving_ns > 0) else {
-        return "No wake-up had to wait for a sleeping CPU for a time that is known.".to_owned();
+        return match cost.met_sleeping_cpu {
+            0 => "No wake-up met a sleeping CPU: nothing was lost.",
+            _ => "No wait for a sleeping CPU is of known length: there is no figure of what was lost.",
+        }
+        .to_owned();
     };
     let lost = lost(cost, &worst.state, worst.waited.leaving_ns);
     if cost.lost_share.is_some_and(|share| share < WORTH) {
@@ -69,7 +73,7 @@ fn regain(forbidding: &Forbidding, honours_requests: bool) -> String {
     )
 }
 
-/// Three digits, in s, ms or µs.
+/// A time in ns as three digits and s, ms or µs.
 pub fn seconds(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000_000 => (ns as f64 / 1e3, "µs"),

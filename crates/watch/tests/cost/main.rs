@@ -3,41 +3,188 @@
 
 mod pair;
 
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use pair::{Account, NAMES, wake_each_other};
+use pair::{Account, NAMES, Spinners, wake_each_other};
 use reveille_machine::{Idle, Root};
+use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, Workload};
 
-fn follow(workload: &Workload) -> Follower {
+/// Two workloads at a time would queue behind each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// `None`, with a word, where wake-ups cannot be followed.
+fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
+    let guard = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        println!("skipped: {test}: it takes two CPUs");
+        return None;
+    }
     let idle = Idle::read(&Root::default()).unwrap();
-    Follower::start(&idle, workload, false).unwrap()
+    match Follower::start(&idle, &Workload::All, false) {
+        Err(Error::Cannot(why)) => {
+            println!("skipped: {test}: {why}");
+            None
+        }
+        followed => followed
+            .map(|_| guard)
+            .map_err(|error| error.to_string())
+            .ok(),
+    }
 }
 
-fn own_pair(tallies: &Tallies, waker: usize) -> PairSums {
-    let pair = Pair {
-        waker: NAMES[waker].to_owned(),
-        wakee: NAMES[1 - waker].to_owned(),
-        cause: Cause::Task,
-    };
-    tallies.pairs.get(&pair).copied().unwrap_or_default()
+/// What the threads say, and what was followed.
+struct Leg {
+    accounts: [Account; 2],
+    tallies: Tallies,
+}
+
+impl Leg {
+    fn run(rounds: usize) -> Self {
+        let idle = Idle::read(&Root::default()).unwrap();
+        let workload = Workload::Process(std::process::id());
+        let follower = Follower::start(&idle, &workload, false).unwrap();
+        let pauses = (Duration::from_micros(30), Duration::from_micros(400));
+        let accounts = wake_each_other(rounds, pauses.0, pauses.1);
+        let tallies = follower.finish().unwrap();
+        Self { accounts, tallies }
+    }
+
+    /// Of the threads' wake-ups of each other.
+    fn followed(&self) -> PairSums {
+        let mut sums = PairSums::default();
+        for waker in 0..2 {
+            let pair = Pair {
+                waker: NAMES[waker].to_owned(),
+                wakee: NAMES[1 - waker].to_owned(),
+                cause: Cause::Task,
+            };
+            if let Some(pair) = self.tallies.pairs.get(&pair) {
+                sums.add(pair);
+            }
+        }
+        sums
+    }
+
+    fn followed_mean_ns(&self) -> f64 {
+        let sums = self.followed();
+        let waited = sums.leaving_ns + sums.scheduling_ns + sums.queueing_ns;
+        waited as f64 / sums.wakeups as f64
+    }
+
+    fn own_wakeups(&self) -> u64 {
+        self.accounts.iter().map(|account| account.wakeups).sum()
+    }
+
+    fn own_mean_ns(&self) -> f64 {
+        let waited: u64 = self.accounts.iter().map(|account| account.waited_ns).sum();
+        waited as f64 / self.own_wakeups() as f64
+    }
 }
 
 #[test]
-fn look() {
-    for round in 0..4 {
-        let spin = (round % 2 == 1).then(pair::Spinners::start);
-        let follower = follow(&Workload::Process(std::process::id()));
-        let accounts = wake_each_other(3000, Duration::from_micros(30), Duration::from_micros(300));
-        let tallies = follower.finish().unwrap();
-        drop(spin);
-        for n in 0..2 {
-            let own: Account = accounts[1 - n];
-            let seen = own_pair(&tallies, n);
-            let all = seen.leaving_ns + seen.scheduling_ns + seen.queueing_ns;
-            println!("{n}: own {own:?} seen {seen:?} all {all} diff per {} ratio {}",
-              (own.waited_ns as f64 - all as f64) / own.wakeups as f64, all as f64 / own.waited_ns as f64);
+fn every_wake_up_is_counted_once() {
+    let Some(_alone) = alone("every_wake_up_is_counted_once") else {
+        return;
+    };
+    let leg = Leg::run(2000);
+    let (own, followed) = (leg.own_wakeups(), leg.followed().wakeups);
+    let missed = leg.tallies.totals.unseen;
+    // A few of another thread's may be among the unseen ones.
+    assert!(
+        followed <= own + 1 && own <= followed + missed + 1,
+        "{own} by the threads' own count, {followed} followed, {missed} unseen"
+    );
+    assert!(own > 3900, "the threads hardly slept: {own}");
+    // Nothing is in two tables, or in none.
+    let by_place: u64 = leg
+        .tallies
+        .waits
+        .values()
+        .map(|waits| waits.queueing_ns)
+        .sum();
+    let by_pair: u64 = leg
+        .tallies
+        .pairs
+        .values()
+        .map(|sums| sums.queueing_ns)
+        .sum();
+    assert_eq!(by_place, by_pair);
+    let of_pairs: u64 = leg.tallies.pairs.values().map(|sums| sums.wakeups).sum();
+    assert_eq!(of_pairs, leg.tallies.totals.wakeups);
+}
+
+#[test]
+fn cpus_that_never_sleep_cost_nothing() {
+    let Some(_alone) = alone("cpus_that_never_sleep_cost_nothing") else {
+        return;
+    };
+    let awake = Spinners::start();
+    std::thread::sleep(Duration::from_millis(50));
+    let leg = Leg::run(1000);
+    drop(awake);
+    let followed = leg.followed();
+    assert_eq!(
+        (followed.asleep, followed.leaving_ns),
+        (0, 0),
+        "{followed:?}"
+    );
+    assert!(followed.wakeups > 1900, "{followed:?}");
+}
+
+/// A thread's own account has the way into the kernel and out of it besides, which does not depend
+/// on whether the other CPU sleeps: what it takes is found with both CPUs awake, in turn with the
+/// legs that are compared.
+#[test]
+fn totals_are_within_5_percent_of_the_threads_own_clocks() {
+    let Some(_alone) = alone("totals_are_within_5_percent_of_the_threads_own_clocks") else {
+        return;
+    };
+    let mut tried = Vec::new();
+    // A shared machine may hold up one leg and not the other.
+    for _ in 0..8 {
+        let awake = Spinners::start();
+        let with_awake_cpus = Leg::run(600);
+        drop(awake);
+        let leg = Leg::run(1200);
+        let way = with_awake_cpus.own_mean_ns() - with_awake_cpus.followed_mean_ns();
+        let truth = leg.own_mean_ns() - way;
+        let off = leg.followed_mean_ns() / truth - 1.0;
+        tried.push((truth, way, leg.followed_mean_ns(), leg.followed().asleep));
+        if off.abs() <= 0.05 {
+            println!("truth, way, followed (ns), asleep: {tried:?}");
+            return;
         }
-        println!("{:?} issued {} per wakeup {:?}", tallies.totals, tallies.issued, tallies.run_time_ns.map(|n| n as f64 / tallies.issued as f64));
     }
+    panic!("truth, way, followed (ns), asleep: {tried:?}");
+}
+
+#[test]
+fn a_child_is_followed_from_its_first_run() {
+    let Some(_alone) = alone("a_child_is_followed_from_its_first_run") else {
+        return;
+    };
+    let idle = Idle::read(&Root::default()).unwrap();
+    let workload = Workload::Process(std::process::id());
+    let follower = Follower::start(&idle, &workload, false).unwrap();
+    let script = "for i in 1 2 3 4 5; do sleep 0.01; done";
+    let done = std::process::Command::new("sh")
+        .args(["-c", script])
+        .status();
+    assert!(done.unwrap().success());
+    let tallies = follower.finish().unwrap();
+    let timers = tallies
+        .pairs
+        .iter()
+        .filter(|(pair, _)| pair.cause == Cause::Timer);
+    let slept: u64 = timers
+        .filter(|(pair, _)| pair.wakee == "sleep")
+        .map(|(_, sums)| sums.wakeups)
+        .sum();
+    assert!(
+        slept + tallies.totals.unseen >= 5 && slept <= 6,
+        "{:?}",
+        tallies.pairs
+    );
 }
