@@ -1,4 +1,10 @@
-//! Runs one workload under several idle settings, interleaved, and compares.
+//! Runs one workload under several idle settings, in turns, and compares.
+//!
+//! [`setting::choose`] says which settings there are on a machine, [`run::run`] gives each its turn
+//! in every round, in shuffled order, with a [`workload::Workload`]; [`observe`] counts meanwhile what
+//! the machine does. [`result::conclude`] compares, by [`statistics`] that take rounds for the
+//! independent units, and [`verdict`] says which setting is best and which ones are dominated;
+//! [`sentence`] puts it in words. A [`result::Trial`] is kept as `trial.json`.
 
 pub mod observe;
 pub mod place;
