@@ -126,12 +126,24 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn interface(root: &Root, name: &str) -> anyhow::Result<Interface> {
-    Interface::read(root, name).ok_or_else(|| {
+    let Some(interface) = Interface::read(root, name) else {
         let there = network::names(root).join(", ");
-        Failure::usage(format!(
+        return Err(Failure::usage(format!(
             "--nic: there is no interface {name:?}; this machine has {there}"
-        ))
-    })
+        )));
+    };
+    match is_here(&interface) {
+        true => Ok(interface),
+        false => Err(Failure::usage(format!(
+            "--nic: {name} is in /sys, but not in this network namespace; enter one with \
+             `ip netns exec NAME`, which brings its /sys along"
+        ))),
+    }
+}
+
+/// Is /sys of the network namespace that this process is in?
+fn is_here(interface: &Interface) -> bool {
+    network::index_here(&interface.name) == Some(interface.index)
 }
 
 fn refuse_occupied(out: &FilePath) -> anyhow::Result<()> {
@@ -236,7 +248,7 @@ fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Int
     network::names(root)
         .iter()
         .filter_map(|name| Interface::read(root, name))
-        .filter(|interface| gathered.interfaces().contains(&interface.index))
+        .filter(|interface| gathered.interfaces().contains(&interface.index) && is_here(interface))
         .collect()
 }
 

@@ -3,6 +3,7 @@
 
 pub mod ethtool;
 
+use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -143,6 +144,18 @@ impl Interface {
             }),
             link_states: device.as_deref().and_then(link_states),
         })
+    }
+}
+
+/// The index that the running kernel knows the interface by in this process's network namespace;
+/// `None` where it knows none of that name. `/sys` may show another namespace's interfaces (after
+/// `nsenter --net` alone).
+pub fn index_here(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: `name` is a string that ends with a zero and outlives the call.
+    match unsafe { nix::libc::if_nametoindex(name.as_ptr()) } {
+        0 => None,
+        index => Some(index),
     }
 }
 
@@ -351,6 +364,17 @@ mod tests {
             assert_eq!(Interface::read(&root, name), None, "{name:?}");
         }
         assert_eq!(names(&Root::at("/nonexistent")), [""; 0]);
+    }
+
+    #[test]
+    fn the_kernel_knows_an_interface_by_its_name() {
+        assert_eq!(index_here("nosuchif"), None);
+        assert_eq!(index_here("a\0b"), None);
+        let root = Root::default();
+        for name in names(&root) {
+            let index = Interface::read(&root, &name).map(|interface| interface.index);
+            assert_eq!(index_here(&name), index, "{name}");
+        }
     }
 
     #[test]

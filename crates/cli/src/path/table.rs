@@ -101,8 +101,8 @@ fn head(path: &Path, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "Cost      {:.2}% of one CPU, {:.0} ns each time a program ran",
-            cost.ns as f64 / 1e7 / path.elapsed_s,
-            cost.ns as f64 / cost.runs as f64
+            cost.run_time_ns as f64 / 1e7 / path.elapsed_s,
+            cost.run_time_ns as f64 / cost.runs as f64
         )?;
     }
     if path.interrupted {
@@ -336,5 +336,97 @@ fn duration(ns: i64) -> String {
         x if x < 1e6 => format!("{} µs", short(x)),
         x if x < 1e9 => format!("{} ms", short(x / 1e3)),
         x => format!("{} s", short(x / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reveille_machine::{Idle, Root};
+    use reveille_watch::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
+
+    /// One ping: a softirq after 30 µs, the protocols after 10 more, the reply after 2 more.
+    fn path() -> Path {
+        let mut gathered = Gathered::new();
+        gathered.add(
+            &Idle::read(&Root::default()).unwrap(),
+            &Packet {
+                sent: Some(1_000),
+                softirq: Some(31_000),
+                protocol: Some(41_000),
+                answered: Some(43_000),
+                ..Packet::default()
+            },
+        );
+        Path {
+            schema_version: SCHEMA_VERSION,
+            tool: String::new(),
+            subject: Subject {
+                follow: Follow::Ping,
+                interface: None,
+                port: None,
+                started: String::new(),
+                machine: Default::default(),
+                driver: None,
+                governor: None,
+            },
+            elapsed_s: 2.0,
+            interrupted: false,
+            counts: Counts::default(),
+            cost: None,
+            groups: gathered.groups(),
+            readers: None,
+            delays: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_bar_has_as_many_letters_for_each_stage_as_it_has_of_the_mean() {
+        let path = path();
+        assert_eq!(bar(&path.groups[0], 2_000.0), "sssssssssssssssrrrrre");
+        // The longest fills the line.
+        let mut out = Vec::new();
+        bars(&path, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let line = text.lines().find(|line| line.starts_with("awake")).unwrap();
+        assert_eq!(
+            line,
+            format!(
+                "awake  {}{}{} 42.0 µs",
+                "s".repeat(40),
+                "r".repeat(13),
+                "eee"
+            )
+        );
+    }
+
+    #[test]
+    fn text_is_broken_at_spaces_within_the_width() {
+        let mut out = Vec::new();
+        wrapped("    ", &"twelve chars".repeat(20), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.lines().count() > 2, "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH),
+            "{text}"
+        );
+        assert!(
+            text.lines().skip(1).all(|line| line.starts_with("      ")),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn where_nothing_was_followed_it_is_said_why() {
+        let mut path = path();
+        path.groups.clear();
+        assert!(nothing(&path).starts_with("no ICMP echo request reached this machine in 2.0 s"));
+        path.counts.seen = 3;
+        path.counts.unanswered = 3;
+        let why = nothing(&path);
+        assert!(
+            why.contains("of 3 ICMP echo requests") && why.ends_with("3 unanswered"),
+            "{why}"
+        );
     }
 }

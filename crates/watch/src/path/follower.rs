@@ -97,7 +97,10 @@ impl Follower {
     pub fn cost(&self) -> Option<Cost> {
         self.counting.as_ref()?;
         let RunTime { ns, runs } = kernel::run_time(self.skel.object()).ok()?;
-        Some(Cost { ns, runs })
+        Some(Cost {
+            run_time_ns: ns,
+            runs,
+        })
     }
 
     /// Hands over what was followed to its end since the last time, in that order.

@@ -38,7 +38,7 @@ pub struct Counts {
 /// What following cost, by the kernel's own account, on all CPUs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    pub ns: u64,
+    pub run_time_ns: u64,
     /// How often one of the programs ran.
     pub runs: u64,
 }

@@ -140,7 +140,7 @@ fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
     }
     let (mut asleep, mut steered, mut all) = (0, 0, 0);
     // A busy machine's CPU 1 may be awake for most of them.
-    for _ in 0..20 {
+    for _ in 0..8 {
         let pings = pair.send(|| ping(100, Duration::from_millis(4)));
         pings.recv().unwrap().unwrap();
         for packet in taken(&follower) {
