@@ -10,6 +10,7 @@ mod service;
 use reveille_machine::cpulist;
 use serde::Serialize;
 
+use crate::setting::Bound;
 use crate::{Advice, Leaves, Question, Setting, Target};
 
 /// One form of the setting.
@@ -95,12 +96,16 @@ fn cpu_flag(setting: &Setting) -> String {
     }
 }
 
+/// The line that holds the bound. No sleep at all it brings about even where nothing heeds a bound:
+/// by threads that keep the CPUs awake.
 fn hold_line(setting: &Setting) -> Option<String> {
-    let us = setting.bound?.us;
-    Some(format!(
-        "reveille hold --latency {us}us{}",
-        cpu_flag(setting)
-    ))
+    let latency = match (setting.bound, &setting.leaves) {
+        (Some(Bound { us: 0, .. }), _) | (None, Leaves::NoSleep) => "0".to_owned(),
+        (Some(Bound { us, .. }), _) => format!("{us}us"),
+        (None, _) => return None,
+    };
+    let cpus = cpu_flag(setting);
+    Some(format!("reveille hold --latency {latency}{cpus}"))
 }
 
 fn hold(setting: &Setting) -> Form {
@@ -115,12 +120,20 @@ fn hold(setting: &Setting) -> Form {
             .to_owned(),
         file: None,
         text: hold_line(setting).map(line),
-        mind: setting.why_no_bound.clone(),
+        mind: match &setting.leaves {
+            Leaves::NoSleep if setting.bound.is_none() => {
+                Some("Where nothing heeds a bound it keeps the CPUs awake by threads".to_owned())
+            }
+            _ => setting.why_no_bound.clone(),
+        },
     }
 }
 
 fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
     let cpus = cpu_flag(setting);
+    if !target.heeds_disabled_states() {
+        return None;
+    }
     match &setting.leaves {
         Leaves::Everything => None,
         Leaves::UpTo { state, .. } => {
@@ -145,10 +158,11 @@ pub fn quoted(name: &str) -> String {
 
 fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
-    let mind = text.is_none().then(|| {
-        "there is no state POLL that would be left, were all others disabled; use another form"
-            .to_owned()
-    });
+    let mind = match (&text, target.heeds_disabled_states()) {
+        (Some(_), _) => None,
+        (None, true) => Some("there is no state POLL that would be left, were all others disabled"),
+        (None, false) => Some("the governor haltpoll does not look at disabled states"),
+    };
     Form {
         name: Name::Limit,
         does: "disables the deeper states by name, CPU by CPU, while it or a command runs"
@@ -157,7 +171,7 @@ fn limit(setting: &Setting, target: &Target) -> Form {
             .to_owned(),
         file: None,
         text,
-        mind,
+        mind: mind.map(str::to_owned),
     }
 }
 

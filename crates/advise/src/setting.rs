@@ -97,6 +97,16 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
     if target.driver.is_none() {
         return Err("without an idle driver nothing heeds a bound".to_owned());
     }
+    if advice.allowed().next().is_none() {
+        // A bound of 0 is heeded by not sleeping at all, whatever the table says.
+        let quickest = |state: &crate::StateAdvice| state.driver_exit_latency_us;
+        let quickest: Option<Vec<u64>> = advice.forbidden().map(quickest).collect();
+        let quickest = quickest.and_then(|all| all.into_iter().min()).unwrap_or(0);
+        return Ok(Bound {
+            us: 0,
+            up_to_us: u32::try_from(quickest.saturating_sub(1)).ok(),
+        });
+    }
     let exit_latency = |state: &crate::StateAdvice| match state.driver_exit_latency_us {
         Some(us) => Ok((us, state.state.clone())),
         None => Err(format!("the driver gives {} no exit latency", state.state)),
@@ -111,7 +121,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
         .collect::<Result<_, _>>()?;
     let slowest = allowed.into_iter().max();
     let quickest = forbidden.into_iter().min();
-    // A bound of 0 is heeded by not sleeping at all, whatever the table says.
+    // A bound of 0 would forbid even a state of which the driver says that it takes no time.
     let us = slowest.as_ref().map_or(0, |(us, _)| (*us).max(1));
     if let (Some((slow, allowed)), Some((quick, forbidden))) = (&slowest, &quickest)
         && *quick <= us

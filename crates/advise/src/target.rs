@@ -12,6 +12,7 @@ const POLL: &str = "POLL";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
     pub driver: Option<String>,
+    pub governor: Option<String>,
     /// Is it known what the driver is, if there is one? Another tool's results do not tell.
     pub is_known: bool,
     pub architecture: Option<String>,
@@ -47,6 +48,7 @@ impl Target {
         let measured_cpu = description.settings.cpu;
         let mut target = Self {
             driver: description.driver.clone(),
+            governor: description.governor.clone(),
             is_known: description.probe != Probe::Foreign || machine.is_some(),
             architecture: description.machine.architecture.clone(),
             measured_cpu,
@@ -56,6 +58,7 @@ impl Target {
         if let Some((identity, idle)) = machine {
             if target.states.is_empty() {
                 target.driver.clone_from(&idle.driver);
+                target.governor.clone_from(&idle.governor);
                 let cpu = idle.cpu(measured_cpu);
                 target.states = cpu.map(|cpu| cpu.states.clone()).unwrap_or_default();
             }
@@ -84,6 +87,12 @@ impl Target {
     /// Has the driver a state in which the CPU polls and does not sleep?
     pub fn has_poll(&self) -> bool {
         self.states.iter().any(|state| !sleeps(&state.name))
+    }
+
+    /// Does the governor keep out of disabled states? haltpoll does not look.
+    /// Source: drivers/cpuidle/governors/haltpoll.c of the kernel.
+    pub fn heeds_disabled_states(&self) -> bool {
+        self.governor.as_deref() != Some("haltpoll")
     }
 
     /// The CPUs to set where not all are; `None` stands for all.

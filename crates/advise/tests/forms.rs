@@ -48,7 +48,6 @@ fn each_form_says_the_same_setting() {
         text(Name::Systemd),
         "[Unit]\nDescription=CPUs wake within 50 us at p99.9: idle states up to C1E\n\n\
          [Service]\nExecStart=reveille hold --latency 10us\n\
-         # Ended by a signal, it has done its work.\nSuccessExitStatus=130 143\n\
          Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
     );
     assert_eq!(
@@ -63,7 +62,7 @@ fn each_form_says_the_same_setting() {
 fn no_sleep_at_all_is_said_as_each_reader_takes_it() {
     let machine = sklep0();
     let text = |name| text_of(name, &machine, &[]);
-    assert_eq!(text(Name::Hold), "reveille hold --latency 0us\n");
+    assert_eq!(text(Name::Hold), "reveille hold --latency 0\n");
     assert_eq!(text(Name::Limit), "reveille limit --deepest POLL\n");
     // intel_idle.max_cstate=0 would hand over to acpi_idle, which sleeps.
     assert_eq!(text(Name::Kernel), "idle=poll\n");
@@ -134,6 +133,32 @@ fn where_no_bound_says_it_states_are_disabled_by_name_and_number() {
         rule.contains("ATTR{cpuidle/state2/disable}=\"1\""),
         "{rule}"
     );
+}
+
+#[test]
+fn a_governor_that_does_not_look_at_disabled_states_gets_no_line_that_disables_them() {
+    let mut machine = target("haltpoll", vec![state(1, "haltpoll idle", 1, 1)]);
+    machine.governor = Some("haltpoll".to_owned());
+    let limit = form_of(Name::Limit, &machine, &[]);
+    assert_eq!(limit.text, None);
+    assert!(limit.mind.unwrap().contains("haltpoll"));
+    let hold = text_of(Name::Hold, &machine, &[]);
+    assert_eq!(hold, "reveille hold --latency 0\n");
+}
+
+#[test]
+fn without_a_driver_threads_keep_the_cpus_awake() {
+    let mut machine = target("none", vec![state(1, "default_idle", 1, 1)]);
+    machine.driver = None;
+    let hold = form_of(Name::Hold, &machine, &[]);
+    assert_eq!(hold.text.unwrap(), "reveille hold --latency 0\n");
+    assert!(hold.mind.unwrap().contains("threads"));
+    let unit = text_of(Name::Systemd, &machine, &[]);
+    assert!(
+        unit.contains("ExecStart=reveille hold --latency 0\n"),
+        "{unit}"
+    );
+    assert_eq!(text_of(Name::Kernel, &machine, &[]), "idle=poll\n");
 }
 
 #[test]
@@ -220,7 +245,7 @@ fn on_recorded_machines_every_depth_has_a_bound_that_leaves_just_that() {
             let (left, deeper) = states.split_at(depth);
             let hold = text_of(Name::Hold, &machine, left);
             let bound = hold
-                .split(&[' ', 'u'][..])
+                .split(&[' ', 'u', '\n'][..])
                 .find_map(|word| word.parse().ok());
             let bound: u64 = bound.unwrap_or_else(|| panic!("{name}: {hold}"));
             let exit = |name: &&str| machine.state(name).unwrap().exit_latency_us.unwrap();

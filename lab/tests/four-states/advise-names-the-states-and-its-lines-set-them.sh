@@ -4,9 +4,9 @@
 run 0 reveille measure --cpu 1 --state C1 --distance 1ms..4ms --duration 4s --out /tmp/advice
 at_least "datapoints in C1" "$(datapoints /tmp/advice requested_state C1)" 50
 advise() {
-  reveille advise /tmp/advice --budget 100ms --percentile 90 "$@" 2>/dev/null
+  reveille advise /tmp/advice --budget 1s --percentile 90 "$@" 2>/dev/null
 }
-run 0 reveille advise /tmp/advice --budget 100ms --percentile 90
+run 0 reveille advise /tmp/advice --budget 1s --percentile 90
 printf '%s\n' "$output"
 says "the advice" "allow C1; keep out of C2 and C3" "$output"
 says "the advice on C3" "C3: not measured" "$output"
@@ -21,10 +21,11 @@ equal "the line that limits" "$line" "reveille limit --deepest C1"
 begin $line
 wait_for 40 limited_to 1 "C2 C3"
 equal "CPU 0's disabled states" "$(disabled 0)" "C2 C3"
-kill -INT "$begun"
-wait "$begun" || true
+kill "$begun"
+ends 0
 equal "CPU 1's disabled states afterwards" "$(disabled 1)" ""
 
-run 0 reveille advise /tmp/advice --table --percentile 90
-says "the table" "^intel_idle.table=C1:[0-9]*:[0-9]*,C2:" "$output"
+# Nothing carries that percentile: the driver's own table.
+run 0 reveille advise /tmp/advice --table --percentile 99.99
+says "the table" "^intel_idle.table=C1:$bound:[0-9]*,C2:" "$output"
 says "the table" "only intel_idle takes a table" "$output"

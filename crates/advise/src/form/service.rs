@@ -50,9 +50,8 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
     let text = command.map(|command| {
         let summary = summary(question, setting);
         format!(
-            "[Unit]\nDescription={summary}\n\n[Service]\nExecStart={command}\n# Ended by a signal, \
-             it has done its work.\nSuccessExitStatus=130 143\nRestart=on-failure\n\n[Install]\n\
-             WantedBy=multi-user.target\n"
+            "[Unit]\nDescription={summary}\n\n[Service]\nExecStart={command}\n\
+             Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
         )
     });
     let mind = match text {
@@ -130,7 +129,8 @@ fn resume_latency(us: u32) -> String {
 }
 
 fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<(String, String)>> {
-    if setting.leaves == Leaves::NoSleep && !target.has_poll() {
+    let is_heeded = target.heeds_disabled_states();
+    if !is_heeded || (setting.leaves == Leaves::NoSleep && !target.has_poll()) {
         return None;
     }
     let file = |name: &String| {

@@ -42,6 +42,7 @@ pub fn target(driver: &str, states: Vec<IdleState>) -> Target {
     all.extend(states);
     Target {
         driver: Some(driver.to_owned()),
+        governor: Some("menu".to_owned()),
         is_known: true,
         architecture: Some("x86_64".to_owned()),
         measured_cpu: 1,
