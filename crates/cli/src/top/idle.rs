@@ -96,74 +96,104 @@ const WAKERS: usize = 8;
 /// A state in a column: its name and who counts it.
 type StateKey<'a> = (&'a str, CountedBy);
 
+/// A column that is left out where no unit has the figure.
+struct Optional {
+    name: &'static str,
+    unit: &'static str,
+    /// Its place in [`ORDERS`], where rows can be sorted by it.
+    order: Option<usize>,
+    text: fn(&Unit) -> String,
+}
+
+/// As they give way, the last one first.
+const OPTIONAL: [Optional; 6] = [
+    Optional {
+        name: "leaving",
+        unit: "%",
+        order: Some(3),
+        text: |unit| numbers::percent(unit.leaving_percent),
+    },
+    Optional {
+        name: "freq",
+        unit: "MHz",
+        order: Some(4),
+        text: |unit| numbers::whole(unit.frequency.map(|frequency| frequency.mhz)),
+    },
+    Optional {
+        name: "power",
+        unit: "W",
+        order: None,
+        text: |unit| numbers::watts(watts(&unit.power)),
+    },
+    Optional {
+        name: "bound",
+        unit: "µs",
+        order: None,
+        text: |unit| numbers::whole(unit.bound_us.map(f64::from)),
+    },
+    Optional {
+        name: "above",
+        unit: "%",
+        order: None,
+        text: |unit| numbers::percent(unit.above_percent),
+    },
+    Optional {
+        name: "below",
+        unit: "%",
+        order: None,
+        text: |unit| numbers::percent(unit.below_percent),
+    },
+];
+
+/// When columns give way. Of the kernel's states the shallowest does first: deep ones tell most.
+const RANK_OF_SHALLOWEST: usize = 99;
+/// The hardware's states stand again below the list.
+const RANK_OF_HARDWARE: usize = 100;
+const RANK_OF_TREND: usize = 200;
+const RANK_OF_OPTIONAL: usize = 210;
+
 pub fn grid(units: &[&Unit], history: &History, view: &View) -> Grid {
     let states = states(units);
-    let sorted = |order: usize| match view.list().sort == order {
-        true => direction(view),
-        false => None,
-    };
-    let any = |has: fn(&Unit) -> bool| units.iter().any(|unit| has(unit));
+    let known = |column: &&Optional| units.iter().any(|unit| (column.text)(unit) != UNKNOWN);
+    let optional: Vec<&Optional> = OPTIONAL.iter().filter(known).collect();
+    let rows = units
+        .iter()
+        .map(|unit| row(unit, &states, &optional, history, view));
+    Grid {
+        rows: rows.collect(),
+        columns: columns(&states, &optional, history, view),
+    }
+}
+
+fn columns(
+    states: &[StateKey],
+    optional: &[&Optional],
+    history: &History,
+    view: &View,
+) -> Vec<Column> {
+    let sorted = |order: usize| direction(view).filter(|_| view.list().sort == order);
     let mut columns = vec![
         Column::text("", 8, 0),
         Column::figures("awake", "%", 5, 1).sorted(sorted(1)),
         Column::figures("wake-ups", "/s", 7, 2).sorted(sorted(2)),
     ];
     for (at, (name, counted_by)) in states.iter().enumerate() {
-        // The deepest states tell most, the hardware's counters stand again in the lower table.
         let rank = match counted_by {
-            CountedBy::Hardware => 40 + at,
-            _ => 30 - at.min(20),
+            CountedBy::Hardware => RANK_OF_HARDWARE + at,
+            _ => RANK_OF_SHALLOWEST - at.min(90),
         };
         let name: String = name.chars().take(STATE_NAME).collect();
-        let name = name.trim_end();
-        columns.push(Column::figures(
-            name,
-            state_unit(view.values, *counted_by),
-            5,
-            rank,
-        ));
+        let unit = state_unit(view.values, *counted_by);
+        columns.push(Column::figures(name.trim_end(), unit, 5, rank));
     }
-    let optional = [
-        (
-            any(|unit| unit.leaving_percent.is_some()),
-            Column::figures("leaving", "%", 5, 90).sorted(sorted(3)),
-        ),
-        (
-            any(|unit| unit.frequency.is_some()),
-            Column::figures("freq", "MHz", 4, 91).sorted(sorted(4)),
-        ),
-        (
-            any(|unit| !unit.power.is_empty()),
-            Column::figures("power", "W", 5, 92),
-        ),
-        (
-            any(|unit| unit.bound_us.is_some()),
-            Column::figures("bound", "µs", 4, 93),
-        ),
-        (
-            any(|unit| unit.above_percent.is_some()),
-            Column::figures("above", "%", 5, 94),
-        ),
-        (
-            any(|unit| unit.below_percent.is_some()),
-            Column::figures("below", "%", 5, 95),
-        ),
-    ];
-    let shown = optional.each_ref().map(|(shown, _)| *shown);
-    columns.extend(
-        optional
-            .into_iter()
-            .filter_map(|(shown, column)| shown.then_some(column)),
-    );
-    columns.push(Column::drawing("awake", span(history), 10, 60, 80));
-    columns.push(Column::drawing("wake-ups", span(history), 10, 60, 96));
-    let rows = units
-        .iter()
-        .map(|unit| row(unit, &states, shown, history, view));
-    Grid {
-        rows: rows.collect(),
-        columns,
+    for (at, column) in optional.iter().enumerate() {
+        let shown = Column::figures(column.name, column.unit, 4, RANK_OF_OPTIONAL + at);
+        columns.push(shown.sorted(column.order.and_then(sorted)));
     }
+    let trend = |name, rank| Column::drawing(name, span(history), 10, 60, rank);
+    columns.push(trend("awake", RANK_OF_TREND));
+    columns.push(trend("wake-ups", usize::MAX));
+    columns
 }
 
 /// The states of all units: those of the first, then what others have besides.
@@ -205,37 +235,27 @@ fn span(history: &History) -> &'static str {
 fn row(
     unit: &Unit,
     states: &[StateKey],
-    shown: [bool; 6],
+    optional: &[&Optional],
     history: &History,
     view: &View,
 ) -> Vec<Cell> {
-    let faint = |text: &str| Cell::Text(text.to_owned(), Tone::Faint);
     let mut cells = vec![match unit.level {
         Level::Machine => Cell::Text(unit.label.clone(), Tone::Strong),
         _ => Cell::plain(label(unit)),
     }];
-    if !unit.online {
-        cells.push(faint("off"));
-        let others = 1 + states.len() + shown.iter().filter(|shown| **shown).count();
-        cells.extend((0..others).map(|_| faint(UNKNOWN)));
-    } else {
+    if unit.online {
         cells.push(figure_cell(numbers::percent(unit.awake_percent)));
         cells.push(figure_cell(numbers::rate(unit.wakeups_per_s)));
-        for (name, counted_by) in states {
-            let here = |state: &&StateShare| state.name == *name && state.counted_by == *counted_by;
-            let state = unit.states.iter().find(here);
-            cells.push(state.map_or(faint(""), |state| state_cell(state, view.values)));
-        }
-        let optional = [
-            numbers::percent(unit.leaving_percent),
-            numbers::whole(unit.frequency.map(|frequency| frequency.mhz)),
-            numbers::watts(watts(&unit.power)),
-            numbers::whole(unit.bound_us.map(f64::from)),
-            numbers::percent(unit.above_percent),
-            numbers::percent(unit.below_percent),
-        ];
-        let optional = optional.into_iter().zip(shown).filter(|(_, shown)| *shown);
-        cells.extend(optional.map(|(text, _)| figure_cell(text)));
+        cells.extend(states.iter().map(|key| state_cell(unit, key, view.values)));
+        cells.extend(
+            optional
+                .iter()
+                .map(|column| figure_cell((column.text)(unit))),
+        );
+    } else {
+        cells.push(Cell::Text("off".to_owned(), Tone::Faint));
+        let others = 1 + states.len() + optional.len();
+        cells.extend((0..others).map(|_| figure_cell(UNKNOWN.to_owned())));
     }
     cells.push(Cell::Trend(
         history.trend(unit, Figure::AwakePercent),
@@ -276,7 +296,12 @@ fn figure_cell(text: String) -> Cell {
     Cell::Text(text, tone)
 }
 
-fn state_cell(state: &StateShare, values: Values) -> Cell {
+/// Empty where the unit has no such state.
+fn state_cell(unit: &Unit, (name, counted_by): &StateKey, values: Values) -> Cell {
+    let here = |state: &&StateShare| state.name == *name && state.counted_by == *counted_by;
+    let Some(state) = unit.states.iter().find(here) else {
+        return Cell::plain("");
+    };
     let latency = state.wake_latency;
     let text = match values {
         Values::Share => numbers::percent(state.share_percent),
