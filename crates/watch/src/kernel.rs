@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, Object, OpenObject, libbpf_sys};
 use nix::unistd::geteuid;
@@ -48,15 +48,6 @@ impl Knows {
     /// Has it this function? fentry may be refused on it all the same.
     pub fn function(&self, name: &str) -> bool {
         self.0.type_by_name::<Func<'_>>(name).is_some()
-    }
-
-    /// Has this struct a member of that name?
-    pub fn field(&self, of: &str, name: &str) -> bool {
-        let of = self.0.type_by_name::<Struct<'_>>(of);
-        of.is_some_and(|of| {
-            of.iter()
-                .any(|member| member.name.is_some_and(|found| found == name))
-        })
     }
 
     /// # Errors
@@ -174,7 +165,6 @@ mod tests {
         match Knows::ask() {
             Ok(knows) => {
                 assert!(knows.function("schedule") && !knows.function("snore"));
-                assert!(knows.field("task_struct", "comm") && !knows.field("task_struct", "snore"));
                 assert!(!knows.tracepoint("snore"));
                 assert!(
                     knows

@@ -3,7 +3,6 @@
 
 pub mod cost;
 #[cfg(feature = "bpf")]
-#[allow(dead_code)] // until the three programs use all of it
 mod kernel;
 pub mod live;
 pub mod path;

@@ -33,6 +33,7 @@ use std::time::Instant;
 use reveille_machine::boot::WithoutDriver;
 use reveille_machine::energy::{self, Meter};
 use reveille_machine::interrupts::Interrupts;
+use reveille_machine::requests::honoured;
 use reveille_machine::{Idle, Root, bounds, frequency};
 
 pub use model::*;
@@ -194,6 +195,14 @@ impl Watch {
                 "no cpuidle driver: {}; {}",
                 without.does, without.reason
             ));
+        }
+        let bounded = idle.cpus.iter().filter(|cpu| cpu.online);
+        let mut bounded = bounded.map(|cpu| bounds::in_force_us(cpu, self.requests.bound_us));
+        if !honoured(idle) && bounded.any(|bound| bound.is_some()) {
+            notes.push(
+                "nothing looks at latency bounds here: that takes a cpuidle driver and a governor"
+                    .to_owned(),
+            );
         }
         if let Some(unplaced @ 1..) = self.trace.as_ref().map(Trace::unplaced) {
             notes.push(format!(
