@@ -25,7 +25,10 @@ impl Until {
         Ok(match command.is_empty() {
             false => Self::CommandEnds(Child::prepare(command)?),
             true => {
-                let ends = not_ignored(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT]);
+                // A shell starts what it puts in the background with SIGINT ignored; a bound that
+                // nothing but kill -9 could end would be worse than one that ends too readily.
+                let mut ends = not_ignored(&[SIGHUP]);
+                ends.extend([SIGINT, SIGTERM, SIGQUIT]);
                 Self::Told(Signals::new(ends).context("signals")?)
             }
         })

@@ -1,8 +1,11 @@
 //! `reveille states`, from the command line to the table.
 
+mod recorded;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use recorded::recorded;
 use serde_json::Value;
 
 fn reveille(arguments: &[&str]) -> Output {
@@ -31,23 +34,6 @@ fn is_refused(output: &Output, with: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains(with) && output.stdout.is_empty(), "{error}");
-}
-
-/// A recorded machine laid out; `None`, with a word, where the recordings are not at hand.
-fn recorded(name: &str) -> Option<tempfile::TempDir> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
-    if !program.exists() {
-        println!("skipped: no recorded machines at ../shared/machines");
-        return None;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    match Command::new(&program).arg(name).arg(folder.path()).status() {
-        Ok(status) if status.success() => Some(folder),
-        other => {
-            println!("skipped: {} {name}: {other:?}", program.display());
-            None
-        }
-    }
 }
 
 /// A machine of a few files below sys/devices/system/cpu.

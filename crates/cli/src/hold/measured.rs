@@ -4,7 +4,7 @@ use std::path::Path;
 
 use reveille_dataset::Description;
 use reveille_dataset::description::Probe;
-use reveille_dataset::statistics::Summary;
+use reveille_dataset::statistics::{self, StateStatistics, Summary};
 use reveille_machine::{Idle, groups::Group};
 
 /// The percentiles that a result's description carries.
@@ -73,10 +73,14 @@ pub struct Measured {
 
 impl Measured {
     pub fn open(result: &Path, percentile: Percentile) -> anyhow::Result<Self> {
+        let mut description = reveille_dataset::open_description(result)?;
+        if description.statistics.is_empty() {
+            description.statistics = compute(result)?;
+        }
         Ok(Self {
             name: result.display().to_string(),
             percentile,
-            description: reveille_dataset::open_description(result)?,
+            description,
         })
     }
 
@@ -130,4 +134,16 @@ impl Measured {
             self.percentile.needs()
         )
     }
+}
+
+/// The statistics of a result that carries none: another tool's, or of a run that was cut off.
+fn compute(result: &Path) -> anyhow::Result<Vec<StateStatistics>> {
+    const NEEDED: [&str; 4] = [
+        "requested_state",
+        "requested_state_index",
+        "source",
+        "wake_latency_ns",
+    ];
+    let columns = reveille_dataset::open_columns(result, &NEEDED)?.columns;
+    Ok(statistics::by_state(&columns, &|_| None, &[]))
 }

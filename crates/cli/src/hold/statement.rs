@@ -107,7 +107,7 @@ fn by_table(group: &Left) -> Table {
         ("#", "", Side::Right),
         ("state", "", Side::Left),
         ("exit", "µs", Side::Right),
-        ("", "", Side::Left),
+        ("bound", "", Side::Left),
     ]);
     for state in &group.states {
         table.row([
@@ -127,7 +127,7 @@ fn with_measured(group: &Left) -> Table {
         ("exit", "µs", Side::Right),
         ("measured", "µs", Side::Right),
         ("datapoints", "", Side::Right),
-        ("", "", Side::Left),
+        ("bound", "", Side::Left),
     ]);
     for state in &group.states {
         let measured = state.measured_ns.map(|ns| ns as f64 / 1000.0);

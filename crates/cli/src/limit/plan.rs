@@ -97,8 +97,7 @@ impl Plan {
                 let instead = first.and_then(|cpu| limits::not_deeper(idle, cpu, name));
                 self.notes.push(match (limit, instead) {
                     (Limit::Deepest(_), Some(instead)) => format!(
-                        "no {name} on {cpus}: {}{} is the deepest there, which wakes as quickly by \
-                         the driver's table",
+                        "no {name} on {cpus}: {}{} is the deepest there that wakes no slower",
                         instead.name,
                         exit(instead)
                     ),

@@ -1,0 +1,436 @@
+//! `reveille hold`, from the command line to the kernel and back.
+
+mod program;
+mod recorded;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::{as_nobody, reveille, run};
+use recorded::recorded;
+use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use reveille_machine::pm_qos;
+use serde_json::Value;
+
+/// Tests that hold something on this machine: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Is there a driver that honours bounds, a device to ask through, and the right to?
+fn can_hold(test: &str) -> bool {
+    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    let why = if !nix::unistd::geteuid().is_root() {
+        "not root"
+    } else if !Path::new(pm_qos::DEVICE).exists() {
+        "no /dev/cpu_dma_latency"
+    } else if !reveille_machine::requests::honoured(&idle) {
+        "no cpuidle driver"
+    } else {
+        return true;
+    };
+    println!("skipped: {test}: {why}");
+    false
+}
+
+fn hold(arguments: &[&str]) -> Command {
+    let mut command = reveille();
+    command.arg("hold").args(arguments);
+    command
+}
+
+/// One line on standard error with these words, and that exit code.
+fn complains(command: &mut Command, code: i32, words: &str) {
+    let ended = run(command);
+    assert_eq!(ended.code, code, "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+}
+
+fn dry(root: &Path, arguments: &[&str]) -> String {
+    let root = root.to_str().unwrap();
+    let output = hold(&["--dry-run", "--root", root])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(root: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&dry(root, &[&["--json"], arguments].concat())).unwrap()
+}
+
+/// The names of a group's states with that fate.
+fn names(group: &Value, fate: &str) -> Vec<String> {
+    let states = group["states"].as_array().unwrap().iter();
+    let names = states.filter(|state| state["fate"] == fate);
+    names
+        .map(|state| state["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    for (arguments, words) in [
+        (&["--latency", "-5us"][..], "negative"),
+        (&["--latency", "100"], "no unit; write 100us"),
+        (&["--latency", "2000s"], "beyond what the kernel takes"),
+        (&["--latency", "1.5us"], "fraction"),
+        (&["--latency", "soon"], "not a latency"),
+        (&[], "--latency"),
+        (&["--latency", "1ms", "--cpu", "4000"], "no CPU 4000"),
+        (&["--latency", "1ms", "--cpu", "x"], "not a list of CPUs"),
+        (&["--latency", "1ms", "--root", "/"], "--dry-run"),
+        (&["--latency", "1ms", "--percentile", "99"], "--result"),
+        (
+            &["--latency", "1ms", "--result", "/nonexistent"],
+            "/nonexistent",
+        ),
+        (
+            &["--latency", "0", "--", "no-such-command"],
+            "no such command in PATH",
+        ),
+        (&["--latency", "0", "--", "/tmp"], "/tmp: no such program"),
+    ] {
+        complains(&mut hold(arguments), 2, words);
+    }
+}
+
+#[test]
+fn without_root_it_says_so_and_looking_needs_none() {
+    let Some((_folder, mut command)) = as_nobody() else {
+        println!("skipped: without_root_it_says_so_and_looking_needs_none: not root");
+        return;
+    };
+    if !can_hold("without_root_it_says_so_and_looking_needs_none") {
+        return;
+    }
+    let program = command.get_program().to_owned();
+    complains(command.args(["hold", "--latency", "1ms"]), 3, "root");
+    let again = || {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(&program);
+        command
+            .uid(65534)
+            .gid(65534)
+            .args(["hold", "--latency", "1ms"]);
+        command
+    };
+    complains(again().args(["--cpu", "0"]), 3, "root");
+    assert_eq!(run(again().arg("--dry-run")).code, 0);
+}
+
+const HYBRID: &str = "\
+Latency bound of 150 µs for all CPUs, through /dev/cpu_dma_latency
+
+CPUs 0-7, cores up to 4.6 GHz
+#  state    exit  bound
+              µs
+0  POLL        0  left
+1  C1_ACPI     1  left
+2  C2_ACPI   127  left
+3  C3_ACPI  1048  stopped
+
+CPUs 8-15, cores up to 3.4 GHz
+#  state    exit  bound
+              µs
+0  POLL        0  left
+1  C1_ACPI     1  left
+2  C2_ACPI   127  left
+3  C3_ACPI  1048  stopped
+";
+
+#[test]
+fn what_a_bound_leaves_is_said_for_each_kind_of_core() {
+    let Some(folder) = recorded("rpl0") else {
+        return;
+    };
+    assert_eq!(dry(folder.path(), &["--latency", "150us"]), HYBRID);
+    let plan = json(folder.path(), &["--latency", "127us", "--cpu", "7-8"]);
+    assert_eq!(plan["through"], "pm_qos_resume_latency_us");
+    assert_eq!(plan["groups"].as_array().unwrap().len(), 2);
+    // A state is left whose figure is the bound itself.
+    assert_eq!(names(&plan["groups"][1], "stopped"), ["C3_ACPI"]);
+}
+
+#[test]
+fn zero_leaves_polling_only_and_a_disabled_state_is_neither_left_nor_stopped() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let group = &json(folder.path(), &["--latency", "0"])["groups"][0];
+    assert_eq!(names(group, "left"), ["POLL"]);
+    assert_eq!(names(group, "disabled"), ["C3"]);
+    let group = &json(folder.path(), &["--latency", "20us"])["groups"][0];
+    assert_eq!(names(group, "left"), ["POLL", "C1", "C1E"]);
+    assert_eq!(names(group, "stopped"), ["C6"]);
+}
+
+/// Three CPUs and no cpuidle.
+fn without_driver(command_line: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    std::fs::create_dir_all(&cpus).unwrap();
+    std::fs::create_dir_all(folder.path().join("proc")).unwrap();
+    std::fs::write(cpus.join("present"), "0-2\n").unwrap();
+    std::fs::write(cpus.join("online"), "0-2\n").unwrap();
+    std::fs::write(folder.path().join("proc/cmdline"), command_line).unwrap();
+    folder
+}
+
+#[test]
+fn without_a_driver_only_no_sleep_can_be_held_and_by_threads() {
+    let folder = without_driver("cpuidle.off=1");
+    let root = folder.path().to_str().unwrap();
+    let bound = ["--latency", "100us", "--dry-run", "--root", root];
+    complains(&mut hold(&bound), 3, "the command line says cpuidle.off=1");
+    let plan = json(folder.path(), &["--latency", "0", "--cpu", "1-2"]);
+    assert_eq!(plan["through"], Value::Null);
+    assert_eq!(plan["kept_awake_cpus"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn cpus_that_poll_anyway_need_no_threads() {
+    let folder = without_driver("idle=poll");
+    let plan = json(folder.path(), &["--latency", "100us"]);
+    assert_eq!(plan["kept_awake_cpus"], serde_json::json!([]));
+    assert!(plan["notes"][0].as_str().unwrap().contains("poll"));
+}
+
+/// A result of CPU 0 of hswep0: by state, how many datapoints and how long they took, µs.
+fn result(states: &[(&str, usize, i64)]) -> (tempfile::TempDir, PathBuf) {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("result");
+    let folder = ResultFolder::create(&path).unwrap();
+    let mut writer = folder.writer(&[]).unwrap();
+    for (name, count, latency_us) in states {
+        for time in 0..*count {
+            let datapoint = Datapoint {
+                time_ns: time as i64,
+                cpu: 0,
+                source: Source::Timer,
+                woken_by: WokenBy::Interrupt,
+                requested_state_index: None,
+                requested_state: Some((*name).into()),
+                launch_distance_ns: 1_000_000,
+                silent_time_ns: None,
+                wake_latency_ns: latency_us * 1000,
+                interrupt_latency_ns: None,
+                first: First::AfterIdle,
+                smi_count: None,
+                nmi_count: None,
+                interrupt_count: None,
+                softirq_count: None,
+                residency_percent: vec![],
+            };
+            writer.push(&datapoint).unwrap();
+        }
+    }
+    writer.finish().unwrap();
+    // As a run leaves it that was killed: datapoints alone.
+    (parent, path)
+}
+
+#[test]
+fn a_result_moves_the_request_to_where_the_measured_latencies_are() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let slow = [("C1E", 10_000, 12), ("C6", 10_000, 300)];
+    let (_parent, path) = result(&slow);
+    let by = ["--result", path.to_str().unwrap()];
+    let request = |bound: &str| {
+        let plan = json(folder.path(), &[&by[..], &["--latency", bound]].concat());
+        (plan["request_us"].as_u64().unwrap(), plan)
+    };
+    // The table says 133 µs for C6; it takes 300.
+    let (asked, plan) = request("200us");
+    assert_eq!(asked, 33);
+    assert_eq!(names(&plan["groups"][0], "stopped"), ["C6"]);
+    assert_eq!(plan["groups"][0]["states"][4]["measured_ns"], 300_000);
+    assert_eq!(request("300us").0, 300);
+    let (quick_parent, quick) = result(&[("C6", 10_000, 80)]);
+    let by = ["--result", quick.to_str().unwrap(), "--latency", "100us"];
+    assert_eq!(json(folder.path(), &by)["request_us"], 133);
+    drop(quick_parent);
+}
+
+#[test]
+fn a_state_with_too_few_datapoints_counts_with_the_drivers_figure() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let (_parent, path) = result(&[("C6", 9_999, 300)]);
+    let by = ["--latency", "200us", "--result", path.to_str().unwrap()];
+    let plan = json(folder.path(), &by);
+    assert_eq!(plan["request_us"], 200);
+    assert!(
+        plan["notes"][0].as_str().unwrap().contains("10000 would"),
+        "{plan}"
+    );
+    // They are enough for a lower percentile.
+    let plan = json(folder.path(), &[&by[..], &["--percentile", "99"]].concat());
+    assert_eq!(plan["request_us"], 33);
+}
+
+#[test]
+fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
+    if !can_hold("the_command_runs_under_the_bound_and_its_exit_code_is_handed_on") {
+        return;
+    }
+    let _alone = alone();
+    // The kernel says the tightest of all requests.
+    let script = "od -An -td4 /dev/cpu_dma_latency; exit 7";
+    let output = hold(&["--latency", "7us", "--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    let held: u32 = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .unwrap();
+    assert!(held <= 7, "{held}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("7 µs held on CPU"), "{said}");
+    let died = run(&mut hold(&[
+        "--latency",
+        "7us",
+        "--",
+        "sh",
+        "-c",
+        "kill -9 $$",
+    ]));
+    assert_eq!(died.code, 128 + 9);
+}
+
+/// Started without a command; what it says was read up to its last line.
+fn held(arguments: &[&str]) -> Child {
+    let mut child = hold(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(
+        said.any(|line| line.unwrap() == "Held until Ctrl-C."),
+        "it ended without holding"
+    );
+    child
+}
+
+fn end(child: Child, signal: Signal) -> (Option<i32>, String) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+fn is_holder(pid: u32) -> bool {
+    let (holders, _) = pm_qos::holders(Path::new("/proc")).unwrap();
+    holders.iter().any(|holder| holder.pid == pid)
+}
+
+#[test]
+fn a_request_is_held_until_told_and_goes_with_kill_9() {
+    if !can_hold("a_request_is_held_until_told_and_goes_with_kill_9") {
+        return;
+    }
+    let _alone = alone();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let child = held(&["--latency", "500us"]);
+        let pid = child.id();
+        assert!(is_holder(pid));
+        assert!(pm_qos::current_bound_us().unwrap() <= Some(500));
+        let (code, _) = end(child, signal);
+        assert_eq!(code, (signal != Signal::SIGKILL).then_some(0), "{signal}");
+        assert!(!is_holder(pid));
+    }
+}
+
+#[test]
+fn a_signal_goes_to_the_command_and_its_end_is_the_exit_code() {
+    if !can_hold("a_signal_goes_to_the_command_and_its_end_is_the_exit_code") {
+        return;
+    }
+    let _alone = alone();
+    let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
+    for (signal, code) in [(Signal::SIGUSR1, 9), (Signal::SIGTERM, 128 + 15)] {
+        let mut child = hold(&["--latency", "500us", "--", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut said = BufReader::new(child.stdout.as_mut().unwrap());
+        said.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        assert_eq!(end(child, signal).0, Some(code));
+    }
+}
+
+const BOUND: &str = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+
+fn bound() -> String {
+    std::fs::read_to_string(BOUND).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
+    let test = "a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it";
+    if !can_hold(test) {
+        return;
+    }
+    let _alone = alone();
+    if !Path::new(BOUND).exists() || bound() != "0" {
+        println!("skipped: {test}: CPU 0 has no bound of its own to set, or has one already");
+        return;
+    }
+    let only = ["--latency", "700us", "--cpu", "0"];
+    let child = held(&only);
+    assert_eq!(bound(), "700");
+    assert_eq!(end(child, Signal::SIGTERM), (Some(0), String::new()));
+    assert_eq!(bound(), "0");
+
+    let child = held(&["--latency", "0", "--cpu", "0"]);
+    assert_eq!(bound(), "n/a");
+    end(child, Signal::SIGKILL);
+    assert_eq!(bound(), "n/a");
+    let next = run(reveille().arg("states"));
+    assert!(
+        next.stderr.contains("put back 1 settings"),
+        "{}",
+        next.stderr
+    );
+    assert_eq!(bound(), "0");
+
+    let child = held(&only);
+    std::fs::write(BOUND, "123").unwrap();
+    let (code, said) = end(child, Signal::SIGTERM);
+    assert_eq!((code, bound()), (Some(0), "123".to_owned()));
+    std::fs::write(BOUND, "0").unwrap();
+    assert!(said.contains("set to 123 by somebody else"), "{said}");
+}
+
+#[test]
+fn where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake() {
+    let test = "where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake";
+    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    if reveille_machine::requests::honoured(&idle) {
+        println!("skipped: {test}: there is a cpuidle driver");
+        return;
+    }
+    let _alone = alone();
+    let child = held(&["--latency", "0", "--cpu", "0"]);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+    let mut names = tasks.flatten().filter_map(name);
+    assert!(names.any(|name| name.trim() == "awake-0"));
+    assert_eq!(end(child, Signal::SIGINT).0, Some(0));
+}

@@ -1,0 +1,351 @@
+//! `reveille limit` and `reveille restore`, from the command line to the kernel and back.
+
+mod program;
+mod recorded;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::{as_nobody, reveille, run};
+use recorded::recorded;
+use reveille_machine::{Idle, Root};
+use serde_json::Value;
+
+/// Tests that limit something on this machine: one at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn limit(arguments: &[&str]) -> Command {
+    let mut command = reveille();
+    command.arg("limit").args(arguments);
+    command
+}
+
+/// One line on standard error with these words, and that exit code.
+fn complains(command: &mut Command, code: i32, words: &str) {
+    let ended = run(command);
+    assert_eq!(ended.code, code, "{}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
+}
+
+fn dry(root: &Path, arguments: &[&str]) -> String {
+    let root = root.to_str().unwrap();
+    let output = limit(&["--dry-run", "--root", root])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(root: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&dry(root, &[&["--json"], arguments].concat())).unwrap()
+}
+
+/// What would be set, as `3-C6` (CPU 3's C6 disabled) and `3+C6` (enabled).
+fn settings(plan: &Value) -> Vec<String> {
+    let one = |setting: &Value| {
+        let sign = if setting["disable"] == true { '-' } else { '+' };
+        let name = setting["name"].as_str().unwrap();
+        format!("{}{sign}{name}", setting["cpu"])
+    };
+    plan["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(one)
+        .collect()
+}
+
+/// A hybrid whose two kinds of cores have states of other names: CPU 0, CPU 1.
+fn hybrid() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    let write = |path: PathBuf, value: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, format!("{value}\n")).unwrap();
+    };
+    write(cpus.join("present"), "0-1");
+    write(cpus.join("online"), "0-1");
+    write(cpus.join("cpuidle/current_driver"), "intel_idle");
+    write(cpus.join("cpuidle/current_governor"), "menu");
+    let kinds = [
+        [("POLL", 0), ("C1E", 2), ("C6", 170), ("C10", 230)],
+        [("POLL", 0), ("C1", 1), ("C6A", 140), ("C6S", 270)],
+    ];
+    for (cpu, states) in kinds.iter().enumerate() {
+        for (index, (name, exit)) in states.iter().enumerate() {
+            let state = cpus.join(format!("cpu{cpu}/cpuidle/state{index}"));
+            write(state.join("name"), name);
+            write(state.join("latency"), &exit.to_string());
+            write(state.join("disable"), "0");
+        }
+    }
+    folder
+}
+
+const TWO_KINDS: &str = "\
+CPU 0
+#  state  exit  was  limited
+            µs
+0  POLL      0  on   on
+1  C1E       2  on   on
+2  C6      170  on   on
+3  C10     230  on   off
+
+CPU 1
+#  state  exit  was  limited
+            µs
+0  POLL      0  on   on
+1  C1        1  on   on
+2  C6A     140  on   on
+3  C6S     270  on   off
+
+Note: no c6 on CPU 1: C6A (140 µs) is the deepest there that wakes no slower.
+";
+
+#[test]
+fn names_are_matched_cpu_by_cpu() {
+    let folder = hybrid();
+    assert_eq!(dry(folder.path(), &["--deepest", "c6"]), TWO_KINDS);
+    let plan = json(folder.path(), &["--disable", "C10,c6s"]);
+    assert_eq!(settings(&plan), ["0-C10", "1-C6S"]);
+    assert_eq!(plan["notes"].as_array().unwrap().len(), 2);
+    let plan = json(folder.path(), &["--deepest", "C1", "--cpu", "1"]);
+    assert_eq!(settings(&plan), ["1+C1", "1-C6A", "1-C6S"]);
+    let root = folder.path().to_str().unwrap();
+    let other_kind = [
+        "--dry-run",
+        "--root",
+        root,
+        "--disable",
+        "C10",
+        "--cpu",
+        "1",
+    ];
+    complains(&mut limit(&other_kind), 2, "they have POLL, C1, C6A, C6S");
+    // Looking changes nothing.
+    let disable = "sys/devices/system/cpu/cpu0/cpuidle/state3/disable";
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join(disable)).unwrap(),
+        "0\n"
+    );
+}
+
+#[test]
+fn what_the_kernel_makes_of_it_is_said() {
+    let folder = hybrid();
+    let said = |arguments: &[&str]| dry(folder.path(), arguments);
+    assert!(said(&["--disable", "POLL"]).contains("without POLL"));
+    let all = said(&["--disable", "POLL,C1E,C6,C10", "--cpu", "0"]);
+    assert!(
+        all.contains("uses the shallowest one all the same"),
+        "{all}"
+    );
+    let governor = "sys/devices/system/cpu/cpuidle/current_governor";
+    std::fs::write(folder.path().join(governor), "haltpoll\n").unwrap();
+    assert!(said(&["--deepest", "C6"]).contains("does not look at disabled states"));
+}
+
+#[test]
+fn a_state_that_was_off_is_on_while_it_is_the_deepest() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let said = dry(folder.path(), &["--deepest", "C3"]);
+    assert!(said.contains("3  C3       33  off  on\n"), "{said}");
+    assert!(said.contains("C3 was off on CPUs 0-55"), "{said}");
+    let said = dry(folder.path(), &["--deepest", "C6"]);
+    assert!(said.contains("3  C3       33  off  off\n"), "{said}");
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let folder = hybrid();
+    let root = folder.path().to_str().unwrap();
+    for (arguments, words) in [
+        (&[][..], "--deepest"),
+        (
+            &["--deepest", "C1", "--disable", "C6"],
+            "cannot be used with",
+        ),
+        (&["--deepest", "C9"], "no idle state of these CPUs"),
+        (&["--disable", "C6,C9"], "\"C9\" is no idle state"),
+        (&["--disable", ""], "\"\" is no idle state"),
+        (&["--deepest", "C1", "--cpu", "7"], "no CPU 7"),
+        (&["--deepest", "C1", "--cpu", "a"], "not a list of CPUs"),
+        (&["--deepest", "C1", "--keep"], "cannot be used with"),
+    ] {
+        let looking = ["--dry-run", "--root", root];
+        complains(&mut limit(&[&looking[..], arguments].concat()), 2, words);
+    }
+    complains(
+        &mut limit(&["--deepest", "C1", "--root", root]),
+        2,
+        "--dry-run",
+    );
+    let kept = ["--deepest", "C1", "--keep", "--", "true"];
+    complains(&mut limit(&kept), 2, "cannot be used with");
+}
+
+#[test]
+fn without_a_driver_there_is_nothing_to_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    std::fs::create_dir_all(&cpus).unwrap();
+    std::fs::write(cpus.join("present"), "0\n").unwrap();
+    let root = folder.path().to_str().unwrap();
+    let looking = ["--deepest", "C1", "--dry-run", "--root", root];
+    complains(&mut limit(&looking), 3, "no cpuidle driver");
+}
+
+/// The deepest state of CPU 0 of this machine, and its setting; `None`, with a word, where it
+/// cannot be limited.
+fn deepest(test: &str) -> Option<(String, PathBuf)> {
+    let skip = |why: &str| {
+        println!("skipped: {test}: {why}");
+        None
+    };
+    if !nix::unistd::geteuid().is_root() {
+        return skip("not root");
+    }
+    let idle = Idle::read(&Root::default()).unwrap();
+    let Some(state) = idle.cpu(0).and_then(|cpu| cpu.states.last()) else {
+        return skip("no cpuidle driver");
+    };
+    if state.disabled != Some(false) {
+        return skip("its deepest state is disabled already");
+    }
+    let path = format!(
+        "/sys/devices/system/cpu/cpu0/cpuidle/state{}/disable",
+        state.index
+    );
+    Some((state.name.clone(), path.into()))
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap().trim().to_owned()
+}
+
+/// Started without a command; what it says was read up to its last line.
+fn limited(name: &str) -> Child {
+    let mut child = limit(&["--disable", name, "--cpu", "0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(
+        said.any(|line| line.unwrap() == "Limited until Ctrl-C."),
+        "it ended without limiting"
+    );
+    child
+}
+
+fn end(child: Child, signal: Signal) -> (Option<i32>, String) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), said)
+}
+
+#[test]
+fn a_state_is_disabled_while_the_command_runs() {
+    let Some((name, setting)) = deepest("a_state_is_disabled_while_the_command_runs") else {
+        return;
+    };
+    let _alone = alone();
+    let path = setting.to_str().unwrap();
+    let only = ["--disable", &name.to_uppercase(), "--cpu", "0", "--"];
+    let script = format!("cat {path}; exit 7");
+    let output = limit(&[&only[..], &["sh", "-c", &script]].concat())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");
+    assert_eq!(read(&setting), "0");
+    // One that dies, and one that is not there.
+    let died = run(&mut limit(
+        &[&only[..], &["sh", "-c", "kill -9 $$"]].concat(),
+    ));
+    assert_eq!((died.code, read(&setting).as_str()), (137, "0"));
+    complains(
+        &mut limit(&[&only[..], &["no-such-command"]].concat()),
+        2,
+        "PATH",
+    );
+    assert_eq!(read(&setting), "0");
+}
+
+#[test]
+fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
+    let test = "a_limit_is_undone_after_any_end_unless_somebody_else_undid_it";
+    let Some((name, setting)) = deepest(test) else {
+        return;
+    };
+    let _alone = alone();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        let child = limited(&name);
+        assert_eq!(read(&setting), "1");
+        assert_eq!(end(child, signal), (Some(0), String::new()));
+        assert_eq!(read(&setting), "0");
+    }
+    let child = limited(&name);
+    end(child, Signal::SIGKILL);
+    assert_eq!(read(&setting), "1");
+    run(reveille().arg("states"));
+    assert_eq!(read(&setting), "0");
+
+    // Two at once: the state is back when both have ended.
+    let (one, other) = (limited(&name), limited(&name));
+    end(one, Signal::SIGTERM);
+    assert_eq!(read(&setting), "1");
+    end(other, Signal::SIGTERM);
+    assert_eq!(read(&setting), "0");
+}
+
+#[test]
+fn what_is_kept_stands_until_restore() {
+    let Some((name, setting)) = deepest("what_is_kept_stands_until_restore") else {
+        return;
+    };
+    let _alone = alone();
+    let kept = run(&mut limit(&["--disable", &name, "--cpu", "0", "--keep"]));
+    assert_eq!(kept.code, 0, "{}", kept.stderr);
+    run(reveille().arg("states"));
+    assert_eq!(read(&setting), "1");
+    // Another limit of the same state does not end it.
+    let again = limited(&name);
+    end(again, Signal::SIGTERM);
+    assert_eq!(read(&setting), "1");
+    let output = reveille().arg("restore").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("back to 0"),
+        "{said}"
+    );
+    assert_eq!(read(&setting), "0");
+}
+
+#[test]
+fn without_root_it_says_so_and_changes_nothing() {
+    let test = "without_root_it_says_so_and_changes_nothing";
+    let Some((name, setting)) = deepest(test) else {
+        return;
+    };
+    let _alone = alone();
+    let Some((_folder, mut command)) = as_nobody() else {
+        println!("skipped: {test}: not root");
+        return;
+    };
+    complains(command.args(["limit", "--disable", &name]), 3, "root");
+    assert_eq!(read(&setting), "0");
+}
