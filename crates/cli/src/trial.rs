@@ -20,7 +20,7 @@ use reveille_dataset::description::Ended;
 use reveille_machine::latency::parse_bound;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 use reveille_trial::result::{self, Plan, Trial};
-use reveille_trial::run::{Options, run as run_trial};
+use reveille_trial::run::{Options, Run, run as run_trial};
 use reveille_trial::setting::{Setting, Wanted, choose};
 use reveille_trial::workload::{Server, Workload};
 
@@ -189,15 +189,29 @@ fn compare(
         bar.show(progress)
     });
     bar.clear();
-    let ran = ran.map_err(failure)?;
+    let mut ran = ran.map_err(failure)?;
+    ran.notes.splice(0..0, notes);
+    let trial = described(args, root, idle, &options, workload, ran, started)?;
+    finish(args, trial)
+}
 
+/// The trial that was run, with what it says.
+fn described(
+    args: &Args,
+    root: &Root,
+    idle: &Idle,
+    options: &Options,
+    workload: &dyn Workload,
+    ran: Run,
+    started: SystemTime,
+) -> anyhow::Result<Trial> {
     let mut names = Vec::new();
     for setting in &options.settings {
         names.push((setting.name.clone(), setting.how(idle).map_err(failure)?));
     }
     let description = workload.description().clone();
     let (settings, cost, verdict) = result::conclude(&names, &description, &ran.rounds);
-    let trial = Trial {
+    Ok(Trial {
         schema_version: result::SCHEMA_VERSION,
         tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
         name: name(args, &description.what),
@@ -209,7 +223,7 @@ fn compare(
         machine: Identity::read(root),
         driver: idle.driver.clone(),
         governor: idle.governor.clone(),
-        notes: [notes, ran.notes, description.notes.clone()].concat(),
+        notes: [ran.notes, description.notes.clone()].concat(),
         workload: description,
         plan: Plan {
             rounds: args.rounds,
@@ -220,8 +234,7 @@ fn compare(
         cost,
         verdict,
         rounds: ran.rounds,
-    };
-    finish(args, trial)
+    })
 }
 
 fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
