@@ -25,6 +25,8 @@ pub struct Change {
     pub states: Vec<StateChange>,
     pub wakeups: Option<u64>,
     pub entries: Option<u64>,
+    /// Wake-ups by timers since watching began, and those of them that gave a latency.
+    pub by_timer: Option<(u64, u64)>,
     pub hardware: Vec<HardwareShare>,
     pub mhz: Option<(f64, FrequencyFrom)>,
     pub smis: Option<(u64, f64)>,
@@ -105,6 +107,9 @@ impl Change {
             states,
             wakeups: difference(&seen, |seen| seen.wakeups),
             entries: difference(&seen, |seen| seen.entries),
+            by_timer: seen
+                .as_ref()
+                .map(|(_, seen)| (seen.by_timer, seen.latencies)),
             mhz: samples.as_ref().and_then(Samples::mhz).or(told),
             smis: samples.as_ref().and_then(Samples::smis),
             hardware: samples.map_or_else(Vec::new, |samples| samples.shares()),

@@ -147,6 +147,8 @@ impl Kernel {
             at_ns,
             entries: cpu.period,
             wakeups: cpu.wakeups,
+            by_timer: cpu.by_timer,
+            latencies: cpu.latencies,
             states,
             sample: (cpu.sampled > 0).then(|| Sample {
                 at_ns: cpu.sampled_at,

@@ -77,6 +77,9 @@ pub struct Unit {
     /// Share of the time that went into leaving idle states: uses × mean measured latency, over the
     /// states whose latency has been seen.
     pub leaving_percent: Option<f64>,
+    /// Of the wake-ups by timers since watching began: those that gave no latency (the timer was
+    /// overdue, or something else came first).
+    pub left_out_percent: Option<f64>,
     /// The lowest latency bound in force, µs; `None` where there is none or it cannot be read
     /// (`notes` says so).
     pub bound_us: Option<u32>,

@@ -11,6 +11,9 @@ pub struct Seen {
     pub entries: u64,
     /// Idle periods that somebody ended.
     pub wakeups: u64,
+    /// Of them, those by timers, and of these, those that gave a latency.
+    pub by_timer: u64,
+    pub latencies: u64,
     /// By the kernel's index of the state.
     pub states: Vec<SeenState>,
     pub sample: Option<Sample>,

@@ -117,6 +117,7 @@ fn unit(
         above_percent,
         below_percent,
         leaving_percent,
+        left_out_percent: left_out_percent(&online),
         bound_us: online.iter().filter_map(|change| change.bound_us).min(),
         smi_per_s: rate(|change| change.smis.map(|(count, seconds)| count as f64 / seconds)),
     }
@@ -205,6 +206,12 @@ fn leaving_percent(states: &[(StateChange, usize)], online: &[&Change]) -> Optio
     let told: Vec<f64> = told.collect();
     (!told.is_empty() && whole_ns > 0.0)
         .then(|| (told.iter().sum::<f64>() / whole_ns * 100.0).min(100.0))
+}
+
+fn left_out_percent(online: &[&Change]) -> Option<f64> {
+    let by_timer = online.iter().filter_map(|change| change.by_timer);
+    let (woken, told) = by_timer.fold((0, 0), |sum, (woken, told)| (sum.0 + woken, sum.1 + told));
+    share(woken.checked_sub(told)?, woken)
 }
 
 /// The processor's residencies, each the mean over those CPUs that tell.

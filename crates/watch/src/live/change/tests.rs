@@ -83,6 +83,8 @@ fn seen(at_s: u64, uses: u64, stays_s: u64, time_s: u64) -> Seen {
         at_ns: at_s * 1_000_000_000,
         entries: uses,
         wakeups: uses,
+        by_timer: uses,
+        latencies: uses / 2,
         states: vec![SeenState::default(), deep],
         sample: None,
     }
@@ -146,6 +148,7 @@ fn the_present_sleep_is_in_the_share_but_not_in_the_mean_stay() {
     );
     assert_eq!((c6.mean_stay_us, c6.uses_per_s), (Some(1e6), Some(0.4)));
     assert_eq!(machine.wakeups_per_s, Some(0.4));
+    assert_eq!(machine.left_out_percent, Some(50.0));
     // 4 × 100 µs in 10 s.
     assert_eq!(machine.leaving_percent, Some(4.0 * 100e-6 / 10.0 * 100.0));
 }
