@@ -318,3 +318,35 @@ fn advice_needs_no_root() {
     let ended = run(command.args(["--budget", "50us", "--form", "hold"]));
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
 }
+
+#[test]
+fn what_this_kernel_measures_can_be_advised_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("measured");
+    let mut measure = reveille();
+    measure.arg("measure").arg("--out").arg(&out).args([
+        "--datapoints",
+        "60",
+        "--duration",
+        "8s",
+        "--distance",
+        "200us..1ms",
+        "--no-report",
+    ]);
+    let ended = run(&mut measure);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    // A second is enough for every wake on the busiest machine; ln 0.05 / ln 0.6 = 5.9.
+    let flags = ["--budget", "1s", "--percentile", "60", "--json"];
+    let json: Value = serde_json::from_str(&printed(&out, &flags)).unwrap();
+    for state in json["states"].as_array().unwrap() {
+        for evidence in state["evidence"].as_array().unwrap() {
+            assert_eq!(evidence["exceeded"], 0, "{state}");
+            let enough = evidence["count"].as_u64().unwrap() >= 6;
+            assert_eq!(evidence["finding"] == "within", enough, "{state}");
+        }
+    }
+    assert_eq!(
+        printed(&out, &["--budget", "0", "--form", "hold"]),
+        "reveille hold --latency 0\n"
+    );
+}
