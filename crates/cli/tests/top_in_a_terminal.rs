@@ -1,6 +1,5 @@
 //! `reveille top` in a terminal of its own: it shows, obeys, and leaves the terminal as it was.
 
-#[allow(dead_code)] // each test uses what it needs of it
 mod program;
 
 use std::fs::File;
@@ -13,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::query::ProgInfoIter;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -20,7 +20,7 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, setsid};
-use program::{reveille, run};
+use program::{as_nobody, reveille, run};
 
 nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
 nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
@@ -38,6 +38,31 @@ struct InTerminal {
     closed: Arc<AtomicBool>,
     watching: Option<JoinHandle<()>>,
     before: Termios,
+}
+
+/// The screen after these bytes: cursor movements, clearing and text; colours are left out.
+fn screen(bytes: &str) -> String {
+    let mut rows = vec![vec![' '; 300]; 100];
+    let (mut row, mut column) = (0, 0);
+    for part in bytes.split("\x1b[") {
+        let end = part.find(|c: char| c.is_ascii_alphabetic());
+        let (sequence, text) = part.split_at(end.map_or(0, |end| end + 1));
+        if let Some(place) = sequence.strip_suffix('H') {
+            let place = place.split_once(';').unwrap_or(("1", "1"));
+            row = place.0.parse::<usize>().unwrap() - 1;
+            column = place.1.parse::<usize>().unwrap() - 1;
+        } else if sequence == "2J" {
+            rows.iter_mut().for_each(|row| row.fill(' '));
+        }
+        for c in text.chars() {
+            rows[row][column] = c;
+            column += 1;
+        }
+    }
+    let lines = rows.iter().map(|row| row.iter().collect::<String>());
+    lines
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect()
 }
 
 /// Gathers what is shown until the terminal is closed.
@@ -123,23 +148,28 @@ impl InTerminal {
             .unwrap();
     }
 
-    /// Waits until this word is on the screen. A word only: blanks that were there already are
-    /// skipped by moving the cursor.
-    fn until_shown(&mut self, word: &str) {
+    /// Waits until these words are on the screen.
+    fn until_shown(&mut self, words: &str) {
+        self.until(&format!("{words:?}"), |screen| screen.contains(words));
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&str) -> bool) {
         let end = Instant::now() + PATIENCE;
-        while !self.shown.lock().unwrap().contains(word) {
+        loop {
+            let screen = screen(&self.shown.lock().unwrap());
+            if is_so(&screen) {
+                return;
+            }
             let ended = self.child.try_wait().unwrap();
-            let shown = self.shown.lock().unwrap();
             assert!(
                 ended.is_none() && Instant::now() < end,
-                "{ended:?}: {shown}"
+                "waits for {what}, {ended:?}: {screen}"
             );
-            drop(shown);
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// What is shown from now on.
+    /// What was shown until now does not count any more.
     fn forget(&self) {
         self.shown.lock().unwrap().clear();
     }
@@ -214,7 +244,6 @@ fn keys_change_what_is_shown_at_once() {
     // A refresh in an hour: what is shown comes of the keys.
     let mut top = InTerminal::top(&["--interval", "1h"]);
     top.until_shown("machine");
-    top.forget();
     top.press("2");
     top.until_shown("woken");
     top.press("h");
@@ -228,13 +257,15 @@ fn a_terminal_may_change_its_size() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
     for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
-        top.forget();
         // SAFETY: the descriptor is open, and the size lives through the call.
         unsafe { set_size(top.slave.as_raw_fd(), &size(columns, rows)) }.unwrap();
         top.send(Signal::SIGWINCH);
-        if columns > 1 {
-            top.until_shown("awake");
-        }
+        top.until(&format!("{columns} x {rows}"), |screen| {
+            let widest = screen.lines().map(|line| line.chars().count()).max();
+            let filled = screen.lines().filter(|line| !line.is_empty()).count();
+            let fits = widest <= Some(columns.into()) && filled <= rows.into();
+            fits && (columns < 20 || screen.contains("awake"))
+        });
     }
     top.press("q");
     top.ends_well();
@@ -247,6 +278,65 @@ fn a_terminal_that_is_closed_ends_it() {
     top.close();
     let ended = top.ended();
     assert_eq!(ended.code(), Some(0), "{ended}");
+}
+
+#[test]
+fn nothing_is_left_in_the_kernel_even_after_kill_9() {
+    let mut top = InTerminal::top(&[]);
+    top.until_shown("wake-ups");
+    let loaded = programs_of(top.child.id());
+    if loaded.is_empty() {
+        println!("skipped: nothing_is_left_in_the_kernel_even_after_kill_9: no BPF here");
+        return;
+    }
+    top.send(Signal::SIGKILL);
+    top.ended();
+    // The kernel frees them once all its CPUs have gone on.
+    let end = Instant::now() + PATIENCE;
+    while ProgInfoIter::default().any(|program| loaded.contains(&program.id)) {
+        assert!(Instant::now() < end, "{loaded:?} are there still");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The BPF programs that a process holds, by their numbers.
+fn programs_of(pid: u32) -> Vec<u32> {
+    let held = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let told = held.filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok());
+    let number = |text: String| {
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("prog_id:"))?;
+        line.trim().parse().ok()
+    };
+    told.filter_map(number).collect()
+}
+
+#[test]
+fn control_z_gives_the_terminal_back_until_it_goes_on() {
+    let mut top = InTerminal::top(&[]);
+    top.until_shown("wake-ups");
+    top.press("\x1a");
+    top.until_left();
+    top.forget();
+    top.send(Signal::SIGCONT);
+    top.until_shown("machine");
+    top.press("q");
+    top.ends_well();
+}
+
+#[test]
+fn without_root_it_says_what_is_missing() {
+    let Some((_folder, mut command)) = as_nobody() else {
+        println!("skipped: without_root_it_says_what_is_missing: not root, so all tests are");
+        return;
+    };
+    let mut top = InTerminal::start(command.arg("top"));
+    top.until_shown("note:");
+    top.press("h");
+    top.until_shown("quit");
+    top.press("xq");
+    top.ends_well();
 }
 
 #[test]

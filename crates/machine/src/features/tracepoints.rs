@@ -1,4 +1,4 @@
-//! The tracepoints that the probes sit on.
+//! The tracepoints that the BPF programs of `measure`, `top`, `cost` and `path` sit on.
 
 use super::{Facts, Feature, Group, Presence};
 use crate::{Btf, Root};
@@ -9,8 +9,8 @@ const TRACEFS: [&str; 2] = [
     "sys/kernel/debug/tracing/events",
 ];
 
-/// A kernel that traces.
-const TRACING: &str = "a kernel with CONFIG_TRACING and CONFIG_FTRACE";
+/// A kernel that traces, and has this one.
+const TRACING: &str = "a newer kernel, or one with CONFIG_TRACING and CONFIG_FTRACE";
 
 /// Which kernels have a tracepoint.
 #[derive(Clone, Copy, PartialEq)]
@@ -27,7 +27,8 @@ const USED: &[(&str, &str, On, &str)] = &[
         "power",
         "cpu_idle",
         On::Every,
-        "no BPF probe: --probe user measures to the waiting thread",
+        "no BPF probe: --probe user measures to the waiting thread; `top` sees neither wake \
+         latencies nor wakers; no `cost`, no `path`",
     ),
     (
         "irq_vectors",
@@ -56,12 +57,30 @@ const USED: &[(&str, &str, On, &str)] = &[
         On::Others,
         "source `remote` has no interrupt latency",
     ),
-    ("irq", "irq_handler_entry", On::Every, UNSEEN),
+    (
+        "irq",
+        "irq_handler_entry",
+        On::Every,
+        "datapoints that a device disturbs cannot be told from others; `top`, `cost` and `path` \
+         name no device",
+    ),
+    (
+        "irq",
+        "irq_handler_exit",
+        On::Every,
+        "`cost` and `path` cannot tell a device's handler from what comes after it",
+    ),
     (
         "irq",
         "softirq_entry",
         On::Every,
-        "softirq_count is unknown",
+        "softirq_count is unknown; `cost` and `path` have no softirqs",
+    ),
+    (
+        "irq",
+        "softirq_exit",
+        On::Every,
+        "`cost` and `path` have no softirqs",
     ),
     (
         "timer",
@@ -73,20 +92,56 @@ const USED: &[(&str, &str, On, &str)] = &[
         "timer",
         "hrtimer_expire_entry",
         On::Every,
-        "where no interrupt's entry is traced, source `timer` has no interrupt latency",
+        "where no interrupt's entry is traced, source `timer` has no interrupt latency; `top` sees \
+         no wake latencies and names no timers",
+    ),
+    (
+        "timer",
+        "timer_expire_entry",
+        On::Every,
+        "`top` names the tick where a timer of the timer wheel woke",
     ),
     ("nmi", "nmi_handler", On::Every, "nmi_count is unknown"),
     (
         "sched",
         "sched_wake_idle_without_ipi",
         On::Every,
-        "source `remote` cannot tell waking by the monitored flag from waking by an interrupt",
+        "source `remote` cannot tell waking by the monitored flag from waking by an interrupt; \
+         `top` and `cost` do not know who wrote the flag",
     ),
     (
         "ipi",
         "ipi_send_cpu",
         On::Every,
-        "source `remote` takes its launch time before the kernel sends the interrupt, not at it",
+        "source `remote` takes its launch time before the kernel sends the interrupt, not at it; \
+         `top` and `cost` do not know who sends interrupts to other CPUs",
+    ),
+    (
+        "csd",
+        "csd_queue_cpu",
+        On::Every,
+        "`top` names a call from another CPU by the interrupt, not by the function",
+    ),
+    ("sched", "sched_waking", On::Every, WAKING),
+    ("sched", "sched_switch", On::Every, WAKING),
+    ("sched", "sched_wakeup", On::Every, "no `cost`"),
+    (
+        "sched",
+        "sched_process_fork",
+        On::Every,
+        "`cost` does not follow what the workload starts",
+    ),
+    (
+        "napi",
+        "napi_poll",
+        On::Every,
+        "`path` has no stage for the driver's poll",
+    ),
+    (
+        "net",
+        "net_dev_queue",
+        On::Every,
+        "`path --ping` does not see the reply being queued",
     ),
     (
         "irq",
@@ -124,7 +179,9 @@ const OF_THEIR_INTERRUPT: [&str; 4] = [
     "threshold_apic_entry",
     "deferred_error_apic_entry",
 ];
-const UNSEEN: &str = "datapoints that this interrupt disturbs cannot be told from others";
+const UNSEEN: &str = "datapoints that this interrupt disturbs cannot be told from others, and `top` \
+                      does not see what it wakes";
+const WAKING: &str = "no `cost`, and `path` does not follow a packet to its reader";
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let architecture = facts.identity.architecture.as_deref();
