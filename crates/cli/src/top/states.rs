@@ -150,7 +150,9 @@ pub fn title(unit: &Unit) -> Vec<String> {
         ));
     }
     if let Some(percent) = unit.left_out_percent {
-        said.push(format!("{percent:.0} % of timers' wake-ups gave no latency"));
+        said.push(format!(
+            "{percent:.0} % of timers' wake-ups gave no latency"
+        ));
     }
     if let Some(smi) = unit.smi_per_s {
         said.push(format!("{} SMIs/s", numbers::rate(Some(smi))));
