@@ -47,8 +47,8 @@ Columns:
   share ≤    so large a share of all wakes is over the budget at most, with that confidence
   driver     the exit latency in the driver's table
 
-Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be said in the
-form that was asked for.")]
+Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be said in
+the form that was asked for.")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
     result: PathBuf,

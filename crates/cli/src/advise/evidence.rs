@@ -48,7 +48,10 @@ pub fn head(answer: &Answer, loaded: &Loaded, out: &mut impl Write) -> io::Resul
         ),
     };
     named(out, "Asked", &asked)?;
-    let sources = answer.advice.sources.join(", ");
+    let sources = match answer.advice.sources.is_empty() {
+        true => "unknown".to_owned(),
+        false => answer.advice.sources.join(", "),
+    };
     named(
         out,
         "Measured",
@@ -99,29 +102,10 @@ fn without_sources(answer: &Answer) -> Table {
         ("", "", Side::Left),
     ]);
     for state in &answer.advice.states {
-        match state.evidence.first() {
-            Some(evidence) => {
-                let [count, p50, seen, most, max, over, share] = figures(evidence);
-                let name = state.state.clone();
-                let (driver, said) = (driver(state), said(state));
-                table.row([name, count, p50, seen, most, max, over, share, driver, said]);
-            }
-            None => {
-                let dash = || UNKNOWN.to_owned();
-                table.row([
-                    state.state.clone(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    dash(),
-                    driver(state),
-                    said(state),
-                ]);
-            }
-        }
+        let [count, p50, seen, most, max, over, share] = figures(state.evidence.first());
+        let name = state.state.clone();
+        let (driver, said) = (driver(state), said(state));
+        table.row([name, count, p50, seen, most, max, over, share, driver, said]);
     }
     table
 }
@@ -141,38 +125,22 @@ fn with_sources(answer: &Answer) -> Table {
         ("", "", Side::Left),
     ]);
     for state in &answer.advice.states {
-        for (place, evidence) in state.evidence.iter().enumerate() {
+        let mut rows: Vec<Option<&SourceEvidence>> = state.evidence.iter().map(Some).collect();
+        if rows.is_empty() {
+            rows.push(None);
+        }
+        for (place, evidence) in rows.into_iter().enumerate() {
             let [count, p50, seen, most, max, over, share] = figures(evidence);
+            let source = evidence.map_or(UNKNOWN.to_owned(), |one| one.source.clone());
             // A state's own cells stand in its first row.
             let own = |text: String| if place == 0 { text } else { String::new() };
-            table.row([
+            let (name, driver, said) = (
                 own(state.state.clone()),
-                evidence.source.clone(),
-                count,
-                p50,
-                seen,
-                most,
-                max,
-                over,
-                share,
                 own(driver(state)),
                 own(said(state)),
-            ]);
-        }
-        if state.evidence.is_empty() {
-            let dash = || UNKNOWN.to_owned();
+            );
             table.row([
-                state.state.clone(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                dash(),
-                driver(state),
-                said(state),
+                name, source, count, p50, seen, most, max, over, share, driver, said,
             ]);
         }
     }
@@ -180,7 +148,10 @@ fn with_sources(answer: &Answer) -> Table {
 }
 
 /// Count, p50, seen, at most, max, over, share.
-fn figures(evidence: &SourceEvidence) -> [String; 7] {
+fn figures(evidence: Option<&SourceEvidence>) -> [String; 7] {
+    let Some(evidence) = evidence else {
+        return std::array::from_fn(|_| UNKNOWN.to_owned());
+    };
     let told = |ns: Option<i64>| ns.map_or(UNKNOWN.to_owned(), us);
     [
         evidence.count.to_string(),
