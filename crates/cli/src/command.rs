@@ -98,7 +98,6 @@ impl Child {
     }
 
     /// Its process number, valid until it was waited for.
-    #[allow(dead_code)] // for what follows a command by BPF
     pub fn pid(&self) -> u32 {
         self.pid
     }

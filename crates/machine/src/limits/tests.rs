@@ -179,3 +179,15 @@ fn what_was_planned_is_set_and_put_back() {
     drop(journal);
     assert_eq!(disabled(&root), [0, 1, 0]);
 }
+
+#[test]
+fn a_state_that_wakes_just_as_quickly_under_another_name_is_kept() {
+    let idle = described(&[
+        &[("POLL", 0), ("C6", 140), ("C10", 230)],
+        &[("POLL", 0), ("C6A", 140), ("C6S", 270)],
+    ]);
+    let settings = plan(&idle, &[1], &deepest_of("C6A")).unwrap();
+    assert_eq!(said(&settings), ["1+C6A", "1-C6S"]);
+    let settings = plan(&idle, &[0, 1], &deepest_of("C6A")).unwrap();
+    assert_eq!(said(&settings), ["0-C10", "1+C6A", "1-C6S"]);
+}
