@@ -17,6 +17,7 @@
 
 pub mod axis;
 mod chart;
+pub mod cost;
 pub mod density;
 pub mod groups;
 mod markup;

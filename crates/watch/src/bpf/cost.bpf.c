@@ -160,7 +160,8 @@ struct task {
 	unsigned char blocked;
 	/* The wake-up was complete before the task had been switched out. */
 	unsigned char early;
-	/* The CPU whose interrupt woke it was asleep, or in a polling state; PLACE_BUSY: neither. */
+	/* The CPU whose interrupt woke it was asleep, or in a polling state; PLACE_BUSY: neither.
+	 */
 	unsigned char before_place;
 	unsigned char before_unknown;
 	char waker[16];
@@ -471,8 +472,8 @@ static __always_inline void begin_wakeup(void *context, struct task *task, struc
 		task->waker_tgid = bpf_get_current_pid_tgid() >> 32;
 		task->kernel_stack = bpf_get_stackid(context, &traces, 0);
 		task->user_stack = task->cause >> CAUSE_SHIFT == CAUSE_TASK
-					   ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK)
-					   : -1;
+				       ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK)
+				       : -1;
 	}
 }
 
@@ -638,11 +639,11 @@ static __always_inline void add_stacks(const struct task *task, const struct pai
 				       unsigned int place, unsigned long long waited)
 {
 	struct stack_key key = {
-		.kernel_stack = task->kernel_stack,
-		.user_stack = task->user_stack,
-		.tgid = task->waker_tgid,
-		.place = place,
-		.pair = *pair,
+	    .kernel_stack = task->kernel_stack,
+	    .user_stack = task->user_stack,
+	    .tgid = task->waker_tgid,
+	    .place = place,
+	    .pair = *pair,
 	};
 	struct stack_waits *sum;
 
@@ -670,7 +671,8 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 	unsigned long long waking = task->waking, from = waking, busy = cpu->busy_since;
 
 	if (cpu->first > waking) {
-		/* It was asleep, or about to be. Until it was sent word, the waker had work to do. */
+		/* It was asleep, or about to be. Until it was sent word, the waker had work to do.
+		 */
 		if (cpu->sent > waking && cpu->sent < cpu->first)
 			from = cpu->sent;
 		if (busy < cpu->first)
@@ -746,8 +748,7 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 		cpu->counts.polling++;
 	add_pair(&pair, &parts, asleep);
 	if (stacks)
-		add_stacks(task, &pair, place,
-			   parts.leaving + parts.scheduling + parts.queueing);
+		add_stacks(task, &pair, place, parts.leaving + parts.scheduling + parts.queueing);
 }
 
 /* The task gives its CPU away: in order to wait, or because another one is to run. */
@@ -766,8 +767,8 @@ static __always_inline void leave_cpu(struct task *task, struct task_struct *p, 
 		return;
 	/*
 	 * Most often it had not begun to sleep and went on running: nothing was waited for. But it
-	 * may have been woken on its way out (Linux 6.12 leaves it queued for a while, and looks for
-	 * other work with the run queue unlocked): then it runs again when its turn comes.
+	 * may have been woken on its way out (Linux 6.12 leaves it queued for a while, and looks
+	 * for other work with the run queue unlocked): then it runs again when its turn comes.
 	 */
 	task->early = 0;
 	if (!task->blocked || state)

@@ -11,7 +11,7 @@
  * idle state a place.
  */
 #define PLACE_AWAKE 0 /* in the idle loop, between two idle states */
-#define PLACE_BUSY 1 /* running another task, or the waker itself */
+#define PLACE_BUSY 1  /* running another task, or the waker itself */
 #define PLACE_OTHER 2 /* an idle state that has no place of its own */
 #define FIRST_STATE_PLACE 3
 #define PLACES 16
