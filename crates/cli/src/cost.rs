@@ -16,7 +16,7 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_machine::interrupts::Interrupts;
 use reveille_machine::{Identity, Idle, Root, requests};
-use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Tallies};
+use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
 
 use crate::command::Child;
 use crate::exit::{self, Failure};
@@ -36,6 +36,7 @@ Examples:
   sudo reveille cost --pid 4711 --duration 1min     a running process, with its threads
   sudo reveille cost --cgroup system.slice/nginx.service
   sudo reveille cost --all --out costs; reveille report costs
+  sudo reveille cost --pid 4711 --out costs --stacks; flamegraph.pl costs/stacks.folded
 
 With a command the exit code is the command's, and --json goes to standard output after the
 command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the following, and what was
@@ -59,6 +60,10 @@ pub struct Args {
     /// Folder to keep cost.json in, for `reveille report`
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Keep the wakers' stacks, user and kernel, weighted by the µs waited: folded, as flame graphs
+    /// take them, in stacks.folded beside cost.json. Costs a µs or more at each wake-up
+    #[arg(long, requires = "out")]
+    stacks: bool,
     /// Print cost.json
     #[arg(long)]
     json: bool,
@@ -116,7 +121,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     );
     if let Some(out) = &args.out {
-        keep(out, &cost)?;
+        keep(out, &cost, followed.stacks.as_deref())?;
     }
     say(&args, &cost)?;
     Ok(followed.code)
@@ -128,29 +133,35 @@ struct Followed {
     workload: String,
     ended: Ended,
     code: ExitCode,
+    stacks: Option<String>,
 }
 
 fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     let mut child = Child::prepare(&args.command)?;
     let subject = Subject::of_command(&args.command, child.pid());
-    let follower = Follower::start(idle, &subject.workload, false).map_err(failure)?;
+    let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
     child.start()?;
+    let mut watch = Watch::new(args, &follower);
     let mut ended = Ended::WorkloadEnded;
     let mut tallies = None;
-    let status = match args.duration {
-        None => child.wait_status()?,
-        Some(duration) => loop {
+    // Where nothing is to be looked at meanwhile, this program sleeps until the command's end.
+    let status = match args.duration.is_some() || args.stacks {
+        false => child.wait_status()?,
+        true => loop {
             if let Some(status) = child.try_wait()? {
                 break status;
             }
-            let left = duration.saturating_sub(follower.elapsed());
-            if left.is_zero() {
+            watch.look()?;
+            let left = args
+                .duration
+                .map(|all| all.saturating_sub(follower.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
                 // The command goes on by itself to its end.
                 ended = Ended::Completed;
                 tallies = Some(follower.finish().map_err(failure)?);
                 break child.wait_status()?;
             }
-            std::thread::sleep(left.min(LOOK));
+            std::thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
         },
     };
     let tallies = match tallies {
@@ -158,11 +169,47 @@ fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
         None => follower.finish().map_err(failure)?,
     };
     Ok(Followed {
+        stacks: watch.stacks()?,
         tallies,
         workload: subject.name,
         ended,
         code: ExitCode::from(crate::command::code(status)),
     })
+}
+
+/// Wakers' memory, looked at while they live.
+struct Watch<'a> {
+    follower: &'a Follower,
+    wanted: bool,
+    maps: Maps,
+}
+
+impl<'a> Watch<'a> {
+    fn new(args: &Args, follower: &'a Follower) -> Self {
+        Self {
+            follower,
+            wanted: args.stacks,
+            maps: Maps::default(),
+        }
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        if self.wanted {
+            let processes = self.follower.stack_processes().map_err(failure)?;
+            self.maps.look(&Root::default(), &processes);
+        }
+        Ok(())
+    }
+
+    /// The folded stacks, if they are wanted.
+    fn stacks(&mut self) -> anyhow::Result<Option<String>> {
+        if !self.wanted {
+            return Ok(None);
+        }
+        self.look()?;
+        let stacks = self.follower.stacks().map_err(failure)?;
+        Ok(Some(fold(&stacks, &self.maps)))
+    }
 }
 
 fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
@@ -180,11 +227,13 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
         signal_hook::flag::register(*signal, interrupted.clone())?;
     }
     let duration = args.duration.unwrap_or(DEFAULT);
-    let follower = Follower::start(idle, &subject.workload, false).map_err(failure)?;
+    let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
+    let mut watch = Watch::new(args, &follower);
     let bar = bar(duration);
     let ended = loop {
         let elapsed = follower.elapsed();
         bar.set_position(elapsed.as_millis().min(duration.as_millis()) as u64);
+        watch.look()?;
         if interrupted.load(Ordering::Relaxed) {
             break Ended::Interrupted;
         }
@@ -199,6 +248,7 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     bar.finish_and_clear();
     Ok(Followed {
         tallies: follower.finish().map_err(failure)?,
+        stacks: watch.stacks()?,
         workload: subject.name,
         ended,
         code: match ended {
@@ -241,7 +291,16 @@ fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn keep(out: &Path, cost: &Cost) -> anyhow::Result<()> {
+/// The folded stacks, beside cost.json.
+const STACKS: &str = "stacks.folded";
+
+fn keep(out: &Path, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
+    if let Some(stacks) = stacks {
+        let file = out.join(STACKS);
+        std::fs::create_dir_all(out)
+            .and_then(|()| std::fs::write(&file, stacks))
+            .with_context(|| file.display().to_string())?;
+    }
     let file = out.join(FILE);
     std::fs::create_dir_all(out)
         .and_then(|()| {

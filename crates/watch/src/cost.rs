@@ -17,6 +17,11 @@ mod follower;
 mod forbidding;
 mod result;
 mod sentence;
+#[cfg(feature = "bpf")]
+mod stacks;
+#[cfg(not(feature = "bpf"))]
+#[path = "cost/stacks_without_bpf.rs"]
+mod stacks;
 mod tallies;
 
 pub use depth::{Depth, State};
@@ -28,6 +33,7 @@ pub use result::{
     SCHEMA_VERSION, StateCost, Thread, Waited, read,
 };
 pub use sentence::seconds;
+pub use stacks::{Maps, fold};
 pub use tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 
 /// Whose wake-ups are followed.

@@ -1,0 +1,189 @@
+//! The page of `reveille cost` as a reader gets it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use reveille_machine::Identity;
+use reveille_report::cost::page;
+use reveille_report::is_page;
+use reveille_watch::cost::{
+    About, BUCKETS, Cause, Cost, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State, Tallies,
+    Totals, WaitSums,
+};
+
+/// A second in which a thread with an evil name waited 1000 times, 80 µs each, for CPU 1 in C6.
+fn tallies() -> Tallies {
+    let state = |name: &str, us| State {
+        name: name.to_owned(),
+        polling: name == "POLL",
+        exit_latency_us: Some(us),
+        at: Vec::new(),
+    };
+    let mut counts = vec![0; BUCKETS];
+    // 65 536 ns is bucket 112; 81 920 ns, a quarter of an octave further, is 114.
+    counts[113] = 1000;
+    let waits = WaitSums {
+        count: 1010,
+        unknown: 10,
+        leaving_ns: 80_000_000,
+        scheduling_ns: 3_000_000,
+        queueing_ns: 1_000_000,
+        longest_ns: 81_000,
+    };
+    let pair = Pair {
+        waker: "<script>".to_owned(),
+        wakee: "worker".to_owned(),
+        cause: Cause::Task,
+    };
+    let sums = PairSums {
+        wakeups: 1010,
+        asleep: 1010,
+        leaving_ns: 80_000_000,
+        scheduling_ns: 3_000_000,
+        queueing_ns: 1_000_000,
+        longest_ns: 81_000,
+    };
+    Tallies {
+        elapsed: Duration::from_secs(1),
+        depth: Depth {
+            states: vec![state("POLL", 0), state("C1E", 10), state("C6", 133)],
+        },
+        totals: Totals {
+            wakeups: 1010,
+            asleep: 1010,
+            most_ns: 80_000_000,
+            most_pid: 12,
+            most_name: "worker".to_owned(),
+            ..Totals::default()
+        },
+        // The third state's place: after awake, busy and other.
+        waits: BTreeMap::from([((1, 5), waits)]),
+        distributions: BTreeMap::from([(5, counts)]),
+        pairs: BTreeMap::from([(pair, sums)]),
+        issued: 2000,
+        run_time_ns: Some(1_000_000),
+        runs: Some(20_000),
+        sees_sending: true,
+    }
+}
+
+fn cost(tallies: &Tallies) -> Cost {
+    Cost::of(
+        tallies,
+        About {
+            tool: "reveille test".to_owned(),
+            started: "2026-01-01T00:00:00Z".to_owned(),
+            command_line: Vec::new(),
+            workload: "all tasks".to_owned(),
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: Some("intel_idle".to_owned()),
+            governor: Some("menu".to_owned()),
+            honours_requests: true,
+            interrupts: None,
+            measured: None,
+        },
+    )
+}
+
+fn html(cost: &Cost) -> String {
+    page(&serde_json::to_vec(cost).unwrap(), None).unwrap()
+}
+
+#[test]
+fn a_result_says_what_was_lost_and_how_to_regain_it() {
+    let cost = cost(&tallies());
+    assert_eq!(cost.lost_share, Some(0.08));
+    assert_eq!(
+        cost.sentence,
+        "80.0 ms of 1.00 s were waits for CPUs in C6; `reveille hold --latency 100us` would regain \
+         about 70.0 ms."
+    );
+    let c6 = &cost.by_state[0];
+    assert_eq!((c6.waits, c6.unknown_waits), (1010, 10));
+    assert_eq!(c6.mean_leaving_ns, Some(80_000.0));
+    // The ten unknown waits are estimated by the others, and are in no total.
+    assert_eq!(c6.estimate.as_ref().unwrap().leaving_ns, 800_000);
+    assert_eq!(cost.waited.leaving_ns, 80_000_000);
+    assert_eq!(cost.overhead.per_wakeup_ns, Some(500.0));
+}
+
+#[test]
+fn where_requests_are_not_kept_to_it_names_the_one_that_can_be() {
+    let tallies = tallies();
+    let mut about_nothing = cost(&tallies);
+    assert!(about_nothing.sentence.contains("100us"));
+    about_nothing = Cost::of(
+        &tallies,
+        About {
+            tool: String::new(),
+            started: String::new(),
+            command_line: Vec::new(),
+            workload: "all tasks".to_owned(),
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: None,
+            governor: None,
+            honours_requests: false,
+            interrupts: None,
+            measured: None,
+        },
+    );
+    assert!(
+        about_nothing.sentence.contains("hold --latency 0`"),
+        "{}",
+        about_nothing.sentence
+    );
+}
+
+#[test]
+fn the_page_has_the_sentence_the_tables_and_the_charts() {
+    let html = html(&cost(&tallies()));
+    assert!(is_page(&html));
+    for part in [
+        "80.0 ms of 1.00 s were waits for CPUs in C6",
+        "id=\"states\"",
+        "id=\"distributions\"",
+        "class=\"bars\"",
+        "id=\"cpus\"",
+        "id=\"forbidding\"",
+        "what was lost. An estimate",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_threads_name_is_no_markup() {
+    let html = html(&cost(&tallies()));
+    assert!(html.contains("&lt;script&gt; → worker"), "{html}");
+    assert!(!html.contains("<script> →"));
+}
+
+#[test]
+fn nothing_followed_makes_a_page_that_says_so() {
+    let nothing = Tallies {
+        elapsed: Duration::from_secs(2),
+        ..Tallies::default()
+    };
+    let cost = cost(&nothing);
+    assert_eq!(cost.lost_share, Some(0.0));
+    assert_eq!(cost.overhead.per_wakeup_ns, None);
+    assert!(html(&cost).contains("No wake-up of the workload was seen in 2.00 s"));
+    // Not even time.
+    assert_eq!(super_short().lost_share, None);
+}
+
+fn super_short() -> Cost {
+    cost(&Tallies::default())
+}
+
+#[test]
+fn what_is_no_result_is_refused_in_a_line() {
+    let refused = |text: &[u8]| page(text, None).unwrap_err();
+    assert!(refused(b"{").contains("cut short"));
+    assert!(refused(b"{}").contains("no schema_version"));
+    let mut newer = serde_json::to_value(cost(&tallies())).unwrap();
+    newer["schema_version"] = (SCHEMA_VERSION + 1).into();
+    assert!(refused(newer.to_string().as_bytes()).contains("schema version 2"));
+}
