@@ -19,6 +19,7 @@ fn main() {
     println!("|---|---|---|");
     measuring(scratch.path());
     watching();
+    waking_costs(scratch.path());
     reporting(scratch.path());
 }
 
@@ -154,6 +155,34 @@ fn watching() {
         "its own wake-ups",
         format!("{wakeups:.1} per second"),
         "its refresh and 2",
+    );
+}
+
+// ---- what waking costs a workload ----
+
+fn waking_costs(scratch: &Path) {
+    let out = scratch.join("cost");
+    let workload = "for i in $(seq 2000); do echo $i; sleep 0.0005; done | cat >/dev/null";
+    let followed = Command::new(REVEILLE)
+        .args(["cost", "--out"])
+        .arg(&out)
+        .args(["--", "sh", "-c", workload])
+        .stderr(Stdio::null())
+        .status();
+    let kept = fs::read(out.join("cost.json")).ok();
+    let result = kept.and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    let (Ok(_), Some(result)) = (followed, result) else {
+        println!("skipped: following wake-ups needs root and BPF (`reveille doctor`)");
+        return;
+    };
+    row(
+        "following a wake-up, bpf_stats",
+        format!(
+            "{:.0} ns ({} wake-ups)",
+            number(&result["overhead"]["per_wakeup_ns"]),
+            result["overhead"]["machine_wakeups"]
+        ),
+        "1 µs",
     );
 }
 

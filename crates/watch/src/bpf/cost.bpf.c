@@ -670,6 +670,12 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 {
 	unsigned long long waking = task->waking, from = waking, busy = cpu->busy_since;
 
+	if (cpu->first > waking && cpu->polling) {
+		/* It was awake: what it took is the way through interrupt and idle loop. */
+		parts->scheduling = busy > waking ? busy - waking : 0;
+		parts->queueing = now - waking - parts->scheduling;
+		return cpu->place;
+	}
 	if (cpu->first > waking) {
 		/* It was asleep, or about to be. Until it was sent word, the waker had work to do.
 		 */

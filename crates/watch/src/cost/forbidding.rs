@@ -59,11 +59,19 @@ pub(super) fn all(depth: &Depth, seen: &[StateCost]) -> Vec<Forbidding> {
     for order in (first_sleep..depth.states.len()).rev() {
         let lost = cost_of(&depth.states[order].name, seen);
         // Forbidding just one more state in which nothing was lost changes nothing.
-        if lost.is_some_and(|cost| cost.waited.leaving_ns > 0) {
+        if lost.is_some_and(|cost| cost.waited.leaving_ns > 0) && enough(depth, order, seen) {
             all.push(from(depth, order, seen));
         }
     }
     all
+}
+
+/// An interval needs waits to rest on.
+fn enough(depth: &Depth, order: usize, seen: &[StateCost]) -> bool {
+    let forbidden = depth.states[order..].iter();
+    let costs = forbidden.filter_map(|state| cost_of(&state.name, seen));
+    let known: u64 = costs.map(|cost| cost.waits - cost.unknown_waits).sum();
+    known >= ENOUGH
 }
 
 fn cost_of<'a>(name: &str, seen: &'a [StateCost]) -> Option<&'a StateCost> {

@@ -306,7 +306,7 @@ fn state_cost(
         None => Distribution::default(),
     };
     // Where nothing is left, the distribution is of something else.
-    let sleeps = place >= OTHER_PLACE;
+    let sleeps = place >= OTHER_PLACE && !polling;
     let quantile = |share| sleeps.then(|| distribution.quantile_ns(share)).flatten();
     let known = sums.count - sums.unknown;
     StateCost {
@@ -320,7 +320,11 @@ fn state_cost(
         median_leaving_ns: quantile(0.5),
         p90_leaving_ns: quantile(0.9),
         p99_leaving_ns: quantile(0.99),
-        distribution,
+        distribution: match polling {
+            false => distribution,
+            // Nothing is left, so that there is nothing to distribute.
+            true => Distribution::default(),
+        },
         estimate: None,
     }
 }

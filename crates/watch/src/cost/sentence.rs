@@ -37,7 +37,8 @@ pub(super) fn of(cost: &Cost, honours_requests: bool) -> String {
         Some(forbidding) if forbidding.saved_low_ns > 0 => {
             format!("{lost}; {}.", regain(forbidding, honours_requests))
         }
-        _ => format!("{lost}; by what was seen, forbidding it would regain nothing."),
+        Some(_) => format!("{lost}; by what was seen, forbidding it would regain nothing."),
+        None => format!("{lost}; there are too few to say what forbidding it would regain."),
     }
 }
 

@@ -84,7 +84,8 @@ pub fn fold(stacks: &[StackSums], maps: &Maps) -> String {
         let user = stack.user.iter().rev();
         frames.extend(user.map(|address| user_frame(&symbolizer, maps, stack.process, *address)));
         let kernel = stack.kernel.iter().rev();
-        frames.extend(kernel.map(|address| kernel_frame(&symbolizer, *address)));
+        let kernel = kernel.map(|address| kernel_frame(&symbolizer, *address));
+        frames.extend(kernel.take_while(|frame| !is_ours(frame)));
         frames.push(format!("wakes {}", stack.pair.wakee));
         // A semicolon parts frames, and a space the figure.
         let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
@@ -107,6 +108,11 @@ fn user_frame(symbolizer: &Symbolizer, maps: &Maps, process: u32, address: u64) 
             format!("[{}]", name.to_string_lossy())
         }
     }
+}
+
+/// From here on it is the instrument: how the kernel calls its program.
+fn is_ours(frame: &str) -> bool {
+    frame.starts_with("bpf_trace_run") || frame.starts_with("bpf_prog_")
 }
 
 /// Flame graphs colour the kernel's frames by this ending.
