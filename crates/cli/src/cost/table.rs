@@ -28,7 +28,7 @@ pub fn write(cost: &Cost, folder: Option<&Path>, out: &mut impl Write) -> io::Re
     estimates(cost, out)?;
     writeln!(out)?;
     foot(cost, folder, out)?;
-    writeln!(out, "\n{}", cost.sentence)
+    writeln!(out, "\n{}", wrapped("", &cost.sentence))
 }
 
 fn head(cost: &Cost, out: &mut impl Write) -> io::Result<()> {
@@ -37,7 +37,8 @@ fn head(cost: &Cost, out: &mut impl Write) -> io::Result<()> {
         Ended::Completed | Ended::WorkloadEnded => "",
     };
     let elapsed = seconds(cost.elapsed_ns);
-    writeln!(out, "Followed  {}, {elapsed}{ended}", cost.workload)?;
+    let what = format!("{}, {elapsed}{ended}", cost.workload);
+    writeln!(out, "{}", wrapped("Followed  ", &what))?;
     let driver = cost.driver.as_deref().unwrap_or("none");
     let governor = cost.governor.as_deref().unwrap_or("none");
     writeln!(out, "Idle      driver {driver}, governor {governor}")?;
@@ -260,12 +261,30 @@ fn foot(cost: &Cost, folder: Option<&Path>, out: &mut impl Write) -> io::Result<
         )?;
     }
     for note in &cost.notes {
-        writeln!(out, "Note      {note}")?;
+        writeln!(out, "{}", wrapped("Note      ", note))?;
     }
     if let Some(folder) = folder {
         writeln!(out, "Kept in   {}", folder.display())?;
     }
     Ok(())
+}
+
+/// In lines of a terminal's usual width, the first behind `head` and the others below it.
+fn wrapped(head: &str, text: &str) -> String {
+    const WIDTH: usize = 80;
+    let indent = head.chars().count();
+    let (mut lines, mut line) = (String::new(), head.to_owned());
+    for word in text.split(' ') {
+        let length = line.chars().count();
+        if length > indent && length + word.chars().count() >= WIDTH {
+            lines.push_str(line.trim_end());
+            lines.push('\n');
+            line = " ".repeat(indent);
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    lines + line.trim_end()
 }
 
 fn cut(name: &str) -> String {
