@@ -212,7 +212,6 @@ fn follow(
     bar.finish_and_clear();
     let elapsed_s = begun.elapsed().as_secs_f64();
     let (counts, cost) = (follower.counts(), follower.cost());
-    drop(follower);
     let readers = gathered.readers();
     let delays = there(root, interface, &gathered)
         .iter()

@@ -54,10 +54,11 @@ pub fn percent_up(share: f64) -> String {
         return "100".to_owned();
     }
     // The decimals that two significant digits take; a bound is never 0.
-    let decimals = (1 - percent.max(1e-9).log10().floor() as i32).max(0);
-    let scale = 10_f64.powi(decimals);
+    let decimals = |percent: f64| (1 - percent.max(1e-9).log10().floor() as i32).max(0);
+    let scale = 10_f64.powi(decimals(percent));
     let up = (percent * scale).ceil() / scale;
-    format!("{up:.*}", decimals as usize)
+    // 0.0999 goes up to 0.10, which has a decimal less.
+    format!("{up:.*}", decimals(up) as usize)
 }
 
 /// Two significant digits, rounded up: what is only about right looks it.

@@ -6,7 +6,7 @@ use super::tallies::StackSums;
 
 /// Empty: without BPF there are no stacks.
 #[derive(Debug, Default)]
-pub struct Maps;
+pub struct Maps {}
 
 impl Maps {
     pub fn look(&mut self, _: &Root, _: &[u32]) {}

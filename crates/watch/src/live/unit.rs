@@ -4,7 +4,6 @@ use reveille_machine::frequency::Range;
 use reveille_machine::{Cpu, Idle};
 
 use crate::live::change::{Change, StateChange};
-use crate::live::latencies::Latencies;
 use crate::live::model::{CountedBy, Frequency, Level, StateShare, Unit};
 
 /// Frequencies' ranges by CPU, and whether turbo is allowed.
@@ -194,15 +193,15 @@ fn shown((state, _): (StateChange, usize), online: &[&Change]) -> StateShare {
     }
 }
 
-/// Time that went into leaving idle states: uses × mean latency, where a latency has been seen.
+/// Time that went into leaving idle states: uses × mean latency, where a latency has been seen, but
+/// no more than all stays together, whose ends these are (a state that is left at once is used often).
 fn leaving_percent(states: &[(StateChange, usize)], online: &[&Change]) -> Option<f64> {
     let whole_ns: f64 = online.iter().map(|change| change.elapsed_s * 1e9).sum();
-    let leaving = |latencies: &Latencies, uses: u64| {
-        (latencies.count > 0).then(|| uses as f64 * latencies.mean_ns())
+    let leaving = |state: &StateChange| {
+        let seen = (state.latencies.count > 0).then(|| state.latencies.mean_ns());
+        Some((state.uses? as f64 * seen?).min(state.stays_ns.unwrap_or(f64::INFINITY)))
     };
-    let told = states
-        .iter()
-        .filter_map(|(state, _)| leaving(&state.latencies, state.uses?));
+    let told = states.iter().filter_map(|(state, _)| leaving(state));
     let told: Vec<f64> = told.collect();
     (!told.is_empty() && whole_ns > 0.0)
         .then(|| (told.iter().sum::<f64>() / whole_ns * 100.0).min(100.0))

@@ -18,12 +18,10 @@ use nix::unistd::Pid;
 pub const NAMES: [&str; 2] = ["truth-even", "truth-odd"];
 
 /// What one thread saw of being woken by the other.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// How often it slept until it was woken.
-    pub wakeups: u64,
-    /// From the other's clock before waking to its own after: of these, in all.
-    pub waited_ns: u64,
+    /// Each time that it slept until it was woken: the other's clock before, its own after.
+    pub waits: Vec<(u64, u64)>,
 }
 
 pub fn now_ns() -> u64 {
@@ -60,8 +58,7 @@ impl Side {
         self.from_other.read_exact(&mut woken_at).unwrap();
         let runs_at = now_ns();
         if sleeps() > slept_before {
-            account.wakeups += 1;
-            account.waited_ns += runs_at - u64::from_ne_bytes(woken_at);
+            account.waits.push((u64::from_ne_bytes(woken_at), runs_at));
         }
     }
 }
