@@ -38,6 +38,11 @@ Examples:
   sudo reveille measure --each-state        every idle state in turn
   reveille states                           the driver's table, and how each state was used
   reveille report RESULT                    a page that opens in a browser
+  sudo reveille top                         live: what sleeps, what wakes it, what holds it
+  sudo reveille cost -- ./server            what a workload loses waiting for CPUs to wake
+  reveille advise RESULT --budget 50us      which states may be allowed, and how to set it
+  sudo reveille hold --latency 50us         hold a latency bound until Ctrl-C
+  sudo reveille trial --ping 192.168.1.1    a workload under several settings, compared
   reveille doctor                           what this kernel, CPU and user allow
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 this machine cannot, 130 interrupted (what was gathered
