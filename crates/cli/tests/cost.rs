@@ -1,19 +1,11 @@
 //! `reveille cost`, from the command line to the page.
 
+mod complains;
 mod program;
 
-use std::process::Command;
-
+use complains::complains;
 use program::{as_nobody, reveille, run};
 use serde_json::Value;
-
-/// One line on standard error with these words, and that exit code.
-fn complains(command: &mut Command, code: i32, words: &str) {
-    let ended = run(command);
-    assert_eq!(ended.code, code, "{}", ended.stderr);
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains(words), "{}", ended.stderr);
-}
 
 #[test]
 fn bad_input_gets_one_line() {

@@ -1,5 +1,6 @@
 //! `reveille limit` and `reveille restore`, from the command line to the kernel and back.
 
+mod complains;
 mod program;
 mod recorded;
 
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use complains::complains;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{as_nobody, reveille, run};
@@ -25,14 +27,6 @@ fn limit(arguments: &[&str]) -> Command {
     let mut command = reveille();
     command.arg("limit").args(arguments);
     command
-}
-
-/// One line on standard error with these words, and that exit code.
-fn complains(command: &mut Command, code: i32, words: &str) {
-    let ended = run(command);
-    assert_eq!(ended.code, code, "{}", ended.stderr);
-    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }
 
 fn dry(root: &Path, arguments: &[&str]) -> String {

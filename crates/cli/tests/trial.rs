@@ -2,6 +2,7 @@
 //! and with bad input.
 
 mod program;
+mod recorded;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{as_nobody, reveille, run};
+use recorded::recorded;
 use serde_json::Value;
 
 /// Two trials at a time would be each other's settings.
@@ -541,23 +543,6 @@ fn pings_between_namespaces_are_answered_and_those_to_nobody_are_not() {
     let ended = run(command.args(["trial", "--ping", "192.0.2.1"]).args(quick));
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("no way there"), "{}", ended.stderr);
-}
-
-/// A recorded machine laid out; `None`, with a word, where the recordings are not at hand.
-fn recorded(name: &str) -> Option<tempfile::TempDir> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
-    if !program.exists() {
-        println!("skipped: no recorded machines at ../shared/machines");
-        return None;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    match Command::new(&program).arg(name).arg(folder.path()).status() {
-        Ok(status) if status.success() => Some(folder),
-        other => {
-            println!("skipped: {} {name}: {other:?}", program.display());
-            None
-        }
-    }
 }
 
 #[test]
