@@ -19,6 +19,7 @@ mod table;
 mod top;
 mod trial;
 mod until;
+mod wrap;
 
 use std::process::ExitCode;
 

@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
+pub use crate::wrap::wrapped;
+
 /// An unknown value: never a zero.
 pub const UNKNOWN: &str = "-";
-
-/// What fits into a terminal of the usual width.
-const COLUMNS: usize = 80;
 
 /// Where a named line's words begin.
 const INDENT: usize = 10;
@@ -14,27 +13,6 @@ const INDENT: usize = 10;
 /// A named line, wrapped below itself.
 pub fn named(out: &mut impl Write, name: &str, words: &str) -> io::Result<()> {
     wrapped(out, &format!("{name:<INDENT$}"), INDENT, words)
-}
-
-/// Words after `start`, wrapped with this indent.
-pub fn wrapped(out: &mut impl Write, start: &str, indent: usize, words: &str) -> io::Result<()> {
-    write!(out, "{start}")?;
-    let mut width = start.chars().count();
-    let mut is_first = true;
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if !is_first && width + 1 + length > COLUMNS {
-            write!(out, "\n{:indent$}", "")?;
-            width = indent;
-        } else if !is_first {
-            write!(out, " ")?;
-            width += 1;
-        }
-        write!(out, "{word}")?;
-        width += length;
-        is_first = false;
-    }
-    writeln!(out)
 }
 
 /// Three significant digits of µs, whole from 100 up.
@@ -82,6 +60,7 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wrap::COLUMNS;
 
     #[test]
     fn a_bound_in_per_cent_is_rounded_up_and_never_zero() {

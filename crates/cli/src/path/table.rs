@@ -9,13 +9,11 @@ use reveille_watch::path::delays::Delay;
 use reveille_watch::path::{Follow, Group, Path, ReadersPlace, Stage};
 
 use crate::table::{Side, Table};
+use crate::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 /// Letters in the longest bar.
 const BAR: f64 = 56.0;
-/// A terminal's usual width.
-const WIDTH: usize = 80;
-
 pub fn print(path: &Path, folder: Option<&FilePath>) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     head(path, &mut out)?;
@@ -170,7 +168,7 @@ fn group(path: &Path, group: &Group, out: &mut impl Write) -> io::Result<()> {
         }
         _ => return Ok(()),
     };
-    wrapped("", &text, out)
+    wrapped(out, "", 2, &text)
 }
 
 fn table(group: &Group) -> Table {
@@ -235,7 +233,7 @@ fn bars(path: &Path, out: &mut impl Write) -> io::Result<()> {
         .iter()
         .map(|stage| format!("{} {}", stage.letter(), stage.name()))
         .collect();
-    wrapped("", &legend.join(", "), out)
+    wrapped(out, "", 2, &legend.join(", "))
 }
 
 /// Rounded where stages end, so that the bar is as long as its mean.
@@ -258,7 +256,7 @@ fn readers(readers: &ReadersPlace, out: &mut impl Write) -> io::Result<()> {
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    wrapped("", &format!("Readers: {}", names.join(", ")), out)?;
+    wrapped(out, "", 2, &format!("Readers: {}", names.join(", ")))?;
     writeln!(
         out,
         "received on CPU {}, read on CPU {}, whose CPU slept {} times",
@@ -286,37 +284,19 @@ fn delay(delay: &Delay, out: &mut impl Write) -> io::Result<()> {
     let interface = delay.interface.as_ref();
     let interface = interface.map_or(String::new(), |name| format!("{name}, "));
     wrapped(
-        "",
-        &format!("{interface}{}: {}", delay.what, delay.now),
         out,
+        "",
+        2,
+        &format!("{interface}{}: {}", delay.what, delay.now),
     )?;
     if let Some(adds) = &delay.adds {
-        wrapped("    ", &format!("adds {adds}"), out)?;
+        wrapped(out, "    ", 6, &format!("adds {adds}"))?;
     }
     match &delay.set {
         // A command is not broken: it is copied.
         Some(set) => writeln!(out, "    {set}"),
         None => Ok(()),
     }
-}
-
-/// At spaces, within the usual width; what follows the first line goes further in.
-fn wrapped(indent: &str, text: &str, out: &mut impl Write) -> io::Result<()> {
-    let mut line = indent.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(out, "{line}")?;
-            line = format!("{indent}  ");
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    writeln!(out, "{line}")
 }
 
 /// Three significant digits of µs, whole from 100 up.
@@ -342,6 +322,7 @@ fn duration(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wrap::COLUMNS;
     use reveille_machine::{Idle, Root};
     use reveille_watch::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
 
@@ -403,11 +384,11 @@ mod tests {
     #[test]
     fn text_is_broken_at_spaces_within_the_width() {
         let mut out = Vec::new();
-        wrapped("    ", &"twelve chars".repeat(20), &mut out).unwrap();
+        wrapped(&mut out, "    ", 6, &"twelve chars".repeat(20)).unwrap();
         let text = String::from_utf8(out).unwrap();
         assert!(text.lines().count() > 2, "{text}");
         assert!(
-            text.lines().all(|line| line.chars().count() <= WIDTH),
+            text.lines().all(|line| line.chars().count() <= COLUMNS),
             "{text}"
         );
         assert!(

@@ -9,6 +9,7 @@ use reveille_trial::sentence::{Scale, sentences, three_digits};
 use reveille_trial::statistics::Difference;
 
 use crate::table::{Side, Table};
+use crate::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 
@@ -20,11 +21,11 @@ pub fn print(trial: &Trial, folder: Option<&Path>) -> io::Result<()> {
     machine(trial).write(&mut out)?;
     writeln!(out)?;
     for sentence in sentences(trial) {
-        wrapped(&sentence, &mut out)?;
+        wrapped(&mut out, "", 2, &sentence)?;
     }
     failures(trial, &mut out)?;
     for note in &trial.notes {
-        wrapped(&format!("Note: {note}"), &mut out)?;
+        wrapped(&mut out, "", 2, &format!("Note: {note}"))?;
     }
     if let Some(folder) = folder {
         let folder = folder.display();
@@ -227,26 +228,9 @@ fn failures(trial: &Trial, out: &mut impl Write) -> io::Result<()> {
         let why = of_setting.find_map(|round| round.why_failed.as_deref());
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let line = format!("`{}`: {} {words}{why}", setting.name, setting.failed);
-        wrapped(&line, out)?;
+        wrapped(out, "", 2, &line)?;
     }
     Ok(())
-}
-
-/// A sentence in lines that a narrow terminal holds.
-fn wrapped(sentence: &str, out: &mut impl Write) -> io::Result<()> {
-    const COLUMNS: usize = 80;
-    let mut line = String::new();
-    for word in sentence.split(' ') {
-        let length = line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && length > COLUMNS {
-            writeln!(out, "{line}")?;
-            line = format!("  {word}");
-        } else {
-            let blank = if line.is_empty() { "" } else { " " };
-            line = format!("{line}{blank}{word}");
-        }
-    }
-    writeln!(out, "{line}")
 }
 
 fn known(figure: Option<f64>, text: impl FnOnce(f64) -> String) -> String {
