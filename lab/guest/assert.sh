@@ -110,15 +110,30 @@ described() {
 
 # begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun what it says.
 begin() {
+  # The child opens the file when it gets to run: until then what an earlier one said would be read.
+  : >/tmp/begun
   "$@" >/tmp/begun 2>&1 &
   begun=$!
 }
+begun=''
+# A test that fails while it runs leaves nothing behind for the next one.
+trap '[ -z "$begun" ] || kill -9 "$begun" 2>/dev/null || true' EXIT
 
 # ends STATUS: what was begun ends by itself, with that exit status.
 ends() {
   local status=0
   wait "$begun" || status=$?
   [ "$status" = "$1" ] || fail "what was begun ended with $status, expected $1: $(tail -n 5 /tmp/begun)"
+}
+
+# uses CPU NAME: how often that CPU has entered the idle state.
+uses() { cat "$(state "$1" "$2")/usage"; }
+
+# enters CPU NAME: goes on entering that idle state, ten times more within a while.
+enters() {
+  local goal=$(($(uses "$1" "$2") + 10))
+  # shellcheck disable=SC2016 # the inner shell expands them
+  wait_for 40 sh -c '[ "$(cat "$0")" -ge "$1" ]' "$(state "$1" "$2")/usage" "$goal"
 }
 
 # limited_to CPU NAMES: just these states of the CPU are disabled.

@@ -1,19 +1,16 @@
 . ./assert.sh
 
-uses() { cat "$(state "$1" "$2")/usage"; }
 begin reveille hold --latency 50us
 wait_for 20 grep -q 'Held until' /tmp/begun
 grep -q 'C2 *33  left' /tmp/begun || fail "what it leaves: $(cat /tmp/begun)"
 grep -q 'C3 *133  stopped' /tmp/begun || fail "what it stops: $(cat /tmp/begun)"
 sleep 0.1
-c2=$(uses 1 C2) c3_0=$(uses 0 C3) c3_1=$(uses 1 C3)
+c3_0=$(uses 0 C3) c3_1=$(uses 1 C3)
 sleep 1
+enters 1 C2
 equal "entries into C3 of CPU 0" "$(($(uses 0 C3) - c3_0))" 0
 equal "entries into C3 of CPU 1" "$(($(uses 1 C3) - c3_1))" 0
-at_least "entries into C2 of CPU 1" "$(($(uses 1 C2) - c2))" 10
 # The kernel drops the request with its holder.
 kill -9 "$begun"
 ends 137
-c3=$(uses 1 C3)
-sleep 1
-at_least "entries into C3 after kill -9" "$(($(uses 1 C3) - c3))" 10
+enters 1 C3

@@ -337,6 +337,8 @@ impl<T> Drop for Shared<T> {
 
 #[cfg(test)]
 mod tests {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    use nix::unistd::Pid;
     use reveille_machine::{Root, counters};
 
     use super::*;
@@ -363,15 +365,23 @@ mod tests {
             Err(error) => return println!("skipped: sampling: {error}"),
         };
         assert_eq!(kernel.seen(0).sample, None, "nobody has asked");
-        let sample = || {
+        // CPU 0 reads them when it next sleeps or ticks: this thread sleeps there, again and again.
+        let mut cpu_0 = CpuSet::new();
+        cpu_0.set(0).unwrap();
+        sched_setaffinity(Pid::from_raw(0), &cpu_0).unwrap();
+        let sample_after = |last_ns: u64| {
             kernel.ask_for_counters();
-            std::thread::sleep(std::time::Duration::from_millis(300));
-            kernel.seen(0).sample
+            for _ in 0..10_000 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                let sample = kernel.seen(0).sample;
+                if sample.as_ref().is_some_and(|sample| sample.at_ns > last_ns) {
+                    return sample;
+                }
+            }
+            None
         };
-        let Some((first, second)) = sample().zip(sample()) else {
-            return println!("skipped: sampling: CPU 0 neither slept nor ticked");
-        };
-        assert!(second.at_ns > first.at_ns);
+        let first = sample_after(0).expect("CPU 0 has slept or ticked");
+        let second = sample_after(first.at_ns).expect("CPU 0 has slept or ticked again");
         assert!(second.values[3] > first.values[3] && first.values[3].is_some());
         assert_eq!((first.values.len(), first.values[0]), (MAX_COUNTERS, None));
     }
