@@ -4,11 +4,14 @@
 //! issue that asks for it; nothing here passes or fails, for machines are shared and noisy.
 
 use std::fs;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::libc;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
@@ -175,15 +178,91 @@ fn waking_costs(scratch: &Path) {
         println!("skipped: following wake-ups needs root and BPF (`reveille doctor`)");
         return;
     };
+    let overhead = &result["overhead"];
     row(
-        "following a wake-up, bpf_stats",
+        "following a wake-up after a sleep, bpf_stats less an empty program's",
         format!(
-            "{:.0} ns ({} wake-ups)",
-            number(&result["overhead"]["per_wakeup_ns"]),
-            result["overhead"]["machine_wakeups"]
+            "{:.0} ns ({} wake-ups, {:.1} program runs each), and {:.0} ns for a new task",
+            number(&overhead["per_wakeup_ns"]),
+            overhead["counted_wakeups"],
+            number(&overhead["runs_per_wakeup"]),
+            number(&overhead["per_new_task_ns"]),
         ),
         "1 µs",
     );
+    following_busy(&scratch.join("cost-busy"));
+}
+
+/// What following adds to a wake-up where no CPU sleeps, by the workload's own clock.
+fn following_busy(out: &Path) {
+    const TURNS: usize = 7;
+    let (mut alone, mut followed) = (Vec::new(), Vec::new());
+    let mut account = Vec::new();
+    for turn in 0..TURNS {
+        alone.push(ping_pong_ns());
+        let out = out.with_extension(turn.to_string());
+        let follower = Command::new(REVEILLE)
+            .args(["cost", "--duration", "3s", "--pid"])
+            .arg(std::process::id().to_string())
+            .arg("--out")
+            .arg(&out)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        // By then the programs run, and the kernel has counted for the first time.
+        std::thread::sleep(Duration::from_millis(1200));
+        followed.push(ping_pong_ns());
+        if !follower
+            .and_then(|mut child| child.wait())
+            .is_ok_and(|status| status.success())
+        {
+            println!("skipped: following a busy pair: `reveille cost --pid` failed");
+            return;
+        }
+        let kept = fs::read(out.join("cost.json")).unwrap_or_default();
+        let result: Value = serde_json::from_slice(&kept).unwrap_or_default();
+        account.push(number(&result["overhead"]["per_wakeup_ns"]));
+    }
+    let (alone, followed) = (median(alone), median(followed));
+    row(
+        "following a wake-up of a busy CPU, by the workload's clock",
+        format!(
+            "{:.0} ns on top of {alone:.0} ns ({:.0} ns by bpf_stats)",
+            followed - alone,
+            median(account)
+        ),
+        "1 µs",
+    );
+}
+
+/// Two threads on CPU 0 wake each other: the mean time from one waking to the next, ns.
+fn ping_pong_ns() -> f64 {
+    const ROUNDS: u32 = 100_000;
+    let (mut from_other, mut to_self) = io::pipe().expect("a pipe");
+    let (mut from_self, mut to_other) = io::pipe().expect("a pipe");
+    let on_cpu_0 = || {
+        let mut set = CpuSet::new();
+        set.set(0).expect("CPU 0 is a CPU");
+        sched_setaffinity(Pid::from_raw(0), &set).expect("CPU 0 may be used");
+    };
+    let other = std::thread::spawn(move || {
+        on_cpu_0();
+        let mut byte = [0];
+        while from_self.read_exact(&mut byte).is_ok() && to_self.write_all(&byte).is_ok() {}
+    });
+    let this = std::thread::spawn(move || {
+        on_cpu_0();
+        let mut byte = [0];
+        let began = Instant::now();
+        for _ in 0..ROUNDS {
+            to_other.write_all(&byte).expect("the other reads");
+            from_other.read_exact(&mut byte).expect("the other writes");
+        }
+        began.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS)
+    });
+    let took = this.join().expect("the pair runs");
+    other.join().expect("the pair ends");
+    took
 }
 
 // ---- reporting ----

@@ -7,8 +7,8 @@ use reveille_machine::Identity;
 use reveille_report::cost::page;
 use reveille_report::is_page;
 use reveille_watch::cost::{
-    About, BUCKETS, Cause, Cost, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State, Tallies,
-    Totals, WaitSums,
+    About, BUCKETS, Cause, Cost, Counted, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State,
+    Tallies, Totals, WaitSums,
 };
 
 /// A second in which a thread with an evil name waited 1000 times, 80 µs each, for CPU 1 in C6.
@@ -61,8 +61,15 @@ fn tallies() -> Tallies {
         distributions: BTreeMap::from([(5, counts)]),
         pairs: BTreeMap::from([(pair, sums)]),
         issued: 2000,
-        run_time_ns: Some(1_000_000),
-        runs: Some(20_000),
+        counted: Some(Counted {
+            elapsed: Duration::from_secs(1),
+            machine_wakeups: 1000,
+            run_time_ns: 800_000,
+            runs: 6000,
+            new_tasks: 10,
+            new_tasks_ns: 10_500,
+            counting_ns: 50,
+        }),
         sees_sending: true,
     }
 }
@@ -105,7 +112,10 @@ fn a_result_says_what_was_lost_and_how_to_regain_it() {
     // The ten unknown waits are estimated by the others, and are in no total.
     assert_eq!(c6.estimate.as_ref().unwrap().leaving_ns, 800_000);
     assert_eq!(cost.waited.leaving_ns, 80_000_000);
+    // What counting takes, 50 ns a run, is in neither.
     assert_eq!(cost.overhead.per_wakeup_ns, Some(500.0));
+    assert_eq!(cost.overhead.per_new_task_ns, Some(1000.0));
+    assert_eq!(cost.overhead.counting_per_wakeup_ns, Some(300.0));
 }
 
 #[test]

@@ -7,6 +7,8 @@
 //! [`Cost::of`] makes them a result, which says what each idle state cost and what it would save
 //! to forbid it. The book's method chapter on it defines the terms.
 
+#[cfg(feature = "bpf")]
+mod account;
 mod depth;
 mod distribution;
 #[cfg(feature = "bpf")]
@@ -34,7 +36,7 @@ pub use result::{
 };
 pub use sentence::seconds;
 pub use stacks::{Maps, fold};
-pub use tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
+pub use tallies::{Cause, Counted, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 
 /// Whose wake-ups are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]

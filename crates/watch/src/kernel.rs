@@ -11,7 +11,7 @@
 //! ```
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
@@ -130,28 +130,44 @@ pub struct RunTime {
     pub runs: u64,
 }
 
+impl RunTime {
+    pub fn add(&mut self, other: Self) {
+        self.ns += other.ns;
+        self.runs += other.runs;
+    }
+}
+
+/// The run time of a program.
+///
+/// # Errors
+/// Where the kernel does not tell.
+pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    let descriptor = program.as_raw_fd();
+    // SAFETY: `info` is plain data of the length given, and outlives the call.
+    let result =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(descriptor, &raw mut info, &raw mut length) };
+    match result {
+        0 => Ok(RunTime {
+            ns: info.run_time_ns,
+            runs: info.run_cnt,
+        }),
+        error => Err(Error::System {
+            what: "reading a BPF program's run time",
+            source: std::io::Error::from_raw_os_error(-error),
+        }),
+    }
+}
+
 /// The run time of the programs of a loaded object (`skel.object()`).
 ///
 /// # Errors
 /// Where the kernel does not tell.
-pub fn run_time(object: &Object) -> Result<RunTime> {
+pub fn run_time_of_all(object: &Object) -> Result<RunTime> {
     let mut sum = RunTime::default();
     for program in object.progs().filter(|program| program.autoload()) {
-        let mut info = libbpf_sys::bpf_prog_info::default();
-        let mut length = size_of_val(&info) as u32;
-        let descriptor = program.as_fd().as_raw_fd();
-        // SAFETY: `info` is plain data of the length given, and outlives the call.
-        let result = unsafe {
-            libbpf_sys::bpf_prog_get_info_by_fd(descriptor, &raw mut info, &raw mut length)
-        };
-        if result != 0 {
-            return Err(Error::System {
-                what: "reading a BPF program's run time",
-                source: std::io::Error::from_raw_os_error(-result),
-            });
-        }
-        sum.ns += info.run_time_ns;
-        sum.runs += info.run_cnt;
+        sum.add(run_time(program.as_fd())?);
     }
     Ok(sum)
 }

@@ -53,6 +53,7 @@ struct missed missed;
 /* Cleared until all programs are attached. */
 unsigned int counting;
 
+/* In the order of use: what one event touches shares lines of the cache. */
 struct cpu {
 	unsigned long long entered;
 	/* The first code since: at the interrupt or after idle. 0 while it sleeps. */
@@ -66,9 +67,6 @@ struct cpu {
 	unsigned long long last_expiry;
 	/* Cause of the interrupt that was served last. */
 	unsigned int interrupt;
-	/* The softirq that was served last, and what asked for each. */
-	unsigned int softirq;
-	unsigned int raised[SOFTIRQS];
 	/* Is one served now? (The preemption count, which tells, is not everywhere to be read.) */
 	unsigned char in_interrupt;
 	unsigned char in_softirq;
@@ -76,7 +74,14 @@ struct cpu {
 	unsigned char place;
 	unsigned char polling;
 	unsigned char interrupts;
+	/* The softirq that was served last, and what asked for each. */
+	unsigned char softirq;
+	unsigned int raised[SOFTIRQS];
 	struct counts counts;
+	/* By place: of tasks that run here. Written by this CPU alone. */
+	struct waits waits[PLACES];
+	/* By place: of the interrupts taken here, where another CPU runs the task. */
+	struct waits before[PLACES];
 } __attribute__((aligned(64)));
 
 struct {
@@ -94,22 +99,6 @@ struct {
 	__type(value, __u32);
 } places SEC(".maps");
 
-/* [cpu][place]: of the CPU that runs the task, and written by it alone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PLACES);
-	__type(key, __u32);
-	__type(value, struct waits);
-} waits SEC(".maps");
-
-/* [cpu][place]: of the CPU that took the interrupt, where another one runs the task. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PLACES);
-	__type(key, __u32);
-	__type(value, struct waits);
-} waits_before SEC(".maps");
-
 /* [place][bucket]: of leaving; of scheduling where the CPU was awake, of queueing where busy. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -118,12 +107,22 @@ struct {
 	__type(value, __u64);
 } distributions SEC(".maps");
 
+/* Where a pair's sums are: looked up when a task's waker is another one than before. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, PAIRS);
 	__type(key, struct pair);
-	__type(value, struct pair_waits);
+	__type(value, __u32);
 } pairs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PAIRS);
+	__type(key, __u32);
+	__type(value, struct pair_waits);
+} pair_waits SEC(".maps");
+
+unsigned int pairs_used;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
@@ -139,6 +138,12 @@ struct {
 	__type(value, struct stack_waits);
 } stack_waits SEC(".maps");
 
+/* A pair, by a hash of it, and where its sums are. */
+struct known {
+	unsigned long long hash; /* 0: none */
+	unsigned long long index;
+};
+
 /* A followed task, and the wake-up that it waits to run from. */
 struct task {
 	unsigned long long waking; /* 0: none */
@@ -150,7 +155,6 @@ struct task {
 	/* The cgroup that was looked at last, and whether it belongs to the workload. */
 	unsigned long long cgroup;
 	unsigned int belongs;
-	unsigned int cause;
 	unsigned int waking_cpu;
 	unsigned int target;
 	int kernel_stack;
@@ -164,7 +168,9 @@ struct task {
 	 */
 	unsigned char before_place;
 	unsigned char before_unknown;
-	char waker[16];
+	/* Who wakes it, and the last of each kind, tasks and others, that did. */
+	struct pair pair;
+	struct known known[2];
 };
 
 struct {
@@ -208,6 +214,14 @@ static __always_inline bool in_cgroup(struct task_struct *p, struct task *task)
 		at = parent ? BPF_CORE_READ(parent, cgroup) : NULL;
 	}
 	return task->belongs;
+}
+
+static __always_inline void copy_name(char *to, struct task_struct *p)
+{
+	const __u64 *name = (const __u64 *)((struct task_struct___cost *)p)->comm;
+
+	((__u64 *)to)[0] = name[0];
+	((__u64 *)to)[1] = name[1];
 }
 
 static __always_inline struct task *followed(struct task_struct *p)
@@ -428,6 +442,11 @@ static __always_inline unsigned long long due(struct cpu *cpu, unsigned int caus
 	}
 }
 
+static __always_inline bool by_task(const struct task *task)
+{
+	return task->pair.cause >> CAUSE_SHIFT == CAUSE_TASK;
+}
+
 /* Was the wake-up that is issued now held up because this CPU slept when its event came? */
 static __always_inline void look_back(struct task *task, struct cpu *cpu)
 {
@@ -444,7 +463,7 @@ static __always_inline void look_back(struct task *task, struct cpu *cpu)
 	task->before_place = cpu->place;
 	if (task->waking > cpu->first)
 		task->handler = task->waking - cpu->first;
-	event = due(cpu, task->cause);
+	event = due(cpu, task->pair.cause);
 	if (!event) {
 		task->before_unknown = 1;
 		return;
@@ -460,20 +479,19 @@ static __always_inline void begin_wakeup(void *context, struct task *task, struc
 {
 	task->waking = bpf_ktime_get_ns();
 	task->early = 0;
-	task->cause = cause_here(cpu);
+	task->pair.cause = cause_here(cpu);
 	task->waking_cpu = bpf_get_smp_processor_id();
 	task->target = target;
 	look_back(task, cpu);
-	if (task->cause >> CAUSE_SHIFT == CAUSE_TASK)
-		bpf_get_current_comm(task->waker, sizeof(task->waker));
+	if (by_task(task))
+		copy_name(task->pair.waker, bpf_get_current_task_btf());
 	else
-		__builtin_memset(task->waker, 0, sizeof(task->waker));
+		__builtin_memset(task->pair.waker, 0, sizeof(task->pair.waker));
 	if (stacks) {
 		task->waker_tgid = bpf_get_current_pid_tgid() >> 32;
 		task->kernel_stack = bpf_get_stackid(context, &traces, 0);
-		task->user_stack = task->cause >> CAUSE_SHIFT == CAUSE_TASK
-				       ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK)
-				       : -1;
+		task->user_stack =
+		    by_task(task) ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK) : -1;
 	}
 }
 
@@ -567,13 +585,10 @@ struct parts {
 };
 
 /* This CPU's. */
-static __always_inline void add_wait(__u32 cpu, unsigned int place, const struct parts *parts)
+static __always_inline void add_wait(struct cpu *cpu, unsigned int place, const struct parts *parts)
 {
-	__u32 key = cpu * PLACES + place;
-	struct waits *sum = bpf_map_lookup_elem(&waits, &key);
+	struct waits *sum = &cpu->waits[place & (PLACES - 1)];
 
-	if (!sum)
-		return;
 	sum->count++;
 	sum->scheduling_ns += parts->scheduling;
 	sum->queueing_ns += parts->queueing;
@@ -592,11 +607,13 @@ static __always_inline void add_wait(__u32 cpu, unsigned int place, const struct
 /* That of the CPU that took the interrupt. */
 static __always_inline void add_wait_before(const struct task *task)
 {
-	__u32 key = task->waking_cpu * PLACES + task->before_place;
-	struct waits *sum = bpf_map_lookup_elem(&waits_before, &key);
+	__u32 key = task->waking_cpu;
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &key);
+	struct waits *sum;
 
-	if (!sum)
+	if (!cpu)
 		return;
+	sum = &cpu->before[task->before_place & (PLACES - 1)];
 	ADD(sum->count, 1);
 	ADD(sum->scheduling_ns, task->handler);
 	if (task->before_unknown) {
@@ -610,20 +627,54 @@ static __always_inline void add_wait_before(const struct task *task)
 	add_to_distribution(task->before_place, task->before);
 }
 
-static __always_inline void add_pair(const struct pair *pair, const struct parts *parts,
-				     bool asleep)
+/* That two of a task's pairs have the same is not to be expected in the age of the universe. */
+static __always_inline unsigned long long hash(const struct pair *pair)
 {
-	struct pair_waits *sum = bpf_map_lookup_elem(&pairs, pair);
+	const __u64 *words = (const __u64 *)pair;
+	unsigned long long hash = 0;
 
+	for (unsigned int i = 0; i < sizeof(*pair) / sizeof(*words); i++) {
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
+
+/* Where the sums of a pair are; PAIRS where the table is full. */
+static __always_inline __u32 pair_index(const struct pair *pair)
+{
+	__u32 *found = bpf_map_lookup_elem(&pairs, pair);
+	__u32 index;
+
+	if (found)
+		return *found;
+	if (pairs_used >= PAIRS)
+		return PAIRS;
+	index = ADD(pairs_used, 1);
+	if (index >= PAIRS)
+		return PAIRS;
+	/* Where two CPUs do so at once, one is first, and the other's index stays unused. */
+	bpf_map_update_elem(&pairs, pair, &index, BPF_NOEXIST);
+	found = bpf_map_lookup_elem(&pairs, pair);
+	return found ? *found : PAIRS;
+}
+
+static __always_inline void add_pair(struct task *task, const struct parts *parts, bool asleep)
+{
+	struct known *known = &task->known[by_task(task) ? 0 : 1];
+	unsigned long long now = hash(&task->pair);
+	struct pair_waits *sum;
+	__u32 index;
+
+	if (known->hash != now) {
+		known->hash = now;
+		known->index = pair_index(&task->pair);
+	}
+	index = known->index;
+	sum = bpf_map_lookup_elem(&pair_waits, &index);
 	if (!sum) {
-		struct pair_waits none = {};
-
-		bpf_map_update_elem(&pairs, pair, &none, BPF_NOEXIST);
-		sum = bpf_map_lookup_elem(&pairs, pair);
-		if (!sum) {
-			ADD(missed.pairs_full, 1);
-			return;
-		}
+		ADD(missed.pairs_full, 1);
+		return;
 	}
 	ADD(sum->wakeups, 1);
 	if (asleep)
@@ -635,15 +686,15 @@ static __always_inline void add_pair(const struct pair *pair, const struct parts
 		sum->longest_ns = parts->leaving;
 }
 
-static __always_inline void add_stacks(const struct task *task, const struct pair *pair,
-				       unsigned int place, unsigned long long waited)
+static __always_inline void add_stacks(const struct task *task, unsigned int place,
+				       unsigned long long waited)
 {
 	struct stack_key key = {
 	    .kernel_stack = task->kernel_stack,
 	    .user_stack = task->user_stack,
 	    .tgid = task->waker_tgid,
 	    .place = place,
-	    .pair = *pair,
+	    .pair = task->pair,
 	};
 	struct stack_waits *sum;
 
@@ -698,7 +749,7 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 }
 
 static __always_inline void add_loss(struct counts *counts, struct task *task, int pid,
-				     const char *comm, unsigned long long lost)
+				     unsigned long long lost)
 {
 	if (!lost)
 		return;
@@ -706,7 +757,7 @@ static __always_inline void add_loss(struct counts *counts, struct task *task, i
 	if (task->lost > counts->most_ns) {
 		counts->most_ns = task->lost;
 		counts->most_pid = pid;
-		__builtin_memcpy(counts->most_comm, comm, sizeof(counts->most_comm));
+		__builtin_memcpy(counts->most_comm, task->pair.wakee, sizeof(counts->most_comm));
 	}
 }
 
@@ -716,13 +767,10 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 {
 	__u32 here = bpf_get_smp_processor_id();
 	struct parts parts = {};
-	struct pair pair = {.cause = task->cause};
 	unsigned int place = PLACE_BUSY;
 	bool asleep, before = task->before_place != PLACE_BUSY;
 
-	bpf_probe_read_kernel(pair.wakee, sizeof(pair.wakee),
-			      ((struct task_struct___cost *)next)->comm);
-	__builtin_memcpy(pair.waker, task->waker, sizeof(pair.waker));
+	copy_name(task->pair.wakee, next);
 	if (task->target == here) {
 		place = divide(task, cpu, now, &parts);
 	} else {
@@ -735,26 +783,25 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 		parts.leaving = task->before;
 		parts.scheduling += task->handler;
 		parts.unknown = task->before_unknown;
-		add_wait(here, task->before_place, &parts);
+		add_wait(cpu, task->before_place, &parts);
 		place = task->before_place;
 	} else {
-		add_wait(here, place, &parts);
+		add_wait(cpu, place, &parts);
 		if (before) {
 			add_wait_before(task);
 			parts.leaving += task->before;
 			parts.scheduling += task->handler;
 		}
 	}
-	add_loss(&cpu->counts, task, ((struct task_struct___cost *)next)->pid, pair.wakee,
-		 parts.leaving);
+	add_loss(&cpu->counts, task, ((struct task_struct___cost *)next)->pid, parts.leaving);
 	cpu->counts.wakeups++;
 	if (asleep)
 		cpu->counts.asleep++;
 	else if (place >= PLACE_OTHER)
 		cpu->counts.polling++;
-	add_pair(&pair, &parts, asleep);
+	add_pair(task, &parts, asleep);
 	if (stacks)
-		add_stacks(task, &pair, place, parts.leaving + parts.scheduling + parts.queueing);
+		add_stacks(task, place, parts.leaving + parts.scheduling + parts.queueing);
 }
 
 /* The task gives its CPU away: in order to wait, or because another one is to run. */
@@ -836,6 +883,13 @@ int follow_present(struct bpf_iter__task *context)
 
 	if (p && p->pid && (p->tgid == process) == (follow == FOLLOW_PROCESS))
 		begin_to_follow(p, !((struct task_struct___cost *)p)->on_cpu);
+	return 0;
+}
+
+/* What the kernel counts for it is what counting takes. */
+SEC("raw_tp")
+int empty(void *context)
+{
 	return 0;
 }
 

@@ -50,13 +50,16 @@ struct waits {
 	unsigned long long reserved[2];
 };
 
+/* Pairs that are told apart. */
+#define PAIRS 16384
+
 /* Names, as the kernel pads them; the waker's is empty for an interrupt. */
 struct pair {
 	char waker[16];
 	char wakee[16];
 	unsigned int cause;
 	unsigned int reserved;
-};
+} __attribute__((aligned(8)));
 
 struct pair_waits {
 	unsigned long long wakeups;

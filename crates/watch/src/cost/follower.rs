@@ -1,19 +1,21 @@
 //! The kernel side: loading the BPF programs with what this kernel has, and reading their tables.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, MapCore, MapFlags};
+use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
 use reveille_machine::Idle;
 
+use super::account::Account;
 use super::depth::PLACES;
 use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
-use crate::kernel::{self, Counting, Knows, RunTime};
+use crate::kernel::{self, Knows};
 use crate::{Error, Result};
 
 mod skeleton {
@@ -43,12 +45,11 @@ const NEEDED: [(&str, &str, &str); 4] = [
 pub struct Follower {
     skel: CostSkel<'static>,
     depth: Depth,
-    cpus: u32,
     sees_sending: bool,
-    counting: Option<Counting>,
+    /// Until it is closed.
+    account: Cell<Option<Account>>,
     began: Instant,
     issued_before: u64,
-    cost_before: RunTime,
 }
 
 impl Follower {
@@ -72,16 +73,15 @@ impl Follower {
         let mut follower = Self {
             skel,
             depth,
-            cpus,
             sees_sending: knows.tracepoint("ipi_send_cpu"),
-            counting: Counting::start(),
+            account: Cell::new(None),
             began: Instant::now(),
             issued_before: 0,
-            cost_before: RunTime::default(),
         };
         follower.follow_present()?;
-        follower.issued_before = follower.issued()?;
-        follower.cost_before = kernel::run_time(follower.skel.object())?;
+        let cpus = MapHandle::try_from(&follower.skel.maps.cpus)?;
+        follower.issued_before = issued(&cpus)?;
+        follower.account = Cell::new(Account::open(follower.skel.object(), cpus)?);
         follower.began = Instant::now();
         follower.count(true);
         Ok(follower)
@@ -94,8 +94,8 @@ impl Follower {
     pub fn finish(&self) -> Result<Tallies> {
         self.count(false);
         let elapsed = self.began.elapsed();
-        let cost = kernel::run_time(self.skel.object())?;
-        let counted = self.counting.is_some();
+        let counted = self.account.take().map(Account::close).transpose()?;
+        let issued = issued(&MapHandle::try_from(&self.skel.maps.cpus)?)?;
         Ok(Tallies {
             elapsed,
             depth: self.depth.clone(),
@@ -103,9 +103,8 @@ impl Follower {
             waits: self.waits()?,
             distributions: self.distributions()?,
             pairs: self.pairs()?,
-            issued: self.issued()?.saturating_sub(self.issued_before),
-            run_time_ns: counted.then(|| cost.ns - self.cost_before.ns),
-            runs: counted.then(|| cost.runs - self.cost_before.runs),
+            issued: issued.saturating_sub(self.issued_before),
+            counted,
             sees_sending: self.sees_sending,
         })
     }
@@ -193,21 +192,6 @@ impl Follower {
         unsafe { ptr::write_volatile(&raw mut (*self.shared()).counting, on.into()) };
     }
 
-    fn counts(&self) -> Result<Vec<types::counts>> {
-        let mut counts = Vec::new();
-        for cpu in 0..self.cpus {
-            if let Some(value) = self
-                .skel
-                .maps
-                .cpus
-                .lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?
-            {
-                counts.push(plain::<types::cpu>(&value).counts);
-            }
-        }
-        Ok(counts)
-    }
-
     fn totals(&self) -> Result<Totals> {
         // SAFETY: the mapped variables live as long as `self`; the kernel writes each field whole.
         let missed = unsafe { ptr::read_volatile(&raw const (*self.shared()).missed) };
@@ -219,7 +203,7 @@ impl Follower {
             unfollowed: missed.unfollowed,
             ..Totals::default()
         };
-        for counts in self.counts()? {
+        for types::cpu { counts, .. } in of_cpus(&self.skel.maps.cpus)? {
             totals.wakeups += counts.wakeups;
             totals.asleep += counts.asleep;
             totals.polling += counts.polling;
@@ -233,33 +217,21 @@ impl Follower {
         Ok(totals)
     }
 
-    /// All wake-ups on the machine since the programs were loaded.
-    fn issued(&self) -> Result<u64> {
-        Ok(self.counts()?.iter().map(|counts| counts.issued).sum())
-    }
-
     fn waits(&self) -> Result<BTreeMap<(u32, u32), WaitSums>> {
         let mut all: BTreeMap<(u32, u32), WaitSums> = BTreeMap::new();
-        for key in 0..self.cpus * PLACES {
-            let bytes = key.to_ne_bytes();
-            let maps = &self.skel.maps;
-            for value in [
-                maps.waits.lookup(&bytes, MapFlags::ANY)?,
-                maps.waits_before.lookup(&bytes, MapFlags::ANY)?,
-            ] {
-                let Some(waits) = value.map(|value| plain::<types::waits>(&value)) else {
-                    continue;
-                };
-                let sums = WaitSums {
-                    count: waits.count,
-                    unknown: waits.unknown,
-                    leaving_ns: waits.leaving_ns,
-                    scheduling_ns: waits.scheduling_ns,
-                    queueing_ns: waits.queueing_ns,
-                    longest_ns: waits.longest_ns,
-                };
-                let place = (key / PLACES, key % PLACES);
-                all.entry(place).or_default().add(&sums);
+        for (number, cpu) in (0..).zip(of_cpus(&self.skel.maps.cpus)?) {
+            for of_places in [cpu.waits, cpu.before] {
+                for (place, waits) in (0..).zip(of_places) {
+                    let sums = WaitSums {
+                        count: waits.count,
+                        unknown: waits.unknown,
+                        leaving_ns: waits.leaving_ns,
+                        scheduling_ns: waits.scheduling_ns,
+                        queueing_ns: waits.queueing_ns,
+                        longest_ns: waits.longest_ns,
+                    };
+                    all.entry((number, place)).or_default().add(&sums);
+                }
             }
         }
         all.retain(|_, sums| sums.count > 0);
@@ -285,7 +257,11 @@ impl Follower {
     fn pairs(&self) -> Result<BTreeMap<Pair, PairSums>> {
         let mut all: BTreeMap<Pair, PairSums> = BTreeMap::new();
         for key in self.skel.maps.pairs.keys() {
-            let Some(value) = self.skel.maps.pairs.lookup(&key, MapFlags::ANY)? else {
+            let maps = &self.skel.maps;
+            let Some(index) = maps.pairs.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let Some(value) = maps.pair_waits.lookup(&index, MapFlags::ANY)? else {
                 continue;
             };
             let waits: types::pair_waits = plain(&value);
@@ -301,6 +277,21 @@ impl Follower {
         }
         Ok(all)
     }
+}
+
+/// What each CPU has counted.
+fn of_cpus(cpus: &impl MapCore) -> Result<Vec<types::cpu>> {
+    let mut all = Vec::new();
+    for cpu in 0..cpus.max_entries() {
+        let value = cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
+        all.push(value.map(|value| plain(&value)).unwrap_or_default());
+    }
+    Ok(all)
+}
+
+/// All wake-ups on the machine since the programs were loaded.
+pub(super) fn issued(cpus: &impl MapCore) -> Result<u64> {
+    Ok(of_cpus(cpus)?.iter().map(|cpu| cpu.counts.issued).sum())
 }
 
 fn load(
@@ -329,14 +320,13 @@ fn load(
     }
     open.maps.cpus.set_max_entries(cpus)?;
     open.maps.places.set_max_entries(cpus * STATES)?;
-    open.maps.waits.set_max_entries(cpus * PLACES)?;
-    open.maps.waits_before.set_max_entries(cpus * PLACES)?;
     if stacks {
         open.maps.traces.set_max_entries(MOST_STACKS)?;
         open.maps.stack_waits.set_max_entries(MOST_STACKS)?;
     }
     kernel::choose(&mut open, knows, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
+    open.progs.empty.set_autoattach(false);
     open.load().map_err(kernel::cannot_load)
 }
 

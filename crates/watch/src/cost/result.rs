@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
 use super::forbidding::{self, Forbidding};
-use super::tallies::{Cause, PairSums, Tallies, WaitSums};
+use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, sentence};
 
 /// The file's name in its folder.
@@ -160,15 +160,23 @@ pub struct Missed {
     pub unfollowed_tasks: u64,
 }
 
-/// What following cost, as the kernel counts it (`BPF_ENABLE_STATS`).
+/// What following cost, as the kernel counts it (`BPF_ENABLE_STATS`) in windows of time. What it
+/// counts for a program that does nothing is taken off each run. `None` where it does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Overhead {
     /// All wake-ups on the machine: the programs run at each.
     pub machine_wakeups: u64,
-    pub run_time_ns: Option<u64>,
-    pub runs: Option<u64>,
+    /// The windows together, and the wake-ups in them.
+    pub counted_s: Option<f64>,
+    pub counted_wakeups: Option<u64>,
+    /// Runs of programs for each wake-up, from the idle state's entry to the task's running.
+    pub runs_per_wakeup: Option<f64>,
     pub per_wakeup_ns: Option<f64>,
-    /// Of the time of all CPUs.
+    /// To begin to follow a task that is forked.
+    pub per_new_task_ns: Option<f64>,
+    /// What counting took for each wake-up, in the windows only.
+    pub counting_per_wakeup_ns: Option<f64>,
+    /// Of the time of all CPUs, without counting.
     pub share_of_cpu_time: Option<f64>,
 }
 
@@ -437,14 +445,26 @@ fn by_cpu(tallies: &Tallies) -> Vec<CpuCost> {
 }
 
 fn overhead(tallies: &Tallies, cpus: Option<u32>) -> Overhead {
-    let run_time = tallies.run_time_ns.map(|ns| ns as f64);
-    let per = |divisor: f64| run_time.filter(|_| divisor > 0.0).map(|ns| ns / divisor);
+    let counted = tallies.counted;
+    let per = |ns: fn(&Counted) -> u64, divisor: fn(&Counted) -> u64| {
+        counted
+            .filter(|counted| divisor(counted) > 0)
+            .map(|counted| ns(&counted) as f64 / divisor(&counted) as f64)
+    };
+    let share = |counted: Counted| {
+        let cpu_time_ns = counted.elapsed.as_nanos() as f64 * f64::from(cpus?);
+        let spent_ns = (counted.following_ns() + counted.beginning_ns()) as f64;
+        (cpu_time_ns > 0.0).then_some(spent_ns / cpu_time_ns)
+    };
     Overhead {
         machine_wakeups: tallies.issued,
-        run_time_ns: tallies.run_time_ns,
-        runs: tallies.runs,
-        per_wakeup_ns: per(tallies.issued as f64),
-        share_of_cpu_time: per(tallies.elapsed.as_nanos() as f64 * f64::from(cpus.unwrap_or(0))),
+        counted_s: counted.map(|counted| counted.elapsed.as_secs_f64()),
+        counted_wakeups: counted.map(|counted| counted.machine_wakeups),
+        runs_per_wakeup: per(|c| c.runs, |c| c.machine_wakeups),
+        per_wakeup_ns: per(Counted::following_ns, |c| c.machine_wakeups),
+        per_new_task_ns: per(Counted::beginning_ns, |c| c.new_tasks),
+        counting_per_wakeup_ns: per(|c| c.runs * c.counting_ns, |c| c.machine_wakeups),
+        share_of_cpu_time: counted.and_then(share),
     }
 }
 

@@ -87,6 +87,36 @@ pub struct Totals {
     pub most_name: String,
 }
 
+/// What the kernel counted of the programs that follow, in windows of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// The windows together.
+    pub elapsed: Duration,
+    /// All wake-ups on the machine in them.
+    pub machine_wakeups: u64,
+    pub run_time_ns: u64,
+    pub runs: u64,
+    /// Tasks that were forked, and what it took to begin to follow them: not in the run time.
+    pub new_tasks: u64,
+    pub new_tasks_ns: u64,
+    /// What is counted for a program that does nothing, each run.
+    pub counting_ns: u64,
+}
+
+impl Counted {
+    /// What following took, without what counting did.
+    pub(super) fn following_ns(&self) -> u64 {
+        self.run_time_ns
+            .saturating_sub(self.runs * self.counting_ns)
+    }
+
+    /// What beginning to follow new tasks took.
+    pub(super) fn beginning_ns(&self) -> u64 {
+        self.new_tasks_ns
+            .saturating_sub(self.new_tasks * self.counting_ns)
+    }
+}
+
 /// A waker's stacks, and what those that it woke from there waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackSums {
@@ -116,8 +146,7 @@ pub struct Tallies {
     /// All wake-ups on the machine, whoever's.
     pub issued: u64,
     /// What the programs cost; `None` where the kernel does not count it.
-    pub run_time_ns: Option<u64>,
-    pub runs: Option<u64>,
+    pub counted: Option<Counted>,
     /// The kernel tells when an interrupt or flag is sent to another CPU.
     pub sees_sending: bool,
 }

@@ -186,7 +186,7 @@ impl Kernel {
 
     /// What the programs have cost so far, if the kernel counts that.
     pub fn run_time(&self) -> Result<RunTime> {
-        kernel::run_time(self.skel.object())
+        kernel::run_time_of_all(self.skel.object())
     }
 }
 

@@ -96,7 +96,7 @@ impl Follower {
     /// What following has cost so far; `None` where the kernel does not count it.
     pub fn cost(&self) -> Option<Cost> {
         self.counting.as_ref()?;
-        let RunTime { ns, runs } = kernel::run_time(self.skel.object()).ok()?;
+        let RunTime { ns, runs } = kernel::run_time_of_all(self.skel.object()).ok()?;
         Some(Cost {
             run_time_ns: ns,
             runs,

@@ -98,6 +98,23 @@ impl Leg {
 }
 
 #[test]
+fn what_following_costs_is_counted_from_the_start() {
+    let Some(_alone) = alone("what_following_costs_is_counted_from_the_start") else {
+        return;
+    };
+    let leg = Leg::run(500, SHORT);
+    let Some(counted) = leg.tallies.counted else {
+        return println!("skipped: what following costs: the kernel does not count run times");
+    };
+    assert!(counted.elapsed <= leg.tallies.elapsed + Duration::from_secs(1));
+    assert!(counted.machine_wakeups > 0 && counted.machine_wakeups <= leg.tallies.issued);
+    // At the least each has sched_waking, sched_wakeup and sched_switch.
+    assert!(counted.runs >= 2 * counted.machine_wakeups, "{counted:?}");
+    let counting_ns = counted.runs * counted.counting_ns;
+    assert!(counting_ns < counted.run_time_ns, "{counted:?}");
+}
+
+#[test]
 fn every_wake_up_is_counted_once() {
     let Some(_alone) = alone("every_wake_up_is_counted_once") else {
         return;

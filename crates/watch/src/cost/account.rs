@@ -1,0 +1,154 @@
+//! What following costs, by the kernel's own account, from short windows: to count costs each run
+//! of a program some 50 ns itself, so that it is not done all the time.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapHandle, Object, ProgramInput};
+
+use super::follower::issued;
+use super::tallies::Counted;
+use crate::kernel::{Counting, RunTime, run_time};
+use crate::{Error, Result};
+
+/// The kernel counts this long, from the start on, and again after each pause.
+const WINDOW: Duration = Duration::from_millis(250);
+const PAUSE: Duration = Duration::from_millis(2250);
+
+/// Runs of the program that does nothing.
+const EMPTY_RUNS: usize = 200;
+
+/// The program that begins to follow a new task, counted apart.
+const OF_NEW_TASKS: &str = "on_fork";
+/// The one that does nothing.
+const EMPTY: &str = "empty";
+
+/// Counts from time to time until it is closed.
+pub struct Account {
+    closed: Sender<()>,
+    thread: JoinHandle<Result<Counted>>,
+}
+
+impl Account {
+    /// `None` where the kernel does not count, or this user may not switch it on.
+    pub fn open(object: &Object, cpus: MapHandle) -> Result<Option<Self>> {
+        let Some(counting) = Counting::start() else {
+            return Ok(None);
+        };
+        let counting_ns = empty_run_ns(object)?;
+        drop(counting);
+        let reader = Reader::of(object, cpus)?;
+        let (closed, close) = channel();
+        let thread = std::thread::Builder::new()
+            .name("account".to_owned())
+            .spawn(move || count(&reader, counting_ns, &close))
+            .map_err(|source| Error::System {
+                what: "starting a thread",
+                source,
+            })?;
+        Ok(Some(Self { closed, thread }))
+    }
+
+    /// Ends the window that is open, and gives what all of them saw.
+    pub fn close(self) -> Result<Counted> {
+        drop(self.closed);
+        self.thread.join().expect("the account's thread ends well")
+    }
+}
+
+fn count(reader: &Reader, counting_ns: u64, close: &Receiver<()>) -> Result<Counted> {
+    let mut sum = Counted {
+        counting_ns,
+        ..Counted::default()
+    };
+    let closed = |after| close.recv_timeout(after) != Err(RecvTimeoutError::Timeout);
+    loop {
+        let Some(counting) = Counting::start() else {
+            return Ok(sum);
+        };
+        let (began, before) = (Instant::now(), reader.read()?);
+        let over = closed(WINDOW);
+        let after = reader.read()?;
+        sum.elapsed += began.elapsed();
+        sum.machine_wakeups += after.issued - before.issued;
+        sum.run_time_ns += after.following.ns - before.following.ns;
+        sum.runs += after.following.runs - before.following.runs;
+        sum.new_tasks += after.new_tasks.runs - before.new_tasks.runs;
+        sum.new_tasks_ns += after.new_tasks.ns - before.new_tasks.ns;
+        drop(counting);
+        if over || closed(PAUSE) {
+            return Ok(sum);
+        }
+    }
+}
+
+struct Reading {
+    following: RunTime,
+    new_tasks: RunTime,
+    issued: u64,
+}
+
+/// The programs and the table, of this thread's own.
+struct Reader {
+    following: Vec<OwnedFd>,
+    new_tasks: Vec<OwnedFd>,
+    cpus: MapHandle,
+}
+
+impl Reader {
+    fn of(object: &Object, cpus: MapHandle) -> Result<Self> {
+        let (mut following, mut new_tasks) = (Vec::new(), Vec::new());
+        for program in object.progs().filter(|program| program.autoload()) {
+            let descriptor = program.as_fd().try_clone_to_owned();
+            let descriptor = descriptor.map_err(|source| Error::System {
+                what: "duplicating a descriptor",
+                source,
+            })?;
+            match program.name() == OF_NEW_TASKS {
+                true => new_tasks.push(descriptor),
+                false => following.push(descriptor),
+            }
+        }
+        Ok(Self {
+            following,
+            new_tasks,
+            cpus,
+        })
+    }
+
+    fn read(&self) -> Result<Reading> {
+        let sum = |programs: &[OwnedFd]| {
+            let mut sum = RunTime::default();
+            for program in programs {
+                sum.add(run_time(program.as_fd())?);
+            }
+            Ok::<_, Error>(sum)
+        };
+        Ok(Reading {
+            following: sum(&self.following)?,
+            new_tasks: sum(&self.new_tasks)?,
+            issued: issued(&self.cpus)?,
+        })
+    }
+}
+
+/// What the kernel counts for a program that does nothing: the least of many runs, so that rather
+/// too little is taken off than too much.
+fn empty_run_ns(object: &Object) -> Result<u64> {
+    let mut programs = object.progs_mut();
+    let Some(empty) = programs.find(|program| program.name() == EMPTY) else {
+        return Ok(0);
+    };
+    let mut least = u64::MAX;
+    for _ in 0..EMPTY_RUNS {
+        let before = run_time(empty.as_fd())?;
+        // Linux before 5.10 does not run a program of this kind on request.
+        if empty.test_run(ProgramInput::default()).is_err() {
+            return Ok(0);
+        }
+        least = least.min(run_time(empty.as_fd())?.ns - before.ns);
+    }
+    Ok(least)
+}
