@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -199,7 +200,7 @@ fn following_busy(out: &Path) {
     let (mut alone, mut followed) = (Vec::new(), Vec::new());
     let mut account = Vec::new();
     for turn in 0..TURNS {
-        alone.push(ping_pong_ns());
+        alone.push(ping_pong_ns(Duration::ZERO..Duration::from_secs(1)));
         let out = out.with_extension(turn.to_string());
         let follower = Command::new(REVEILLE)
             .args(["cost", "--duration", "3s", "--pid"])
@@ -209,9 +210,9 @@ fn following_busy(out: &Path) {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
-        // By then the programs run, and the kernel has counted for the first time.
-        std::thread::sleep(Duration::from_millis(1200));
-        followed.push(ping_pong_ns());
+        // From then on the programs run, and the kernel has counted for the first time.
+        let settled = Duration::from_millis(1200);
+        followed.push(ping_pong_ns(settled..Duration::from_secs(2)));
         if !follower
             .and_then(|mut child| child.wait())
             .is_ok_and(|status| status.success())
@@ -235,9 +236,10 @@ fn following_busy(out: &Path) {
     );
 }
 
-/// Two threads on CPU 0 wake each other: the mean time from one waking to the next, ns.
-fn ping_pong_ns() -> f64 {
-    const ROUNDS: u32 = 100_000;
+/// Two threads on CPU 0 wake each other until the end of `span`: the time from one waking to the
+/// next, ns, the median of rounds within `span`.
+fn ping_pong_ns(span: Range<Duration>) -> f64 {
+    const ROUNDS: u32 = 5000;
     let (mut from_other, mut to_self) = io::pipe().expect("a pipe");
     let (mut from_self, mut to_other) = io::pipe().expect("a pipe");
     let on_cpu_0 = || {
@@ -253,12 +255,19 @@ fn ping_pong_ns() -> f64 {
     let this = std::thread::spawn(move || {
         on_cpu_0();
         let mut byte = [0];
-        let began = Instant::now();
-        for _ in 0..ROUNDS {
-            to_other.write_all(&byte).expect("the other reads");
-            from_other.read_exact(&mut byte).expect("the other writes");
+        let mut rounds = Vec::new();
+        let start = Instant::now();
+        while start.elapsed() < span.end {
+            let began = Instant::now();
+            for _ in 0..ROUNDS {
+                to_other.write_all(&byte).expect("the other reads");
+                from_other.read_exact(&mut byte).expect("the other writes");
+            }
+            if start.elapsed() > span.start {
+                rounds.push(began.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS));
+            }
         }
-        began.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS)
+        median(rounds)
     });
     let took = this.join().expect("the pair runs");
     other.join().expect("the pair ends");
