@@ -2,8 +2,6 @@
 //! workload ([`cost`]), and where a packet's time goes ([`path`]).
 
 pub mod cost;
-#[cfg(feature = "bpf")]
-mod kernel;
 pub mod live;
 pub mod path;
 
@@ -30,6 +28,18 @@ pub enum Error {
         what: &'static str,
         source: std::io::Error,
     },
+}
+
+#[cfg(feature = "bpf")]
+impl From<reveille_bpf::Error> for Error {
+    fn from(error: reveille_bpf::Error) -> Self {
+        match error {
+            reveille_bpf::Error::Cannot(why) => Self::Cannot(why),
+            reveille_bpf::Error::Bpf(error) => Self::Bpf(error),
+            reveille_bpf::Error::System { what, source } => Self::System { what, source },
+            error => Self::Cannot(error.to_string()),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

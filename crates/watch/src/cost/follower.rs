@@ -15,8 +15,8 @@ use super::depth::PLACES;
 use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
-use crate::kernel::{self, Knows};
 use crate::{Error, Result};
+use reveille_bpf::{self as kernel, Knows};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -327,7 +327,7 @@ fn load(
     kernel::choose(&mut open, knows, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
     open.progs.empty.set_autoattach(false);
-    open.load().map_err(kernel::cannot_load)
+    Ok(open.load().map_err(kernel::cannot_load)?)
 }
 
 /// Tells the kernel side each idle state's place in the tables.

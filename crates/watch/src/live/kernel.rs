@@ -12,11 +12,11 @@ use libbpf_rs::{MapCore, MapFlags};
 use nix::sys::mman::{MapFlags as Mapping, ProtFlags, mmap, munmap};
 use nix::time::{ClockId, clock_gettime};
 
-use crate::kernel::{self, Knows, RunTime};
 use crate::live::latencies::Latencies;
 use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
 use crate::live::symbols::Symbols;
 use crate::{Error, Result};
+use reveille_bpf::{self as kernel, Knows, RunTime};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -186,7 +186,7 @@ impl Kernel {
 
     /// What the programs have cost so far, if the kernel counts that.
     pub fn run_time(&self) -> Result<RunTime> {
-        kernel::run_time_of_all(self.skel.object())
+        Ok(kernel::run_time_of_all(self.skel.object())?)
     }
 }
 

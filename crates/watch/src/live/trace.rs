@@ -16,11 +16,11 @@ mod with_bpf {
     use reveille_machine::{Idle, Root, cpulist};
 
     use crate::Result;
-    use crate::kernel::{Counting, RunTime};
     use crate::live::hardware::Hardware;
     use crate::live::kernel::{Kernel, MAX_COUNTERS, Setup};
     use crate::live::seen::{Ended, Seen};
     use crate::live::symbols::Symbols;
+    use reveille_bpf::{Counting, RunTime};
 
     /// Counting a program's run time costs each run some 50 ns, so it is done in one refresh of so
     /// many.

@@ -9,7 +9,7 @@ use reveille_machine::{Idle, network};
 use super::packet::{Cause, Met, Packet, Reader, Sleep};
 use super::{Cost, Counts, Follow};
 use crate::Result;
-use crate::kernel::{self, Counting, Knows, RunTime};
+use reveille_bpf::{self as kernel, Counting, Knows, RunTime};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]

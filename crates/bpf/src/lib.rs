@@ -1,13 +1,12 @@
-//! Loading the crate's BPF programs with what this kernel has, and the kernel's account of what
-//! they cost.
+//! Loading BPF programs with what this kernel has, and the kernel's account of what they cost.
 //!
 //! ```ignore
 //! let knows = Knows::ask()?;
-//! let mut open = LiveSkelBuilder::default().open(kernel::storage())?;
+//! let mut open = LiveSkelBuilder::default().open(reveille_bpf::storage())?;
 //! // ... settings into open.maps.rodata_data ...
-//! kernel::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
-//! let mut skel = open.load().map_err(kernel::cannot_load)?;
-//! skel.attach().map_err(kernel::cannot_load)?;
+//! reveille_bpf::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
+//! let mut skel = open.load().map_err(reveille_bpf::cannot_load)?;
+//! skel.attach().map_err(reveille_bpf::cannot_load)?;
 //! ```
 
 use std::mem::MaybeUninit;
@@ -19,7 +18,24 @@ use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, Object, OpenObject, libbpf_sys};
 use nix::unistd::geteuid;
 
-use crate::{Error, Result};
+/// Why programs could not be loaded. Each message is one line: what, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
+    #[error("BPF: {0}")]
+    Bpf(#[from] libbpf_rs::Error),
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    System {
+        what: &'static str,
+        source: std::io::Error,
+    },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the running kernel has, by its BTF.
 pub struct Knows(Btf<'static>);
