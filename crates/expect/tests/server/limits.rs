@@ -89,9 +89,9 @@ fn the_65th_open_request_is_refused_until_one_is_cancelled() {
 fn what_is_over_is_not_open_and_is_not_cancelled() {
     let engine = Engine::with(|settings| settings.limits.open = 1);
     let raw = Raw::welcomed(&engine.path);
-    assert_eq!(raw.ask(1, 50_000 * US, US), Ok(()));
-    raw.say(&Request::Cancel { id: 7 });
-    // Its window passes; its number is free again, too.
+    // On a busy machine it may be over before it is heard.
+    wait_for("a short one", || raw.ask(1, 50_000 * US, US).is_ok());
+    // Its window passes.
     wait_for("room", || raw.ask(2, 9 * SECOND, US).is_ok());
     raw.say(&Request::Cancel { id: 1 });
     raw.say(&Request::Cancel { id: 2 });
@@ -148,7 +148,7 @@ fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
             .is_ok()
             && matches!(raw.answer(), Some(Answer::Welcome { .. }))
     });
-    assert_eq!(second.ask(1, SECOND, US), Ok(()));
+    assert_eq!(second.ask(1, 9 * SECOND, US), Ok(()));
     let in_all = Engine::with(|settings| settings.clients = 1);
     let _only = Raw::welcomed(&in_all.path);
     assert_eq!(Raw::connect(&in_all.path).answer(), Some(full));

@@ -149,7 +149,7 @@ fn one_that_says_nothing_is_left_alone() {
     let engine = Engine::start();
     let _silent = Raw::connect(&engine.path);
     let other = Raw::welcomed(&engine.path);
-    assert_eq!(other.ask(1, SECOND, US), Ok(()));
+    assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
     // It was not welcomed, so it is no client.
     wait_for("the one client", || engine.server.clients().len() == 1);
     assert_eq!(engine.server.counts().clients, 1);

@@ -56,7 +56,7 @@ fn a_second_engine_is_refused_and_the_first_serves_on() {
     let engine = Engine::start();
     refused(&engine.path, TAKEN);
     let raw = Raw::welcomed(&engine.path);
-    assert_eq!(raw.ask(1, SECOND, US), Ok(()));
+    assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
 }
 
 #[test]
