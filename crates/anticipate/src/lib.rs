@@ -1,5 +1,6 @@
 //! Waking in time: a CPU is awake just before the I/O that somebody waits for is complete.
 
+pub mod bench;
 mod devices;
 #[cfg(feature = "bpf")]
 mod engine;
