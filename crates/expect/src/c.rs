@@ -1,0 +1,1 @@
+//! For C: `include/reveille_expect.h`, which has the documentation.

@@ -1,0 +1,46 @@
+//! CLOCK_MONOTONIC, in which all instants are given.
+
+use std::time::{Duration, Instant};
+
+use nix::time::{ClockId, clock_gettime};
+
+/// Now, in ns of CLOCK_MONOTONIC.
+pub fn monotonic_ns() -> u64 {
+    // It cannot fail: Linux always has this clock.
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
+        now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+    })
+}
+
+/// An instant in ns of CLOCK_MONOTONIC. The standard library's instants are of the same clock on
+/// Linux, but do not tell their count; two readings of it lie between, some 50 ns.
+pub(crate) fn instant_ns(instant: Instant) -> u64 {
+    let (now, now_ns) = (Instant::now(), monotonic_ns());
+    match instant.checked_duration_since(now) {
+        Some(ahead) => now_ns.saturating_add(whole_ns(ahead)),
+        None => now_ns.saturating_sub(whole_ns(now.duration_since(instant))),
+    }
+}
+
+/// In ns; what does not fit (584 years) is the most that does.
+pub(crate) fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_keeps_its_place_between_two_readings_of_the_clock() {
+        let before = monotonic_ns();
+        let instant = Instant::now();
+        let after = monotonic_ns();
+        // What a conversion can be off by, if the thread is interrupted within it, is unbounded:
+        // one of many is exact enough.
+        let fits = |ns: u64| (before.saturating_sub(1_000)..=after + 1_000).contains(&ns);
+        assert!((0..10_000).any(|_| fits(instant_ns(instant))));
+        let ahead = instant_ns(instant + Duration::from_secs(5));
+        assert!(ahead >= before + 5_000_000_000);
+    }
+}

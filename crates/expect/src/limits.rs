@@ -1,0 +1,157 @@
+//! What one client may ask for, and why something is refused.
+
+/// What one client may ask for. The engine tells its own when a client connects; the thread of the
+/// process's own keeps to [`Limits::default`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests that are open (neither over nor cancelled) at a time.
+    pub open: u32,
+    /// The longest window, ns.
+    pub window_ns: u64,
+    /// How far ahead a window may begin, ns.
+    pub ahead_ns: u64,
+    /// Messages per second, cancellations among them; a burst of a tenth of that is taken at once.
+    pub messages_per_second: u32,
+    /// Time awake that may be asked for in any second, in millionths of it.
+    pub awake_ppm: u32,
+}
+
+/// As many as a [`Waker`](crate::Waker) holds at a time, whatever an engine would allow.
+pub const MAX_OPEN: u32 = 64;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            open: MAX_OPEN,
+            // As long as the paper's longest waits; a CPU that is to be awake for longer than that
+            // is better held by a latency bound.
+            window_ns: 10_000_000,
+            ahead_ns: 10_000_000_000,
+            // Operations of 200 µs without a pause: a request and a cancellation each.
+            messages_per_second: 10_000,
+            awake_ppm: 50_000,
+        }
+    }
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    #[error("the budget of time awake is used up")]
+    Budget,
+    #[error("too many requests are open, or too many came at once")]
+    Limit,
+    #[error("the window is over already")]
+    Past,
+    #[error("the window begins too far ahead")]
+    TooFar,
+    #[error("the window is too long")]
+    TooLong,
+    #[error("the window is empty")]
+    Empty,
+    #[error("that CPU is not there, is offline, or is not served")]
+    Cpu,
+}
+
+impl Refusal {
+    /// All of them; [`Refusal::index`] is the place in this list.
+    pub const ALL: [Self; 7] = [
+        Self::Budget,
+        Self::Limit,
+        Self::Past,
+        Self::TooFar,
+        Self::TooLong,
+        Self::Empty,
+        Self::Cpu,
+    ];
+
+    /// Its place in [`Refusal::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// When a CPU is to be awake, ns of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub at_ns: u64,
+    pub length_ns: u64,
+}
+
+impl Window {
+    pub fn end_ns(self) -> u64 {
+        self.at_ns.saturating_add(self.length_ns)
+    }
+
+    /// What is left of it at this instant, ns.
+    pub fn left_ns(self, now_ns: u64) -> u64 {
+        self.end_ns().saturating_sub(now_ns.max(self.at_ns))
+    }
+}
+
+impl Limits {
+    /// The window as it is to be planned: one that has begun already begins now.
+    pub(crate) fn window(
+        &self,
+        now_ns: u64,
+        at_ns: u64,
+        length_ns: u64,
+    ) -> Result<Window, Refusal> {
+        if length_ns == 0 {
+            return Err(Refusal::Empty);
+        }
+        if length_ns > self.window_ns {
+            return Err(Refusal::TooLong);
+        }
+        if at_ns.saturating_sub(now_ns) > self.ahead_ns {
+            return Err(Refusal::TooFar);
+        }
+        let left_ns = Window { at_ns, length_ns }.left_ns(now_ns);
+        if left_ns == 0 {
+            return Err(Refusal::Past);
+        }
+        Ok(Window {
+            at_ns: at_ns.max(now_ns),
+            length_ns: left_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_window_is_refused_for_its_length_or_its_place() {
+        let limits = Limits::default();
+        let check = |at, length| limits.window(100 * SECOND, at, length);
+        assert_eq!(check(101 * SECOND, 0), Err(Refusal::Empty));
+        assert_eq!(check(101 * SECOND, 10_000_001), Err(Refusal::TooLong));
+        assert_eq!(check(110 * SECOND + 1, 1), Err(Refusal::TooFar));
+        assert_eq!(check(u64::MAX, 1), Err(Refusal::TooFar));
+        assert_eq!(check(99 * SECOND, 1_000), Err(Refusal::Past));
+        assert_eq!(check(100 * SECOND - 1_000, 1_000), Err(Refusal::Past));
+        let whole = check(110 * SECOND, 10_000_000).unwrap();
+        assert_eq!((whole.at_ns, whole.length_ns), (110 * SECOND, 10_000_000));
+    }
+
+    #[test]
+    fn a_window_that_has_begun_begins_now() {
+        let window = Limits::default().window(100 * SECOND, 100 * SECOND - 400, 1_000);
+        let rest = Window {
+            at_ns: 100 * SECOND,
+            length_ns: 600,
+        };
+        assert_eq!(window, Ok(rest));
+    }
+
+    #[test]
+    fn refusals_have_the_place_that_they_say() {
+        for (place, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(refusal.index(), place);
+        }
+    }
+}

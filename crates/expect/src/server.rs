@@ -1,0 +1,240 @@
+//! The engine's side of the socket.
+//!
+//! [`Server::start`] listens; one thread serves all clients and hands what they ask for to a
+//! [`Plan`]. Clients are strangers:
+//!
+//! - Who they are is what the kernel says (SO_PEERCRED), not what they say.
+//! - Each has its [`Limits`]: open requests, messages per second, how long and how far ahead a window
+//!   may be, and its share of time awake. Rate and share are of a *process*, however many connections
+//!   it makes, and survive a reconnection; a user's processes have a share together
+//!   ([`Settings::user_awake_ppm`]).
+//! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
+//!   child that it left with the connection does not keep them: the process itself is watched, too
+//!   (pidfd).
+//! - One that says what is no message, or not one that may be said then, is told once and
+//!   disconnected.
+//! - Nothing waits for one: sockets do not block, in a turn each is heard a few times, one that sends
+//!   faster than it may is not read until it may again, and an answer that does not fit into the
+//!   buffer of one that does not read is dropped and counted.
+//!
+//! While nothing comes the thread sleeps, without a timer.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::limits::{Limits, Refusal};
+use crate::protocol::Farewell;
+use crate::{Error, Result, SOCKET};
+
+mod account;
+mod client;
+mod serving;
+mod socket_file;
+
+use serving::Serving;
+use socket_file::SocketFile;
+
+/// Who asks: of the connection, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The process that connected; 0 where it is in a process namespace that is not seen from here.
+    pub pid: i32,
+    pub uid: u32,
+}
+
+/// What a [`Plan`] gives for a request that it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// What keeps CPUs awake. It is called from the server's thread and should not wait.
+pub trait Plan: Send + Sync + 'static {
+    /// `cpu` is to be awake from `at_ns` (CLOCK_MONOTONIC; now or later) on, for `window_ns`, on
+    /// behalf of `owner`. The client's own limits have been looked at.
+    ///
+    /// # Errors
+    /// Why not: [`Refusal::Cpu`] for a CPU that is not there, [`Refusal::Budget`] where the plan's
+    /// own budget is used up.
+    fn expect(
+        &self,
+        cpu: u32,
+        at_ns: u64,
+        window_ns: u64,
+        owner: Owner,
+    ) -> std::result::Result<Ticket, Refusal>;
+
+    /// The request is not needed any more. Each ticket comes back once at most; that of a window
+    /// that is over does not.
+    fn cancel(&self, ticket: Ticket);
+}
+
+impl<P: Plan + ?Sized> Plan for Arc<P> {
+    fn expect(
+        &self,
+        cpu: u32,
+        at_ns: u64,
+        window_ns: u64,
+        owner: Owner,
+    ) -> std::result::Result<Ticket, Refusal> {
+        (**self).expect(cpu, at_ns, window_ns, owner)
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        (**self).cancel(ticket);
+    }
+}
+
+/// How a [`Server`] serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Where it listens. The folder is made (mode 0755) where it is not there.
+    pub path: PathBuf,
+    /// Of each client.
+    pub limits: Limits,
+    /// Connections at a time.
+    pub clients: u32,
+    /// Connections of one user at a time.
+    pub clients_of_user: u32,
+    /// Time awake that all clients of one user together may ask for in any second, in millionths.
+    pub user_awake_ppm: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            path: SOCKET.into(),
+            limits: Limits::default(),
+            clients: 256,
+            clients_of_user: 64,
+            user_awake_ppm: 100_000,
+        }
+    }
+}
+
+impl Settings {
+    /// What a user's processes may ask for at once: as many times a process's as of a second.
+    fn user_burst_ns(&self) -> u64 {
+        let awake_ppm = u128::from(self.limits.awake_ppm.max(1));
+        let burst_ns =
+            u128::from(self.limits.window_ns) * u128::from(self.user_awake_ppm) / awake_ppm;
+        u64::try_from(burst_ns).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a [`Server`] did so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Clients that were welcomed.
+    pub clients: u64,
+    pub accepted: u64,
+    /// Cancelled by their clients before their window was over.
+    pub cancelled: u64,
+    /// Cancelled since their client ended.
+    pub orphaned: u64,
+    /// Answers that did not fit into the buffer of a client that does not read.
+    pub unheard: u64,
+    /// How often a client was not read for a while since it sent too fast.
+    pub held_back: u64,
+    refused: [u64; Refusal::ALL.len()],
+    sent_away: [u64; Farewell::ALL.len()],
+}
+
+impl Counts {
+    /// Requests that were refused for that reason, by the server or the plan.
+    pub fn refused(&self, why: Refusal) -> u64 {
+        self.refused[why.index()]
+    }
+
+    /// Clients that were disconnected for that reason.
+    pub fn sent_away(&self, why: Farewell) -> u64 {
+        self.sent_away[why as usize]
+    }
+}
+
+/// A client that is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Client {
+    pub owner: Owner,
+    /// Requests that are open.
+    pub open: u32,
+    pub accepted: u64,
+    pub refused: u64,
+    /// Time awake that was asked for and accepted, without what was cancelled, ns.
+    pub asked_ns: u64,
+}
+
+/// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
+/// gone.
+#[derive(Debug)]
+pub struct Server {
+    state: Arc<Mutex<State>>,
+    stop: UnixStream,
+    thread: Option<JoinHandle<()>>,
+    file: SocketFile,
+}
+
+impl Server {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where another engine listens there already, where what is there is not a
+    /// socket, or where the socket cannot be made.
+    pub fn start(settings: &Settings, plan: impl Plan) -> Result<Self> {
+        let (file, listener) = SocketFile::listen(&settings.path)?;
+        let system = |what| move |source| Error::System { what, source };
+        let (stop, stopped) =
+            UnixStream::pair().map_err(system("cannot make the server's stop signal"))?;
+        let state = Arc::<Mutex<State>>::default();
+        let serving = Serving::new(settings, listener, stopped, state.clone(), plan);
+        let thread = std::thread::Builder::new()
+            .name("expect-server".into())
+            .spawn(move || serving.run())
+            .map_err(system("cannot start the server's thread"))?;
+        Ok(Self {
+            state,
+            stop,
+            thread: Some(thread),
+            file,
+        })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// What it did so far.
+    pub fn counts(&self) -> Counts {
+        lock(&self.state).counts
+    }
+
+    /// Who is connected at present and was welcomed, in the order in which they came.
+    pub fn clients(&self) -> Vec<Client> {
+        lock(&self.state).clients.clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Should it fail, the end of this side of the pair is seen as well.
+        let _ = self.stop.write_all(b"!");
+        let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread tells of itself, after each turn.
+#[derive(Debug, Default)]
+struct State {
+    counts: Counts,
+    clients: Vec<Client>,
+}
+
+/// It is whole whatever happened to who held it: it is only copied.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,367 @@
+//! By which an application says when it will be needed.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nix::sched::sched_getcpu;
+
+use crate::clock::{instant_ns, monotonic_ns, whole_ns};
+use crate::history::{History, Kind, Prediction};
+use crate::limits::{Limits, MAX_OPEN, Refusal};
+use crate::link::{Heard, Link, Sent};
+use crate::own_thread::OwnThread;
+use crate::protocol::{Answer, Request};
+use crate::{Error, Result, SOCKET};
+
+/// Who keeps CPUs awake for a [`Waker`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Served {
+    /// The running engine.
+    ByEngine,
+    /// A thread of this process, for there is no engine: why.
+    ByThread(String),
+    /// Nobody: why.
+    ByNobody(String),
+}
+
+/// A request that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Expected(u64);
+
+impl Expected {
+    /// Its number, from 1: for C.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// What [`Expected::number`] gave.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// What became of the requests of a [`Waker`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Calls of [`Waker::expect`].
+    pub asked: u64,
+    /// As far as the engine has answered yet.
+    pub accepted: u64,
+    /// Cancelled before their window was over.
+    pub cancelled: u64,
+    refused: [u64; Refusal::ALL.len()],
+}
+
+impl Counts {
+    /// Refused for that reason, at once or by the engine's answer.
+    pub fn refused(&self, why: Refusal) -> u64 {
+        self.refused[why.index()]
+    }
+
+    /// Refused for whatever reason.
+    pub fn refused_in_all(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    fn refuse(&mut self, why: Refusal) {
+        self.refused[why.index()] += 1;
+    }
+}
+
+/// By which an application says when it will be needed, and learns how long things take.
+///
+/// It asks the running engine (`reveille anticipate`), and where there is none, a thread of this
+/// process. When it is dropped, what it asked for is over.
+///
+/// It is of one process: a child made by fork(2) must connect anew.
+#[derive(Debug)]
+pub struct Waker {
+    source: Source,
+    history: History,
+    /// Not over and not cancelled, as far as this side knows.
+    open: Vec<Open>,
+    last_id: u64,
+    /// Requests that the engine has not answered yet.
+    unanswered: u64,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+enum Source {
+    Engine(Link),
+    Thread(Box<OwnThread>, String),
+    Nobody(String),
+}
+
+#[derive(Debug)]
+struct Open {
+    id: u64,
+    end_ns: u64,
+}
+
+impl Waker {
+    /// Asks the engine that listens at [`SOCKET`], if there is one, and else a thread of this
+    /// process, started now. [`Waker::served`] says who it is.
+    ///
+    /// It waits for the engine's answer, a second at most.
+    pub fn connect() -> Self {
+        Self::connect_to(Path::new(SOCKET))
+    }
+
+    /// As [`Waker::connect`], for an engine that listens elsewhere.
+    pub fn connect_to(path: &Path) -> Self {
+        let source = match Link::connect(path) {
+            Ok(link) => Source::Engine(link),
+            Err(why) => Source::thread(why),
+        };
+        Self::of(source)
+    }
+
+    /// Asks a thread of this process, whether there is an engine or not.
+    pub fn alone() -> Self {
+        Self::of(Source::thread("it was not asked for".into()))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            history: History::new(),
+            open: Vec::with_capacity(MAX_OPEN as usize),
+            last_id: 0,
+            unanswered: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Who keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
+    /// the next request.
+    pub fn served(&self) -> Served {
+        match &self.source {
+            Source::Engine(_) => Served::ByEngine,
+            Source::Thread(_, why) => Served::ByThread(why.clone()),
+            Source::Nobody(why) => Served::ByNobody(why.clone()),
+        }
+    }
+
+    /// What may be asked for.
+    pub fn limits(&self) -> Limits {
+        match &self.source {
+            Source::Engine(link) => link.limits,
+            Source::Thread(own, _) => own.limits,
+            Source::Nobody(_) => Limits::default(),
+        }
+    }
+
+    /// The CPU on which the calling thread runs is to be awake at that instant, and for that long
+    /// from then on. A window that has begun already is shortened.
+    ///
+    /// It does not wait. What can be known here is refused at once; what the engine refuses later is
+    /// found in [`Waker::counts`], or by [`Waker::wait_for_answers`].
+    ///
+    /// # Errors
+    /// [`Error::Refused`]; [`Error::Cannot`] where there is neither an engine nor a thread.
+    pub fn expect(&mut self, at: Instant, window: Duration) -> Result<Expected> {
+        self.expect_ns(instant_ns(at), whole_ns(window))
+    }
+
+    /// As [`Waker::expect`], in ns of CLOCK_MONOTONIC.
+    pub fn expect_ns(&mut self, at_ns: u64, window_ns: u64) -> Result<Expected> {
+        let cpu = sched_getcpu().map_err(Error::of("cannot tell which CPU this is"))?;
+        self.expect_on(cpu as u32, at_ns, window_ns)
+    }
+
+    /// As [`Waker::expect_ns`], for a CPU by its number: where the thread that will be needed waits
+    /// on another one.
+    pub fn expect_on(&mut self, cpu: u32, at_ns: u64, window_ns: u64) -> Result<Expected> {
+        self.counts.asked += 1;
+        let done = self.request(cpu, at_ns, window_ns);
+        if let Err(Error::Refused(why)) = done {
+            self.counts.refuse(why);
+        }
+        done
+    }
+
+    fn request(&mut self, cpu: u32, at_ns: u64, window_ns: u64) -> Result<Expected> {
+        self.hear();
+        let now_ns = monotonic_ns();
+        let limits = self.limits();
+        let window = limits.window(now_ns, at_ns, window_ns)?;
+        self.open.retain(|open| open.end_ns > now_ns);
+        if self.open.len() >= limits.open.min(MAX_OPEN) as usize {
+            return Err(Refusal::Limit.into());
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        if let Source::Engine(link) = &self.source {
+            let request = Request::Expect {
+                id,
+                at_ns: window.at_ns,
+                window_ns: window.length_ns,
+                cpu,
+            };
+            match link.send(&request) {
+                Sent::Yes => self.unanswered += 1,
+                Sent::Busy => return Err(Refusal::Limit.into()),
+                Sent::Gone => self.fall_back(),
+            }
+        }
+        match &mut self.source {
+            Source::Engine(_) => {}
+            Source::Thread(own, _) => {
+                own.expect(id, cpu, window)?;
+                self.counts.accepted += 1;
+            }
+            Source::Nobody(why) => return Err(Error::Cannot(why.clone())),
+        }
+        self.open.push(Open {
+            id,
+            end_ns: window.end_ns(),
+        });
+        Ok(Expected(id))
+    }
+
+    /// Nothing that was asked for is needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with [`Refusal::Limit`] where the engine does not listen at present; the
+    /// windows then pass by themselves.
+    pub fn cancel(&mut self) -> Result<()> {
+        while let Some(open) = self.open.pop() {
+            self.end(&open)?;
+        }
+        Ok(())
+    }
+
+    /// This request is not needed any more. One that is over, cancelled or refused is not cancelled
+    /// again, without an error.
+    ///
+    /// # Errors
+    /// As [`Waker::cancel`].
+    pub fn cancel_one(&mut self, expected: Expected) -> Result<()> {
+        match self.open.iter().position(|open| open.id == expected.0) {
+            Some(place) => {
+                let open = self.open.remove(place);
+                self.end(&open)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, open: &Open) -> Result<()> {
+        // The window is over: nobody keeps a CPU awake for it, and nobody needs to be told.
+        if open.end_ns <= monotonic_ns() {
+            return Ok(());
+        }
+        match &mut self.source {
+            Source::Engine(link) => match link.send(&Request::Cancel { id: open.id }) {
+                Sent::Yes => {}
+                Sent::Busy => return Err(Refusal::Limit.into()),
+                // With the engine its windows went, too.
+                Sent::Gone => self.fall_back(),
+            },
+            Source::Thread(own, _) => own.cancel(open.id),
+            Source::Nobody(_) => {}
+        }
+        self.counts.cancelled += 1;
+        Ok(())
+    }
+
+    /// Waits until the engine has answered all requests, or for that long: whether it has. A thread
+    /// of this process answers at once.
+    pub fn wait_for_answers(&mut self, timeout: Duration) -> bool {
+        let until_ns = monotonic_ns().saturating_add(whole_ns(timeout));
+        loop {
+            self.hear();
+            match &self.source {
+                Source::Engine(link) if self.unanswered > 0 => {
+                    if !link.wait(until_ns) {
+                        return false;
+                    }
+                }
+                _ => return true,
+            }
+        }
+    }
+
+    /// What became of the requests so far.
+    pub fn counts(&mut self) -> Counts {
+        self.hear();
+        self.counts
+    }
+
+    /// Time for which this process's own thread has kept CPUs awake; `None` where an engine serves,
+    /// which keeps that account itself.
+    pub fn awake(&self) -> Option<Duration> {
+        match &self.source {
+            Source::Thread(own, _) => Some(Duration::from_nanos(own.awake_ns())),
+            _ => None,
+        }
+    }
+
+    /// How much earlier than a window this process's own thread begins to wake at present, as it
+    /// learnt from its own lateness; `None` where an engine serves.
+    pub fn lead(&self) -> Option<Duration> {
+        match &self.source {
+            Source::Thread(own, _) => Some(Duration::from_nanos(own.lead_ns())),
+            _ => None,
+        }
+    }
+
+    /// An operation of this kind has just ended and took so long.
+    ///
+    /// # Errors
+    /// As [`History::observe`].
+    pub fn observe(&mut self, kind: impl Into<Kind>, duration: Duration) -> Result<()> {
+        self.history.observe(kind, duration)
+    }
+
+    /// How long an operation of this kind will take if it begins now, as far as that is known.
+    pub fn predict(&self, kind: impl Into<Kind>) -> Option<Prediction> {
+        self.history.predict(kind)
+    }
+
+    /// What was observed.
+    pub fn history(&mut self) -> &mut History {
+        &mut self.history
+    }
+
+    /// Hears the answers that are there.
+    fn hear(&mut self) {
+        while self.unanswered > 0 {
+            let Source::Engine(link) = &self.source else {
+                return;
+            };
+            match link.hear() {
+                Heard::Nothing => return,
+                Heard::Answer(Answer::Accepted { .. }) => {
+                    self.unanswered -= 1;
+                    self.counts.accepted += 1;
+                }
+                Heard::Answer(Answer::Refused { id, why }) => {
+                    self.unanswered -= 1;
+                    self.counts.refuse(why);
+                    self.open.retain(|open| open.id != id);
+                }
+                Heard::Answer(Answer::Welcome { .. } | Answer::Closing { .. }) | Heard::Gone => {
+                    self.fall_back();
+                }
+            }
+        }
+    }
+
+    /// The engine has gone; with it, what it had planned.
+    fn fall_back(&mut self) {
+        self.source = Source::thread("the engine has ended".into());
+        self.open.clear();
+        self.unanswered = 0;
+    }
+}
+
+impl Source {
+    fn thread(why: String) -> Self {
+        match OwnThread::start() {
+            Ok(own) => Self::Thread(Box::new(own), why),
+            Err(error) => Self::Nobody(format!("{why}, and no thread can be had: {error}")),
+        }
+    }
+}
