@@ -13,7 +13,7 @@ pub use devices::BlockDevice;
 #[cfg(feature = "bpf")]
 pub use engine::*;
 pub use operation::Operation;
-pub use settings::{MOST_DEVICES, Readiness, Settings, Subject};
+pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject};
 
 /// Why nothing can be anticipated. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]

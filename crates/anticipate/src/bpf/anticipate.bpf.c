@@ -77,8 +77,8 @@ const volatile unsigned int budget_in_all = 3277;
 const volatile unsigned int control;
 /* 0: learnt from how late the timers come. */
 const volatile unsigned long long fixed_lead_ns;
-/* Until something is learnt. */
-const volatile unsigned long long first_lead_ns = 20000;
+/* Until something is learnt, by the length of sleep. */
+const volatile unsigned long long first_lead_ns[32];
 const volatile unsigned long long nap_ns = 10000;
 const volatile enum readiness readiness;
 const volatile bool seconds_wanted;
@@ -123,7 +123,7 @@ struct plan {
 	long long tokens;
 	unsigned long long refilled;
 	/* By the length of sleep: how late nine of ten timers come, at most; ns. */
-	unsigned int late[SLEEPS];
+	unsigned int late[32]; /* SLEEPS */
 	unsigned int nap_late;
 	unsigned int naps_seen;
 	unsigned int numbers;
@@ -316,7 +316,7 @@ static __always_inline unsigned long long lead_for(const struct plan *plan, unsi
 	if (fixed_lead_ns)
 		return fixed_lead_ns;
 	learnt = plan->late[sleep_of(ns) & 31 /* for the verifier */];
-	return learnt ? learnt : first_lead_ns;
+	return learnt ? learnt : first_lead_ns[sleep_of(ns) & 31];
 }
 
 /*
@@ -792,7 +792,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
 
 		second = *taker;
-		lead += agent && agent->late_ns ? agent->late_ns : first_lead_ns;
+		lead += agent && agent->late_ns ? agent->late_ns : lead;
 	}
 	/* A sleep that is hardly longer than waking is none. */
 	start = now;

@@ -5,7 +5,7 @@ use std::{mem, ptr};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
-use super::agents::NO_DEVICE;
+use super::agents::{Agents, Expectations, NO_DEVICE};
 use super::skeleton::types;
 use super::{DEVICES, Engine};
 use crate::{Operation, Result};
@@ -22,6 +22,8 @@ pub struct Statistics {
     /// Devices and operations of which something was seen.
     pub operations: Vec<OperationStatistics>,
     pub cpus: Vec<Cpu>,
+    /// What applications expected.
+    pub expectations: Expectations,
     /// Who had CPUs kept awake, those first who had it longest.
     pub accounting: Vec<Accounted>,
 }
@@ -170,6 +172,11 @@ impl Engine {
             elapsed_s,
             operations,
             cpus,
+            expectations: self
+                .agents
+                .as_ref()
+                .map(Agents::expectations)
+                .unwrap_or_default(),
             accounting: self.accounting()?,
         })
     }
