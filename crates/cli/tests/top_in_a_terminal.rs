@@ -256,6 +256,9 @@ fn keys_change_what_is_shown_at_once() {
 fn a_terminal_may_change_its_size() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
+    // The keys are being read when the size changes: none may get lost after it.
+    top.press("v");
+    top.until_shown("mean stay");
     for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
         // SAFETY: the descriptor is open, and the size lives through the call.
         unsafe { set_size(top.slave.as_raw_fd(), &size(columns, rows)) }.unwrap();
