@@ -170,7 +170,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
     if args.accelerator {
-        let connect: Option<&dyn Connect> = None;
+        let connect = super::engine::connect();
+        let connect: Option<&dyn Connect> = connect.as_deref();
         let options = accelerator::Options {
             calls: args.ios,
             turn: args.turn,
@@ -180,7 +181,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let work = Accelerator::new(&machine, options, connect).map_err(failure)?;
         return compare(&args, &machine, &work, notes, &stop);
     }
-    let assist: Option<&dyn Assist> = None;
+    let assist = super::engine::assist();
+    let assist: Option<&dyn Assist> = assist.as_deref();
     let source = source(&args);
     let operation = match args.op {
         OperationChoice::Read => Operation::Read,
