@@ -1,5 +1,20 @@
 //! Waking in time: a CPU is awake just before the I/O that somebody waits for is complete.
 
+pub mod bench;
+mod devices;
+#[cfg(feature = "bpf")]
+mod engine;
+#[cfg(feature = "bpf")]
+mod model;
+mod operation;
+mod settings;
+
+pub use devices::BlockDevice;
+#[cfg(feature = "bpf")]
+pub use engine::*;
+pub use operation::Operation;
+pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject};
+
 /// Why nothing can be anticipated. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
 mod advise;
+mod anticipate;
 mod chosen;
 mod command;
 mod cost;
@@ -65,6 +66,7 @@ enum Command {
     Limit(limit::Args),
     Advise(advise::Args),
     Trial(Box<trial::Args>),
+    Anticipate(anticipate::Args),
     Doctor(doctor::Args),
     Export(export::Args),
     Restore(restore::Args),
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Limit(args) => limit::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Trial(args) => trial::run(*args),
+        Command::Anticipate(args) => anticipate::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),
         Command::Restore(args) => restore::run(args),

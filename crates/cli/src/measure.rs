@@ -265,7 +265,7 @@ fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
         let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
         std::thread::sleep(QUIET_LOOK);
         let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
-        let idled = |cpu: &u32| Some(later.get(cpu)? - ticks.get(cpu)?);
+        let idled = |cpu: &u32| Some(later.get(cpu)?.saturating_sub(*ticks.get(cpu)?));
         let most = online.iter().filter_map(idled).max()?;
         let idle = online
             .iter()

@@ -23,10 +23,11 @@ Examples:
   reveille report before after -o change.html   two results side by side
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
   reveille report wult-result -o - | gzip       a result of wult, to a pipe
-  reveille report pings                         what `path --out pings`, `cost` or `trial` kept")]
+  reveille report pings                         what `path --out pings`, `cost`, `trial` or
+                                                `anticipate bench` kept")]
 pub struct Args {
     /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
-    /// `cost` or `trial` kept
+    /// `cost`, `trial` or `anticipate bench` kept
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
 
@@ -84,10 +85,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
 
 /// Files that other commands keep in their folder.
-const KEPT: [(&str, MakePage); 3] = [
+const KEPT: [(&str, MakePage); 4] = [
     (reveille_watch::cost::FILE, reveille_report::cost::page),
     (reveille_watch::path::FILE, reveille_report::path::page),
     (reveille_trial::result::FILE, reveille_report::trial::page),
+    (
+        reveille_anticipate::bench::result::FILE,
+        reveille_report::anticipate::page,
+    ),
 ];
 
 /// The first of these that is such a file, or a folder with one.

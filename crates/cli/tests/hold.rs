@@ -18,7 +18,8 @@ use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
 use reveille_machine::pm_qos;
 use serde_json::Value;
 
-/// Tests that hold something on this machine: one at a time.
+/// One test at a time runs the program: some hold something on this machine, and every start undoes
+/// what one that was killed left behind, before the test that killed it has looked.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -47,6 +48,7 @@ fn hold(arguments: &[&str]) -> Command {
 }
 
 fn dry(root: &Path, arguments: &[&str]) -> String {
+    let _alone = alone();
     let root = root.to_str().unwrap();
     let output = hold(&["--dry-run", "--root", root])
         .args(arguments)
@@ -72,6 +74,7 @@ fn names(group: &Value, fate: &str) -> Vec<String> {
 
 #[test]
 fn bad_input_gets_one_line() {
+    let _alone = alone();
     for (arguments, words) in [
         (&["--latency", "-5us"][..], "negative"),
         (&["--latency", "100"], "no unit; write 100us"),
@@ -106,6 +109,7 @@ fn without_root_it_says_so_and_looking_needs_none() {
     if !can_hold("without_root_it_says_so_and_looking_needs_none") {
         return;
     }
+    let _alone = alone();
     let program = command.get_program().to_owned();
     complains(command.args(["hold", "--latency", "1ms"]), 3, "root");
     let again = || {
@@ -184,7 +188,10 @@ fn without_a_driver_only_no_sleep_can_be_held_and_by_threads() {
     let folder = without_driver("cpuidle.off=1");
     let root = folder.path().to_str().unwrap();
     let bound = ["--latency", "100us", "--dry-run", "--root", root];
-    complains(&mut hold(&bound), 3, "the command line says cpuidle.off=1");
+    {
+        let _alone = alone();
+        complains(&mut hold(&bound), 3, "the command line says cpuidle.off=1");
+    }
     let plan = json(folder.path(), &["--latency", "0", "--cpu", "1-2"]);
     assert_eq!(plan["through"], Value::Null);
     assert_eq!(plan["kept_awake_cpus"], serde_json::json!([1, 2]));

@@ -17,7 +17,8 @@ use recorded::recorded;
 use reveille_machine::{Idle, Root};
 use serde_json::Value;
 
-/// Tests that limit something on this machine: one at a time.
+/// One test at a time runs the program: some limit something on this machine, and every start undoes
+/// what one that was killed left behind, before the test that killed it has looked.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -30,6 +31,7 @@ fn limit(arguments: &[&str]) -> Command {
 }
 
 fn dry(root: &Path, arguments: &[&str]) -> String {
+    let _alone = alone();
     let root = root.to_str().unwrap();
     let output = limit(&["--dry-run", "--root", root])
         .args(arguments)
@@ -38,6 +40,11 @@ fn dry(root: &Path, arguments: &[&str]) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str], code: i32, words: &str) {
+    let _alone = alone();
+    complains(&mut limit(arguments), code, words);
 }
 
 fn json(root: &Path, arguments: &[&str]) -> Value {
@@ -125,7 +132,7 @@ fn names_are_matched_cpu_by_cpu() {
         "--cpu",
         "1",
     ];
-    complains(&mut limit(&other_kind), 2, "they have POLL, C1, C6A, C6S");
+    refused(&other_kind, 2, "they have POLL, C1, C6A, C6S");
     // Looking changes nothing.
     let disable = "sys/devices/system/cpu/cpu0/cpuidle/state3/disable";
     assert_eq!(
@@ -179,15 +186,11 @@ fn bad_input_gets_one_line() {
         (&["--deepest", "C1", "--keep"], "cannot be used with"),
     ] {
         let looking = ["--dry-run", "--root", root];
-        complains(&mut limit(&[&looking[..], arguments].concat()), 2, words);
+        refused(&[&looking[..], arguments].concat(), 2, words);
     }
-    complains(
-        &mut limit(&["--deepest", "C1", "--root", root]),
-        2,
-        "--dry-run",
-    );
+    refused(&["--deepest", "C1", "--root", root], 2, "--dry-run");
     let kept = ["--deepest", "C1", "--keep", "--", "true"];
-    complains(&mut limit(&kept), 2, "cannot be used with");
+    refused(&kept, 2, "cannot be used with");
 }
 
 #[test]
@@ -198,7 +201,7 @@ fn without_a_driver_there_is_nothing_to_limit() {
     std::fs::write(cpus.join("present"), "0\n").unwrap();
     let root = folder.path().to_str().unwrap();
     let looking = ["--deepest", "C1", "--dry-run", "--root", root];
-    complains(&mut limit(&looking), 3, "no cpuidle driver");
+    refused(&looking, 3, "no cpuidle driver");
 }
 
 /// The deepest state of CPU 0 of this machine, and its setting; `None`, with a word, where it
@@ -253,10 +256,10 @@ fn end(child: Child, signal: Signal) -> (Option<i32>, String) {
 
 #[test]
 fn a_state_is_disabled_while_the_command_runs() {
+    let _alone = alone();
     let Some((name, setting)) = deepest("a_state_is_disabled_while_the_command_runs") else {
         return;
     };
-    let _alone = alone();
     let path = setting.to_str().unwrap();
     let only = ["--disable", &name.to_uppercase(), "--cpu", "0", "--"];
     let script = format!("cat {path}; exit 7");
@@ -282,10 +285,10 @@ fn a_state_is_disabled_while_the_command_runs() {
 #[test]
 fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
     let test = "a_limit_is_undone_after_any_end_unless_somebody_else_undid_it";
+    let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;
     };
-    let _alone = alone();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
         let child = limited(&name);
         assert_eq!(read(&setting), "1");
@@ -308,10 +311,10 @@ fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
 
 #[test]
 fn what_is_kept_stands_until_restore() {
+    let _alone = alone();
     let Some((name, setting)) = deepest("what_is_kept_stands_until_restore") else {
         return;
     };
-    let _alone = alone();
     let kept = run(&mut limit(&["--disable", &name, "--cpu", "0", "--keep"]));
     assert_eq!(kept.code, 0, "{}", kept.stderr);
     run(reveille().arg("states"));
@@ -332,10 +335,10 @@ fn what_is_kept_stands_until_restore() {
 #[test]
 fn without_root_it_says_so_and_changes_nothing() {
     let test = "without_root_it_says_so_and_changes_nothing";
+    let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;
     };
-    let _alone = alone();
     let Some((_folder, mut command)) = as_nobody() else {
         println!("skipped: {test}: not root");
         return;

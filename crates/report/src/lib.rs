@@ -15,6 +15,7 @@
 //! All datapoints are shown, as counts over cells ([`density`]); those beyond the 99.9th percentile
 //! of their state ([`groups`]) are drawn one by one and carry all their fields.
 
+pub mod anticipate;
 pub mod axis;
 mod chart;
 pub mod cost;

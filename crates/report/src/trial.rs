@@ -93,7 +93,7 @@ fn headline(trial: &Trial) -> String {
 }
 
 /// Names in quotation marks instead of the terminal's.
-fn plain(sentence: &str) -> String {
+pub(crate) fn plain(sentence: &str) -> String {
     let mut open = false;
     let quote = |character: char| match character {
         '`' => {

@@ -1,18 +1,25 @@
 //! A short measurement, gathered in memory.
 
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use reveille_dataset::Datapoint;
 use reveille_dataset::description::Probe;
-use reveille_machine::Root;
+use reveille_machine::{Idle, Root, load};
 use reveille_wake::{
     Distances, Notice, Options, Outcome, Progress, Protocol, Result, Sink, measure,
 };
 
+/// Not by `available_cpus`, which a cgroup's quota makes fewer.
+pub fn last_cpu() -> u32 {
+    let idle = Idle::read(&Root::default()).unwrap();
+    idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number
+}
+
 /// So many datapoints on the last CPU, at distances of 0.2 to 2 ms.
 pub fn options(datapoints: u64) -> Options {
     Options {
-        cpu: reveille_wake::available_cpus() - 1,
+        cpu: last_cpu(),
         probe: Some(Probe::Bpf),
         sources: vec!["timer".into()],
         datapoints: Some(datapoints),
@@ -44,8 +51,12 @@ impl Sink for Gathered {
     fn notice(&mut self, _notice: Notice) {}
 }
 
-/// Measures on a thread of its own: a run keeps its thread off the measured CPU.
-pub fn gather(options: &Options) -> (Vec<Datapoint>, Outcome) {
+/// Measures on a thread of its own: a run keeps its thread off the measured CPU. `None`, with a
+/// word, where fewer than `least` datapoints came because the CPU was busy with something else.
+///
+/// # Panics
+/// Where fewer came although the CPU was idle for half of the time.
+pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapoint>, Outcome)> {
     let run = || {
         let mut gathered = Gathered(Vec::new());
         let outcome = measure(
@@ -57,5 +68,24 @@ pub fn gather(options: &Options) -> (Vec<Datapoint>, Outcome) {
         .unwrap();
         (gathered.0, outcome)
     };
-    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+    let idle_s = || load::idle_ticks(&Root::default()).unwrap()[&options.cpu] as f64 / 100.0;
+    let (begun, before_s) = (Instant::now(), idle_s());
+    let (datapoints, outcome) = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+    let idle_percent = (idle_s() - before_s) / begun.elapsed().as_secs_f64() * 100.0;
+    if datapoints.len() >= least {
+        return Some((datapoints, outcome));
+    }
+    assert!(
+        idle_percent < 50.0,
+        "{} datapoints of a CPU that was idle for {idle_percent:.0} % of the time: {:?} {:?}",
+        datapoints.len(),
+        outcome.counts,
+        outcome.notes
+    );
+    println!(
+        "skipped: {test}: {} datapoints only, CPU {} was idle for {idle_percent:.0} % of the time",
+        datapoints.len(),
+        options.cpu
+    );
+    None
 }

@@ -371,8 +371,8 @@ int BPF_PROG(on_local_timer_entry)
 {
 	struct cpu *cpu = this_cpu();
 
-	/* A CPU that never idles is asked at its tick. */
-	if (cpu && cpu->tai)
+	/* A CPU that never idles, or has not since watching began, is asked at its tick. */
+	if (cpu && (cpu->tai || !cpu->tbi))
 		sample(cpu);
 	return interrupt(CAUSE_TIMER, 0);
 }

@@ -3,11 +3,12 @@
 //! waited one, and the kernel's count of how often each really slept.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -22,6 +23,8 @@ pub const NAMES: [&str; 2] = ["truth-even", "truth-odd"];
 pub struct Account {
     /// Each time that it slept until it was woken: the other's clock before, its own after.
     pub waits: Vec<(u64, u64)>,
+    /// How often it slept besides: for the pipe's lock, while the other held it and did not run.
+    pub slept_besides: u64,
 }
 
 pub fn now_ns() -> u64 {
@@ -43,13 +46,15 @@ struct Side {
 }
 
 impl Side {
-    fn wake_other(&mut self, shortest: Duration, longest: Duration) {
+    fn wake_other(&mut self, shortest: Duration, longest: Duration, account: &mut Account) {
         let range = shortest.as_nanos() as u64..longest.as_nanos() as u64;
         let until = now_ns() + self.pauses.u64(range);
         while now_ns() < until {
             std::hint::spin_loop();
         }
+        let slept_before = sleeps();
         self.to_other.write_all(&now_ns().to_ne_bytes()).unwrap();
+        account.slept_besides += (sleeps() - slept_before) as u64;
     }
 
     fn wait(&mut self, account: &mut Account) {
@@ -57,8 +62,10 @@ impl Side {
         let slept_before = sleeps();
         self.from_other.read_exact(&mut woken_at).unwrap();
         let runs_at = now_ns();
-        if sleeps() > slept_before {
+        let slept = (sleeps() - slept_before) as u64;
+        if slept > 0 {
             account.waits.push((u64::from_ne_bytes(woken_at), runs_at));
+            account.slept_besides += slept - 1;
         }
     }
 }
@@ -81,15 +88,15 @@ pub fn wake_each_other(rounds: usize, shortest: Duration, longest: Duration) -> 
     let run = |number: usize, mut side: Side| {
         move || {
             bind_to(number);
-            schedule_as(libc::SCHED_FIFO, 10);
+            schedule_as(libc::SCHED_FIFO, 10).expect("it was tried before");
             let mut account = Account::default();
             for _ in 0..rounds {
                 if number == 0 {
-                    side.wake_other(shortest, longest);
+                    side.wake_other(shortest, longest, &mut account);
                     side.wait(&mut account);
                 } else {
                     side.wait(&mut account);
-                    side.wake_other(shortest, longest);
+                    side.wake_other(shortest, longest, &mut account);
                 }
             }
             account
@@ -115,17 +122,22 @@ pub struct Spinners {
 impl Spinners {
     pub fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
+        let (ready, spinning) = mpsc::channel();
         let spin = |cpu| {
-            let stop = stop.clone();
+            let (stop, ready) = (stop.clone(), ready.clone());
             move || {
                 bind_to(cpu);
-                schedule_as(libc::SCHED_IDLE, 0);
+                schedule_as(libc::SCHED_IDLE, 0).expect("anyone may give way");
+                ready.send(()).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
             }
         };
         let threads = (0..2).map(|cpu| thread::spawn(spin(cpu))).collect();
+        for _ in 0..2 {
+            spinning.recv().unwrap();
+        }
         Self { stop, threads }
     }
 }
@@ -139,12 +151,19 @@ impl Drop for Spinners {
     }
 }
 
+/// Whether the threads may be real-time ones, which root may not be in a control group that was
+/// given no such time.
+pub fn may_be_prompt() -> io::Result<()> {
+    let tried = thread::spawn(|| schedule_as(libc::SCHED_FIFO, 10));
+    tried.join().unwrap()
+}
+
 /// The scheduler's policy for this thread.
-fn schedule_as(policy: libc::c_int, priority: libc::c_int) {
+fn schedule_as(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
     };
     // SAFETY: the parameters outlive the call, which takes them as they are.
     let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
-    assert_eq!(set, 0, "root may choose the policy");
+    Errno::result(set).map(drop).map_err(io::Error::from)
 }

@@ -2,6 +2,8 @@
 //! that it was skipped and why. Nothing here supposes a quiet machine: what is compared are the
 //! same events by two witnesses.
 
+#[path = "../idling/mod.rs"]
+mod idling;
 mod recorded;
 mod sources;
 mod tracer;
@@ -12,7 +14,8 @@ use std::time::Duration;
 use reveille_machine::Root;
 use reveille_watch::live::{CountedBy, Options, Snapshot, Unit, Waker, WakerKind, Watch};
 
-use sources::{Sleeper, Waking, now_ns, online_cpus};
+use idling::Idling;
+use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
 /// The tests watch each other's threads, and the machine has few CPUs.
@@ -71,32 +74,50 @@ fn the_shares_of_all_states_and_of_being_awake_are_the_whole_time() {
     }
 }
 
-/// cpuidle counts the same stays when they end, between the same two tracepoints.
+/// cpuidle counts the same stays when they end, between the same two tracepoints. Its counts are read
+/// before and after each reading of the trace, for on a busy machine there is time between them.
 #[test]
 fn the_trace_tells_the_stays_that_cpuidle_counts() {
     let Some((mut watch, _alone)) = watch("stays") else {
         return;
     };
-    let mut counted = Watch::start_with(&Root::default(), Options { bpf: false }).unwrap();
     let _sleepers: Vec<Sleeper> = online_cpus().into_iter().map(Sleeper::on).collect();
+    let counted = || (uses(), now_ns());
+    let outer = counted();
     watch.snapshot().unwrap();
-    counted.snapshot().unwrap();
+    let inner = counted();
     std::thread::sleep(Duration::from_secs(3));
-    let (seen, counted) = (watch.snapshot().unwrap(), counted.snapshot().unwrap());
-    for state in &counted.machine.states {
-        let traced = seen
-            .machine
-            .states
-            .iter()
-            .find(|other| other.name == state.name);
-        let traced = traced.expect("both know the same states");
-        let (Some(uses), Some(seen_uses)) = (state.uses_per_s, traced.uses_per_s) else {
-            println!("skipped: stays: there is no cpuidle here to count them");
-            return;
-        };
-        // A few happen between the two readings; a state that is turned down is entered again.
-        let close = |a: f64, b: f64| (a - b).abs() <= 10.0 + 0.1 * b;
-        assert!(close(seen_uses, uses), "{traced:?} {state:?}");
+    let inner_end = counted();
+    let seen = watch.snapshot().unwrap();
+    let outer_end = counted();
+    if outer.0.is_empty() {
+        return println!("skipped: stays: there is no cpuidle here to count them");
+    }
+    let stays: u64 = inner_end.0.values().sum::<u64>() - inner.0.values().sum::<u64>();
+    if stays < 100 {
+        return println!("skipped: stays: the CPUs were too busy to sleep, {stays} times only");
+    }
+    // A CPU may be in a stay, or between its end and its count, at either end.
+    let on_the_way = 2.0 * online_cpus().len() as f64;
+    for (name, before) in &outer.0 {
+        let mut states = seen.machine.states.iter();
+        let traced = states.find(|state| state.name == *name);
+        let rate = traced
+            .expect("both know the same states")
+            .uses_per_s
+            .unwrap();
+        let most = (outer_end.0[name] - before) as f64;
+        let least = (inner_end.0[name] - inner.0[name]) as f64;
+        let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
+        // A state that is turned down is entered again.
+        assert!(
+            rate * seconds(inner.1, inner_end.1) <= most * 1.1 + on_the_way,
+            "{name}: {rate} a second traced, {most} counted"
+        );
+        assert!(
+            rate * seconds(outer.1, outer_end.1) >= least - on_the_way,
+            "{name}: {rate} a second traced, {least} counted"
+        );
     }
 }
 
@@ -107,13 +128,16 @@ fn a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu() {
     };
     let number = *online_cpus().last().unwrap();
     let sleeper = Sleeper::on(number);
-    let (begun, slept) = (now_ns(), sleeper.slept());
+    let (idling, slept) = (Idling::of(number), sleeper.slept());
     watch.snapshot().unwrap();
     let mut wakes = 0.0;
     let found = eventually(&mut watch, |snapshot| {
-        let mine = |command: &Option<String>| command.as_deref() == Some(sleeper.name());
-        let waker = snapshot.wakers.iter().find(|waker| mine(&waker.command))?;
-        assert_eq!((waker.kind, waker.cpu), (WakerKind::Timer, number));
+        // In its time the kernel may send interrupts to other CPUs, which have its name, too.
+        let mine = |waker: &&Waker| {
+            waker.kind == WakerKind::Timer && waker.command.as_deref() == Some(sleeper.name())
+        };
+        let waker = snapshot.wakers.iter().find(mine)?;
+        assert_eq!(waker.cpu, number);
         assert_eq!(waker.pid, Some(std::process::id()), "{waker:?}");
         assert!(
             waker.name == "hrtimer_wakeup" || waker.name.starts_with("0x"),
@@ -123,11 +147,13 @@ fn a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu() {
         (wakes >= 50.0).then_some(())
     });
     let slept = (sleeper.slept() - slept) as f64;
-    let seconds = (now_ns() - begun) as f64 / 1e9;
     match found {
         // One may be on its way at either end.
         Some(()) => assert!(wakes <= slept + 2.0, "{wakes} wakes of {slept} sleeps"),
-        None => println!("skipped: a sleeping thread: CPU {number} hardly slept in {seconds} s"),
+        None => {
+            let found = format!("{wakes} wakes of {slept} sleeps");
+            println!("skipped: a sleeping thread: {}", idling.too_busy(&found));
+        }
     }
 }
 
@@ -142,6 +168,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
         return;
     };
     let waking = Waking::start(*from, *to);
+    let (idling, begun, called) = (Idling::of(*to), now_ns(), calls(*to));
     let found = eventually(&mut watch, |snapshot| {
         let unknown = snapshot
             .notes
@@ -152,15 +179,20 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
         }
         // It sleeps between, so the timer that wakes it has its name, too.
         let mine = |waker: &&Waker| {
-            waker.kind == WakerKind::Ipi && waker.command.as_deref() == Some(waking.name())
+            (waker.kind, waker.cpu) == (WakerKind::Ipi, *to)
+                && waker.command.as_deref() == Some(waking.name())
         };
         let waker = snapshot.wakers.iter().find(mine)?;
         Some(Ok(waker.clone())).filter(|_| waker.wakes_per_s > Some(5.0))
     });
     match found {
-        Some(Ok(waker)) => assert_eq!(waker.cpu, *to, "{waker:?}"),
+        Some(Ok(waker)) => assert_eq!(waker.pid, Some(std::process::id()), "{waker:?}"),
         Some(Err(why)) => println!("skipped: a sender: {why}"),
-        None => println!("skipped: a sender: CPU {to} hardly slept"),
+        // A CPU that watches a flag in its sleep is not sent anything.
+        None if calls(*to) - called < (now_ns() - begun) / 20_000_000 => {
+            println!("skipped: a sender: CPU {to} was hardly sent an interrupt");
+        }
+        None => println!("skipped: a sender: {}", idling.too_busy("no sender")),
     }
 }
 
@@ -178,18 +210,25 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
     let _sleeper = Sleeper::on(number);
     // Timers that were armed before the tracer began expire unseen.
     std::thread::sleep(Duration::from_millis(500));
+    // What came while it was started or read may or may not be among what it saw.
+    let outer = now_ns();
     let mut watch = Watch::start(&Root::default()).unwrap();
-    let begun = now_ns();
+    let inner = now_ns();
     std::thread::sleep(Duration::from_secs(4));
+    let inner_end = now_ns();
     let snapshot = watch.snapshot().unwrap();
-    let ended = now_ns();
+    let outer_end = now_ns();
     let traced = tracer.stop();
     let mut compared = 0;
     for state in &cpu(&snapshot, number).states {
-        let traced = traced.iter().filter(|woken| {
-            (begun..ended).contains(&woken.at_ns) && Some(woken.state) == state.index
-        });
-        let mut latencies: Vec<u64> = traced.map(|woken| woken.latency_ns).collect();
+        let within = |from: u64, to: u64| -> Vec<u64> {
+            let here = traced.iter().filter(|woken| {
+                (from..to).contains(&woken.at_ns) && Some(woken.state) == state.index
+            });
+            here.map(|woken| woken.latency_ns).collect()
+        };
+        let mut latencies = within(inner, inner_end);
+        let most = within(outer, outer_end).len() as f64;
         latencies.sort_unstable();
         if latencies.len() < 50 {
             continue;
@@ -199,8 +238,10 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
             latencies[latencies.len() / 2] as f64,
         );
         let seen = state.wake_latency.expect("the tracer saw some");
-        let lost = (seen.count as f64 - count).abs();
+        let lost = count - seen.count as f64;
         assert!(lost <= 5.0 + 0.05 * count, "{seen:?}, {count} traced");
+        let beyond = seen.count as f64 - most;
+        assert!(beyond <= 5.0 + 0.05 * most, "{seen:?}, {most} traced");
         // A bucket's width, what the tracer cuts off to the µs, and part of its own record.
         let apart = (seen.median_ns - median).abs();
         assert!(
@@ -222,13 +263,14 @@ fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
     };
     let number = *online_cpus().last().unwrap();
     let _sleeper = Sleeper::on(number);
+    let idling = Idling::of(number);
     let seen = eventually(&mut watch, |snapshot| {
         let unit = cpu(snapshot, number).clone();
         let count = unit.states.iter().filter_map(|state| state.wake_latency);
         (count.map(|latency| latency.count).sum::<u64>() >= 20).then_some(unit)
     });
     let Some(unit) = seen else {
-        return println!("skipped: latencies: CPU {number} hardly slept");
+        return println!("skipped: latencies: {}", idling.too_busy("not 20 of them"));
     };
     for state in &unit.states {
         if let Some(latency) = state.wake_latency {
@@ -238,14 +280,11 @@ fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
             assert!(latency.mean_ns > 0.0, "{latency:?}");
         }
     }
-    let uses: f64 = unit
-        .states
-        .iter()
-        .filter_map(|state| state.uses_per_s)
-        .sum();
+    // Of a state without a latency it is not known what leaving it took.
+    let mut known = unit.states.iter().filter(|s| s.wake_latency.is_some());
     assert_eq!(
         unit.leaving_percent.is_some_and(|share| share > 0.0),
-        uses > 0.0,
+        known.any(|state| state.uses_per_s > Some(0.0)),
         "{unit:?}"
     );
 }

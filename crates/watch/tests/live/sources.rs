@@ -1,5 +1,6 @@
 //! Threads that wake CPUs at a known rate under a known name.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -21,6 +22,33 @@ pub fn online_cpus() -> Vec<u32> {
     let idle = Idle::read(&Root::default()).unwrap();
     let online = idle.cpus.iter().filter(|cpu| cpu.online);
     online.map(|cpu| cpu.number).collect()
+}
+
+/// How often all CPUs have been in each idle state, by its name; empty where nothing counts it.
+pub fn uses() -> BTreeMap<String, u64> {
+    let idle = Idle::read(&Root::default()).unwrap();
+    let mut uses = BTreeMap::new();
+    for state in idle.cpus.iter().flat_map(|cpu| &cpu.states) {
+        if let Some(usage) = state.usage {
+            *uses.entry(state.name.clone()).or_default() += usage;
+        }
+    }
+    uses
+}
+
+/// Interrupts that other CPUs have sent to this one; 0 where they have other names than on x86.
+pub fn calls(cpu: u32) -> u64 {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap();
+    let column = format!("CPU{cpu}");
+    let heading = text.lines().next().unwrap();
+    let column = heading.split_whitespace().position(|name| name == column);
+    let lines = text.lines().filter_map(|line| {
+        let (name, counts) = line.split_once(':')?;
+        let sent = ["RES", "CAL"].contains(&name.trim());
+        let count = sent.then(|| counts.split_whitespace().nth(column?))??;
+        count.parse::<u64>().ok()
+    });
+    lines.sum()
 }
 
 fn bind(cpu: u32) {

@@ -1,13 +1,17 @@
 //! Packets between two network namespaces of the test's own, followed by the running kernel. They
 //! need root, BPF, veth and ip(8); without, each test says that it was skipped and why.
 
+#[path = "../idling/mod.rs"]
+mod idling;
 mod namespaces;
 
 use std::net::UdpSocket;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use idling::Idling;
 use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
+use nix::sys::resource::{UsageWho, getrusage};
 use reveille_machine::{Idle, Root};
 use reveille_watch::path::{Cause, Follow, Follower, Met, Packet, Setup, Stage, stages, whole_ns};
 
@@ -108,20 +112,33 @@ fn pings_of_another_namespace_are_not_this_ones() {
 #[test]
 fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
     let (pair, follower) = need!(Follow::Ping);
-    let before = namespaces::echo_requests_received();
+    let (before, begun) = (namespaces::echo_requests_received(), Instant::now());
     let flood = pair.send(|| namespaces::flood(Duration::from_secs(1)));
     flood.recv().unwrap().unwrap();
-    let packets = taken(&follower);
-    let received = namespaces::echo_requests_received() - before;
-    let counts = follower.counts();
+    // On a busy machine a thread of the kernel receives the last ones when it gets to run.
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut packets = Vec::new();
+    let (received, counts) = loop {
+        let received = namespaces::echo_requests_received() - before;
+        packets.extend(taken(&follower));
+        let counts = follower.counts();
+        let known = counts.followed + counts.left_out + counts.unanswered + counts.ring_full;
+        let is_all = counts.seen == received && known == received;
+        if is_all && counts.followed == packets.len() as u64 || Instant::now() > end {
+            break (received, counts);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    // 10 000 a second at most, and what a window or a start of one brings.
+    let most = 10_000 * (begun.elapsed().as_secs() + 2);
     assert_eq!(counts.seen, received, "{counts:?}");
     assert_eq!(counts.followed, packets.len() as u64, "{counts:?}");
     let known = counts.followed + counts.left_out + counts.unanswered + counts.ring_full;
     assert_eq!(known, received, "{counts:?}");
+    assert!(counts.followed <= most, "{counts:?}");
     // A machine that is slow enough sends no more than are followed.
-    if received > 50_000 {
+    if received > most {
         assert!(counts.left_out > 0, "{counts:?}");
-        assert!(counts.followed < 25_000, "{counts:?}");
     }
     packets.iter().for_each(is_whole);
 }
@@ -129,7 +146,8 @@ fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
 #[test]
 fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
     const ASLEEP: usize = 20;
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+    let idle = Idle::read(&Root::default()).unwrap();
+    if idle.cpu(1).is_none_or(|cpu| !cpu.online) {
         return println!("skipped: {}: there is one CPU", module_path!());
     }
     let (pair, follower) = need!(Follow::Ping);
@@ -139,6 +157,7 @@ fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
         return println!("skipped: {}: {steering}: {error}", module_path!());
     }
     let (mut asleep, mut steered, mut all) = (0, 0, 0);
+    let idling = Idling::of(1);
     // A busy machine's CPU 1 may be awake for most of them.
     for _ in 0..8 {
         let pings = pair.send(|| ping(100, Duration::from_millis(4)));
@@ -162,12 +181,21 @@ fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
     }
     assert!(steered > 0, "of {all} packets another CPU announced none");
     if asleep < ASLEEP {
-        println!("skipped: {}: CPU 1 was too busy to sleep", module_path!());
+        let few = format!("{asleep} of {all} packets met a sleep");
+        println!("skipped: {}: {}", module_path!(), idling.too_busy(&few));
     }
 }
 
+/// What the reader knows of a packet.
+struct Had {
+    length: usize,
+    at: u64,
+    /// The reader gave its CPU away in order to wait for it.
+    slept: bool,
+}
+
 /// A reader in the calling thread's namespace that echoes and keeps when it had each packet.
-fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<(usize, u64)>>) {
+fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<Had>>) {
     let _ = pair;
     let socket = UdpSocket::bind((RECEIVER, 0)).unwrap();
     socket
@@ -180,8 +208,13 @@ fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<(usize, u64)>>)
         let mut had = Vec::new();
         let mut packet = [0; 2048];
         while had.len() < count {
+            let before = sleeps();
             let (length, from) = socket.recv_from(&mut packet).unwrap();
-            had.push((length, now()));
+            had.push(Had {
+                length,
+                at: now(),
+                slept: sleeps() > before,
+            });
             socket.send_to(&packet[..length], from).unwrap();
         }
         let _ = done.send(had);
@@ -191,6 +224,12 @@ fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<(usize, u64)>>)
         .spawn(read)
         .unwrap();
     (port, is_done)
+}
+
+/// How often this thread gave its CPU away in order to wait.
+fn sleeps() -> i64 {
+    let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+    usage.voluntary_context_switches()
 }
 
 /// Sends `count` packets of growing length, each after the echo of the one before and a pause.
@@ -219,8 +258,6 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
     let packets = taken(&follower);
     let counts = follower.counts();
     assert_eq!(counts.followed, packets.len() as u64);
-    // On a busy machine the reader may not be asleep again when the next one comes.
-    assert!(packets.len() >= PACKETS / 2, "{counts:?}");
     let to_port: Vec<&Packet> = packets
         .iter()
         .filter(|packet| {
@@ -230,17 +267,21 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
                 .is_some_and(|reader| reader.name == "the-reader")
         })
         .collect();
+    // On a busy machine the reader may not be asleep again when the next one comes.
+    let slept = had.iter().filter(|had| had.slept).count();
+    let left_out = (counts.left_out + counts.ring_full) as usize;
     assert!(
-        to_port.len() <= PACKETS && to_port.len() >= PACKETS / 2,
-        "{counts:?}"
+        to_port.len() <= PACKETS && to_port.len() + left_out >= slept,
+        "{} followed, for {slept} the reader slept: {counts:?}",
+        to_port.len()
     );
     for packet in to_port {
         is_whole(packet);
         // The headers of UDP and IP.
         let length = packet.length as usize - 28;
-        let (_, had) = had.iter().find(|(one, _)| *one == length).unwrap();
+        let had = had.iter().find(|had| had.length == length).unwrap();
         let returned = packet.returned.unwrap();
-        assert!(returned <= *had, "had at {had}: {packet:?}");
+        assert!(returned <= had.at, "had at {}: {packet:?}", had.at);
         assert!(
             packet.sent < packet.protocol && packet.protocol < packet.waking,
             "{packet:?}"

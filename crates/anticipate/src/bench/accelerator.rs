@@ -1,0 +1,517 @@
+//! A thread that stands in for an accelerator: it is given work, is done after a drawn time, and
+//! signals that to a control thread, which sleeps meanwhile.
+//!
+//! The times are those of figure 2 of Shen and others, "Software-Managed CPU Sleep" (2015): GPU
+//! kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
+//! 50 µs with a few outliers; the first call of a series takes long. The paper says no more of the
+//! outliers and of the first call; what is drawn for them is said at [`Series`].
+//!
+//! The stand-in has a CPU of its own and spins on it, as a device is at work all the time: it sees
+//! its work at once, and its clock does not sleep. Its signal wakes the control thread as another
+//! CPU's thread does, by an interrupt between CPUs.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::bench::asleep::Counts;
+use crate::bench::place;
+use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::result::{Point, Workload};
+use crate::bench::run::{Sample, Work};
+use crate::{Error, Result};
+
+/// How long calls of one kind take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Series {
+    pub name: &'static str,
+    pub typical_ns: u64,
+    /// Calls are even within so much of it, on both sides.
+    pub spread_ns: u64,
+    /// One call in so many takes one and a half to two times as long; 0: none does.
+    pub outlier_one_in: u64,
+}
+
+/// The paper's.
+pub const SERIES: [Series; 2] = [
+    Series {
+        name: "K-means: 540 ± 25 µs",
+        typical_ns: 540_000,
+        spread_ns: 25_000,
+        outlier_one_in: 0,
+    },
+    Series {
+        name: "StreamCluster: 500 ± 50 µs, outliers",
+        typical_ns: 500_000,
+        spread_ns: 50_000,
+        outlier_one_in: 50,
+    },
+];
+
+/// The first call takes so many times as long as others.
+const FIRST: u64 = 4;
+
+/// What the control thread does between calls, ns.
+const CONTROL_WORK_NS: u64 = 50_000;
+
+impl Series {
+    /// How long so many calls take, ns.
+    pub fn draw(&self, calls: usize, random: &mut fastrand::Rng) -> Vec<u64> {
+        let even = |random: &mut fastrand::Rng| {
+            self.typical_ns - self.spread_ns + random.u64(0..=2 * self.spread_ns)
+        };
+        let call = |place: usize| {
+            let ns = even(random);
+            match self.outlier_one_in {
+                _ if place == 0 => FIRST * ns,
+                0 => ns,
+                one_in if random.u64(0..one_in) == 0 => ns + random.u64(ns / 2..=ns),
+                _ => ns,
+            }
+        };
+        (0..calls).map(call).collect()
+    }
+}
+
+/// When a call is expected to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Predicted {
+    /// After its launch.
+    pub after_ns: u64,
+    /// Most are within so much of it, on both sides.
+    pub spread_ns: u64,
+}
+
+/// What an application uses to be awake in time.
+pub trait Waking {
+    /// A call of that kind took so long, ns.
+    fn observe(&mut self, kind: u32, ns: u64);
+
+    /// What the next call of that kind will take; `None` where too little is known.
+    fn predict(&mut self, kind: u32) -> Option<Predicted>;
+
+    /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC on, for so long.
+    ///
+    /// # Errors
+    /// Where whoever is asked is gone. What is refused is no error.
+    fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()>;
+
+    /// What was expected has happened.
+    ///
+    /// # Errors
+    /// Where whoever was asked is gone.
+    fn cancel(&mut self) -> Result<()>;
+}
+
+/// Makes a [`Waking`] for the calling thread.
+pub trait Connect: Sync {
+    /// # Errors
+    /// [`Error::Cannot`] where there is none to be had.
+    fn connect(&self) -> Result<Box<dyn Waking>>;
+
+    /// What it does, in words.
+    fn how(&self) -> String;
+}
+
+/// What is to be done in each turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    pub calls: u64,
+    /// A turn has no more calls than this gives time for.
+    pub turn: Duration,
+    /// The control thread's.
+    pub cpu: u32,
+    /// Of the times.
+    pub seed: u64,
+}
+
+/// The workload.
+pub struct Accelerator<'a> {
+    machine: &'a Machine,
+    options: Options,
+    connect: Option<&'a dyn Connect>,
+    points: Vec<Point>,
+    counts: Counts,
+    /// The stand-in's.
+    other_cpu: u32,
+}
+
+impl<'a> Accelerator<'a> {
+    /// # Errors
+    /// [`Error::Cannot`] where there is but one CPU.
+    pub fn new(
+        machine: &'a Machine,
+        options: Options,
+        connect: Option<&'a dyn Connect>,
+    ) -> Result<Self> {
+        let cpu = options.cpu;
+        let mut others = place::allowed().into_iter().filter(|other| *other != cpu);
+        let other_cpu = others.next().ok_or_else(|| {
+            Error::Cannot(
+                "the stand-in for an accelerator needs a CPU of its own, and this process has but \
+                 one; leave out --accelerator"
+                    .into(),
+            )
+        })?;
+        let point = |series: &Series| Point {
+            name: series.name.into(),
+            idle_ns: None,
+        };
+        Ok(Self {
+            counts: Counts::of(&machine.root, &machine.idle, cpu),
+            points: SERIES.iter().map(point).collect(),
+            machine,
+            options,
+            connect,
+            other_cpu,
+        })
+    }
+
+    /// The control thread's turn.
+    fn control(
+        &self,
+        point: usize,
+        policy: Policy,
+        times: &[u64],
+        device: &Device,
+        stop: &AtomicBool,
+    ) -> Result<Sample> {
+        place::on_cpu(self.options.cpu)?;
+        let kind = point as u32;
+        let mut waking = match (policy, self.connect) {
+            (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
+            _ => None,
+        };
+        let mut sample = Sample::default();
+        let before = self.counts.read();
+        let began = place::now_ns();
+        for &ns in times {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let launched = place::now_ns();
+            device.launch(ns, policy != Policy::NoSleep);
+            if let Some(waking) = &mut waking
+                && let Some(next) = waking.predict(kind)
+            {
+                let at_ns = launched + next.after_ns.saturating_sub(next.spread_ns);
+                waking.expect(at_ns, 2 * next.spread_ns)?;
+            }
+            match policy {
+                Policy::NoSleep => device.poll(),
+                _ => device.wait()?,
+            }
+            let seen = place::now_ns();
+            let done = device.done_at_ns.load(Ordering::Acquire);
+            sample.latencies_ns.push(seen.saturating_sub(done));
+            if let Some(waking) = &mut waking {
+                waking.cancel()?;
+                // As accelerators tell it: the call's own time, without the waking.
+                waking.observe(kind, done.saturating_sub(launched));
+            }
+            spin_until(place::now_ns() + CONTROL_WORK_NS);
+        }
+        sample.elapsed_ns = place::now_ns() - began;
+        sample.asleep_ns = self.counts.read().since(&before);
+        sample.run_ns = Some(sample.elapsed_ns);
+        Ok(sample)
+    }
+
+    fn calls(&self) -> u64 {
+        let typical = SERIES.iter().map(|series| series.typical_ns).max();
+        let one_ns = typical.unwrap_or(1) + CONTROL_WORK_NS;
+        let in_time = self.options.turn.as_nanos() as u64 / one_ns;
+        self.options.calls.min(in_time).max(1)
+    }
+}
+
+/// What the control thread and the stand-in share.
+struct Device {
+    /// Calls launched and done; the stand-in spins on the first.
+    launched: AtomicU64,
+    done: AtomicU64,
+    /// Of the present call.
+    takes_ns: AtomicU64,
+    signals: AtomicBool,
+    done_at_ns: AtomicU64,
+    over: AtomicBool,
+    event: EventFd,
+}
+
+impl Device {
+    fn new() -> Result<Self> {
+        let event = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC);
+        Ok(Self {
+            launched: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+            takes_ns: AtomicU64::new(0),
+            signals: AtomicBool::new(false),
+            done_at_ns: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            event: event.map_err(|errno| Error::System {
+                what: "eventfd",
+                source: errno.into(),
+            })?,
+        })
+    }
+
+    /// Gives it a call that takes so long, and signals its end if that is waited for.
+    fn launch(&self, takes_ns: u64, signals: bool) {
+        self.takes_ns.store(takes_ns, Ordering::Relaxed);
+        self.signals.store(signals, Ordering::Relaxed);
+        self.launched.fetch_add(1, Ordering::Release);
+    }
+
+    /// Spins until the call is done.
+    fn poll(&self) {
+        let launched = self.launched.load(Ordering::Relaxed);
+        while self.done.load(Ordering::Acquire) != launched && !self.over.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps until the call is done.
+    fn wait(&self) -> Result<()> {
+        loop {
+            match nix::unistd::read(self.event.as_fd(), &mut [0; 8]) {
+                Ok(_) => return Ok(()),
+                Err(nix::errno::Errno::EINTR) => {}
+                Err(errno) => {
+                    return Err(Error::System {
+                        what: "reading an eventfd",
+                        source: errno.into(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// The stand-in: every call that is launched, until it is over.
+    fn serve(&self) {
+        let mut calls = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            if self.launched.load(Ordering::Acquire) == calls {
+                std::hint::spin_loop();
+                continue;
+            }
+            calls += 1;
+            let until = place::now_ns() + self.takes_ns.load(Ordering::Relaxed);
+            spin_until(until);
+            self.done_at_ns.store(place::now_ns(), Ordering::Release);
+            self.done.store(calls, Ordering::Release);
+            if self.signals.load(Ordering::Relaxed) {
+                self.signal();
+            }
+        }
+    }
+
+    fn signal(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the descriptor is open as long as `self`, and the eight bytes are alive. It cannot
+        // fail: the count is far from its end.
+        unsafe {
+            nix::libc::write(self.event.as_raw_fd(), one.as_ptr().cast(), one.len());
+        }
+    }
+}
+
+/// Ends the stand-in, and whoever waits for it, also where a thread panics.
+struct Ends<'a>(&'a Device);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+        self.0.signal();
+    }
+}
+
+fn spin_until(at_ns: u64) {
+    while place::now_ns() < at_ns {
+        std::hint::spin_loop();
+    }
+}
+
+impl Work for Accelerator<'_> {
+    fn describe(&self) -> Workload {
+        Workload {
+            kind: "accelerator".into(),
+            what: format!(
+                "{} calls in a series of a stand-in for an accelerator, on CPU {}",
+                self.calls(),
+                self.other_cpu
+            ),
+            waits_for: "completion".into(),
+            ..Workload::default()
+        }
+    }
+
+    fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    fn cpu(&self) -> u32 {
+        self.options.cpu
+    }
+
+    fn expected(&self, point: usize) -> Duration {
+        let calls = self.calls() + FIRST;
+        Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
+    }
+
+    fn begin(&self, policy: Policy) -> Result<InForce> {
+        match policy {
+            Policy::AsIs => Ok(self
+                .machine
+                .unchanged("the control thread waits asleep".into())),
+            Policy::Shallowest => self.machine.allow_shallowest(self.options.cpu),
+            Policy::NoSleep => Ok(self.machine.unchanged("the control thread polls".into())),
+            Policy::Anticipate => {
+                let connect = self.connect.ok_or_else(|| {
+                    Error::Cannot("this program was built without the applications' library".into())
+                })?;
+                drop(connect.connect()?);
+                Ok(self.machine.unchanged(connect.how()))
+            }
+        }
+    }
+
+    fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
+        // Every policy has the same times in a round.
+        let seed = self.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let times = SERIES[point].draw(self.calls() as usize, &mut random);
+        let device = Device::new()?;
+        let panicked = std::panic::resume_unwind;
+        std::thread::scope(|scope| {
+            let ends = Ends(&device);
+            let stand_in = scope.spawn(|| {
+                let placed = place::on_cpu(self.other_cpu);
+                device.serve();
+                placed
+            });
+            let control = scope
+                .spawn(|| self.control(point, policy, &times, &device, stop))
+                .join();
+            drop(ends);
+            let placed = stand_in.join().unwrap_or_else(|panic| panicked(panic));
+            let sample = control.unwrap_or_else(|panic| panicked(panic))?;
+            placed.map(|()| sample)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use reveille_machine::{Idle, Root};
+
+    use super::*;
+
+    #[test]
+    fn times_are_the_papers() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let k_means = SERIES[0].draw(1000, &mut random);
+        assert!((4 * 515_000..=4 * 565_000).contains(&k_means[0]));
+        assert!(
+            k_means[1..]
+                .iter()
+                .all(|ns| (515_000..=565_000).contains(ns))
+        );
+        let stream = SERIES[1].draw(10_000, &mut random);
+        let outliers = stream[1..].iter().filter(|ns| **ns > 550_000).count();
+        assert!((100..300).contains(&outliers), "{outliers}");
+        assert!(
+            stream[1..]
+                .iter()
+                .all(|ns| (450_000..=1_100_000).contains(ns))
+        );
+    }
+
+    /// Says what it was told.
+    #[derive(Default)]
+    struct Told(Mutex<Vec<String>>);
+
+    struct Teller<'a> {
+        told: &'a Told,
+        last_ns: Option<u64>,
+    }
+
+    impl Waking for Teller<'_> {
+        fn observe(&mut self, kind: u32, ns: u64) {
+            self.last_ns = Some(ns);
+            self.told.0.lock().unwrap().push(format!("observe {kind}"));
+        }
+        fn predict(&mut self, _: u32) -> Option<Predicted> {
+            Some(Predicted {
+                after_ns: self.last_ns?,
+                spread_ns: 50_000,
+            })
+        }
+        fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
+            assert_eq!(window_ns, 100_000);
+            assert!(at_ns > 0);
+            self.told.0.lock().unwrap().push("expect".into());
+            Ok(())
+        }
+        fn cancel(&mut self) -> Result<()> {
+            self.told.0.lock().unwrap().push("cancel".into());
+            Ok(())
+        }
+    }
+
+    /// The told one lives as long as the test's process.
+    struct Connects(&'static Told);
+
+    impl Connect for Connects {
+        fn connect(&self) -> Result<Box<dyn Waking>> {
+            Ok(Box::new(Teller {
+                told: self.0,
+                last_ns: None,
+            }))
+        }
+        fn how(&self) -> String {
+            "is told".into()
+        }
+    }
+
+    #[test]
+    fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
+        let root = Root::default();
+        let machine = Machine {
+            idle: Idle::read(&root).unwrap(),
+            root,
+            journal_folder: "/nonexistent".into(),
+        };
+        let cpu = place::allowed()[0];
+        let options = Options {
+            calls: 3,
+            turn: Duration::from_secs(10),
+            cpu,
+            seed: 1,
+        };
+        let connects = Connects(Box::leak(Box::default()));
+        let work = match Accelerator::new(&machine, options, Some(&connects)) {
+            Ok(work) => work,
+            Err(Error::Cannot(why)) => {
+                println!("skipped: the stand-in for an accelerator: {why}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let never = AtomicBool::new(false);
+        for policy in [Policy::AsIs, Policy::NoSleep, Policy::Anticipate] {
+            let in_force = work.begin(policy).unwrap();
+            let sample = work.turn(1, policy, 0, &never).unwrap();
+            assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
+            // What was drawn is the least that it can take.
+            assert!(sample.run_ns >= Some(3 * 450_000));
+            drop(in_force);
+        }
+        let told = connects.0.0.lock().unwrap().clone();
+        let all = "cancel, observe 1, expect, cancel, observe 1, expect, cancel, observe 1";
+        assert_eq!(told.join(", "), all);
+    }
+}

@@ -1,0 +1,166 @@
+//! How long a CPU was asleep, by what the kernel counts all the time.
+//!
+//! There are two counts, and each takes some waking for sleep. cpuidle counts from before a CPU
+//! enters an idle state to after it has left it, and where the interrupt that ends a halt is served
+//! inside (`arch_cpu_idle`), what the interrupt does is counted as sleep, too: an engine that keeps
+//! a CPU awake in a timer's interrupt would look free. The scheduler's idle time (`idle_sleeptime`
+//! and `iowait_sleeptime`; the fourth and fifth number of /proc/stat) stops at each interrupt, but
+//! goes on while the idle task polls, or does anything else before it sleeps. So the lesser of the
+//! two is taken.
+
+use reveille_machine::{Idle, Root, limits};
+
+/// Where the counts of one CPU are.
+#[derive(Debug, Clone)]
+pub(super) struct Counts {
+    root: Root,
+    cpu: u32,
+    /// The files of the times in states in which it sleeps; empty without cpuidle.
+    states: Vec<String>,
+    /// ns in a tick of /proc/stat.
+    tick_ns: u64,
+}
+
+impl Counts {
+    pub fn of(root: &Root, idle: &Idle, cpu: u32) -> Self {
+        let states = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.states);
+        let sleeps = states
+            .iter()
+            .filter(|state| limits::poll(std::slice::from_ref(state)).is_none());
+        let file =
+            |index: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}/time");
+        let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
+        let per_s = per_s.ok().flatten().unwrap_or(100).max(1) as u64;
+        Self {
+            root: root.clone(),
+            cpu,
+            states: sleeps.map(|state| file(state.index)).collect(),
+            tick_ns: 1_000_000_000 / per_s,
+        }
+    }
+
+    /// The counts, complete where the CPU is awake while they are read.
+    pub fn read(&self) -> Reading {
+        Reading {
+            by_states_ns: self.by_states_ns(),
+            by_scheduler_ns: self.by_scheduler_ns(),
+        }
+    }
+
+    fn by_states_ns(&self) -> Option<u64> {
+        if self.states.is_empty() {
+            return None;
+        }
+        let us: Option<u64> = self.states.iter().map(|file| self.root.number(file)).sum();
+        Some(us?.saturating_mul(1000))
+    }
+
+    fn by_scheduler_ns(&self) -> Option<u64> {
+        // Root's, and in ns; a tick is 10 ms.
+        let exact = self.root.text("proc/timer_list");
+        let exact = exact.and_then(|list| sleep_times_ns(&list, self.cpu));
+        exact.or_else(|| {
+            let ticks = reveille_machine::load::idle_ticks(&self.root)?;
+            Some(ticks.get(&self.cpu)?.saturating_mul(self.tick_ns))
+        })
+    }
+}
+
+/// The counts at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    by_states_ns: Option<u64>,
+    by_scheduler_ns: Option<u64>,
+}
+
+impl Reading {
+    /// How long the CPU was asleep from an earlier reading to this one, ns; `None` where nothing is
+    /// counted.
+    pub fn since(&self, before: &Self) -> Option<u64> {
+        let grown = |before: Option<u64>, after: Option<u64>| after?.checked_sub(before?);
+        let counts = [
+            grown(before.by_states_ns, self.by_states_ns),
+            grown(before.by_scheduler_ns, self.by_scheduler_ns),
+        ];
+        counts.into_iter().flatten().min()
+    }
+}
+
+/// `idle_sleeptime` and `iowait_sleeptime` of that CPU in a /proc/timer_list text.
+fn sleep_times_ns(list: &str, cpu: u32) -> Option<u64> {
+    let heading = format!("cpu: {cpu}");
+    let of_cpu = list.lines().skip_while(|line| *line != heading).skip(1);
+    let of_cpu = of_cpu.take_while(|line| !line.starts_with("cpu: "));
+    let ns = |name: &str| {
+        let mut values = of_cpu.clone().filter_map(|line| {
+            let value = line.trim().strip_prefix(name)?.trim_start();
+            let value = value.strip_prefix(':')?;
+            value.trim().strip_suffix(" nsecs")?.parse::<u64>().ok()
+        });
+        values.next()
+    };
+    Some(ns(".idle_sleeptime")? + ns(".iowait_sleeptime").unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const LIST: &str = "Timer List Version: v0.10\n\ncpu: 0\n clock 0:\n  .idle_sleeptime : 5 nsecs\n  \
+                        .iowait_sleeptime: 7 nsecs\n\ncpu: 1\n  .idle_sleeptime : 100 nsecs\n\
+                        cpu: 11\n  .idle_sleeptime : x nsecs\n\nTick Device: mode:     1\n";
+
+    #[test]
+    fn the_schedulers_times_are_read_of_the_cpu_that_is_meant() {
+        assert_eq!(sleep_times_ns(LIST, 0), Some(12));
+        assert_eq!(sleep_times_ns(LIST, 1), Some(100));
+        assert_eq!(sleep_times_ns(LIST, 11), None);
+        assert_eq!(sleep_times_ns(LIST, 2), None);
+    }
+
+    /// A machine of one CPU with POLL and C1, whose counts are these.
+    fn machine(poll_us: u64, c1_us: u64, ticks: u64, list: Option<&str>) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder.path().join("sys/devices/system/cpu");
+        for (index, name, us) in [(0, "POLL", poll_us), (1, "C1", c1_us)] {
+            let state = cpus.join(format!("cpu0/cpuidle/state{index}"));
+            fs::create_dir_all(&state).unwrap();
+            fs::write(state.join("name"), name).unwrap();
+            fs::write(state.join("time"), us.to_string()).unwrap();
+        }
+        fs::write(cpus.join("present"), "0").unwrap();
+        fs::write(cpus.join("online"), "0").unwrap();
+        fs::create_dir_all(folder.path().join("proc")).unwrap();
+        let stat = format!("cpu 0\ncpu0 1 2 3 {ticks} 0\n");
+        fs::write(folder.path().join("proc/stat"), stat).unwrap();
+        if let Some(list) = list {
+            fs::write(folder.path().join("proc/timer_list"), list).unwrap();
+        }
+        folder
+    }
+
+    fn read(folder: &tempfile::TempDir) -> Reading {
+        let root = Root::at(folder.path());
+        Counts::of(&root, &Idle::read(&root).unwrap(), 0).read()
+    }
+
+    #[test]
+    fn the_lesser_count_of_sleep_is_taken_and_polling_is_no_sleep() {
+        let before = read(&machine(0, 0, 0, None));
+        let spun = read(&machine(0, 500, 0, None));
+        assert_eq!(spun.since(&before), Some(0));
+        let polled = read(&machine(900, 0, 100, None));
+        assert_eq!(polled.since(&before), Some(0));
+        let slept = read(&machine(0, 20_000, 1, None));
+        assert_eq!(slept.since(&before), Some(10_000_000));
+        assert_eq!(before.since(&slept), None);
+    }
+
+    #[test]
+    fn the_exact_time_goes_before_ticks() {
+        let exact = read(&machine(0, 500, 9, Some(LIST)));
+        assert_eq!(exact.by_scheduler_ns, Some(12));
+    }
+}

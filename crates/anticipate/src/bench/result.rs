@@ -1,0 +1,557 @@
+//! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use reveille_dataset::description::Ended;
+use reveille_machine::Identity;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::bench::policy::Policy;
+use crate::bench::statistics::{Figure, Quantiles, differences, share_percent};
+use crate::bench::storage::Operation;
+
+/// The file's name in its folder.
+pub const FILE: &str = "bench.json";
+
+/// Of [`Bench`]; a reader refuses what it does not know.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// What waits, and for what.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// `storage` or `accelerator`.
+    pub kind: String,
+    /// In words.
+    pub what: String,
+    /// In a word: `read`, `write`, `completion`.
+    pub waits_for: String,
+    /// The disk.
+    pub device: Option<String>,
+    pub size_bytes: Option<u64>,
+    pub depth: Option<u64>,
+    pub operation: Option<Operation>,
+}
+
+/// Where the policies are compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// `1 ms`, or a series' name.
+    pub name: String,
+    /// The idle time between I/Os, ns.
+    pub idle_ns: Option<u64>,
+}
+
+impl Point {
+    /// An idle time between I/Os.
+    pub fn idle(idle_ns: u64) -> Self {
+        let name = match idle_ns {
+            0 => "0".to_owned(),
+            ns if ns.is_multiple_of(1_000_000_000) => format!("{} s", ns / 1_000_000_000),
+            ns if ns >= 1_000_000 => format!("{} ms", ns as f64 / 1e6),
+            ns if ns >= 1000 => format!("{} µs", ns as f64 / 1e3),
+            ns => format!("{ns} ns"),
+        };
+        Self {
+            name,
+            idle_ns: Some(idle_ns),
+        }
+    }
+}
+
+/// A policy, and what it changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolicyUsed {
+    pub policy: Policy,
+    pub how: String,
+}
+
+/// A policy that was left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    pub policy: Policy,
+    pub why: String,
+}
+
+/// How it was gone about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    pub rounds: u32,
+    /// In a turn, at most.
+    pub waits: u64,
+    /// How long a turn takes at most, s.
+    pub turn_s: f64,
+    /// Waits before those that count, at most 1 ms apart.
+    pub warm_up: u64,
+    /// Of the order, and of what is drawn.
+    pub seed: u64,
+    /// The CPU on which the workload waits.
+    pub cpu: u32,
+}
+
+/// One policy at one point in one round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// From 0.
+    pub round: u32,
+    /// A place in [`Bench::points`].
+    pub point: usize,
+    pub policy: Policy,
+    /// Since the beginning.
+    pub began_s: f64,
+    pub elapsed_s: f64,
+    /// ns.
+    pub latency: Quantiles,
+    pub per_s: f64,
+    /// Of the workload's CPU, its own work among it; 0 to 100. `None` where nothing counts sleep.
+    pub awake_percent: Option<f64>,
+    /// Of the other CPUs on average, whoever keeps them awake.
+    pub others_awake_percent: Option<f64>,
+    /// By the engine's own account, in % of one CPU's time.
+    pub kept_awake_percent: Option<f64>,
+    /// Of the processor packages.
+    pub power_w: Option<f64>,
+    pub run_ns: Option<f64>,
+}
+
+/// What a policy gave and took at a point, over the rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// A place in [`Bench::points`].
+    pub point: usize,
+    pub policy: Policy,
+    /// In all rounds together.
+    pub waits: u64,
+    pub median_ns: Option<Figure>,
+    /// Medians over rounds of the rounds' quantiles; `None` where fewer than ten waits of all rounds
+    /// lie beyond it, or it would be a round's maximum.
+    pub p90_ns: Option<Figure>,
+    pub p99_ns: Option<Figure>,
+    /// Of all rounds.
+    pub max_ns: f64,
+    pub per_s: Option<Figure>,
+    pub awake_percent: Option<Figure>,
+    pub others_awake_percent: Option<Figure>,
+    pub kept_awake_percent: Option<Figure>,
+    pub power_w: Option<Figure>,
+    pub run_ns: Option<Figure>,
+    /// Against "as is", by round; `None` for that one itself.
+    pub change: Option<Change>,
+}
+
+/// A policy against "as is", round by round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub median_percent: Option<Figure>,
+    pub p99_percent: Option<Figure>,
+    pub per_s_percent: Option<Figure>,
+    pub run_percent: Option<Figure>,
+    /// Percentage points of the CPU's time: awake beyond the work's own.
+    pub awake_points: Option<Figure>,
+    pub others_awake_points: Option<Figure>,
+    pub power_w: Option<Figure>,
+}
+
+/// What sleep costs at a point (as is less no sleep), and how much of that a policy regains.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// A place in [`Bench::points`].
+    pub point: usize,
+    pub policy: Policy,
+    pub median: Regained,
+    pub p99: Regained,
+    /// The time that the policy keeps the CPU awake beyond "as is", in per cent of the time that "no
+    /// sleep" does.
+    pub awake_percent: Option<Figure>,
+    /// The power beyond "as is", in per cent of that of "no sleep".
+    pub power_percent: Option<Figure>,
+}
+
+/// At one quantile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Regained {
+    /// What sleep costs, ns.
+    pub lost_ns: Option<Figure>,
+    /// `None` where it is not shown that sleep costs anything.
+    pub percent: Option<Figure>,
+}
+
+/// A benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bench {
+    pub schema_version: u32,
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// Its name in reports.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub command_line: Vec<String>,
+    pub ended: Ended,
+    pub machine: Identity,
+    pub driver: Option<String>,
+    pub governor: Option<String>,
+    pub workload: Workload,
+    pub plan: Plan,
+    pub points: Vec<Point>,
+    /// The first is "as is".
+    pub policies: Vec<PolicyUsed>,
+    pub skipped: Vec<Skipped>,
+    /// By point, then by policy.
+    pub rows: Vec<Row>,
+    pub gains: Vec<Gain>,
+    /// What a reader must know (one sentence each).
+    pub notes: Vec<String>,
+    /// In the order in which they were run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+}
+
+impl Bench {
+    /// What that policy gave at that point.
+    pub fn row(&self, point: usize, policy: Policy) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| row.point == point && row.policy == policy)
+    }
+
+    /// How much that policy regained at that point.
+    pub fn gain(&self, point: usize, policy: Policy) -> Option<&Gain> {
+        let mut gains = self.gains.iter();
+        gains.find(|gain| gain.point == point && gain.policy == policy)
+    }
+
+    /// Is a power known?
+    pub fn has_power(&self) -> bool {
+        self.rows.iter().any(|row| row.power_w.is_some())
+    }
+}
+
+/// What the turns say of each point and policy, and how much of what sleep costs was regained.
+pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<Row>, Vec<Gain>) {
+    let rounds = turns.iter().map(|turn| turn.round + 1).max().unwrap_or(0);
+    let (mut rows, mut gains) = (Vec::new(), Vec::new());
+    for point in 0..points {
+        let of = |policy: Policy| {
+            let turn = |round| {
+                let mut turns = turns.iter();
+                turns.find(|turn| (turn.round, turn.point, turn.policy) == (round, point, policy))
+            };
+            Rounds((0..rounds).map(turn).collect())
+        };
+        let (as_is, no_sleep) = (of(Policy::AsIs), of(Policy::NoSleep));
+        for used in policies {
+            let rounds = of(used.policy);
+            rows.extend(row(point, used.policy, &rounds, &as_is));
+            if !matches!(used.policy, Policy::AsIs | Policy::NoSleep) && no_sleep.waits() > 0 {
+                gains.push(gain(point, used.policy, &rounds, &as_is, &no_sleep));
+            }
+        }
+    }
+    (rows, gains)
+}
+
+/// A policy's turns at a point, by round; `None` where a round has none.
+struct Rounds<'a>(Vec<Option<&'a Turn>>);
+
+impl Rounds<'_> {
+    fn waits(&self) -> u64 {
+        self.0.iter().flatten().map(|turn| turn.latency.count).sum()
+    }
+
+    fn each(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<Option<f64>> {
+        let figure = |turn: &Option<&Turn>| figure(turn.as_ref()?);
+        self.0.iter().map(figure).collect()
+    }
+
+    fn figure(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
+        Figure::over(self.each(figure).into_iter().flatten())
+    }
+
+    /// The figures at that quantile, or nothing where too few waits lie beyond it.
+    fn quantile(&self, quantile: Quantile) -> Vec<Option<f64>> {
+        /// Fewer say nothing of a quantile.
+        const BEYOND_MIN: u64 = 10;
+        match self.waits() >= BEYOND_MIN * quantile.one_in() {
+            true => self.each(|turn| quantile.of(&turn.latency)),
+            false => vec![None; self.0.len()],
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Quantile {
+    Median,
+    P90,
+    P99,
+}
+
+impl Quantile {
+    fn of(self, latency: &Quantiles) -> Option<f64> {
+        match self {
+            Self::Median => Some(latency.median),
+            Self::P90 => latency.p90,
+            Self::P99 => latency.p99,
+        }
+    }
+
+    /// One wait in so many lies beyond it. A median is told of a single one.
+    fn one_in(self) -> u64 {
+        match self {
+            Self::Median => 0,
+            Self::P90 => 10,
+            Self::P99 => 100,
+        }
+    }
+}
+
+fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) -> Option<Row> {
+    let max_ns = rounds.0.iter().flatten().map(|turn| turn.latency.max);
+    let quantile = |quantile| Figure::over(rounds.quantile(quantile).into_iter().flatten());
+    Some(Row {
+        point,
+        policy,
+        waits: rounds.waits(),
+        max_ns: max_ns.reduce(f64::max)?,
+        median_ns: quantile(Quantile::Median),
+        p90_ns: quantile(Quantile::P90),
+        p99_ns: quantile(Quantile::P99),
+        per_s: rounds.figure(|turn| Some(turn.per_s)),
+        awake_percent: rounds.figure(|turn| turn.awake_percent),
+        others_awake_percent: rounds.figure(|turn| turn.others_awake_percent),
+        kept_awake_percent: rounds.figure(|turn| turn.kept_awake_percent),
+        power_w: rounds.figure(|turn| turn.power_w),
+        run_ns: rounds.figure(|turn| turn.run_ns),
+        change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
+    })
+}
+
+fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
+    let percent =
+        |of: &[Option<f64>], from: &[Option<f64>]| share_percent(&differences(of, from), from);
+    let quantile = |quantile| percent(&of.quantile(quantile), &from.quantile(quantile));
+    let ratio = |figure: fn(&Turn) -> Option<f64>| percent(&of.each(figure), &from.each(figure));
+    let difference = |figure: fn(&Turn) -> Option<f64>| {
+        let differences = differences(&of.each(figure), &from.each(figure));
+        Figure::over(differences.into_iter().flatten())
+    };
+    Change {
+        median_percent: quantile(Quantile::Median),
+        p99_percent: quantile(Quantile::P99),
+        per_s_percent: ratio(|turn| Some(turn.per_s)),
+        run_percent: ratio(|turn| turn.run_ns),
+        awake_points: difference(|turn| turn.awake_percent),
+        others_awake_points: difference(|turn| turn.others_awake_percent),
+        power_w: difference(|turn| turn.power_w),
+    }
+}
+
+fn gain(
+    point: usize,
+    policy: Policy,
+    rounds: &Rounds<'_>,
+    as_is: &Rounds<'_>,
+    no_sleep: &Rounds<'_>,
+) -> Gain {
+    let regained = |quantile| {
+        let as_is = as_is.quantile(quantile);
+        let lost = differences(&as_is, &no_sleep.quantile(quantile));
+        let regained = differences(&as_is, &rounds.quantile(quantile));
+        Regained {
+            percent: share_percent(&regained, &lost),
+            lost_ns: Figure::over(lost.into_iter().flatten()),
+        }
+    };
+    let cost = |figure: fn(&Turn) -> Option<f64>| {
+        let beyond = |rounds: &Rounds<'_>| differences(&rounds.each(figure), &as_is.each(figure));
+        share_percent(&beyond(rounds), &beyond(no_sleep))
+    };
+    Gain {
+        point,
+        policy,
+        median: regained(Quantile::Median),
+        p99: regained(Quantile::P99),
+        awake_percent: cost(|turn| turn.awake_percent),
+        power_percent: cost(|turn| turn.power_w),
+    }
+}
+
+/// Writes `bench.json` into `folder`, which is made where it is not there.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(bench: &Bench, folder: &Path) -> Result<PathBuf> {
+    let path = folder.join(FILE);
+    let partial = folder.join(format!("{FILE}.partial"));
+    let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(&partial, text))
+        .and_then(|()| fs::rename(&partial, &path))
+        .map_err(|source| reveille_machine::Error::Io {
+            path: path.clone(),
+            source,
+        })?;
+    Ok(path)
+}
+
+/// Reads the text of a `bench.json`.
+///
+/// # Errors
+/// In words, where it is none, or one of a schema that this program does not know.
+pub fn parse(text: &[u8]) -> std::result::Result<Bench, String> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: u32,
+    }
+    let wrong = |error: serde_json::Error| {
+        format!("is no bench.json of reveille, or was cut short: {error}")
+    };
+    // The version comes first: a newer file may differ in everything else.
+    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
+    if version.schema_version != SCHEMA_VERSION {
+        return Err(format!(
+            "has schema version {}; this program knows {SCHEMA_VERSION}",
+            version.schema_version
+        ));
+    }
+    let bench: Bench = serde_json::from_slice(text).map_err(wrong)?;
+    let rows = bench.rows.iter().map(|row| row.point);
+    let gains = bench.gains.iter().map(|gain| gain.point);
+    let turns = bench.turns.iter().map(|turn| turn.point);
+    let mut points = rows.chain(gains).chain(turns);
+    match points.all(|point| point < bench.points.len()) {
+        true => Ok(bench),
+        false => Err("names a point that it does not have; it is damaged".into()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Turns of `rounds` rounds at one point with these medians, ns; p99 is double the median, and the
+    /// CPU is awake so many per cent.
+    pub(crate) fn turns(rounds: u32, figures: &[(Policy, f64, f64)], waits: u64) -> Vec<Turn> {
+        let turn = |round: u32, &(policy, median, awake): &(Policy, f64, f64)| Turn {
+            round,
+            point: 0,
+            policy,
+            began_s: f64::from(round),
+            elapsed_s: 1.0,
+            latency: Quantiles {
+                count: waits,
+                // Rounds drift, all policies alike.
+                median: median + f64::from(round) * 100.0,
+                p90: Some(1.5 * median),
+                p99: Some(2.0 * median),
+                max: 10.0 * median + f64::from(round),
+            },
+            per_s: 1000.0,
+            awake_percent: Some(awake),
+            others_awake_percent: Some(1.0),
+            kept_awake_percent: None,
+            power_w: None,
+            run_ns: None,
+        };
+        let rounds = (0..rounds).flat_map(|round| figures.iter().map(move |one| turn(round, one)));
+        rounds.collect()
+    }
+
+    pub(crate) fn used(policies: &[Policy]) -> Vec<PolicyUsed> {
+        let used = policies.iter().map(|&policy| PolicyUsed {
+            policy,
+            how: policy.name().into(),
+        });
+        used.collect()
+    }
+
+    const THREE: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
+
+    #[test]
+    fn what_is_regained_is_a_share_of_what_sleep_costs() {
+        let figures = [
+            (Policy::AsIs, 55_000.0, 20.0),
+            (Policy::NoSleep, 41_000.0, 100.0),
+            (Policy::Anticipate, 43_800.0, 28.0),
+        ];
+        let (rows, gains) = conclude(1, &used(&THREE), &turns(7, &figures, 200));
+        assert_eq!((rows.len(), gains.len()), (3, 1));
+        let gain = &gains[0];
+        assert_eq!(gain.policy, Policy::Anticipate);
+        let lost = gain.median.lost_ns.as_ref().unwrap();
+        assert_eq!(
+            (lost.estimate, lost.interval),
+            (14_000.0, Some((14_000.0, 14_000.0)))
+        );
+        let near = |figure: &Option<Figure>, expected: f64| {
+            let estimate = figure.as_ref().unwrap().estimate;
+            assert!((estimate - expected).abs() < 1e-9, "{estimate} {expected}");
+        };
+        near(&gain.median.percent, 80.0);
+        near(&gain.p99.percent, 80.0);
+        // 8 of 80 points.
+        near(&gain.awake_percent, 10.0);
+        let change = rows[2].change.as_ref().unwrap();
+        near(&change.awake_points, 8.0);
+        near(&change.per_s_percent, 0.0);
+        // In the middle round: 44.1 against 55.3.
+        near(&change.median_percent, 100.0 * (44_100.0 / 55_300.0 - 1.0));
+        assert_eq!(rows[0].change, None);
+        assert_eq!(rows[0].max_ns, 550_006.0);
+        assert_eq!(gain.power_percent, None);
+    }
+
+    #[test]
+    fn too_few_waits_have_no_p99_and_no_share_of_it() {
+        let figures = [
+            (Policy::AsIs, 55_000.0, 20.0),
+            (Policy::NoSleep, 41_000.0, 100.0),
+            (Policy::Anticipate, 44_000.0, 28.0),
+        ];
+        let (rows, gains) = conclude(1, &used(&THREE), &turns(7, &figures, 100));
+        assert!(rows[0].p99_ns.is_none() && rows[0].p90_ns.is_some());
+        assert_eq!(
+            gains[0].p99,
+            Regained {
+                lost_ns: None,
+                percent: None
+            }
+        );
+        assert!(gains[0].median.percent.is_some());
+    }
+
+    #[test]
+    fn where_sleep_costs_nothing_there_is_nothing_to_regain() {
+        let figures = [
+            (Policy::AsIs, 41_000.0, 100.0),
+            (Policy::NoSleep, 41_000.0, 100.0),
+            (Policy::Anticipate, 42_000.0, 100.0),
+        ];
+        let (_, gains) = conclude(1, &used(&THREE), &turns(7, &figures, 200));
+        assert_eq!(gains[0].median.percent, None);
+        assert_eq!(gains[0].awake_percent, None);
+    }
+
+    #[test]
+    fn without_no_sleep_there_is_no_gain_and_without_turns_no_row() {
+        let figures = [(Policy::AsIs, 5.0, 1.0), (Policy::Anticipate, 4.0, 1.0)];
+        let policies = used(&[Policy::AsIs, Policy::Anticipate]);
+        let (rows, gains) = conclude(2, &policies, &turns(2, &figures, 20));
+        assert_eq!((rows.len(), gains.len()), (2, 0));
+        assert_eq!(conclude(2, &policies, &[]), (vec![], vec![]));
+    }
+
+    #[test]
+    fn idle_times_are_named_as_they_are_said() {
+        for (ns, name) in [
+            (0, "0"),
+            (100_000, "100 µs"),
+            (1_500_000, "1.5 ms"),
+            (100_000_000, "100 ms"),
+            (2_000_000_000, "2 s"),
+            (500, "500 ns"),
+        ] {
+            assert_eq!(Point::idle(ns).name, name);
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! Direct reads or writes at random places, with idle time between them.
+
+mod target;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Assist;
+use crate::bench::asleep::Counts;
+use crate::bench::place;
+use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::result::{Point, Workload};
+use crate::bench::run::{Sample, Work};
+use crate::{Error, Result};
+
+pub use target::{Source, Target};
+
+/// What an I/O does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    Read,
+    Write,
+}
+
+impl Operation {
+    /// `reads` or `writes`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Read => "reads",
+            Self::Write => "writes",
+        }
+    }
+}
+
+/// What is to be done in each turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    pub operation: Operation,
+    /// Bytes in each I/O.
+    pub size: usize,
+    /// How many are in flight: so many threads, each with one.
+    pub depth: usize,
+    /// From the end of an I/O to the beginning of the same thread's next one, ns.
+    pub idle_ns: Vec<u64>,
+    /// Of all threads together, at most.
+    pub ios: u64,
+    /// A turn ends then, even with fewer I/Os.
+    pub turn: Duration,
+    /// I/Os before those that count, so that an engine can learn, 1 ms apart at most.
+    pub warm_up: u64,
+    /// The CPU on which the threads run.
+    pub cpu: u32,
+    /// Of the places that are read.
+    pub seed: u64,
+}
+
+/// Between the I/Os that do not count, ns.
+const WARM_UP_IDLE_NS: u64 = 1_000_000;
+
+/// Buffers begin at a multiple of this: what direct I/O asks for on any disk.
+const ALIGNMENT: usize = 4096;
+
+/// The workload.
+pub struct Storage<'a> {
+    machine: &'a Machine,
+    assist: Option<&'a dyn Assist>,
+    points: Vec<Point>,
+    pattern: Pattern,
+}
+
+impl<'a> Storage<'a> {
+    /// # Errors
+    /// Where one I/O of that size does not work.
+    pub fn new(
+        machine: &'a Machine,
+        target: Target,
+        options: Options,
+        assist: Option<&'a dyn Assist>,
+    ) -> Result<Self> {
+        let pattern = Pattern {
+            counts: Counts::of(&machine.root, &machine.idle, options.cpu),
+            target,
+            options,
+        };
+        pattern.try_once()?;
+        let idle_ns = pattern.options.idle_ns.iter().copied();
+        Ok(Self {
+            machine,
+            assist,
+            points: idle_ns.map(Point::idle).collect(),
+            pattern,
+        })
+    }
+}
+
+/// What the threads of every turn need.
+struct Pattern {
+    target: Target,
+    options: Options,
+    counts: Counts,
+}
+
+impl Pattern {
+    fn try_once(&self) -> Result<()> {
+        let size = self.options.size;
+        let mut buffer = Buffer::new(size);
+        let tried = one(&self.target.file, self.options.operation, buffer.bytes(), 0);
+        tried.map_err(|error| match error.raw_os_error() {
+            Some(nix::libc::EINVAL) => Error::Usage(format!(
+                "{}: does not take direct {} of {size} bytes; its sectors may be larger",
+                self.target.name,
+                self.options.operation.plural()
+            )),
+            _ => self.failed(error),
+        })
+    }
+
+    fn failed(&self, source: std::io::Error) -> Error {
+        let path = (&self.target.name).into();
+        Error::Machine(reveille_machine::Error::Io { path, source })
+    }
+
+    /// One turn: the threads' I/Os, and what the CPU's counters say of them.
+    fn turn_of(&self, turn: &Turn<'_>) -> Result<Sample> {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.options.depth as u64)
+                .map(|thread| scope.spawn(move || self.thread(turn, thread)))
+                .collect();
+            let counts = scope.spawn(|| self.count(turn)).join();
+            let mut latencies_ns = Vec::with_capacity(self.options.ios as usize);
+            for thread in threads {
+                let latencies = thread.join();
+                let latencies = latencies.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                latencies_ns.extend(latencies?);
+            }
+            let (elapsed_ns, asleep_ns) =
+                counts.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok(Sample {
+                latencies_ns,
+                elapsed_ns,
+                asleep_ns,
+                run_ns: None,
+            })
+        })
+    }
+
+    /// Reads the counters between the meetings, on the same CPU: it is awake then, and nobody else
+    /// does anything. How long the I/Os took together, ns, and how long of it the CPU was asleep.
+    fn count(&self, turn: &Turn<'_>) -> (u64, Option<u64>) {
+        let bound = place::on_cpu(self.options.cpu);
+        turn.meeting.wait();
+        let before = self.counts.read();
+        let began = place::now_ns();
+        turn.meeting.wait();
+        turn.meeting.wait();
+        let elapsed_ns = place::now_ns() - began;
+        let asleep_ns = self.counts.read().since(&before);
+        (elapsed_ns, asleep_ns.filter(|_| bound.is_ok()))
+    }
+
+    /// One thread: I/Os that do not count, the meetings at which the counters are read, and those that
+    /// count. It comes to each meeting, whatever fails.
+    fn thread(&self, turn: &Turn<'_>, thread: u64) -> Result<Vec<u64>> {
+        let depth = self.options.depth as u64;
+        let share = |ios: u64| ios / depth + u64::from(thread < ios % depth);
+        let mut ios = Ios {
+            pattern: self,
+            turn,
+            random: fastrand::Rng::with_seed(turn.seed ^ (thread + 1).rotate_left(32)),
+            buffer: Buffer::new(self.options.size),
+            latencies_ns: Vec::with_capacity(share(self.options.ios) as usize),
+        };
+        let warm_up = || {
+            place::on_cpu(self.options.cpu)?;
+            place::exact_timers();
+            let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
+            ios.go(share(self.options.warm_up), idle_ns)?;
+            ios.latencies_ns.clear();
+            Ok(ios)
+        };
+        let warmed_up = turn.noted(warm_up());
+        turn.meeting.wait();
+        turn.meeting.wait();
+        let went = warmed_up.and_then(|mut ios| {
+            ios.go(share(self.options.ios), turn.idle_ns)?;
+            Ok(ios.latencies_ns)
+        });
+        let went = turn.noted(went);
+        turn.meeting.wait();
+        went
+    }
+}
+
+/// What a turn's threads share.
+struct Turn<'a> {
+    idle_ns: u64,
+    limit_ns: u64,
+    seed: u64,
+    stop: &'a AtomicBool,
+    /// A thread's I/O failed: the others need not go on.
+    failed: AtomicBool,
+    meeting: Barrier,
+}
+
+impl Turn<'_> {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+
+    fn noted<T>(&self, done: Result<T>) -> Result<T> {
+        if done.is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+/// A thread's I/Os.
+struct Ios<'a> {
+    pattern: &'a Pattern,
+    turn: &'a Turn<'a>,
+    random: fastrand::Rng,
+    buffer: Buffer,
+    latencies_ns: Vec<u64>,
+}
+
+impl Ios<'_> {
+    /// So many, or as many as the turn has time for, with so much time asleep after each.
+    fn go(&mut self, ios: u64, idle_ns: u64) -> Result<()> {
+        let Pattern {
+            target, options, ..
+        } = self.pattern;
+        let blocks = target.bytes / options.size as u64;
+        let end_ns = place::now_ns() + self.turn.limit_ns;
+        for _ in 0..ios {
+            let offset = self.random.u64(0..blocks) * options.size as u64;
+            let bytes = self.buffer.bytes();
+            let began = place::now_ns();
+            if began >= end_ns || self.turn.is_over() {
+                break;
+            }
+            let done = one(&target.file, options.operation, bytes, offset);
+            let ended = place::now_ns();
+            done.map_err(|source| self.pattern.failed(source))?;
+            self.latencies_ns.push(ended - began);
+            if idle_ns > 0 {
+                place::sleep_until(ended + idle_ns);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn one(file: &File, operation: Operation, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+    match operation {
+        Operation::Read => file.read_exact_at(bytes, offset),
+        Operation::Write => file.write_all_at(bytes, offset),
+    }
+}
+
+/// Random bytes at an address that direct I/O takes.
+struct Buffer {
+    room: Vec<u8>,
+    begin: usize,
+    size: usize,
+}
+
+impl Buffer {
+    fn new(size: usize) -> Self {
+        let mut room = vec![0; size + ALIGNMENT];
+        // Bytes that are all alike may be stored without being stored.
+        fastrand::Rng::with_seed(size as u64).fill(&mut room);
+        let begin = room.as_ptr().align_offset(ALIGNMENT);
+        Self { room, begin, size }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.room[self.begin..self.begin + self.size]
+    }
+}
+
+impl Work for Storage<'_> {
+    fn describe(&self) -> Workload {
+        let options = &self.pattern.options;
+        let size = size_text(options.size as u64);
+        let in_flight = match options.depth {
+            1 => "one in flight".to_owned(),
+            depth => format!("{depth} in flight"),
+        };
+        Workload {
+            kind: "storage".into(),
+            what: format!(
+                "random direct {} of {size} of {}, {in_flight}",
+                options.operation.plural(),
+                self.pattern.target.name
+            ),
+            waits_for: match options.operation {
+                Operation::Read => "read".into(),
+                Operation::Write => "write".into(),
+            },
+            device: self.pattern.target.device.disk.clone(),
+            size_bytes: Some(options.size as u64),
+            depth: Some(options.depth as u64),
+            operation: Some(options.operation),
+        }
+    }
+
+    fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    fn cpu(&self) -> u32 {
+        self.pattern.options.cpu
+    }
+
+    fn expected(&self, point: usize) -> Duration {
+        /// About what a solid-state disk takes, ns.
+        const IO_NS: u64 = 100_000;
+        let options = &self.pattern.options;
+        let idle_ns = options.idle_ns[point];
+        let ns = |ios: u64, idle_ns: u64| {
+            let ns = ios * (IO_NS + idle_ns) / options.depth as u64;
+            Duration::from_nanos(ns).min(options.turn)
+        };
+        ns(options.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(options.ios, idle_ns)
+    }
+
+    fn begin(&self, policy: Policy) -> Result<InForce> {
+        match policy {
+            Policy::AsIs => Ok(self.machine.unchanged("nothing is changed".into())),
+            Policy::Shallowest => self.machine.allow_shallowest(self.pattern.options.cpu),
+            Policy::NoSleep => self.machine.keep_awake(),
+            Policy::Anticipate => {
+                let assist = self.assist.ok_or_else(|| {
+                    Error::Cannot("this program was built without the engine".into())
+                })?;
+                let running = assist.begin(&self.pattern.target.device)?;
+                Ok(self.machine.unchanged(assist.how()).with(running))
+            }
+        }
+    }
+
+    fn turn(&self, point: usize, _: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
+        let turn = Turn {
+            idle_ns: self.pattern.options.idle_ns[point],
+            limit_ns: self.pattern.options.turn.as_nanos() as u64,
+            // Every policy has the same places in a round.
+            seed: self.pattern.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
+            stop,
+            failed: AtomicBool::new(false),
+            // The threads, and the one that counts.
+            meeting: Barrier::new(self.pattern.options.depth + 1),
+        };
+        self.pattern.turn_of(&turn)
+    }
+}
+
+/// `4 KiB`, `1 MiB`, `512 bytes`.
+pub fn size_text(bytes: u64) -> String {
+    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
+            return format!("{} {name}", bytes / unit);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// Reads `4KiB`, `4k`, `512`, `1MiB`: a positive number of bytes, in powers of 1024.
+///
+/// # Errors
+/// In words, for what is none.
+pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("{text:?} is no size such as 4KiB, 512 or 256MiB");
+    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
+    let unit = match text[digits.len()..].trim().to_lowercase().as_str() {
+        "" | "b" | "bytes" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1_u64 << 30,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(unit).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_written() {
+        for (text, bytes) in [
+            ("4KiB", 4096),
+            ("512", 512),
+            ("4k", 4096),
+            ("1 MiB", 1 << 20),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "KiB", "-4k", "4 parsecs", "99999999999GiB", "1.5k"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert_eq!(size_text(4096), "4 KiB");
+        assert_eq!(size_text(1536), "1536 bytes");
+        assert_eq!(size_text(1 << 28), "256 MiB");
+    }
+
+    #[test]
+    fn a_buffer_begins_where_direct_io_takes_it() {
+        for size in [512, 4096, 5000] {
+            let mut buffer = Buffer::new(size);
+            let bytes = buffer.bytes();
+            assert_eq!(bytes.len(), size);
+            assert_eq!(bytes.as_ptr() as usize % ALIGNMENT, 0);
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! What is read or written: a file of its own, somebody's file, or a whole device.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc;
+use nix::sys::stat::{major, minor};
+use nix::sys::statfs::{self, fstatfs};
+use reveille_machine::Root;
+
+use super::{Buffer, Operation, size_text};
+use crate::bench::Device;
+use crate::{Error, Result};
+
+/// Where the data are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A new file in that folder. It has no name, so that nothing is left of it whatever ends this
+    /// program.
+    Own { folder: PathBuf, bytes: u64 },
+    /// Somebody's file, which is only read.
+    File(PathBuf),
+    /// A block device, `vda` or `/dev/vda`, which is only read.
+    Device(PathBuf),
+}
+
+/// It, open for direct I/O.
+#[derive(Debug)]
+pub struct Target {
+    pub(super) file: File,
+    /// In words.
+    pub name: String,
+    /// Where requests go.
+    pub device: Device,
+    pub bytes: u64,
+    /// What a reader must know (one sentence each).
+    pub notes: Vec<String>,
+}
+
+/// How much is written at a time.
+const CHUNK: usize = 1 << 20;
+
+impl Target {
+    /// Opens it; a file of its own is made and filled, until `stop` is true.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where there is no such file, folder or device, or it is too small for an I/O
+    /// of `size` bytes, and for writes to what is somebody's; [`Error::Cannot`] where the file system
+    /// has no direct I/O or not the room, or this user may not read it.
+    pub fn open(
+        root: &Root,
+        source: &Source,
+        operation: Operation,
+        size: usize,
+        stop: &AtomicBool,
+    ) -> Result<Self> {
+        if operation == Operation::Write && !matches!(source, Source::Own { .. }) {
+            return Err(Error::Usage(
+                "writes go to a file of the benchmark's own only, for they would destroy what is \
+                 there; name its folder with --dir"
+                    .into(),
+            ));
+        }
+        let target = match source {
+            Source::Own { folder, bytes } => own(root, folder, *bytes, stop)?,
+            Source::File(path) => file(root, path)?,
+            Source::Device(path) => device(root, path)?,
+        };
+        if target.bytes < size as u64 {
+            return Err(Error::Usage(format!(
+                "{}: holds {}, less than one {} of {}",
+                target.name,
+                size_text(target.bytes),
+                match operation {
+                    Operation::Read => "read",
+                    Operation::Write => "write",
+                },
+                size_text(size as u64)
+            )));
+        }
+        Ok(target)
+    }
+}
+
+fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Target> {
+    let shown = folder.display();
+    if !folder.is_dir() {
+        return Err(Error::Usage(format!("{shown}: there is no such folder")));
+    }
+    let mut file = nameless(folder).map_err(|error| refused(folder, &error))?;
+    refuse_memory(&file, folder)?;
+    let room = fstatfs(&file).map_err(|errno| refused(folder, &errno.into()))?;
+    let free = room.blocks_available() as u64 * room.block_size() as u64;
+    if free < bytes {
+        return Err(Error::Cannot(format!(
+            "{shown}: has {} MiB left, and the file needs {}; choose another folder with --dir, or \
+             less with --file-size",
+            free >> 20,
+            size_text(bytes)
+        )));
+    }
+    // Written in full: what was never written is not read from the disk.
+    let mut buffer = Buffer::new(CHUNK);
+    let mut left = bytes;
+    while left > 0 && !stop.load(Ordering::Relaxed) {
+        let chunk = left.min(CHUNK as u64) as usize;
+        let written = file.write_all(&buffer.bytes()[..chunk]);
+        written.map_err(|error| failed(folder, error))?;
+        left -= chunk as u64;
+    }
+    file.sync_all().map_err(|error| failed(folder, error))?;
+    Ok(Target {
+        device: device_of(
+            root,
+            file.metadata()
+                .map_err(|error| failed(folder, error))?
+                .dev(),
+        ),
+        name: format!("a file of its own ({})", size_text(bytes)),
+        bytes: bytes - left,
+        file,
+        notes: Vec::new(),
+    })
+}
+
+/// A file without a name; where the file system has none such, one whose name is gone at once.
+fn nameless(folder: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    let opened = options
+        .clone()
+        .custom_flags(libc::O_TMPFILE | libc::O_DIRECT)
+        .open(folder);
+    let has_none = |error: &std::io::Error| {
+        matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR))
+    };
+    match opened {
+        Err(error) if has_none(&error) => {
+            let path = folder.join(format!(".reveille-bench-{}", std::process::id()));
+            let file = options
+                .create_new(true)
+                .custom_flags(libc::O_DIRECT)
+                .open(&path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        }
+        other => other,
+    }
+}
+
+fn file(root: &Root, path: &Path) -> Result<Target> {
+    let shown = path.display();
+    let found = std::fs::metadata(path).map_err(|error| not_there(path, error))?;
+    if !found.is_file() {
+        return Err(Error::Usage(match found.file_type().is_block_device() {
+            true => format!("{shown}: is a block device; name it with --device"),
+            false => format!("{shown}: is no file"),
+        }));
+    }
+    let file = read_directly(path)?;
+    refuse_memory(&file, path)?;
+    /// What a file counts its room in (stat(2)).
+    const BLOCK: u64 = 512;
+    let mut notes = Vec::new();
+    if found.blocks() * BLOCK < found.len() {
+        notes.push(format!(
+            "{shown} has holes or is compressed: not every read reaches the disk."
+        ));
+    }
+    Ok(Target {
+        file,
+        name: shown.to_string(),
+        device: device_of(root, found.dev()),
+        bytes: found.len(),
+        notes,
+    })
+}
+
+fn device(root: &Root, path: &Path) -> Result<Target> {
+    let path = match path.components().count() {
+        1 if path.is_relative() => Path::new("/dev").join(path),
+        _ => path.to_owned(),
+    };
+    let shown = path.display();
+    let found = std::fs::metadata(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::Usage(format!("{shown}: there is no such device")),
+        _ => failed(&path, error),
+    })?;
+    if !found.file_type().is_block_device() {
+        return Err(Error::Usage(format!("{shown}: is no block device")));
+    }
+    let mut file = read_directly(&path)?;
+    let bytes = file.seek(SeekFrom::End(0));
+    Ok(Target {
+        name: shown.to_string(),
+        device: device_of(root, found.rdev()),
+        bytes: bytes.map_err(|error| failed(&path, error))?,
+        file,
+        notes: Vec::new(),
+    })
+}
+
+fn read_directly(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(path);
+    opened.map_err(|error| refused(path, &error))
+}
+
+/// # Errors
+/// For a file system that has its files in memory: nobody sleeps while it reads.
+fn refuse_memory(file: &File, path: &Path) -> Result<()> {
+    let Ok(kind) = fstatfs(file) else {
+        return Ok(());
+    };
+    /// linux/magic.h; nix does not have it.
+    const RAMFS: u64 = 0x8584_58f6;
+    let kind = kind.filesystem_type();
+    match kind == statfs::TMPFS_MAGIC || kind.0 as u64 == RAMFS {
+        true => Err(Error::Cannot(format!(
+            "{}: is in memory, where no I/O is waited for; choose a folder on a disk with --dir",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn not_there(path: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::Usage(format!("{}: there is no such file", path.display()))
+        }
+        _ => failed(path, error),
+    }
+}
+
+/// Why it could not be opened for direct I/O.
+fn refused(path: &Path, error: &std::io::Error) -> Error {
+    let shown = path.display();
+    Error::Cannot(match error.raw_os_error() {
+        Some(libc::EINVAL) => format!(
+            "{shown}: this file system has no direct I/O (O_DIRECT), and what is in memory is not \
+             waited for; choose a folder on another one with --dir"
+        ),
+        Some(libc::EACCES | libc::EPERM) => {
+            format!("{shown}: this user may not; run with sudo, or choose another place with --dir")
+        }
+        _ => format!("{shown}: {error}"),
+    })
+}
+
+fn failed(path: &Path, source: std::io::Error) -> Error {
+    Error::Machine(reveille_machine::Error::Io {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The device of that number: a disk's, or a partition's.
+fn device_of(root: &Root, number: u64) -> Device {
+    let (major, minor) = (major(number), minor(number));
+    let link = root.path(&format!("sys/dev/block/{major}:{minor}"));
+    // .../block/vda, or .../block/vda/vda1 for a partition, which has a file of that name.
+    let disk = std::fs::canonicalize(link).ok().and_then(|folder| {
+        let whole = match folder.join("partition").exists() {
+            true => folder.parent()?.to_owned(),
+            false => folder,
+        };
+        Some(whole.file_name()?.to_string_lossy().into_owned())
+    });
+    Device {
+        major: major as u32,
+        minor: minor as u32,
+        disk,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    fn open(source: &Source, operation: Operation) -> Result<Target> {
+        Target::open(&Root::default(), source, operation, 4096, &NEVER)
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_to_be_written_is_wrong_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        fs::write(&path, vec![1; 100]).unwrap();
+        for (source, operation, words) in [
+            (
+                Source::Device("no-such-disk".into()),
+                Operation::Read,
+                "no such device",
+            ),
+            (
+                Source::Device(path.clone()),
+                Operation::Read,
+                "no block device",
+            ),
+            (
+                Source::File(folder.path().into()),
+                Operation::Read,
+                "is no file",
+            ),
+            (
+                Source::File(folder.path().join("x")),
+                Operation::Read,
+                "no such file",
+            ),
+            (Source::File(path), Operation::Write, "destroy"),
+            (
+                Source::Own {
+                    folder: folder.path().join("x"),
+                    bytes: 4096,
+                },
+                Operation::Write,
+                "no such folder",
+            ),
+        ] {
+            let error = open(&source, operation).unwrap_err();
+            assert!(
+                matches!(&error, Error::Usage(why) if why.contains(words)),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_of_its_own_has_no_name_and_holds_what_was_asked_for() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let source = Source::Own {
+            folder: folder.path().into(),
+            bytes: 3 << 20,
+        };
+        let target = match open(&source, Operation::Write) {
+            Ok(target) => target,
+            Err(Error::Cannot(why)) => {
+                println!("skipped: a file of its own: {why}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(
+            (target.bytes, target.file.metadata().unwrap().len()),
+            (3 << 20, 3 << 20)
+        );
+    }
+
+    #[test]
+    fn a_file_in_memory_is_refused() {
+        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+            println!("skipped: a file in memory: there is no /dev/shm");
+            return;
+        };
+        let source = Source::Own {
+            folder: folder.path().into(),
+            bytes: 4096,
+        };
+        match open(&source, Operation::Read) {
+            Err(Error::Cannot(why)) => assert!(why.contains("memory"), "{why}"),
+            Ok(target) => {
+                // Where /dev/shm is a folder of a disk.
+                println!(
+                    "skipped: a file in memory: /dev/shm is on {:?}",
+                    target.device
+                );
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn a_partition_is_its_disks() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("sys/devices/pci/block/sda");
+        fs::create_dir_all(disk.join("sda1")).unwrap();
+        fs::write(disk.join("sda1/partition"), "1").unwrap();
+        let links = folder.path().join("sys/dev/block");
+        fs::create_dir_all(&links).unwrap();
+        std::os::unix::fs::symlink(&disk, links.join("8:0")).unwrap();
+        std::os::unix::fs::symlink(disk.join("sda1"), links.join("8:1")).unwrap();
+        let root = Root::at(folder.path());
+        for (minor, name) in [(0, Some("sda")), (1, Some("sda")), (2, None)] {
+            let device = device_of(&root, nix::sys::stat::makedev(8, minor));
+            assert_eq!(device.disk.as_deref(), name);
+            assert_eq!((device.major, u64::from(device.minor)), (8, minor));
+        }
+    }
+}

@@ -1,0 +1,1129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Waking in time. When a synchronous request is issued to a block device, its completion is
+ * predicted; a timer wakes the CPU on which somebody waits a little before, and keeps it ready
+ * until the completion, or until the window that was opened for it ends.
+ *
+ * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. A
+ * window is a slot that whoever issues a request claims and fills in; the completion, which may
+ * come on another CPU, marks it done; the timer's callback, on the CPU itself, keeps the CPU ready
+ * while a window is open, charges the time and frees the slots. There are no locks: a slot's state
+ * is exchanged, and everything else in it is written by the one who has it.
+ *
+ * The callback runs in a softirq on top of the idle task. It goes round in a loop there with
+ * interrupts on, and ends at any interrupt, softirq or request of another CPU; where another task
+ * runs it does nothing.
+ */
+#include "kernel.h"
+#include <linux/bpf.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "anticipate.h"
+#include "model.h"
+
+#ifndef CLOCK_MONOTONIC
+#define CLOCK_MONOTONIC 1
+#endif
+
+/* Kernel flags of bpf_timer_start: 6.4 and 6.7. The header on the build machine may be older. */
+#define TIMER_ABSOLUTE (1ULL << 0)
+#define TIMER_PINNED (1ULL << 1)
+
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
+/* include/linux/blk_types.h: the operation is the lowest byte of the flags. */
+#define OPERATION 0xff
+
+/* From issue to the idle loop: the earliest that a CPU can be kept awake. */
+#define TO_IDLE_NS 4000
+/* A timer that meets its CPU busy comes again so often, later and later. */
+#define TRIES 3
+/* After so many windows in a row in which it was busy, one in so many is tried. */
+#define BUSY_IN_A_ROW 8
+#define BUSY_PASSED_OVER 15
+/* No timer comes sooner. */
+#define SOON_NS 1000
+/* Rounds of the loop; the budget and the windows end it long before. */
+#define ROUNDS (1 << 20)
+
+/* Naps are explored so often at the beginning, and then one time in so many. */
+#define NAPS_AT_FIRST 16
+#define NAPS_AGAIN 128
+/* A nap is for the CPU that comes back from it within this. */
+#define NAP_CHEAP_NS 3000
+
+/* More in flight than that, and no request is anticipated: the CPU hardly sleeps. */
+#define MOST_IN_FLIGHT 4
+
+/* Set before loading. */
+const volatile unsigned int cpus_count = 1;
+/* Bits: 1 reads, 2 writes. */
+const volatile unsigned int operations = 3;
+/* Only this process's requests; 0: anybody's. */
+const volatile int process;
+/* Only requests from this cgroup, at this level of the tree, and below it; 0: any. */
+const volatile unsigned long long cgroup;
+const volatile int cgroup_level;
+/* This program's own requests are left alone. */
+const volatile int own_process;
+/* Shares of time awake, in 1/65536. */
+const volatile unsigned int budget_per_cpu = 3277;
+const volatile unsigned int budget_in_all = 3277;
+/* Of 2^32: requests that are left alone at random. */
+const volatile unsigned int control;
+/* 0: learnt from how late the timers come. */
+const volatile unsigned long long fixed_lead_ns;
+/* Until something is learnt, by the length of sleep. */
+const volatile unsigned long long first_lead_ns[32];
+const volatile unsigned long long nap_ns = 10000;
+const volatile enum readiness readiness;
+const volatile bool seconds_wanted;
+
+/* Flags of bpf_timer_start that this kernel takes. */
+unsigned long long timer_flags;
+/* Cleared until all programs are attached. */
+unsigned int running;
+
+/* Budget of all CPUs together. */
+long long tokens_in_all;
+unsigned long long refilled_in_all;
+/* What requests were worth for what they cost, of late: 1/256. */
+unsigned int worth;
+
+enum window_state { FREE = 0, CLAIMED = 1, OPEN = 2, DONE = 3 };
+
+struct window {
+	unsigned int state;
+	unsigned int number;
+	unsigned long long start;
+	unsigned long long end;
+	struct owner owner;
+	/* The CPU that takes the interrupt, and 1; 0 where it is this one. */
+	unsigned int second;
+	unsigned char begun;
+	unsigned char tries;
+	unsigned long long told;
+};
+
+struct plan {
+	struct bpf_timer timer;
+	/* The timer's expiry, 0 for none, and when it was armed. */
+	unsigned long long armed;
+	unsigned long long armed_at;
+	/* The callback keeps the CPU awake just now; stop doing so. */
+	unsigned int spinning;
+	unsigned int kicked;
+	unsigned int without_callback;
+	/* Ready in naps since then; 0: not. */
+	unsigned long long napping_since;
+	long long tokens;
+	unsigned long long refilled;
+	/* By the length of sleep: how late nine of ten timers come, at most; ns. */
+	unsigned int late[32]; /* SLEEPS */
+	unsigned int nap_late;
+	unsigned int naps_seen;
+	unsigned int numbers;
+	/* Windows in a row in which the CPU was busy, and such that were not opened for it. */
+	unsigned int busy_in_a_row;
+	unsigned int passed_over;
+	struct cpu_sums sums;
+	struct window windows[WINDOWS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs */
+	__type(key, __u32);
+	__type(value, struct plan);
+} plans SEC(".maps");
+
+/* dev_t, as the kernel numbers it, -> index. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, DEVICES);
+	__type(key, __u32);
+	__type(value, __u32);
+} chosen SEC(".maps");
+
+struct device {
+	unsigned int in_flight;
+	unsigned int learning;
+	struct model models[OPERATIONS][DEPTHS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DEVICES);
+	__type(key, __u32);
+	__type(value, struct device);
+} devices SEC(".maps");
+
+/* [device][issuing CPU]: the CPU that took the last completion's interrupt, and 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* DEVICES * CPUs */
+	__type(key, __u32);
+	__type(value, __u32);
+} interrupted SEC(".maps");
+
+/* [device][operation] */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DEVICES *OPERATIONS);
+	__type(key, __u32);
+	__type(value, struct outcome);
+} outcomes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DEVICES *OPERATIONS);
+	__type(key, __u32);
+	__type(value, struct errors);
+} errors SEC(".maps");
+
+/* [device][operation][0 left alone, 1 assisted] */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DEVICES *OPERATIONS * 2);
+	__type(key, __u32);
+	__type(value, struct latencies);
+} latencies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct owner);
+	__type(value, struct charge);
+} charges SEC(".maps");
+
+enum fate { ALONE = 0, CONTROL = 1, ASSISTED = 2 };
+
+/* A request on its way. */
+struct flight {
+	unsigned long long issued;
+	unsigned long long predicted;
+	unsigned int sectors;
+	unsigned int cpu;
+	unsigned int window;
+	unsigned int number;
+	unsigned char device;
+	unsigned char operation;
+	unsigned char depth;
+	unsigned char fate;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct flight);
+} flights SEC(".maps");
+
+/* The threads of this program, one for each CPU. */
+struct agent {
+	/* Stay awake until then; the program reads it. */
+	unsigned long long until;
+	/* How late the thread comes; the program writes it. */
+	unsigned long long late_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* CPUs */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct agent);
+} agents SEC(".maps");
+
+struct inbox {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* CPUs */
+	__type(key, __u32);
+	__array(values, struct inbox);
+} inboxes SEC(".maps");
+
+#define ADD(to, amount) __sync_fetch_and_add(&(to), amount)
+
+static __always_inline struct plan *plan_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&plans, &cpu);
+}
+
+static __always_inline bool is_idle_task(void)
+{
+	return !bpf_get_current_pid_tgid();
+}
+
+/* floor(log2(value)), 0 for 0. */
+static __always_inline __u32 log2_of(unsigned long long value)
+{
+	__u32 log = 0;
+
+#define HALVE(bits)                                                                                \
+	if (value >> bits) {                                                                       \
+		value >>= bits;                                                                    \
+		log += bits;                                                                       \
+	}
+	HALVE(32)
+	HALVE(16)
+	HALVE(8)
+	HALVE(4)
+	HALVE(2)
+	HALVE(1)
+#undef HALVE
+	return log;
+}
+
+/*
+ * How late timers come
+ */
+
+static __always_inline __u32 sleep_of(unsigned long long ns)
+{
+	__u32 sleep = log2_of(ns >> 10);
+
+	return sleep < SLEEPS ? sleep : SLEEPS - 1;
+}
+
+/* Moves an estimate of a 90 % quantile by what was seen. */
+static __always_inline void learn_late(unsigned int *late, unsigned long long seen)
+{
+	unsigned int step = *late / 32 + 20;
+
+	if (seen > 10000000)
+		seen = 10000000;
+	if (!*late)
+		*late = seen;
+	else if (seen > *late)
+		*late += 9 * step;
+	else if (*late > step)
+		*late -= step;
+}
+
+static __always_inline unsigned long long lead_for(const struct plan *plan, unsigned long long ns)
+{
+	unsigned int learnt;
+
+	if (fixed_lead_ns)
+		return fixed_lead_ns;
+	learnt = plan->late[sleep_of(ns) & 31 /* for the verifier */];
+	return learnt ? learnt : first_lead_ns[sleep_of(ns) & 31];
+}
+
+/*
+ * Budget
+ */
+
+static __always_inline long long most_tokens(unsigned int budget)
+{
+	/* What accrues in a tenth of a second. */
+	return (100000000ULL * budget) >> 16;
+}
+
+static __always_inline long long refill(struct plan *plan, unsigned long long now)
+{
+	unsigned long long before = plan->refilled, passed = now - before;
+	long long most = most_tokens(budget_per_cpu);
+
+	if (now > before && __sync_val_compare_and_swap(&plan->refilled, before, now) == before) {
+		if (passed > 100000000)
+			passed = 100000000;
+		ADD(plan->tokens, (passed * budget_per_cpu) >> 16);
+		if (plan->tokens > most)
+			plan->tokens = most;
+	}
+	before = refilled_in_all;
+	passed = now - before;
+	most = most_tokens(budget_in_all) * cpus_count;
+	if (now > before + 1000000 &&
+	    __sync_val_compare_and_swap(&refilled_in_all, before, now) == before) {
+		if (passed > 100000000)
+			passed = 100000000;
+		ADD(tokens_in_all, ((passed * budget_in_all) >> 16) * cpus_count);
+		if (tokens_in_all > most)
+			tokens_in_all = most;
+	}
+	return plan->tokens < tokens_in_all ? plan->tokens : tokens_in_all;
+}
+
+static __always_inline void spend(struct plan *plan, unsigned long long ns)
+{
+	ADD(plan->tokens, -(long long)ns);
+	ADD(tokens_in_all, -(long long)ns);
+}
+
+/*
+ * What does not fit is dropped by what it is worth: the wake latency that it saves for the time
+ * awake that it costs. With half of the budget left everything is taken; below, what is better than
+ * others of late, by more and more.
+ */
+static __always_inline bool affordable(struct plan *plan, unsigned long long now,
+				       unsigned long long saves, unsigned long long costs)
+{
+	long long left = refill(plan, now), most = most_tokens(budget_per_cpu);
+	unsigned int ratio;
+
+	if (!costs)
+		costs = 1;
+	ratio = saves > costs * 64 ? 16384 : (saves * 256) / costs;
+	worth += (ratio >> 6) - (worth >> 6);
+	if (left < (long long)costs)
+		return false;
+	if (left >= most / 2)
+		return true;
+	/* From nothing at a half to twice the usual worth at the end of the budget. */
+	return (unsigned long long)ratio * most >= 2ULL * worth * (most - 2 * left);
+}
+
+/*
+ * The plan of a CPU
+ */
+
+static int on_alarm(void *map, __u32 *key, struct plan *plan);
+
+static __always_inline int arm(struct plan *plan, unsigned long long now, unsigned long long at)
+{
+	int result;
+
+	if (at < now + SOON_NS)
+		at = now + SOON_NS;
+	plan->armed = at;
+	plan->armed_at = now;
+	plan->sums.armed++;
+	/* To cancel a timer takes its callback away. */
+	if (plan->without_callback) {
+		plan->without_callback = 0;
+		bpf_timer_set_callback(&plan->timer, on_alarm);
+	}
+	result = bpf_timer_start(&plan->timer, timer_flags & TIMER_ABSOLUTE ? at : at - now,
+				 timer_flags);
+	if (result) {
+		plan->armed = 0;
+		plan->sums.refused++;
+	}
+	return result;
+}
+
+/* The timer for the next window, on the CPU whose plan it is. */
+static __always_inline void arm_next(struct plan *plan, unsigned long long now)
+{
+	unsigned long long next = 0;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->state == OPEN && (!next || window->start < next))
+			next = window->start;
+	}
+	if (next)
+		arm(plan, now, next);
+}
+
+/* A slot for a window, filled in, or -1 where the plan is full. */
+static __always_inline int open_window(struct plan *plan, unsigned long long start,
+				       unsigned long long end, const struct owner *owner,
+				       unsigned int second)
+{
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->state != FREE ||
+		    __sync_val_compare_and_swap(&window->state, FREE, CLAIMED) != FREE)
+			continue;
+		window->number = ++plan->numbers;
+		window->start = start;
+		window->end = end;
+		window->owner = *owner;
+		window->second = second;
+		window->begun = 0;
+		window->tries = 0;
+		window->told = 0;
+		__sync_lock_test_and_set(&window->state, OPEN);
+		return i;
+	}
+	return -1;
+}
+
+static __always_inline void charge(const struct owner *owner, unsigned long long ns)
+{
+	struct charge *charge = bpf_map_lookup_elem(&charges, owner);
+
+	if (charge)
+		ADD(charge->awake_ns, ns);
+}
+
+/* The CPU was kept ready for all windows that had begun: each owner is charged its part. */
+static __always_inline void account(struct plan *plan, unsigned long long from,
+				    unsigned long long to)
+{
+	unsigned long long ns = to > from ? to - from : 0;
+	unsigned int sharers = 0;
+
+	plan->sums.awake_ns += ns;
+	spend(plan, ns);
+	for (int i = 0; i < WINDOWS; i++)
+		if (plan->windows[i].state >= OPEN && plan->windows[i].begun)
+			sharers++;
+	if (sharers)
+		ns /= sharers;
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->state < OPEN || !window->begun)
+			continue;
+		charge(&window->owner, ns);
+		if (window->state == DONE)
+			window->state = FREE;
+	}
+}
+
+/* Gives up the windows whose time is over. */
+static __always_inline void close_ended(struct plan *plan, unsigned long long now)
+{
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->state == OPEN && window->end <= now)
+			__sync_val_compare_and_swap(&window->state, OPEN, FREE);
+		else if (window->state == DONE)
+			window->state = FREE;
+	}
+}
+
+/* Is a window open now? Those that are have begun. */
+static __always_inline bool wanted(struct plan *plan, unsigned long long now)
+{
+	bool wanted = false;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (*(volatile unsigned int *)&window->state != OPEN || window->start > now ||
+		    window->end <= now)
+			continue;
+		window->begun = 1;
+		wanted = true;
+	}
+	return wanted;
+}
+
+/* Tells the thread of the CPU that takes the interrupt to keep it awake. */
+static __always_inline void tell_second(struct plan *plan, struct window *window,
+					unsigned long long now, unsigned int cpu, int index)
+{
+	__u32 second = window->second - 1;
+	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
+	void *inbox = bpf_map_lookup_elem(&inboxes, &second);
+	struct notice notice = {
+	    .sent_ns = now,
+	    .until_ns = window->end,
+	    .from = cpu,
+	    .window = index,
+	};
+
+	if (!agent || !inbox)
+		return;
+	window->told = now;
+	agent->until = window->end;
+	plan->sums.notices++;
+	bpf_ringbuf_output(inbox, &notice, sizeof(notice), BPF_RB_FORCE_WAKEUP);
+}
+
+static __always_inline void tell_seconds(struct plan *plan, unsigned long long now,
+					 unsigned int cpu)
+{
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->state == OPEN && window->second && !window->told &&
+		    window->start <= now)
+			tell_second(plan, window, now, cpu, i);
+	}
+}
+
+struct spin {
+	struct plan *plan;
+	unsigned long long limit;
+	unsigned long long now;
+};
+
+static long spin_once(__u32 round, struct spin *spin)
+{
+	struct plan *plan = spin->plan;
+
+	spin->now = bpf_ktime_get_ns();
+	return *(volatile unsigned int *)&plan->kicked || spin->now >= spin->limit ||
+	       !wanted(plan, spin->now);
+}
+
+/* Asleep in a shallow state for short times, or awake? */
+static __always_inline bool naps(struct plan *plan)
+{
+	if (readiness != READY_CHOSEN)
+		return readiness == READY_NAPPING;
+	if (plan->naps_seen < NAPS_AT_FIRST)
+		return bpf_get_prandom_u32() & 1;
+	if (!(bpf_get_prandom_u32() % NAPS_AGAIN))
+		return true;
+	return plan->nap_late <= NAP_CHEAP_NS;
+}
+
+static __always_inline void end_naps(struct plan *plan, unsigned long long now)
+{
+	unsigned long long since = plan->napping_since;
+
+	if (since && __sync_val_compare_and_swap(&plan->napping_since, since, 0) == since)
+		account(plan, since, now);
+}
+
+/* The CPU is busy: try again soon, if the windows last. */
+static __always_inline void try_again(struct plan *plan, unsigned long long now)
+{
+	unsigned long long next = 0;
+
+	plan->sums.busy++;
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+		unsigned long long at = window->start;
+
+		if (window->state != OPEN)
+			continue;
+		if (at <= now) {
+			if (++window->tries > TRIES) {
+				plan->busy_in_a_row++;
+				__sync_val_compare_and_swap(&window->state, OPEN, FREE);
+				continue;
+			}
+			at = now + (2000ULL << (window->tries & 7));
+		}
+		if (!next || at < next)
+			next = at;
+	}
+	if (next)
+		arm(plan, now, next);
+}
+
+static int on_alarm(void *map, __u32 *key, struct plan *plan)
+{
+	unsigned long long now = bpf_ktime_get_ns(), expiry = plan->armed, slept;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct spin spin = {.plan = plan, .now = now};
+	long long left;
+
+	plan->armed = 0;
+	plan->sums.fired++;
+	if (cpu != *key) {
+		plan->sums.strayed++;
+		return 0;
+	}
+	if (!is_idle_task()) {
+		end_naps(plan, now);
+		close_ended(plan, now);
+		try_again(plan, now);
+		return 0;
+	}
+	slept = expiry > plan->armed_at ? expiry - plan->armed_at : 0;
+	if (plan->napping_since) {
+		if (now > expiry) {
+			plan->nap_late += (now - expiry) / 8 - plan->nap_late / 8;
+			if (plan->naps_seen < NAPS_AT_FIRST)
+				plan->naps_seen++;
+		}
+		end_naps(plan, now);
+	} else if (slept > 2 * TO_IDLE_NS && now > expiry) {
+		learn_late(&plan->late[sleep_of(slept) & 31], now - expiry);
+	}
+	left = refill(plan, now);
+	if (wanted(plan, now) && left > 0) {
+		tell_seconds(plan, now, cpu);
+		plan->sums.spells++;
+		plan->busy_in_a_row = 0;
+		if (naps(plan)) {
+			plan->sums.naps++;
+			plan->napping_since = now;
+			arm(plan, now, now + nap_ns);
+			return 0;
+		}
+		spin.limit = now + left;
+		plan->kicked = 0;
+		__sync_lock_test_and_set(&plan->spinning, 1);
+		bpf_loop(ROUNDS, spin_once, &spin, 0);
+		__sync_lock_test_and_set(&plan->spinning, 0);
+		account(plan, now, spin.now);
+		now = spin.now;
+	}
+	close_ended(plan, now);
+	if (wanted(plan, now))
+		try_again(plan, now);
+	else
+		arm_next(plan, now);
+	return 0;
+}
+
+/*
+ * What ends the loop: whatever can make something runnable on its CPU, or wait for the softirq that
+ * it is in. Who goes on waiting after that goes on being anticipated (`try_again`).
+ */
+
+static __always_inline int kick(__u32 cpu)
+{
+	struct plan *plan = plan_of(cpu);
+
+	if (plan && plan->spinning)
+		plan->kicked = 1;
+	return 0;
+}
+
+#define KICKED_BY(name)                                                                            \
+	SEC("tp_btf/" #name)                                                                       \
+	int BPF_PROG(on_##name)                                                                    \
+	{                                                                                          \
+		return kick(bpf_get_smp_processor_id());                                           \
+	}
+
+KICKED_BY(softirq_raise)
+KICKED_BY(irq_handler_entry)
+/* irq_vectors: x86. */
+KICKED_BY(local_timer_entry)
+KICKED_BY(reschedule_entry)
+KICKED_BY(call_function_single_entry)
+KICKED_BY(call_function_entry)
+KICKED_BY(irq_work_entry)
+KICKED_BY(x86_platform_ipi_entry)
+/* ipi: arm64 and others. */
+KICKED_BY(ipi_entry)
+
+/* A CPU whose idle task watches its flag is sent no interrupt. */
+SEC("tp_btf/sched_wake_idle_without_ipi")
+int BPF_PROG(on_flag_set, int target)
+{
+	return kick(target);
+}
+
+/*
+ * Requests
+ */
+
+static __always_inline unsigned int depth_class(unsigned int in_flight)
+{
+	return in_flight < 2 ? in_flight : in_flight < 4 ? 2 : 3;
+}
+
+static __always_inline bool is_chosen(struct task_struct *task)
+{
+	if (process && task->tgid != process)
+		return false;
+	return !cgroup || bpf_get_current_ancestor_cgroup_id(cgroup_level) == cgroup;
+}
+
+static __always_inline bool somebody_waits(unsigned int flags)
+{
+	unsigned int sync = 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC);
+	unsigned int ahead = 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD);
+
+	return !(flags & ahead) && (!(flags & OPERATION) || flags & sync);
+}
+
+static __always_inline struct charge *charge_of(const struct owner *owner, struct task_struct *task)
+{
+	struct charge *charge = bpf_map_lookup_elem(&charges, owner);
+	struct charge none = {};
+
+	if (charge)
+		return charge;
+	bpf_probe_read_kernel(none.name, sizeof(none.name), task->comm);
+	bpf_map_update_elem(&charges, owner, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&charges, owner);
+}
+
+/* Opens a window for a request, if that is of use: what becomes of it. */
+static __always_inline enum fate assist(struct flight *flight, const struct model *model,
+					struct outcome *outcome, unsigned int in_flight)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct owner owner = {.device = flight->device};
+	struct prediction prediction = {};
+	unsigned long long lead, start, end, now = flight->issued;
+	struct plan *plan = plan_of(flight->cpu);
+	__u32 key = flight->device * cpus_count + flight->cpu;
+	__u32 *taker = bpf_map_lookup_elem(&interrupted, &key);
+	unsigned int second = 0;
+	struct charge *charge;
+	int slot;
+
+	if (!plan)
+		return ALONE;
+	if (task->flags & PF_KTHREAD || !task->pid) {
+		ADD(outcome->unattended, 1);
+		return ALONE;
+	}
+	owner.tgid = task->tgid;
+	owner.cgroup = bpf_get_current_cgroup_id();
+	charge = charge_of(&owner, task);
+	if (charge)
+		ADD(charge->requests, 1);
+	if (in_flight >= MOST_IN_FLIGHT) {
+		ADD(outcome->crowded, 1);
+		return ALONE;
+	}
+	if (!model_predict(model, flight->sectors, &prediction)) {
+		ADD(outcome->learning, 1);
+		return ALONE;
+	}
+	flight->predicted = prediction.ns;
+	if (plan->busy_in_a_row >= BUSY_IN_A_ROW && plan->passed_over < BUSY_PASSED_OVER) {
+		plan->passed_over++;
+		ADD(outcome->cpu_busy, 1);
+		return ALONE;
+	}
+	plan->passed_over = 0;
+	lead = lead_for(plan, prediction.early_ns);
+	if (taker && *taker && *taker != flight->cpu + 1 && seconds_wanted) {
+		__u32 other = *taker - 1;
+		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
+
+		second = *taker;
+		lead += agent && agent->late_ns ? agent->late_ns : lead;
+	}
+	/* A sleep that is hardly longer than waking is none. */
+	start = now;
+	if (prediction.early_ns > 2 * lead)
+		start += prediction.early_ns - lead;
+	end = now + prediction.late_ns + lead / 2;
+	if (!affordable(plan, now, lead_for(plan, prediction.ns),
+			(second ? 2 : 1) * (now + prediction.ns - start))) {
+		ADD(outcome->over_budget, 1);
+		return ALONE;
+	}
+	if (bpf_get_prandom_u32() < control)
+		return CONTROL;
+	slot = open_window(plan, start, end, &owner, second);
+	if (slot < 0) {
+		ADD(outcome->plan_full, 1);
+		return ALONE;
+	}
+	flight->window = slot;
+	flight->number = plan->numbers;
+	if (second)
+		ADD(outcome->two_cpus, 1);
+	if (charge)
+		ADD(charge->assisted, 1);
+	if (start < now + TO_IDLE_NS)
+		start = now + TO_IDLE_NS;
+	if (!plan->armed || start < plan->armed)
+		arm(plan, now, start);
+	return ASSISTED;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_issue, struct request *rq)
+{
+	unsigned int flags = rq->cmd_flags, operation = flags & OPERATION, in_flight;
+	struct flight flight = {.issued = bpf_ktime_get_ns()};
+	struct gendisk *disk = rq->q->disk;
+	__u64 request = (__u64)rq;
+	struct outcome *outcome;
+	struct device *device;
+	__u32 number, *index, key;
+
+	if (!running || operation >= OPERATIONS || !disk)
+		return 0;
+	number = (__u32)disk->major << 20 | disk->first_minor;
+	index = bpf_map_lookup_elem(&chosen, &number);
+	if (!index)
+		return 0;
+	/* A request that the device could not take is issued again. */
+	if (bpf_map_lookup_elem(&flights, &request))
+		return 0;
+	device = bpf_map_lookup_elem(&devices, index);
+	key = *index * OPERATIONS + operation;
+	outcome = bpf_map_lookup_elem(&outcomes, &key);
+	if (!device || !outcome)
+		return 0;
+	in_flight = ADD(device->in_flight, 1);
+	flight.sectors = rq->__data_len >> 9;
+	flight.cpu = bpf_get_smp_processor_id();
+	flight.device = *index;
+	flight.operation = operation;
+	flight.depth = depth_class(in_flight);
+	if (operations & 1 << operation && somebody_waits(flags) &&
+	    is_chosen(bpf_get_current_task_btf()) &&
+	    bpf_get_current_pid_tgid() >> 32 != (unsigned int)own_process) {
+		ADD(outcome->requests, 1);
+		flight.fate =
+		    assist(&flight, &device->models[operation & 1][flight.depth & (DEPTHS - 1)],
+			   outcome, in_flight);
+		if (flight.fate == CONTROL)
+			ADD(outcome->control, 1);
+		else if (flight.fate == ASSISTED)
+			ADD(outcome->assisted, 1);
+	}
+	/* Where the table is full the request is not seen to end. */
+	if (bpf_map_update_elem(&flights, &request, &flight, BPF_ANY))
+		ADD(device->in_flight, -1);
+	return 0;
+}
+
+static __always_inline __u32 bucket(unsigned long long ns)
+{
+	__u32 exponent;
+
+	if (ns < 32)
+		return ns;
+	if (ns >> 36)
+		return LATENCIES - 1;
+	exponent = log2_of(ns);
+	/* The five bits after the first one. */
+	return (exponent - 4) * 32 + ((ns >> (exponent - 5)) & 31);
+}
+
+static __always_inline void count_latency(const struct flight *flight, unsigned long long took)
+{
+	__u32 key =
+	    (flight->device * OPERATIONS + flight->operation) * 2 + (flight->fate == ASSISTED);
+	struct latencies *of = bpf_map_lookup_elem(&latencies, &key);
+	__u32 at = bucket(took);
+
+	if (of && at < LATENCIES)
+		ADD(of->counts[at], 1);
+}
+
+static __always_inline void count_error(const struct flight *flight, unsigned long long took)
+{
+	__u32 key = flight->device * OPERATIONS + flight->operation;
+	struct errors *of = bpf_map_lookup_elem(&errors, &key);
+	unsigned long long off =
+	    flight->predicted > took ? flight->predicted - took : took - flight->predicted;
+	unsigned long long percent = took ? off * 100 / took : ERRORS;
+
+	if (percent >= ERRORS)
+		percent = ERRORS - 1;
+	if (of)
+		ADD(of->counts[percent], 1);
+}
+
+/* The request that a window was opened for is complete, or is not waited for any more. */
+static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned int slot,
+					 unsigned int number, unsigned long long now,
+					 struct outcome *outcome)
+{
+	struct window *window = &plan->windows[slot & (WINDOWS - 1)];
+	bool here = bpf_get_smp_processor_id() == cpu;
+	unsigned long long start, told;
+	unsigned int second;
+	bool begun;
+
+	if (window->number != number ||
+	    __sync_val_compare_and_swap(&window->state, OPEN, DONE) != OPEN) {
+		if (outcome)
+			ADD(outcome->late, 1);
+		return;
+	}
+	begun = window->begun;
+	start = window->start;
+	second = window->second;
+	told = window->told;
+	if (outcome)
+		ADD(*(begun ? &outcome->in_time : &outcome->early), 1);
+	if (second && told) {
+		__u32 other = second - 1;
+		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
+		struct plan *others = plan_of(other);
+
+		if (agent)
+			agent->until = 0;
+		if (others) {
+			ADD(others->sums.awake_ns, now - told);
+			spend(others, now - told);
+		}
+		charge(&window->owner, now - told);
+	}
+	if (plan->spinning)
+		return; /* The loop sees it, charges the time and frees the window. */
+	if (begun && plan->napping_since && here)
+		end_naps(plan, now);
+	__sync_val_compare_and_swap(&window->state, DONE, FREE);
+	/* The timer was for this window: no CPU is to wake for nothing. */
+	if (plan->armed && (plan->armed >= start || begun)) {
+		bool others = false;
+
+		for (int i = 0; i < WINDOWS; i++)
+			others |= plan->windows[i].state == OPEN;
+		if (!others) {
+			plan->armed = 0;
+			plan->without_callback = 1;
+			if (bpf_timer_cancel(&plan->timer) == 1)
+				plan->sums.cancelled++;
+		} else if (here) {
+			arm_next(plan, now);
+		}
+	}
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_complete, struct request *rq)
+{
+	unsigned long long now = bpf_ktime_get_ns(), took;
+	__u64 request = (__u64)rq;
+	struct flight *found = bpf_map_lookup_elem(&flights, &request), flight;
+	__u32 here = bpf_get_smp_processor_id(), key;
+	struct outcome *outcome;
+	struct device *device;
+	struct plan *plan;
+
+	if (!found)
+		return 0;
+	flight = *found;
+	if (bpf_map_delete_elem(&flights, &request))
+		return 0;
+	took = now - flight.issued;
+	key = flight.device;
+	device = bpf_map_lookup_elem(&devices, &key);
+	if (!device)
+		return 0;
+	ADD(device->in_flight, -1);
+	if (flight.fate == ASSISTED) {
+		key = flight.device * OPERATIONS + flight.operation;
+		outcome = bpf_map_lookup_elem(&outcomes, &key);
+		plan = plan_of(flight.cpu);
+		if (plan && outcome)
+			close_window(plan, flight.cpu, flight.window, flight.number, now, outcome);
+	}
+	if (flight.fate != ALONE)
+		count_latency(&flight, took);
+	if (flight.predicted)
+		count_error(&flight, took);
+	key = flight.device * cpus_count + flight.cpu;
+	here++;
+	bpf_map_update_elem(&interrupted, &key, &here, BPF_ANY);
+	/* Who is second to learn leaves it: the model is one for all CPUs. */
+	if (!__sync_val_compare_and_swap(&device->learning, 0, 1)) {
+		model_observe(&device->models[flight.operation & 1][flight.depth & (DEPTHS - 1)],
+			      flight.sectors, took);
+		__sync_lock_test_and_set(&device->learning, 0);
+	}
+	return 0;
+}
+
+/*
+ * Run by the program
+ */
+
+/* Makes the timer of each CPU ready. */
+static long init_timer(__u32 cpu, int *result)
+{
+	struct plan *plan = plan_of(cpu);
+
+	if (!plan)
+		return 1;
+	*result = bpf_timer_init(&plan->timer, &plans, CLOCK_MONOTONIC);
+	if (!*result)
+		*result = bpf_timer_set_callback(&plan->timer, on_alarm);
+	plan->tokens = most_tokens(budget_per_cpu);
+	return *result != 0;
+}
+
+SEC("syscall")
+int prepare(void *context)
+{
+	unsigned long long now = bpf_ktime_get_ns();
+	struct plan *plan = plan_of(bpf_get_smp_processor_id());
+	int result = 0;
+
+	bpf_loop(cpus_count, init_timer, &result, 0);
+	if (result || !plan)
+		return result;
+	tokens_in_all = most_tokens(budget_in_all) * cpus_count;
+	refilled_in_all = now;
+	/* Ask the kernel which flags it knows: it refuses the others. */
+	timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
+	result = arm(plan, now, now + 1000000);
+	if (result == -EINVAL) {
+		timer_flags = TIMER_ABSOLUTE;
+		result = arm(plan, now, now + 1000000);
+	}
+	if (result == -EINVAL) {
+		timer_flags = 0;
+		result = arm(plan, now, now + 1000000);
+	}
+	plan->armed = 0;
+	plan->without_callback = 1;
+	bpf_timer_cancel(&plan->timer);
+	return result;
+}
+
+/* A window for somebody who knows when it is wanted; run on the CPU itself. */
+SEC("syscall")
+int expect(struct expectation *wish)
+{
+	unsigned long long now = bpf_ktime_get_ns(), at = wish->at_ns, lead, start;
+	struct plan *plan = plan_of(bpf_get_smp_processor_id());
+	struct owner owner = wish->owner;
+	struct charge *charge, none = {};
+	int slot;
+
+	if (!plan)
+		return -ENOENT;
+	if (at + wish->window_ns <= now) {
+		wish->ticket = -ETIME;
+		return 0;
+	}
+	lead = lead_for(plan, at > now ? at - now : 0);
+	start = at > now + lead ? at - lead : now;
+	if (!affordable(plan, now, lead, at + wish->window_ns / 2 - start)) {
+		wish->ticket = -EDQUOT;
+		return 0;
+	}
+	charge = bpf_map_lookup_elem(&charges, &owner);
+	if (!charge) {
+		bpf_map_update_elem(&charges, &owner, &none, BPF_NOEXIST);
+		charge = bpf_map_lookup_elem(&charges, &owner);
+	}
+	slot = open_window(plan, start, at + wish->window_ns, &owner, 0);
+	if (slot < 0) {
+		wish->ticket = -ENOSPC;
+		return 0;
+	}
+	if (charge) {
+		ADD(charge->requests, 1);
+		ADD(charge->assisted, 1);
+	}
+	wish->ticket = (long long)plan->numbers << 8 | slot;
+	if (!plan->armed || start < plan->armed)
+		arm(plan, now, start);
+	return 0;
+}
+
+struct cancellation {
+	unsigned long long ticket;
+	unsigned int cpu;
+};
+
+SEC("syscall")
+int cancel(struct cancellation *wish)
+{
+	struct plan *plan = plan_of(wish->cpu);
+
+	if (plan)
+		close_window(plan, wish->cpu, wish->ticket & 0xff, wish->ticket >> 8,
+			     bpf_ktime_get_ns(), NULL);
+	return 0;
+}
+
+/* What the kernel counts for it is what counting takes. */
+SEC("raw_tp")
+int empty(void *context)
+{
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What crosses between anticipate.bpf.c and the program; the program takes the types from the BTF.
+ */
+#ifndef REVEILLE_ANTICIPATE_H
+#define REVEILLE_ANTICIPATE_H
+
+#define DEVICES 16
+#define OPERATIONS 2 /* 0 reads, 1 writes */
+/* Requests of the device in flight when one is issued: none, one, two or three, more. */
+#define DEPTHS 4
+/* Open windows of a CPU. */
+#define WINDOWS 16
+/* Lengths of sleep that are told apart: powers of two of a µs. */
+#define SLEEPS 20
+
+/* Latencies: 32 buckets for each power of two, up to 2^36 ns; a bucket is at most 3.1 % wide. */
+#define LATENCIES 1056
+/* Errors of the prediction, in % of what was: the last for 100 and more. */
+#define ERRORS 101
+
+/* How a CPU is kept ready. */
+enum readiness {
+	READY_CHOSEN = 0, /* by what naps were seen to cost */
+	READY_AWAKE = 1,
+	READY_NAPPING = 2, /* asleep in a shallow state, for timers that soon expire */
+};
+
+/* A window of a CPU's plan; the program's requests have no device. */
+#define NO_DEVICE 0xffff
+
+/* Who asked for it. */
+struct owner {
+	unsigned long long cgroup;
+	unsigned int tgid;
+	unsigned int device;
+};
+
+/* What was spent on behalf of somebody, ns. */
+struct charge {
+	unsigned long long requests;
+	unsigned long long assisted;
+	unsigned long long awake_ns;
+	char name[16];
+};
+
+/* Latencies of one device and operation, from issue to completion. */
+struct latencies {
+	unsigned long long counts[LATENCIES];
+};
+
+struct errors {
+	unsigned long long counts[ERRORS];
+};
+
+/* What became of the requests of one device and operation. Those assisted: in time, early or late.
+ */
+struct outcome {
+	unsigned long long requests;
+	/* Not anticipated: the model knows too little; more are in flight than it is good for; the
+	 * budget is spent; the plan is full; issued by the kernel, for nobody in particular. */
+	unsigned long long learning;
+	unsigned long long crowded;
+	unsigned long long over_budget;
+	unsigned long long plan_full;
+	unsigned long long unattended;
+	/* The CPU was busy with other work each time of late that it was to be woken. */
+	unsigned long long cpu_busy;
+	/* Left alone at random, to compare with. */
+	unsigned long long control;
+	unsigned long long assisted;
+	/* Complete while the CPU was ready; before; after it had been given up. */
+	unsigned long long in_time;
+	unsigned long long early;
+	unsigned long long late;
+	/* Their interrupt came to another CPU, which was told to be ready, too. */
+	unsigned long long two_cpus;
+};
+
+/* What a CPU has done. */
+struct cpu_sums {
+	/* Kept awake, ns; told by this CPU's own clock. */
+	unsigned long long awake_ns;
+	/* Times that it was kept awake; timers that were armed, that fired, and in vain; cancelled.
+	 */
+	unsigned long long spells;
+	unsigned long long armed;
+	unsigned long long refused; /* by the kernel */
+	unsigned long long fired;
+	unsigned long long busy;
+	unsigned long long cancelled;
+	unsigned long long strayed;
+	unsigned long long naps;
+	unsigned long long notices;
+};
+
+/* What the program asks of a CPU's plan. */
+struct expectation {
+	unsigned long long at_ns;
+	unsigned long long window_ns;
+	struct owner owner;
+	/* What was given: the window, and its use, or a negative error. */
+	long long ticket;
+};
+
+/* Tells the program's thread of a CPU that the CPU is to be awake until then. */
+struct notice {
+	unsigned long long sent_ns;
+	unsigned long long until_ns;
+	unsigned int from;
+	unsigned int window;
+};
+
+#endif

@@ -1,0 +1,90 @@
+//! Block devices by name.
+
+use std::path::Path;
+
+use reveille_machine::Root;
+
+use crate::{Error, Result};
+
+/// A whole disk, whose requests can be anticipated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// As in `/sys/block`: `nvme0n1`.
+    pub name: String,
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl BlockDevice {
+    /// The device of that name, with `/dev/` before it or not; for a partition the disk that it is
+    /// on, for requests are the disk's.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where there is none.
+    pub fn named(root: &Root, name: &str) -> Result<Self> {
+        let short = name.strip_prefix("/dev/").unwrap_or(name);
+        let plain = !short.is_empty() && !short.contains('/') && short != "." && short != "..";
+        let entry = root.path(&format!("sys/class/block/{short}"));
+        if !plain || !entry.exists() {
+            let known: Vec<String> = Self::all(root).into_iter().map(|disk| disk.name).collect();
+            return Err(Error::Usage(format!(
+                "there is no block device {name}; this machine has {}",
+                match known.is_empty() {
+                    true => "none".to_owned(),
+                    false => known.join(", "),
+                }
+            )));
+        }
+        let disk = match entry.join("partition").exists() {
+            true => std::fs::canonicalize(&entry)
+                .ok()
+                .and_then(|path| Some(path.parent()?.file_name()?.to_str()?.to_owned())),
+            false => Some(short.to_owned()),
+        };
+        disk.and_then(|disk| Self::at(root, &disk))
+            .ok_or_else(|| Error::Usage(format!("the numbers of {name} cannot be read")))
+    }
+
+    /// All disks of some size, but those that are made of memory or of files.
+    pub fn all(root: &Root) -> Vec<Self> {
+        let Ok(entries) = std::fs::read_dir(root.path("sys/block")) else {
+            return Vec::new();
+        };
+        let mut disks: Vec<Self> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter(|name| {
+                !["loop", "ram", "zram"]
+                    .iter()
+                    .any(|kind| name.starts_with(kind))
+            })
+            .filter(|name| {
+                let size = root.text(&format!("sys/block/{name}/size"));
+                size.is_some_and(|sectors| sectors.trim() != "0")
+            })
+            .filter_map(|name| Self::at(root, &name))
+            .collect();
+        disks.sort_by(|one, other| one.name.cmp(&other.name));
+        disks
+    }
+
+    fn at(root: &Root, name: &str) -> Option<Self> {
+        let numbers = root.text(&format!("sys/block/{name}/dev"))?;
+        let (major, minor) = numbers.trim().split_once(':')?;
+        Some(Self {
+            name: name.to_owned(),
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        })
+    }
+
+    /// It is still there.
+    pub fn is_there(&self, root: &Root) -> bool {
+        let path = root.path(&format!("sys/block/{}", self.name));
+        Path::new(&path).exists()
+    }
+
+    /// As the kernel numbers devices inside.
+    pub(crate) fn number(&self) -> u32 {
+        self.major << 20 | self.minor
+    }
+}

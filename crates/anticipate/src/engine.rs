@@ -1,0 +1,221 @@
+//! The engine: loaded into the kernel, it opens a window on a CPU for each request that somebody
+//! waits for, and keeps the CPU ready in it. `src/bpf/anticipate.bpf.c` says how.
+
+mod agents;
+mod statistics;
+
+use std::mem;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
+use reveille_bpf::{self as kernel, Counting, Knows, run_time_of_all};
+use reveille_machine::{Journal, journal::FOLDER};
+
+use self::agents::Agents;
+pub use self::agents::{Desk, Expectations};
+pub use self::statistics::{
+    Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
+};
+use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
+
+pub(crate) mod skeleton {
+    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
+    include!(concat!(env!("OUT_DIR"), "/anticipate.skel.rs"));
+}
+use skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
+
+/// Without these nothing can be anticipated: group, name, the kernel's option.
+const NEEDED: [(&str, &str, &str); 2] = [
+    ("block", "block_rq_issue", "CONFIG_BLOCK"),
+    ("block", "block_rq_complete", "CONFIG_BLOCK"),
+];
+
+/// DEVICES and OPERATIONS of anticipate.h: BTF carries no macros.
+const DEVICES: u32 = 16;
+
+/// Notices to a CPU's thread that wait.
+const INBOX_BYTES: u32 = 4096;
+
+/// The engine at work. Dropping it takes it out of the kernel, with its timers and windows; so does
+/// the end of the process, however it ends.
+pub struct Engine {
+    /// Stopped first: its threads use what the skeleton owns.
+    agents: Option<Agents>,
+    skel: AnticipateSkel<'static>,
+    settings: Settings,
+    cpus: u32,
+    began: Instant,
+    /// Puts `kernel.timer_migration` back.
+    _journal: Option<Journal>,
+}
+
+impl Engine {
+    /// Anticipates from now on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for settings out of range, [`Error::Cannot`] where the kernel lacks what is
+    /// needed or this user the right.
+    pub fn start(settings: &Settings) -> Result<Self> {
+        settings.check()?;
+        let knows = Knows::ask()?;
+        for (group, name, option) in NEEDED {
+            knows.require(group, name, option)?;
+        }
+        let cpus = libbpf_rs::num_possible_cpus()? as u32;
+        let skel = load(&knows, settings, cpus)?;
+        let inboxes = make_inboxes(&skel, cpus)?;
+        for (index, device) in (0u32..).zip(&settings.devices) {
+            let key = device.number().to_ne_bytes();
+            skel.maps
+                .chosen
+                .update(&key, &index.to_ne_bytes(), MapFlags::ANY)?;
+        }
+        let prepared = skel.progs.prepare.test_run(ProgramInput::default())?;
+        if prepared.return_value != 0 {
+            return Err(Error::Cannot(format!(
+                "the kernel arms no timers for BPF (error {}): it takes Linux 5.17 or later; \
+                 `reveille doctor` says what this one has",
+                prepared.return_value as i32
+            )));
+        }
+        let agents = Agents::start(&skel, inboxes)?;
+        let mut engine = Self {
+            agents: Some(agents),
+            skel,
+            settings: settings.clone(),
+            cpus,
+            began: Instant::now(),
+            _journal: None,
+        };
+        if !engine.pins_timers() {
+            // Without the flag a timer that is armed on an idle CPU may move to a busy one.
+            let mut journal = Journal::new(Path::new(FOLDER));
+            journal.set(Path::new("/proc/sys/kernel/timer_migration"), "0")?;
+            engine._journal = Some(journal);
+        }
+        engine.skel.attach().map_err(kernel::cannot_load)?;
+        engine.began = Instant::now();
+        engine.run(true);
+        Ok(engine)
+    }
+
+    /// The kernel keeps timers on the CPU that they were armed on (Linux 6.7 and later); where it
+    /// does not, `kernel.timer_migration` is 0 while the engine runs.
+    pub fn pins_timers(&self) -> bool {
+        self.shared().timer_flags & 2 != 0
+    }
+
+    /// Takes what applications expect; it lives as long as the engine.
+    pub fn desk(&self) -> Desk {
+        self.agents
+            .as_ref()
+            .expect("they end with the engine")
+            .desk()
+    }
+
+    /// How long it has run.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// What the settings are.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What its programs take for each request of the devices, ns, by the kernel's own account over
+    /// some time; the time that CPUs are kept awake is not in it. `None` where the kernel does not
+    /// count, or no request came.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn cost_per_request_ns(&self, during: Duration) -> Result<Option<f64>> {
+        let Some(_counting) = Counting::start() else {
+            return Ok(None);
+        };
+        let before = (run_time_of_all(self.skel.object())?, self.requests()?);
+        std::thread::sleep(during);
+        let after = (run_time_of_all(self.skel.object())?, self.requests()?);
+        let requests = after.1 - before.1;
+        Ok((requests > 0).then(|| (after.0.ns - before.0.ns) as f64 / requests as f64))
+    }
+
+    fn shared(&self) -> &types::bss {
+        self.skel
+            .maps
+            .bss_data
+            .as_deref()
+            .expect("the object has variables")
+    }
+
+    fn run(&mut self, on: bool) {
+        let data = self.skel.maps.bss_data.as_deref_mut();
+        data.expect("the object has variables").running = on.into();
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.run(false);
+        self.agents = None;
+    }
+}
+
+fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
+    let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
+    let share = |share: f64, of: f64| (share * of).min(of) as u32;
+    let rodata = open.maps.rodata_data.as_deref_mut();
+    let rodata = rodata.expect("the object has settings");
+    rodata.cpus_count = cpus;
+    rodata.operations = u32::from(settings.reads) | u32::from(settings.writes) << 1;
+    rodata.own_process = std::process::id() as i32;
+    match settings.subject {
+        Subject::Anybody => {}
+        Subject::Process(process) => rodata.process = process as i32,
+        Subject::Cgroup { id, level } => {
+            rodata.cgroup = id;
+            rodata.cgroup_level = level;
+        }
+    }
+    rodata.budget_per_cpu = share(settings.budget, 65536.0);
+    rodata.budget_in_all = share(settings.budget_in_all, 65536.0);
+    rodata.control = share(settings.control, f64::from(u32::MAX));
+    rodata.fixed_lead_ns = settings.lead.map_or(0, |lead| lead.as_nanos() as u64);
+    rodata.first_lead_ns[..SLEEPS].copy_from_slice(&settings.first_lead_ns);
+    rodata.nap_ns = settings.nap.as_nanos() as u64;
+    rodata.readiness = match settings.readiness {
+        Readiness::Chosen => types::readiness::READY_CHOSEN,
+        Readiness::Awake => types::readiness::READY_AWAKE,
+        Readiness::Napping => types::readiness::READY_NAPPING,
+    };
+    rodata.seconds_wanted = true;
+    open.maps.plans.set_max_entries(cpus)?;
+    open.maps.agents.set_max_entries(cpus)?;
+    open.maps.interrupted.set_max_entries(DEVICES * cpus)?;
+    open.maps.inboxes.set_max_entries(cpus)?;
+    kernel::choose(&mut open, knows, |_, _| true);
+    open.progs.empty.set_autoattach(false);
+    Ok(open.load().map_err(kernel::cannot_load)?)
+}
+
+/// A ring buffer for each CPU's thread.
+fn make_inboxes(skel: &AnticipateSkel<'_>, cpus: u32) -> Result<Vec<MapHandle>> {
+    let mut inboxes = Vec::new();
+    for cpu in 0..cpus {
+        let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+            sz: mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+            ..Default::default()
+        };
+        let inbox =
+            MapHandle::create(MapType::RingBuf, Some("inbox"), 0, 0, INBOX_BYTES, &options)?;
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&inbox.as_fd());
+        skel.maps
+            .inboxes
+            .update(&cpu.to_ne_bytes(), &descriptor.to_ne_bytes(), MapFlags::ANY)?;
+        inboxes.push(inbox);
+    }
+    Ok(inboxes)
+}

@@ -1,0 +1,459 @@
+//! What the engine has done so far, from its tables.
+
+use std::{mem, ptr};
+
+use libbpf_rs::{MapCore, MapFlags};
+use serde::Serialize;
+
+use super::agents::{Agents, Expectations, NO_DEVICE};
+use super::skeleton::types;
+use super::{DEVICES, Engine};
+use crate::{Operation, Result};
+
+/// OPERATIONS and DEPTHS of anticipate.h.
+const OPERATIONS: u32 = 2;
+/// Buckets of latencies are 32 for each power of two.
+const STEPS: usize = 32;
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Statistics {
+    pub elapsed_s: f64,
+    /// Devices and operations of which something was seen.
+    pub operations: Vec<OperationStatistics>,
+    pub cpus: Vec<Cpu>,
+    /// What applications expected.
+    pub expectations: Expectations,
+    /// Who had CPUs kept awake, those first who had it longest.
+    pub accounting: Vec<Accounted>,
+}
+
+/// One operation of one device.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OperationStatistics {
+    pub device: String,
+    pub operation: Operation,
+    /// Synchronous requests of those for whom is anticipated.
+    pub requests: u64,
+    pub assistance: Assistance,
+    /// Errors of the prediction, % of what the request took: the median, and nine of ten.
+    pub error_median_percent: Option<f64>,
+    pub error_p90_percent: Option<f64>,
+    pub models: Vec<Model>,
+    /// From issue to completion, of those left alone at random and of those assisted.
+    pub left_alone: Option<Latency>,
+    pub assisted: Option<Latency>,
+    pub gain: Option<Gain>,
+}
+
+/// What became of the requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Assistance {
+    /// Refused: the model knew too little, too many were in flight, the budget was spent, the
+    /// plan was full, or nobody in particular had issued it.
+    pub learning: u64,
+    pub crowded: u64,
+    pub over_budget: u64,
+    pub plan_full: u64,
+    pub unattended: u64,
+    /// The CPU was busy with other work each time of late that it was to be woken.
+    pub cpu_busy: u64,
+    /// Left alone at random.
+    pub control: u64,
+    pub assisted: u64,
+    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), and
+    /// after it had been given up.
+    pub in_time: u64,
+    pub early: u64,
+    pub late: u64,
+    /// Where another CPU takes the interrupt, and was told as well.
+    pub two_cpus: u64,
+}
+
+/// How long requests take, as it was learnt: by the number in flight.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Model {
+    /// Requests in flight when one was issued: at least so many.
+    pub in_flight: u32,
+    pub count: u64,
+    /// Requests of no size or of an absurd time; not learnt from.
+    pub refused: u64,
+    /// Times that the device had changed, and the model began anew.
+    pub changes: u32,
+    /// Of the last some 64 requests: how long they take, their size, what a KiB more takes.
+    pub mean_us: f64,
+    pub mean_kib: f64,
+    pub us_per_kib: Option<f64>,
+    /// A request in twenty is complete before the one, one in ten after the other.
+    pub early_us: f64,
+    pub late_us: f64,
+    /// Pearson's correlation of size and time; `None` where sizes do not vary.
+    pub correlation: Option<f64>,
+}
+
+/// Latencies, µs; from buckets that are 3 % wide.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Latency {
+    pub count: u64,
+    pub median_us: f64,
+    pub p90_us: f64,
+    pub p99_us: Option<f64>,
+    /// Standard error of the median, by order statistics.
+    median_error_us: f64,
+}
+
+/// The difference of the medians, those assisted less those left alone; an interval of 95 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Gain {
+    pub median_us: f64,
+    pub low_us: f64,
+    pub high_us: f64,
+}
+
+/// What was done on a CPU.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cpu {
+    pub cpu: u32,
+    /// Kept awake for somebody.
+    pub awake_s: f64,
+    pub awake_percent: f64,
+    pub spells: u64,
+    /// Timers that were armed, that the kernel did not take, and that fired.
+    pub timers: u64,
+    pub refused: u64,
+    pub fired: u64,
+    /// Timers that were cancelled, for the request was complete before; that met a busy CPU; that
+    /// the kernel had moved to another CPU.
+    pub cancelled: u64,
+    pub busy: u64,
+    pub strayed: u64,
+    pub naps: u64,
+    /// Notices to the thread of another CPU.
+    pub notices: u64,
+    /// How late nine of ten timers come at most, µs, by the length of sleep, µs (at least).
+    pub late_us: Vec<(u64, f64)>,
+    /// How late short naps end, on average, µs.
+    pub nap_late_us: Option<f64>,
+}
+
+/// Time awake on somebody's behalf.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Accounted {
+    pub process: u32,
+    pub name: String,
+    /// The number of its cgroup's folder; 0 where that is not known.
+    pub cgroup: u64,
+    /// `None`: it asked by itself.
+    pub device: Option<String>,
+    pub requests: u64,
+    pub assisted: u64,
+    pub awake_s: f64,
+}
+
+impl Engine {
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// Where the kernel's tables cannot be read.
+    pub fn statistics(&self) -> Result<Statistics> {
+        let elapsed_s = self.elapsed().as_secs_f64();
+        let mut operations = Vec::new();
+        for (index, device) in (0u32..).zip(&self.settings.devices) {
+            for operation in Operation::ALL {
+                let seen = self.operation(index, &device.name, operation)?;
+                operations.extend(seen);
+            }
+        }
+        let mut cpus = Vec::new();
+        for cpu in 0..self.cpus {
+            cpus.extend(self.cpu(cpu, elapsed_s)?);
+        }
+        Ok(Statistics {
+            elapsed_s,
+            operations,
+            cpus,
+            expectations: self
+                .agents
+                .as_ref()
+                .map(Agents::expectations)
+                .unwrap_or_default(),
+            accounting: self.accounting()?,
+        })
+    }
+
+    /// Requests of the devices that were issued so far, whoever's.
+    pub(super) fn requests(&self) -> Result<u64> {
+        let mut requests = 0;
+        for key in 0..DEVICES * OPERATIONS {
+            requests += self.outcome(key)?.requests;
+        }
+        Ok(requests)
+    }
+
+    fn outcome(&self, key: u32) -> Result<types::outcome> {
+        let found = self
+            .skel
+            .maps
+            .outcomes
+            .lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
+        Ok(found.map(|bytes| plain(&bytes)).unwrap_or_default())
+    }
+
+    fn operation(
+        &self,
+        index: u32,
+        device: &str,
+        operation: Operation,
+    ) -> Result<Option<OperationStatistics>> {
+        let maps = &self.skel.maps;
+        let key = index * OPERATIONS + operation as u32;
+        let outcome = self.outcome(key)?;
+        let found = maps.devices.lookup(&index.to_ne_bytes(), MapFlags::ANY)?;
+        let learnt: Option<types::device> = found.map(|bytes| plain(&bytes));
+        let models = learnt.map_or_else(Vec::new, |learnt| {
+            let models = &learnt.models[operation as usize];
+            let models = [0, 1, 2, 4].into_iter().zip(models);
+            models
+                .filter_map(|(depth, model)| crate::model::told(depth, model))
+                .collect()
+        });
+        if outcome.requests == 0 && models.is_empty() {
+            return Ok(None);
+        }
+        let errors = maps.errors.lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
+        let errors = errors.map(|bytes| numbers(&bytes)).unwrap_or_default();
+        let mut latencies = Vec::new();
+        for assisted in 0..2u32 {
+            let key = (key * 2 + assisted).to_ne_bytes();
+            let counts = maps.latencies.lookup(&key, MapFlags::ANY)?;
+            latencies.push(Latency::of(
+                &counts.map(|bytes| numbers(&bytes)).unwrap_or_default(),
+            ));
+        }
+        Ok(Some(OperationStatistics {
+            device: device.to_owned(),
+            operation,
+            requests: outcome.requests,
+            assistance: Assistance {
+                learning: outcome.learning,
+                crowded: outcome.crowded,
+                over_budget: outcome.over_budget,
+                plan_full: outcome.plan_full,
+                unattended: outcome.unattended,
+                cpu_busy: outcome.cpu_busy,
+                control: outcome.control,
+                assisted: outcome.assisted,
+                in_time: outcome.in_time,
+                early: outcome.early,
+                late: outcome.late,
+                two_cpus: outcome.two_cpus,
+            },
+            error_median_percent: quantile(&errors, 0.5).map(|percent| percent as f64),
+            error_p90_percent: quantile(&errors, 0.9).map(|percent| percent as f64),
+            models,
+            gain: latencies[1]
+                .zip(latencies[0])
+                .map(|(assisted, alone)| assisted.less(&alone)),
+            left_alone: latencies[0],
+            assisted: latencies[1],
+        }))
+    }
+
+    fn cpu(&self, cpu: u32, elapsed_s: f64) -> Result<Option<Cpu>> {
+        let plans = &self.skel.maps.plans;
+        let Some(bytes) = plans.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)? else {
+            return Ok(None);
+        };
+        let plan: types::plan = plain(&bytes);
+        let sums = plan.sums;
+        let us = |ns: u32| f64::from(ns) / 1e3;
+        let late = plan.late.iter().enumerate().filter(|(_, ns)| **ns > 0);
+        let awake_s = sums.awake_ns as f64 / 1e9;
+        Ok(Some(Cpu {
+            cpu,
+            awake_s,
+            awake_percent: 100.0 * awake_s / elapsed_s.max(1e-9),
+            spells: sums.spells,
+            timers: sums.armed,
+            refused: sums.refused,
+            fired: sums.fired,
+            cancelled: sums.cancelled,
+            busy: sums.busy,
+            strayed: sums.strayed,
+            naps: sums.naps,
+            notices: sums.notices,
+            late_us: late.map(|(log, ns)| (1 << log, us(*ns))).collect(),
+            nap_late_us: (plan.naps_seen > 0).then(|| us(plan.nap_late)),
+        }))
+    }
+
+    fn accounting(&self) -> Result<Vec<Accounted>> {
+        let charges = &self.skel.maps.charges;
+        let mut all = Vec::new();
+        for key in charges.keys() {
+            let Some(bytes) = charges.lookup(&key, MapFlags::ANY)? else {
+                continue;
+            };
+            let owner: types::owner = plain(&key);
+            let charge: types::charge = plain(&bytes);
+            let device = self.settings.devices.get(owner.device as usize);
+            all.push(Accounted {
+                process: owner.tgid,
+                name: name(&charge.name, owner.tgid),
+                cgroup: owner.cgroup,
+                device: (owner.device != NO_DEVICE)
+                    .then(|| device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),
+                requests: charge.requests,
+                assisted: charge.assisted,
+                awake_s: charge.awake_ns as f64 / 1e9,
+            });
+        }
+        all.sort_by(|one, other| other.awake_s.total_cmp(&one.awake_s));
+        Ok(all)
+    }
+}
+
+impl Latency {
+    /// `None` where nothing was counted.
+    fn of(counts: &[u64]) -> Option<Self> {
+        let count: u64 = counts.iter().sum();
+        let us = |share: f64| Some(middle_ns(quantile(counts, share)?) / 1e3);
+        // Ranks of the median's interval: 1.96 standard deviations of the binomial each way.
+        let half = 0.98 / (count.max(1) as f64).sqrt();
+        let (low, high) = (us((0.5 - half).max(0.0))?, us((0.5 + half).min(1.0))?);
+        Some(Self {
+            count,
+            median_us: us(0.5)?,
+            p90_us: us(0.9)?,
+            p99_us: us(0.99).filter(|_| count >= 300),
+            median_error_us: (high - low) / (2.0 * 1.96),
+        })
+    }
+
+    fn less(&self, other: &Self) -> Gain {
+        let difference = self.median_us - other.median_us;
+        let half = 1.96 * self.median_error_us.hypot(other.median_error_us);
+        Gain {
+            median_us: difference,
+            low_us: difference - half,
+            high_us: difference + half,
+        }
+    }
+}
+
+/// The bucket in which that share of the counts ends.
+fn quantile(counts: &[u64], share: f64) -> Option<usize> {
+    let count: u64 = counts.iter().sum();
+    let rank = (share * count as f64).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    counts.iter().position(|bucket| {
+        seen += bucket;
+        count > 0 && seen >= rank.min(count)
+    })
+}
+
+/// The middle of a bucket of latencies.
+fn middle_ns(bucket: usize) -> f64 {
+    let least = |bucket: usize| match bucket < STEPS {
+        true => bucket as f64,
+        false => (STEPS + bucket % STEPS) as f64 * 2f64.powi((bucket / STEPS) as i32 - 1),
+    };
+    f64::midpoint(least(bucket), least(bucket + 1))
+}
+
+/// A process's name without what must not reach a terminal; where the kernel side has none, the
+/// running process's.
+fn name(comm: &[std::ffi::c_char], process: u32) -> String {
+    let bytes: Vec<u8> = comm
+        .iter()
+        .map(|c| *c as u8)
+        .take_while(|c| *c != 0)
+        .collect();
+    let name = match bytes.is_empty() {
+        true => std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default(),
+        false => bytes,
+    };
+    let name = String::from_utf8_lossy(&name)
+        .trim_end()
+        .replace(char::is_control, " ");
+    name
+}
+
+fn numbers(bytes: &[u8]) -> Vec<u64> {
+    bytes.chunks_exact(8).map(plain::<u64>).collect()
+}
+
+/// A table's bytes as what they are; all of these types are numbers and letters, of any bits.
+fn plain<T: Copy + Default>(bytes: &[u8]) -> T {
+    assert!(
+        bytes.len() >= mem::size_of::<T>(),
+        "the tables hold their types"
+    );
+    // SAFETY: the bytes are as many as the type has, which is plain data (asserted above and by its
+    // use here alone); the read needs no alignment.
+    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `bucket` of anticipate.bpf.c.
+    fn bucket(ns: u64) -> usize {
+        match ns {
+            0..32 => ns as usize,
+            _ => {
+                let exponent = ns.ilog2();
+                (exponent as usize - 4) * 32 + ((ns >> (exponent - 5)) & 31) as usize
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_found_again_by_its_middle() {
+        for ns in [
+            0,
+            1,
+            31,
+            32,
+            33,
+            63,
+            64,
+            100,
+            1000,
+            54_321,
+            1 << 30,
+            (1 << 35) + 12345,
+        ] {
+            let middle = middle_ns(bucket(ns));
+            assert!(
+                (middle - ns as f64).abs() <= (ns as f64 / 32.0).max(1.0),
+                "{ns}: {middle}"
+            );
+        }
+    }
+
+    #[test]
+    fn medians_and_their_difference_come_from_the_counts() {
+        let counts = |around: u64| {
+            let mut counts = vec![0; 1056];
+            for ns in around - 5000..around + 5000 {
+                counts[bucket(ns)] += 1;
+            }
+            counts
+        };
+        let (slow, fast) = (Latency::of(&counts(55_000)), Latency::of(&counts(42_000)));
+        let (slow, fast) = (slow.unwrap(), fast.unwrap());
+        assert!((slow.median_us - 55.0).abs() < 1.5 && (fast.median_us - 42.0).abs() < 1.5);
+        let gain = fast.less(&slow);
+        assert!(gain.high_us < -10.0 && gain.low_us > -16.0, "{gain:?}");
+        assert_eq!(Latency::of(&[0; 1056]), None);
+        // A tail is not told from too few.
+        let few = Latency::of(&{
+            let mut counts = vec![0; 1056];
+            counts[200] = 10;
+            counts
+        });
+        assert_eq!(few.unwrap().p99_us, None);
+    }
+}

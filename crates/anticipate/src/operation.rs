@@ -1,0 +1,24 @@
+//! What a request does.
+
+use serde::Serialize;
+
+/// Of a block device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Operation {
+    Read = 0,
+    Write = 1,
+}
+
+impl Operation {
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.pad(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! What is to be anticipated, for whom, and what it may cost.
+
+use std::time::Duration;
+
+use crate::{BlockDevice, Error, Result};
+
+/// Whose requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Subject {
+    #[default]
+    Anybody,
+    /// A process, with its threads.
+    Process(u32),
+    /// A cgroup of version 2 and those below it: the number of its folder, and how far below the
+    /// root it is.
+    Cgroup { id: u64, level: i32 },
+}
+
+/// How a CPU is kept ready for the completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readiness {
+    /// By what short naps are seen to cost.
+    #[default]
+    Chosen,
+    /// Awake, in a loop that gives way at once to anything that is to run.
+    Awake,
+    /// In naps: the governor chooses a shallow state, for a timer soon expires.
+    Napping,
+}
+
+/// Settings of the engine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// At most [`MOST_DEVICES`].
+    pub devices: Vec<BlockDevice>,
+    pub reads: bool,
+    pub writes: bool,
+    pub subject: Subject,
+    /// The share of each CPU's time that it may be kept awake, above 0 and at most 1.
+    pub budget: f64,
+    /// The same for all CPUs' time together.
+    pub budget_in_all: f64,
+    /// The share of requests that are left alone at random, to compare with; from 0 to 1.
+    pub control: f64,
+    /// So long before the completion the CPU is woken; `None`: learnt from how late timers come.
+    pub lead: Option<Duration>,
+    /// Until something is learnt: how late the CPU comes after a sleep of at least 2^index µs, in
+    /// ns.
+    pub first_lead_ns: [u64; SLEEPS],
+    pub readiness: Readiness,
+    /// The length of a nap.
+    pub nap: Duration,
+}
+
+/// Lengths of sleep that are told apart: powers of two of a µs.
+pub const SLEEPS: usize = 20;
+
+/// Devices that can be followed at a time.
+pub const MOST_DEVICES: usize = 16;
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            devices: Vec::new(),
+            reads: true,
+            writes: true,
+            subject: Subject::Anybody,
+            budget: 0.05,
+            budget_in_all: 0.05,
+            control: 0.05,
+            lead: None,
+            first_lead_ns: [20_000; SLEEPS],
+            readiness: Readiness::Chosen,
+            nap: Duration::from_micros(10),
+        }
+    }
+}
+
+impl Settings {
+    /// # Errors
+    /// [`Error::Usage`] for a figure out of its range, or no device or too many.
+    pub fn check(&self) -> Result<()> {
+        let share = |what: &str, share: f64, least: f64| match share >= least && share <= 1.0 {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "{what} of {} % is not a share of time: it is above 0 % and at most 100 %",
+                share * 100.0
+            ))),
+        };
+        share("a budget", self.budget, 1e-4)?;
+        share("a budget", self.budget_in_all, 1e-4)?;
+        share("a control group", self.control, 0.0)?;
+        if self.devices.is_empty() {
+            return Err(Error::Usage(
+                "no block device is to be anticipated".to_owned(),
+            ));
+        }
+        if self.devices.len() > MOST_DEVICES {
+            return Err(Error::Usage(format!(
+                "{} block devices are too many: at most {MOST_DEVICES} at a time; choose some with \
+                 --device",
+                self.devices.len()
+            )));
+        }
+        if !self.reads && !self.writes {
+            return Err(Error::Usage(
+                "neither reads nor writes are to be anticipated".to_owned(),
+            ));
+        }
+        if let Some(lead) = self.lead
+            && (lead.is_zero() || lead > Duration::from_millis(10))
+        {
+            return Err(Error::Usage(format!(
+                "a lead of {lead:?} is out of range: above zero and at most 10 ms"
+            )));
+        }
+        if self.nap < Duration::from_micros(2) || self.nap > Duration::from_millis(1) {
+            return Err(Error::Usage(format!(
+                "a nap of {:?} is out of range: 2 µs to 1 ms",
+                self.nap
+            )));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! What a benchmark found, in two tables and a few sentences.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use reveille_anticipate::bench::policy::Policy;
+use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
+use reveille_anticipate::bench::sentence::sentences;
+use reveille_anticipate::bench::statistics::Figure;
+use reveille_dataset::description::Ended;
+
+use crate::table::{Side, Table};
+use crate::wrap::wrapped;
+
+const UNKNOWN: &str = "-";
+
+pub fn print(bench: &Bench, folder: Option<&Path>) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    head(bench, &mut out)?;
+    if !bench.rows.is_empty() {
+        figures(bench).write(&mut out)?;
+        writeln!(out)?;
+    }
+    if !bench.gains.is_empty() {
+        writeln!(
+            out,
+            "What sleep costs (as is less no sleep), and how much of it was regained [95 %]:"
+        )?;
+        gains(bench).write(&mut out)?;
+        writeln!(out)?;
+    }
+    for sentence in sentences(bench) {
+        wrapped(&mut out, "", 2, &sentence)?;
+    }
+    for note in &bench.notes {
+        wrapped(&mut out, "", 2, &format!("Note: {note}"))?;
+    }
+    if let Some(folder) = folder {
+        let folder = folder.display();
+        writeln!(
+            out,
+            "Result    {folder}; `reveille report {folder}` makes its page"
+        )?;
+    }
+    Ok(())
+}
+
+fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
+    let machine = &bench.machine;
+    let hypervisor = machine.hypervisor.as_ref();
+    let hypervisor = hypervisor.map(|name| format!(", under {name}"));
+    writeln!(out, "Machine   {}", or_unknown(&machine.cpu_model))?;
+    writeln!(
+        out,
+        "Kernel    {}{}",
+        or_unknown(&machine.kernel),
+        hypervisor.unwrap_or_default()
+    )?;
+    writeln!(
+        out,
+        "Idle      driver {}, governor {}",
+        bench.driver.as_deref().unwrap_or("none"),
+        bench.governor.as_deref().unwrap_or("none")
+    )?;
+    let device = bench.workload.device.as_ref();
+    let device = device.map(|name| format!(", on {name}"));
+    writeln!(
+        out,
+        "Workload  {}{}; waits on CPU {}",
+        bench.workload.what,
+        device.unwrap_or_default(),
+        bench.plan.cpu
+    )?;
+    let rounds = bench.turns.iter().map(|turn| turn.round + 1).max();
+    let ended = match bench.ended {
+        Ended::Completed => String::new(),
+        _ => format!(" of {}", bench.plan.rounds),
+    };
+    writeln!(
+        out,
+        "Rounds    {}{ended}, policies in shuffled order; medians over rounds",
+        rounds.unwrap_or(0)
+    )?;
+    writeln!(out)
+}
+
+/// What each policy gave and took.
+fn figures(bench: &Bench) -> Table {
+    let (point, last) = match bench.workload.kind.as_str() {
+        "storage" => ("idle", ("rate", "/s", Side::Right)),
+        _ => ("series", ("run", "ms", Side::Right)),
+    };
+    let mut table = Table::new(&[
+        (point, "", Side::Left),
+        ("policy", "", Side::Left),
+        ("waits", "", Side::Right),
+        ("median", "µs", Side::Right),
+        ("p90", "µs", Side::Right),
+        ("p99", "µs", Side::Right),
+        ("max", "µs", Side::Right),
+        ("awake", "%", Side::Right),
+        ("power", "W", Side::Right),
+        last,
+    ]);
+    for row in &bench.rows {
+        table.row(row_of(bench, row));
+    }
+    table
+}
+
+fn row_of(bench: &Bench, row: &Row) -> [String; 10] {
+    // A point is named once.
+    let is_first = row.policy == Policy::AsIs;
+    let point = match is_first {
+        true => bench.points[row.point].name.clone(),
+        false => String::new(),
+    };
+    let us = |figure: &Option<Figure>| estimate(figure, 1e-3);
+    let last = match bench.workload.kind.as_str() {
+        "storage" => estimate(&row.per_s, 1.0),
+        _ => estimate(&row.run_ns, 1e-6),
+    };
+    [
+        point,
+        row.policy.name().into(),
+        row.waits.to_string(),
+        us(&row.median_ns),
+        us(&row.p90_ns),
+        us(&row.p99_ns),
+        three_digits(row.max_ns * 1e-3),
+        estimate(&row.awake_percent, 1.0),
+        estimate(&row.power_w, 1.0),
+        last,
+    ]
+}
+
+/// How much of what sleep costs each policy regained.
+fn gains(bench: &Bench) -> Table {
+    let point = match bench.workload.kind.as_str() {
+        "storage" => "idle",
+        _ => "series",
+    };
+    let mut table = Table::new(&[
+        (point, "", Side::Left),
+        ("policy", "", Side::Left),
+        ("median", "µs", Side::Right),
+        ("regained", "%", Side::Right),
+        ("p99", "µs", Side::Right),
+        ("regained", "%", Side::Right),
+        ("awake", "% of no sleep", Side::Right),
+        ("median", "% of as is", Side::Right),
+    ]);
+    for gain in &bench.gains {
+        table.row(gain_of(bench, gain));
+    }
+    table
+}
+
+fn gain_of(bench: &Bench, gain: &Gain) -> [String; 8] {
+    let lost = |regained: &Regained| estimate(&regained.lost_ns, 1e-3);
+    let share = |regained: &Regained| with_interval(regained.percent.as_ref());
+    let change = bench.row(gain.point, gain.policy).and_then(|row| {
+        let change = row.change.as_ref()?;
+        change.median_percent.as_ref()
+    });
+    [
+        bench.points[gain.point].name.clone(),
+        gain.policy.name().into(),
+        lost(&gain.median),
+        share(&gain.median),
+        lost(&gain.p99),
+        share(&gain.p99),
+        with_interval(gain.awake_percent.as_ref()),
+        change.map_or(UNKNOWN.into(), |change| {
+            let signed = |percent: f64| format!("{percent:+.1}");
+            let interval = change.interval;
+            let interval =
+                interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
+            format!(
+                "{}{}",
+                signed(change.estimate),
+                interval.unwrap_or_default()
+            )
+        }),
+    ]
+}
+
+fn estimate(figure: &Option<Figure>, factor: f64) -> String {
+    let figure = figure.as_ref();
+    figure.map_or(UNKNOWN.into(), |figure| {
+        three_digits(figure.estimate * factor)
+    })
+}
+
+/// `80 [75, 90]`.
+fn with_interval(figure: Option<&Figure>) -> String {
+    figure.map_or(UNKNOWN.into(), |figure| {
+        let interval = figure.interval;
+        let interval = interval.map(|(low, high)| format!(" [{low:.0}, {high:.0}]"));
+        format!("{:.0}{}", figure.estimate, interval.unwrap_or_default())
+    })
+}
+
+fn three_digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,166 @@
+//! Latency above, what it costs below; and how much of what sleep costs is regained.
+
+use reveille_anticipate::bench::policy::Policy;
+use reveille_anticipate::bench::result::{Bench, Gain, Row};
+use reveille_anticipate::bench::statistics::Figure;
+
+use super::colour_of;
+use super::panels::{Line, Panel, draw};
+use crate::axis::Axis;
+use crate::chart::Quantity;
+use crate::markup::escape;
+
+/// Figure 1 of the paper: latency and cost by idle time.
+pub fn gives_and_takes(bench: &Bench) -> String {
+    let title = match bench.workload.kind.as_str() {
+        "storage" => format!("Latency of a {} and its cost", bench.workload.waits_for),
+        _ => "From completion to the waiting thread, and its cost".to_owned(),
+    };
+    let median = lines(bench, "", "median", |row| row.median_ns.clone());
+    let p99 = lines(bench, " dashed", "99th percentile", |row| {
+        row.p99_ns.clone()
+    });
+    let latency: Vec<Line> = median.into_iter().chain(p99).collect();
+    let mut panels = vec![Panel {
+        name: "latency: median (line) and 99th percentile (dashes)".into(),
+        quantity: Quantity::Duration,
+        axis: axis(&latency),
+        height: 230.0,
+        lines: latency,
+    }];
+    let awake = lines(bench, "", "awake", |row| row.awake_percent.clone());
+    if !is_empty(&awake) {
+        panels.push(Panel {
+            name: format!("time awake of CPU {}", bench.plan.cpu),
+            quantity: Quantity::Percent,
+            axis: Axis::from_zero(100.0),
+            height: 120.0,
+            lines: awake,
+        });
+    }
+    let power = lines(bench, "", "power", |row| row.power_w.clone());
+    if !is_empty(&power) {
+        panels.push(Panel {
+            name: "power of the processor packages".into(),
+            quantity: Quantity::Watts,
+            axis: Axis::from_zero(greatest(&power) * 1.08),
+            height: 120.0,
+            lines: power,
+        });
+    }
+    let label = format!("{title}: a line for each policy");
+    let explained = "Discs are medians over rounds, bars their intervals.";
+    figure(&title, &draw(&bench.points, &panels, &label), explained)
+}
+
+/// How much of what sleep costs each policy regains, and for how much of the time awake.
+pub fn regained(bench: &Bench) -> String {
+    const TITLE: &str = "Of what sleep costs, how much is regained, and for how much time awake";
+    let of = |gain: fn(&Gain) -> &Option<Figure>| -> Vec<Line> {
+        let policies = bench.policies.iter().map(|used| used.policy);
+        let line = |policy: Policy| Line {
+            class: colour_of(policy),
+            name: policy.name().into(),
+            figures: (0..bench.points.len())
+                .filter_map(|point| Some((point, gain(bench.gain(point, policy)?).clone()?)))
+                .collect(),
+        };
+        let lines = policies.map(line);
+        lines.filter(|line| !line.figures.is_empty()).collect()
+    };
+    let mut all = of(|gain| &gain.median.percent);
+    for mut line in of(|gain| &gain.p99.percent) {
+        line.class.push_str(" dashed");
+        line.name.push_str(", 99th percentile");
+        all.push(line);
+    }
+    let awake = of(|gain| &gain.awake_percent);
+    if is_empty(&all) && is_empty(&awake) {
+        return String::new();
+    }
+    // A share of a small difference can be anything: what is far outside is at the edge.
+    let shares = Axis {
+        min: if least(&all) < 0.0 { -50.0 } else { 0.0 },
+        ..Axis::from_zero(if greatest(&all) > 100.0 { 150.0 } else { 100.0 })
+    };
+    let panels = [
+        Panel {
+            name: "regained: median (line) and 99th percentile (dashes)".into(),
+            quantity: Quantity::Percent,
+            axis: shares,
+            height: 230.0,
+            lines: all,
+        },
+        Panel {
+            name: "time awake beyond as is, of that of no sleep".into(),
+            quantity: Quantity::Percent,
+            axis: Axis::from_zero(100.0),
+            height: 120.0,
+            lines: awake,
+        },
+    ];
+    let explained = "What sleep costs is the latency as is less that without sleep. Where it is not \
+                     shown to cost anything there is no share.";
+    figure(TITLE, &draw(&bench.points, &panels, TITLE), explained)
+}
+
+/// A line for each policy that has the figure somewhere.
+fn lines(
+    bench: &Bench,
+    class: &str,
+    what: &str,
+    value: impl Fn(&Row) -> Option<Figure>,
+) -> Vec<Line> {
+    let policies = bench.policies.iter().map(|used| used.policy);
+    let line = |policy: Policy| Line {
+        class: format!("{}{class}", colour_of(policy)),
+        name: format!("{}, {what}", policy.name()),
+        figures: (0..bench.points.len())
+            .filter_map(|point| Some((point, value(bench.row(point, policy)?)?)))
+            .collect(),
+    };
+    let lines = policies.map(line);
+    lines.filter(|line| !line.figures.is_empty()).collect()
+}
+
+fn is_empty(lines: &[Line]) -> bool {
+    lines.iter().all(|line| line.figures.is_empty())
+}
+
+/// All that is drawn: estimates and intervals.
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> + '_ {
+    let figures = lines.iter().flat_map(|line| &line.figures);
+    figures.flat_map(|(_, figure)| {
+        let (low, high) = figure
+            .interval
+            .unwrap_or((figure.estimate, figure.estimate));
+        [low, figure.estimate, high]
+    })
+}
+
+fn least(lines: &[Line]) -> f64 {
+    values(lines).fold(f64::MAX, f64::min)
+}
+
+fn greatest(lines: &[Line]) -> f64 {
+    values(lines).fold(f64::MIN, f64::max)
+}
+
+/// From zero where the figures are alike, logarithmic where they are not.
+fn axis(lines: &[Line]) -> Axis {
+    /// Above this ratio small figures would lie on the axis.
+    const RATIO: f64 = 8.0;
+    let (least, greatest) = (least(lines), greatest(lines));
+    match least > 0.0 && greatest / least > RATIO {
+        true => Axis::logarithmic(least, greatest),
+        false => Axis::from_zero(greatest * 1.1),
+    }
+}
+
+fn figure(title: &str, svg: &str, explained: &str) -> String {
+    format!(
+        "<figure><figcaption>{}</figcaption>{svg}<p class=\"about\">{}</p></figure>",
+        escape(title),
+        escape(explained)
+    )
+}

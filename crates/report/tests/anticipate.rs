@@ -1,0 +1,207 @@
+//! The page of a benchmark of waking in time.
+
+use reveille_anticipate::bench::policy::Policy;
+use reveille_anticipate::bench::result::{
+    Bench, Plan, Point, PolicyUsed, SCHEMA_VERSION, Skipped, Turn, Workload, conclude,
+};
+use reveille_anticipate::bench::statistics::Quantiles;
+use reveille_dataset::description::Ended;
+use reveille_report::anticipate::page;
+
+const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];
+const POLICIES: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
+
+/// One turn; sleep costs 14 µs but where nothing is between reads.
+fn turn(round: u32, point: usize, policy: Policy, power_w: Option<f64>) -> Turn {
+    let noise = f64::from(round) * 150.0;
+    let slept = if point == 0 { 0.0 } else { 14_000.0 };
+    let (lost, awake) = match policy {
+        Policy::AsIs => (slept, 20.0),
+        Policy::NoSleep => (0.0, 100.0),
+        _ => (slept / 4.0, 27.0),
+    };
+    let median = 41_000.0 + lost + noise;
+    Turn {
+        round,
+        point,
+        policy,
+        began_s: f64::from(round),
+        elapsed_s: 1.0,
+        latency: Quantiles {
+            count: if point == 3 { 40 } else { 500 },
+            median,
+            p90: Some(1.3 * median),
+            p99: (point != 3).then_some(1.8 * median + lost),
+            max: 9.0 * median,
+        },
+        per_s: 1e9 / median,
+        awake_percent: Some(awake),
+        others_awake_percent: Some(3.0),
+        kept_awake_percent: (policy == Policy::Anticipate).then_some(6.5),
+        power_w: power_w.map(|least| least + awake / 10.0),
+        run_ns: None,
+    }
+}
+
+fn bench(power_w: Option<f64>) -> Bench {
+    let policies: Vec<PolicyUsed> = POLICIES
+        .map(|policy| PolicyUsed {
+            policy,
+            how: "something <s> is changed".into(),
+        })
+        .into();
+    let mut turns = Vec::new();
+    for round in 0..7 {
+        for point in 0..IDLE_NS.len() {
+            turns.extend(POLICIES.map(|policy| turn(round, point, policy, power_w)));
+        }
+    }
+    let (rows, gains) = conclude(IDLE_NS.len(), &policies, &turns);
+    Bench {
+        schema_version: SCHEMA_VERSION,
+        tool: "reveille test".into(),
+        name: "<i>test</i>".into(),
+        started: String::new(),
+        command_line: vec!["reveille".into(), "--dir".into(), "<u>".into()],
+        ended: Ended::Completed,
+        machine: reveille_machine::Identity::default(),
+        driver: Some("<b>driver".into()),
+        governor: None,
+        workload: Workload {
+            kind: "storage".into(),
+            what: "random reads of <em>".into(),
+            waits_for: "read".into(),
+            device: Some("vda".into()),
+            size_bytes: Some(4096),
+            depth: Some(1),
+            operation: None,
+        },
+        plan: Plan {
+            rounds: 7,
+            waits: 500,
+            turn_s: 4.0,
+            warm_up: 200,
+            seed: 1,
+            cpu: 1,
+        },
+        points: IDLE_NS.map(Point::idle).into(),
+        policies,
+        skipped: vec![Skipped {
+            policy: Policy::Shallowest,
+            why: "there is <but> one".into(),
+        }],
+        rows,
+        gains,
+        notes: vec!["A <note>.".into()],
+        turns,
+    }
+}
+
+fn page_of(bench: &Bench) -> String {
+    page(&serde_json::to_vec(bench).unwrap(), None).unwrap()
+}
+
+#[test]
+fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
+    let html = page_of(&bench(None));
+    let drawing = &html[html.find("<svg class=\"bars panels\"").unwrap()..];
+    let drawing = &drawing[..drawing.find("</svg>").unwrap()];
+    assert_eq!(drawing.matches("class=\"panel\"").count(), 2);
+    assert!(drawing.contains("latency: median"), "{drawing}");
+    assert!(drawing.contains("time awake of CPU 1"), "{drawing}");
+    // Three policies: medians at four idle times, p99 at the three that have one; awake at four.
+    assert_eq!(drawing.matches("<circle").count(), 3 * (4 + 3 + 4));
+    assert!(
+        drawing.contains("<title>1 ms, anticipate, median: 45\u{a0}µs"),
+        "{drawing}"
+    );
+    assert!(drawing.contains("break"), "{drawing}");
+    for name in ["0", "300 µs", "1 ms", "100 ms"] {
+        assert_eq!(
+            drawing.matches(&format!(">{name}</text>")).count(),
+            1,
+            "{name}"
+        );
+    }
+    assert!(
+        html.contains("which regains 75 % (75 to 75) of the difference"),
+        "{html}"
+    );
+    assert!(html.contains("“shallowest” was left out"), "{html}");
+}
+
+#[test]
+fn power_has_a_panel_of_its_own_where_it_is_known() {
+    let panels = |html: &str| html.matches("class=\"panel\"").count();
+    assert_eq!(
+        panels(&page_of(&bench(Some(3.0)))),
+        panels(&page_of(&bench(None))) + 1
+    );
+}
+
+#[test]
+fn nothing_that_others_wrote_becomes_markup() {
+    let html = page_of(&bench(None));
+    for markup in [
+        "<i>test",
+        "<b>driver",
+        "<u>",
+        "<em>",
+        "<s>",
+        "<but>",
+        "<note>",
+    ] {
+        assert!(!html.contains(markup), "{markup}");
+    }
+}
+
+#[test]
+fn a_benchmark_without_rounds_or_an_engine_still_makes_a_page() {
+    let mut empty = bench(None);
+    (empty.rows, empty.gains, empty.turns) = (vec![], vec![], vec![]);
+    assert!(page_of(&empty).contains("No round was completed"));
+    let mut without = bench(None);
+    without.gains.clear();
+    without.rows.retain(|row| row.policy != Policy::Anticipate);
+    without.policies.pop();
+    let html = page_of(&without);
+    assert!(
+        html.contains("55.5 µs at the median as is, 41.5 µs without sleep."),
+        "{html}"
+    );
+    assert_eq!(html.matches("class=\"panel\"").count(), 2);
+}
+
+#[test]
+fn series_are_side_by_side() {
+    let mut series = bench(None);
+    series.workload.kind = "accelerator".into();
+    for (place, point) in series.points.iter_mut().enumerate() {
+        *point = Point {
+            name: format!("series {place}"),
+            idle_ns: None,
+        };
+    }
+    let html = page_of(&series);
+    assert!(
+        html.contains(">series 3</text>") && !html.contains("axis break"),
+        "{html}"
+    );
+}
+
+#[test]
+fn what_is_no_benchmark_gets_a_line() {
+    assert!(page(b"[]", None).unwrap_err().contains("no bench.json"));
+    let mut newer = bench(None);
+    newer.schema_version = 99;
+    let said = page(&serde_json::to_vec(&newer).unwrap(), None).unwrap_err();
+    assert!(said.contains("version 99"), "{said}");
+}
+
+/// Writes the page for a look at it.
+#[test]
+#[ignore = "writes a page to be looked at"]
+fn write_the_page() {
+    let folder = std::env::var("OUT").expect("OUT names a folder");
+    std::fs::write(format!("{folder}/page.html"), page_of(&bench(Some(3.0)))).unwrap();
+}
