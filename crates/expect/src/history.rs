@@ -5,7 +5,7 @@
 //! duration can be predicted from the last ones' with about 87 % accuracy.
 //!
 //! Of each [`Kind`] the last [`RECENT`] durations are kept, and each new one settles the prediction
-//! for the next ([`fit`]): the median of them, with the drift where they rise or fall. A lone outlier
+//! for the next: the median of them, with the drift where they rise or fall. A lone outlier
 //! moves neither. Where the last four all lie clear of the earlier ones, the behaviour has jumped,
 //! and the earlier ones are forgotten; a jump that is too small for that is followed in half the
 //! durations kept.

@@ -29,7 +29,7 @@
 //! - [`History`]: how long operations take, predicted from how long they took.
 //! - [`Limits`], [`Refusal`]: what may be asked for.
 //! - [`protocol`]: what is said over the socket.
-//! - [`server`] (feature `server`): the engine's side of it.
+//! - `server` (feature `server`): the engine's side of it.
 //!
 //! C programs have `include/reveille_expect.h`.
 

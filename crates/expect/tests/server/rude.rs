@@ -1,6 +1,7 @@
 //! Clients that send rubbish, flood, or do not read: what they get, and that others do not notice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use reveille_expect::monotonic_ns;
@@ -96,8 +97,11 @@ fn another_version_is_told_so() {
 #[test]
 fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
     let engine = Engine::with(|settings| settings.limits.messages_per_second = 1_000);
+    let begun = Instant::now();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        // Also where this thread panics: who floods would be waited for.
+        let stops = Stops(&stop);
         let flood = || {
             let raw = Raw::welcomed(&engine.path);
             while !stop.load(Ordering::Relaxed) {
@@ -119,8 +123,24 @@ fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
         });
         assert!(flooding.iter().all(|thread| !thread.is_finished()));
         other.kill();
-        stop.store(true, Ordering::Relaxed);
+        // Each time, both of them wait for a message that they may send, and not for a moment only.
+        let held_back = engine.server.counts().held_back;
+        let allowed = 100 + begun.elapsed().as_millis();
+        assert!(
+            u128::from(held_back) <= 4 * allowed,
+            "{held_back} times for {allowed} messages"
+        );
+        drop(stops);
     });
+}
+
+/// Says so when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
