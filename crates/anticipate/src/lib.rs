@@ -1,5 +1,9 @@
 //! Waking in time: a CPU is awake just before the I/O that somebody waits for is complete.
 
+mod learnt;
+
+pub use learnt::{Expected, Learnt, correlation, expected};
+
 /// Why nothing can be anticipated. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
