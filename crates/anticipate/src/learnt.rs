@@ -70,9 +70,11 @@ pub fn expected(learnt: &Learnt, sectors: u32) -> Option<Expected> {
         0 => 0.0,
         var => (learnt.cov as f64 / var as f64).max(0.0),
     };
-    let ns = (mean_ns + slope * further)
-        .clamp(mean_ns / 16.0, MOST_NS)
-        .max(1.0);
+    let ns = (mean_ns + slope * further).min(MOST_NS);
+    if ns < mean_ns / 16.0 {
+        return None;
+    }
+    let ns = ns.max(1.0);
     let far = further * (mean_ns / ns).min(MOST_ROOT);
     let near_enough = f64::from(learnt.informed) * learnt.var as f64 * FINE;
     (far * far <= near_enough.max(FINE)).then(|| Expected {

@@ -59,7 +59,8 @@
 #define MODEL_FIRST_SPREAD (MODEL_WHOLE / 4)
 /* A device without noise has not changed where it takes a nanosecond more. */
 #define MODEL_LEAST_SPREAD (MODEL_WHOLE / 256)
-#define MODEL_MOST_SPREAD (16 * MODEL_WHOLE)
+/* Above this a change could not be told from noise any more. */
+#define MODEL_MOST_SPREAD (2 * MODEL_WHOLE)
 /* The quantiles of 5 % and 90 % where the noise is normal, in sixteenths of the spread. */
 #define MODEL_NORMAL_EARLY 39
 #define MODEL_NORMAL_LATE 30
@@ -110,7 +111,8 @@ struct model {
 	__u32 changes;
 	/* I/Os in var and cov; stops at 64. */
 	__u32 informed;
-	__u32 reserved;
+	/* I/Os of sizes that were not known less I/Os of such that were. */
+	__u32 strange;
 };
 
 struct prediction {
@@ -139,7 +141,7 @@ static __always_inline __u64 model_scaled(__u64 value, __u64 factor)
 
 static __always_inline __u64 model_magnitude(__s64 value)
 {
-	return value < 0 ? -(__u64)value : (__u64)value;
+	return value < 0 ? -value : value;
 }
 
 /* The average moves by the factor's share towards the value; rounded up, so that it gets there. */
@@ -202,8 +204,9 @@ static __always_inline void model_line(const struct model *m, __u32 sectors,
 		line->ns = mean_ns > rise ? mean_ns - rise : 0;
 	if (line->ns > MODEL_MOST_NS)
 		line->ns = MODEL_MOST_NS;
-	/* A steep line does not go below a sixteenth of the mean. */
-	if (line->ns < mean_ns >> 4)
+	/* Down there a steep line knows nothing. */
+	line->known = line->ns >= mean_ns >> 4;
+	if (!line->known)
 		line->ns = mean_ns >> 4;
 	if (!line->ns)
 		line->ns = 1;
@@ -213,7 +216,8 @@ static __always_inline void model_line(const struct model *m, __u32 sectors,
 	 * that is more than the spread, nothing is known. Of the mean size everything is.
 	 */
 	far = (from * line->root) >> MODEL_ROOT_SHIFT; /* 26 bits */
-	line->known = (far * far) >> MODEL_FINE <= m->informed * var;
+	if ((far * far) >> MODEL_FINE > m->informed * var)
+		line->known = false;
 }
 
 /* ns * (1 + share), at most MODEL_MOST_NS */
@@ -303,7 +307,7 @@ static __always_inline void model_learn_line(struct model *m, __u64 size, __u64 
 
 	if (!weight)
 		weight = 1;
-	m->weight += weight - (m->weight >> MODEL_MEMORY_SHIFT);
+	m->weight = m->weight - (m->weight >> MODEL_MEMORY_SHIFT) + weight;
 	factor = m->weight ? (weight << 16) / m->weight : MODEL_ONE;
 	if (factor > MODEL_ONE)
 		factor = MODEL_ONE;
@@ -372,6 +376,7 @@ static __always_inline void model_begin(struct model *m, __u64 size, __u64 ns)
 	m->seen_cov = 0;
 	m->age = 1;
 	m->run = 0;
+	m->strange = 0;
 	m->spread = MODEL_FIRST_SPREAD;
 	m->early = MODEL_FIRST_SPREAD * MODEL_NORMAL_EARLY / 16;
 	m->late = MODEL_FIRST_SPREAD * MODEL_NORMAL_LATE / 16;
@@ -410,14 +415,18 @@ static __always_inline void model_observe(struct model *m, __u32 sectors, __u64 
 				      : model_shorter(line.ns, seen_clip);
 		model_errs(m, err, longer);
 		m->run = model_run(m->run, err, longer, clip, far);
-		if (m->run >= MODEL_CHANGE || m->run <= -MODEL_CHANGE) {
-			m->changes++;
-			model_begin(m, size, ns);
-			return;
-		}
+		if (m->strange)
+			m->strange--;
 	} else {
 		/* The line says nothing here, and so neither does the weight by it. */
 		line.root = model_root(m->mean_ns >> MODEL_FINE, ns);
+		m->strange++;
+	}
+	/* A new size is known after one or two; a line that does not learn it is of no use. */
+	if (m->run >= MODEL_CHANGE || m->run <= -MODEL_CHANGE || m->strange >= MODEL_CHANGE) {
+		m->changes++;
+		model_begin(m, size, ns);
+		return;
 	}
 	if (m->age < 1 << 16)
 		m->age++;

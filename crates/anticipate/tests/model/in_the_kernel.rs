@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Command;
 
 use fastrand::Rng;
-use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{ObjectBuilder, ProgramInput};
 
 use crate::program::{FOLDER, HEADERS, Prediction, Script};
@@ -63,7 +62,7 @@ fn the_kernel_predicts_what_this_machine_does() {
     }
     libbpf_rs::set_print(None);
     let open = ObjectBuilder::default().open_file(&object).unwrap();
-    let mut object = match open.load() {
+    let object = match open.load() {
         Ok(object) => object,
         // To root the verifier says EACCES or EINVAL of a program that it rejects.
         Err(error) if reveille_bpf::Knows::ask().is_err() => {
@@ -107,9 +106,4 @@ fn the_kernel_predicts_what_this_machine_does() {
     for (at, (told, kernel)) in told.iter().zip(&kernel).enumerate() {
         assert_eq!(told, kernel, "after I/O {at}");
     }
-    let verified = ProgInfoIter::default().find(|info| info.name == "observe_and_pr");
-    println!(
-        "the verifier looked at {:?} instructions",
-        verified.map(|info| info.verified_insns)
-    );
 }

@@ -500,6 +500,8 @@ fn any_io() -> impl Strategy<Value = (u32, u64)> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// The program traps at an overflow.
     #[test]
     fn whatever_is_observed_predictions_are_in_order_and_in_range(

@@ -105,30 +105,37 @@ impl Fields {
     }
 }
 
-/// With undefined behaviour (an overflow, a division by zero, a shift too far) turned into a trap,
-/// where the compiler can. Rust's own linker is a C compiler, so there is one.
+/// With what must not happen (an overflow, with or without a sign; a division by zero; a shift too
+/// far) turned into a trap. Only clang can do so for numbers without a sign, and BPF needs it anyway.
 fn compiled() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("model");
-        let trap = ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"];
-        if !compile(&program, &trap) {
-            println!("skipped: overflows in the model: cc has no -fsanitize=undefined");
-            assert!(compile(&program, &[]), "cc cannot compile the model");
+        let trap = [
+            "-fsanitize=undefined,unsigned-integer-overflow",
+            "-fsanitize-trap=all",
+        ];
+        if !compile("clang", &trap, &program) {
+            println!("skipped: overflows in the model: there is no clang");
+            assert!(compile("cc", &[], &program), "Rust links with cc");
         }
         (folder, program)
     });
     program
 }
 
-fn compile(program: &Path, more: &[&str]) -> bool {
-    let status = Command::new("cc")
+/// `false` where there is no such compiler.
+fn compile(compiler: &str, more: &[&str], program: &Path) -> bool {
+    let output = Command::new(compiler)
         .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"])
         .args(more)
         .args(["-I", HEADERS, "-o"])
         .arg(program)
         .arg(format!("{FOLDER}/program.c"))
-        .status();
-    status.expect("cc, which Rust links with").success()
+        .output();
+    let Ok(output) = output else { return false };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler}: {said}");
+    true
 }
