@@ -385,6 +385,21 @@ fn large_sizes_outlast_small_ones() {
 }
 
 #[test]
+fn large_sizes_outlast_small_ones_that_differ_now_and_then() {
+    let mut small = [8; 50];
+    small[0] = 10;
+    for seed in 0..5 {
+        let mut rng = Rng::with_seed(seed);
+        let takes = |rng: &mut Rng, size| linear(size) * (1.0 + 0.05 * normal(rng));
+        let mut ios = series(&mut rng, 500, &SIZES, takes);
+        ios.extend(series(&mut rng, 1000, &small, takes));
+        ios.extend(series(&mut rng, 1, &[1024], takes));
+        let error = tell(ios).error_from(1500, linear);
+        assert!(error < 0.15, "seed {seed}: {error}");
+    }
+}
+
+#[test]
 fn a_size_far_from_all_that_were_seen_is_not_predicted() {
     let mut rng = Rng::with_seed(10);
     let takes = |rng: &mut Rng, size| linear(size) * (1.0 + 0.05 * normal(rng));
