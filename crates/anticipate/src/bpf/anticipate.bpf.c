@@ -68,8 +68,6 @@ const volatile int process;
 /* Only requests from this cgroup, at this level of the tree, and below it; 0: any. */
 const volatile unsigned long long cgroup;
 const volatile int cgroup_level;
-/* This program's own requests are left alone. */
-const volatile int own_process;
 /* Shares of time awake, in 1/65536. */
 const volatile unsigned int budget_per_cpu = 3277;
 const volatile unsigned int budget_in_all = 3277;
@@ -856,8 +854,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	flight.operation = operation;
 	flight.depth = depth_class(in_flight);
 	if (operations & 1 << operation && somebody_waits(flags) &&
-	    is_chosen(bpf_get_current_task_btf()) &&
-	    bpf_get_current_pid_tgid() >> 32 != (unsigned int)own_process) {
+	    is_chosen(bpf_get_current_task_btf())) {
 		ADD(outcome->requests, 1);
 		flight.fate =
 		    assist(&flight, &device->models[operation & 1][flight.depth & (DEPTHS - 1)],

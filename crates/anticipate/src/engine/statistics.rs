@@ -84,9 +84,10 @@ pub struct Model {
     pub mean_us: f64,
     pub mean_kib: f64,
     pub us_per_kib: Option<f64>,
-    /// A request in twenty is complete before the one, one in ten after the other.
-    pub early_us: f64,
-    pub late_us: f64,
+    /// Of such a size a request in twenty is complete before the one, one in ten after the other;
+    /// `None` until enough is known.
+    pub early_us: Option<f64>,
+    pub late_us: Option<f64>,
     /// Pearson's correlation of size and time; `None` where sizes do not vary.
     pub correlation: Option<f64>,
 }
