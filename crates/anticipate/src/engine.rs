@@ -201,7 +201,11 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     let rodata = rodata.expect("the object has settings");
     rodata.cpus_count = cpus;
     rodata.operations = u32::from(settings.reads) | u32::from(settings.writes) << 1;
-    rodata.own_process = std::process::id() as i32;
+    rodata.own_process = match settings.own_requests {
+        // No process has that number.
+        true => -1,
+        false => std::process::id() as i32,
+    };
     match settings.subject {
         Subject::Anybody => {}
         Subject::Process(process) => rodata.process = process as i32,

@@ -50,6 +50,8 @@ pub struct Settings {
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,
+    /// Also the requests of this very process.
+    pub own_requests: bool,
 }
 
 /// Devices that can be followed at a time.
@@ -69,6 +71,7 @@ impl Default for Settings {
             first_lead: Duration::from_micros(20),
             readiness: Readiness::Chosen,
             nap: Duration::from_micros(10),
+            own_requests: false,
         }
     }
 }

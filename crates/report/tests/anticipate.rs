@@ -38,6 +38,7 @@ fn turn(round: u32, point: usize, policy: Policy, power_w: Option<f64>) -> Turn 
         awake_percent: Some(awake),
         others_awake_percent: Some(3.0),
         kept_awake_percent: (policy == Policy::Anticipate).then_some(6.5),
+        assisted_percent: None,
         power_w: power_w.map(|least| least + awake / 10.0),
         run_ns: None,
     }

@@ -16,7 +16,7 @@ use reveille_anticipate::bench::policy::{Machine, Policy};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_anticipate::bench::{Assist, accelerator::Connect, place};
+use reveille_anticipate::bench::{Assist, Library, place};
 use reveille_dataset::description::Ended;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 
@@ -92,6 +92,9 @@ pub struct Args {
     /// I/Os before those that count, at most 1 ms apart, for an engine to learn by
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
+    /// The engine's: the most of each CPU's time for which it may keep it awake
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_share, conflicts_with = "accelerator")]
+    budget: f64,
     /// The CPU that waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
@@ -149,6 +152,18 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
     }
 }
 
+/// `5%` as 0.05; the engine says what is out of range.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
+    let percent: f64 = number
+        .parse()
+        .map_err(|_| "is no share such as 5%".to_owned())?;
+    match percent > 0.0 && percent <= 100.0 {
+        true => Ok(percent / 100.0),
+        false => Err("is no share above 0% and up to 100%".into()),
+    }
+}
+
 fn parse_policy(text: &str) -> Result<Policy, String> {
     Policy::by_name(text)
         .ok_or_else(|| "is none of as-is, shallowest, no-sleep, anticipate".to_owned())
@@ -170,17 +185,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
     if args.accelerator {
-        let connect: Option<&dyn Connect> = None;
+        let library = Library::new().map_err(failure)?;
         let options = accelerator::Options {
             calls: args.ios,
             turn: args.turn,
             cpu,
             seed: args.seed,
         };
-        let work = Accelerator::new(&machine, options, connect).map_err(failure)?;
+        let work = Accelerator::new(&machine, options, Some(&library)).map_err(failure)?;
         return compare(&args, &machine, &work, notes, &stop);
     }
-    let assist: Option<&dyn Assist> = None;
     let source = source(&args);
     let operation = match args.op {
         OperationChoice::Read => Operation::Read,
@@ -206,8 +220,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         cpu,
         seed: args.seed,
     };
-    let work = Storage::new(&machine, target, options, assist).map_err(failure)?;
+    let engine = engine(&args, &machine.root);
+    let work = Storage::new(&machine, target, options, engine.as_deref()).map_err(failure)?;
     compare(&args, &machine, &work, notes, &stop)
+}
+
+#[cfg(feature = "bpf")]
+fn engine(args: &Args, root: &Root) -> Option<Box<dyn Assist>> {
+    use reveille_anticipate::Settings;
+    use reveille_anticipate::bench::InKernel;
+    let settings = Settings {
+        budget: args.budget,
+        budget_in_all: args.budget,
+        ..Settings::default()
+    };
+    Some(Box::new(InKernel::new(root, settings)))
+}
+
+/// Built without BPF there is none.
+#[cfg(not(feature = "bpf"))]
+fn engine(_: &Args, _: &Root) -> Option<Box<dyn Assist>> {
+    None
 }
 
 fn source(args: &Args) -> Source {
@@ -226,7 +259,7 @@ fn compare(
     args: &Args,
     machine: &Machine,
     work: &dyn Work,
-    mut notes: Vec<String>,
+    notes: Vec<String>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let started = SystemTime::now();
@@ -245,9 +278,6 @@ fn compare(
     });
     bar.clear();
     let ran = ran.map_err(failure)?;
-    if let Ended::Disturbed(why) = &ran.ended {
-        notes.push(format!("It ended early: {why}."));
-    }
     finish(args, described(args, machine, work, ran, notes, started))
 }
 
