@@ -198,11 +198,3 @@ fn what_is_no_benchmark_gets_a_line() {
     let said = page(&serde_json::to_vec(&newer).unwrap(), None).unwrap_err();
     assert!(said.contains("version 99"), "{said}");
 }
-
-/// Writes the page for a look at it.
-#[test]
-#[ignore = "writes a page to be looked at"]
-fn write_the_page() {
-    let folder = std::env::var("OUT").expect("OUT names a folder");
-    std::fs::write(format!("{folder}/page.html"), page_of(&bench(Some(3.0)))).unwrap();
-}
