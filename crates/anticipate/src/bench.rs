@@ -11,15 +11,11 @@
 //! - [`accelerator`]: a thread that stands in for a GPU and is done after drawn times; their second
 //!   case, without a GPU.
 //!
-//! What wakes in time is reached through [`Assist`] ([`InKernel`]: the engine) and
-//! [`accelerator::Connect`] ([`Library`]: the applications' library), so that this part can be tried
-//! with another one, or with none.
+//! What wakes in time is reached through [`Assist`] (the engine) and [`accelerator::Connect`] (the
+//! applications' library), so that this part can be tried with another one, or with none.
 
 pub mod accelerator;
 mod asleep;
-#[cfg(feature = "bpf")]
-mod in_kernel;
-mod library;
 pub mod place;
 pub mod policy;
 pub mod result;
@@ -27,10 +23,6 @@ pub mod run;
 pub mod sentence;
 pub mod statistics;
 pub mod storage;
-
-#[cfg(feature = "bpf")]
-pub use in_kernel::InKernel;
-pub use library::Library;
 
 use crate::Result;
 

@@ -15,10 +15,11 @@ use reveille_bpf::{self as kernel, Counting, Knows, run_time_of_all};
 use reveille_machine::{Journal, journal::FOLDER};
 
 use self::agents::Agents;
+pub use self::agents::{Desk, Expectations};
 pub use self::statistics::{
     Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
 };
-use crate::{Error, Readiness, Result, Settings, Subject};
+use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 
 pub(crate) mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -107,27 +108,12 @@ impl Engine {
         self.shared().timer_flags & 2 != 0
     }
 
-    /// The CPU is to be awake at that instant (CLOCK_MONOTONIC, ns), for that long: for somebody who
-    /// knows when he will want it. Gives the number by which it can be cancelled.
-    ///
-    /// # Errors
-    /// [`Refusal`]: past, over budget, too many, no such CPU.
-    pub fn expect(
-        &self,
-        cpu: u32,
-        at_ns: u64,
-        window: Duration,
-        process: u32,
-    ) -> std::result::Result<u64, Refusal> {
-        let agents = self.agents.as_ref().ok_or(Refusal::NoSuchCpu)?;
-        agents.expect(cpu, at_ns, window.as_nanos() as u64, process)
-    }
-
-    /// What was expected has come, or will not come.
-    pub fn cancel(&self, cpu: u32, ticket: u64) {
-        if let Some(agents) = &self.agents {
-            agents.cancel(cpu, ticket);
-        }
+    /// Takes what applications expect; it lives as long as the engine.
+    pub fn desk(&self) -> Desk {
+        self.agents
+            .as_ref()
+            .expect("they end with the engine")
+            .desk()
     }
 
     /// How long it has run.
@@ -178,22 +164,6 @@ impl Drop for Engine {
     }
 }
 
-/// Why an expectation was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    #[error("its time is over")]
-    Past,
-    #[error("the budget of time awake is spent")]
-    OverBudget,
-    #[error("too many windows of this CPU are open")]
-    Full,
-    #[error("there is no such CPU")]
-    NoSuchCpu,
-    #[error("the kernel refuses it")]
-    Kernel,
-}
-
 fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
     let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
@@ -201,11 +171,6 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     let rodata = rodata.expect("the object has settings");
     rodata.cpus_count = cpus;
     rodata.operations = u32::from(settings.reads) | u32::from(settings.writes) << 1;
-    rodata.own_process = match settings.own_requests {
-        // No process has that number.
-        true => -1,
-        false => std::process::id() as i32,
-    };
     match settings.subject {
         Subject::Anybody => {}
         Subject::Process(process) => rodata.process = process as i32,
@@ -218,7 +183,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     rodata.budget_in_all = share(settings.budget_in_all, 65536.0);
     rodata.control = share(settings.control, f64::from(u32::MAX));
     rodata.fixed_lead_ns = settings.lead.map_or(0, |lead| lead.as_nanos() as u64);
-    rodata.first_lead_ns = settings.first_lead.as_nanos() as u64;
+    rodata.first_lead_ns[..SLEEPS].copy_from_slice(&settings.first_lead_ns);
     rodata.nap_ns = settings.nap.as_nanos() as u64;
     rodata.readiness = match settings.readiness {
         Readiness::Chosen => types::readiness::READY_CHOSEN,

@@ -45,14 +45,16 @@ pub struct Settings {
     pub control: f64,
     /// So long before the completion the CPU is woken; `None`: learnt from how late timers come.
     pub lead: Option<Duration>,
-    /// Until something is learnt.
-    pub first_lead: Duration,
+    /// Until something is learnt: how late the CPU comes after a sleep of at least 2^index µs, in
+    /// ns.
+    pub first_lead_ns: [u64; SLEEPS],
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,
-    /// Also the requests of this very process.
-    pub own_requests: bool,
 }
+
+/// Lengths of sleep that are told apart: powers of two of a µs.
+pub const SLEEPS: usize = 20;
 
 /// Devices that can be followed at a time.
 pub const MOST_DEVICES: usize = 16;
@@ -68,10 +70,9 @@ impl Default for Settings {
             budget_in_all: 0.05,
             control: 0.05,
             lead: None,
-            first_lead: Duration::from_micros(20),
+            first_lead_ns: [20_000; SLEEPS],
             readiness: Readiness::Chosen,
             nap: Duration::from_micros(10),
-            own_requests: false,
         }
     }
 }
@@ -107,8 +108,9 @@ impl Settings {
                 "neither reads nor writes are to be anticipated".to_owned(),
             ));
         }
-        let lead = self.lead.unwrap_or(self.first_lead);
-        if lead.is_zero() || lead > Duration::from_millis(10) {
+        if let Some(lead) = self.lead
+            && (lead.is_zero() || lead > Duration::from_millis(10))
+        {
             return Err(Error::Usage(format!(
                 "a lead of {lead:?} is out of range: above zero and at most 10 ms"
             )));

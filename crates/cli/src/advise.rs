@@ -21,6 +21,7 @@ use reveille_machine::latency::parse_bound;
 use reveille_machine::{Identity, Idle, Root};
 use serde::Serialize;
 
+use crate::chosen;
 use crate::exit::Failure;
 
 /// Tell which idle states may be allowed for a latency budget, and how to set that.
@@ -177,15 +178,9 @@ fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Ident
         let idle = Idle::read(&Root::default()).ok();
         return Ok(idle.filter(|_| is_told && is_same).map(|idle| (here, idle)));
     };
-    if !folder.is_dir() {
-        let folder = folder.display();
-        return Err(Failure::usage(format!(
-            "--root {folder}: no such folder; give one that holds sys/ and proc/, or /"
-        )));
-    }
     let root = match folder == Path::new("/") {
         true => Root::default(),
-        false => Root::at(folder),
+        false => chosen::root(Some(folder))?,
     };
     let idle = Idle::read(&root)?;
     let cpu = loaded.description.settings.cpu;

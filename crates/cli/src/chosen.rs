@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+use nix::unistd::{AccessFlags, access};
 use reveille_machine::{Idle, Root, cpulist};
 
 use crate::exit::Failure;
@@ -23,15 +25,27 @@ impl CpuList {
 /// The running machine, or the recorded one in `folder`.
 pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
     match folder {
-        Some(folder) if !folder.is_dir() => {
+        Some(folder) if !folder.join("sys").is_dir() => {
+            let what = match folder.is_dir() {
+                true => "has no sys/ in it",
+                false => "no such folder",
+            };
             let folder = folder.display();
             Err(Failure::usage(format!(
-                "--root {folder}: no such folder; give one that holds sys/ and proc/"
+                "--root {folder}: {what}; give a folder that holds sys/ and proc/"
             )))
         }
         Some(folder) => Ok(Root::at(folder)),
         None => Ok(Root::default()),
     }
+}
+
+/// Makes the folder of `--out` where it is not there yet. Before the work, which would be in vain if
+/// its result cannot be kept.
+pub fn make_writable(folder: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| Ok(access(folder, AccessFlags::W_OK)?))
+        .with_context(|| format!("--out {}", folder.display()))
 }
 
 /// The CPUs of the list, ascending; all of the machine, offline ones too, without a list.

@@ -1,7 +1,7 @@
 //! `reveille cost`: a workload's wake-ups are followed, and what waiting for sleeping CPUs cost it
 //! is said.
 
-mod subject;
+pub(crate) mod subject;
 mod table;
 
 use std::ffi::OsString;

@@ -78,8 +78,21 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    eprintln!("reveille: {}", one_line(error));
+    eprintln!("reveille: {}{}", place(error), one_line(error));
     ExitCode::from(code(error))
+}
+
+/// Where nothing more could be written. Files are named by the error itself.
+fn place(error: &anyhow::Error) -> &'static str {
+    match error.downcast_ref::<std::io::Error>() {
+        Some(io)
+            if io.kind() == std::io::ErrorKind::StorageFull
+                && one_line(error) == io.to_string() =>
+        {
+            "standard output: "
+        }
+        _ => "",
+    }
 }
 
 fn code(error: &anyhow::Error) -> u8 {
@@ -132,6 +145,13 @@ mod tests {
                         information, try '--help'.\n";
         let line = "unexpected argument '--sate' found; tip: a similar argument exists: '--state'";
         assert_eq!(said_in_one_line(rendered), line);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_with_its_place() {
+        let full = || anyhow::Error::new(std::io::Error::from_raw_os_error(28));
+        assert_eq!(place(&full()), "standard output: ");
+        assert_eq!(place(&full().context("result/cost.json")), "");
     }
 
     #[test]

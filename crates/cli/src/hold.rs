@@ -1,6 +1,6 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
-mod measured;
+pub(crate) mod measured;
 mod plan;
 mod statement;
 

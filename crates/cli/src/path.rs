@@ -17,6 +17,7 @@ use reveille_watch::path::{
     Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
 };
 
+use crate::chosen;
 use crate::exit::{self, Failure};
 
 /// Tell where the time goes for packets that reach this machine.
@@ -90,6 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(out) = &args.out {
         refuse_occupied(out)?;
+        chosen::make_writable(out)?;
     }
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in signal_hook::consts::TERM_SIGNALS
@@ -105,17 +107,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     // An empty file would only be in the way of the next try.
     let out = args.out.as_deref().filter(|_| !path.groups.is_empty());
-    if let Some(out) = out {
-        keep(out, &path)?;
-    }
+    let kept = out.map_or(Ok(()), |out| keep(out, &path));
     match args.json {
         true => {
             let out = &mut std::io::stdout().lock();
             serde_json::to_writer_pretty(&mut *out, &path).map_err(std::io::Error::from)?;
             std::io::Write::write_all(out, b"\n")?;
         }
-        false => table::print(&path, out)?,
+        false => table::print(&path, out.filter(|_| kept.is_ok()))?,
     }
+    kept?;
     if path.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

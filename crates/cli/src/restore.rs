@@ -41,7 +41,10 @@ pub fn quietly() {
         Ok(restored) => {
             if !restored.undone.is_empty() {
                 let count = restored.undone.len();
-                eprintln!("reveille: put back {count} settings that a killed run had left changed");
+                let settings = if count == 1 { "setting" } else { "settings" };
+                eprintln!(
+                    "reveille: put back {count} {settings} that a killed run had left changed"
+                );
             }
             complain(&restored);
         }

@@ -8,7 +8,7 @@ mod workload;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 use reveille_trial::result::{self, Plan, Trial};
 use reveille_trial::run::{Options, Run, run as run_trial};
 use reveille_trial::setting::{Setting, Wanted, choose};
-use reveille_trial::workload::{Server, Workload};
+use reveille_trial::workload::{PORT, Server, Workload};
 
+use crate::chosen;
 use crate::exit::{self, Failure};
 use progress::Bar;
 
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["command", "serve"])]
     echo: Option<String>,
     /// No trial: be the other side of --echo, by UDP and TCP [default: port 7177, every address]
-    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, conflicts_with = "command")]
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = listening, conflicts_with = "command")]
     serve: Option<Option<SocketAddr>>,
     /// --echo by TCP
     #[arg(long, requires = "echo")]
@@ -130,16 +131,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.serve {
         return serve(address);
     }
-    let root = match &args.root {
-        Some(folder) if !folder.is_dir() => {
-            let folder = folder.display();
-            return Err(Failure::usage(format!(
-                "--root {folder}: no such folder; give one that holds sys/ and proc/"
-            )));
-        }
-        Some(folder) => Root::at(folder),
-        None => Root::default(),
-    };
+    let root = chosen::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
     let wanted = Wanted {
         bounds_us: args.latency.clone(),
@@ -151,7 +143,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         plan::print(&args, &idle, &settings, &notes)?;
         return Ok(ExitCode::SUCCESS);
     }
-    refuse_occupied(args.out.as_deref())?;
+    if let Some(out) = &args.out {
+        refuse_occupied(out)?;
+        chosen::make_writable(out)?;
+    }
     notes.extend(held_by_others());
     let mut workload = workload::of(&args)?;
     compare(&args, &root, &idle, settings, notes, workload.as_mut())
@@ -239,9 +234,10 @@ fn described(
 
 fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
     // First of all it is kept: the terminal may be gone.
-    if let Some(folder) = &args.out {
-        result::write(&trial, folder).map_err(failure)?;
-    }
+    let kept = match &args.out {
+        Some(folder) => result::write(&trial, folder).map(drop),
+        None => Ok(()),
+    };
     let code = match trial.ended {
         Ended::Completed => ExitCode::SUCCESS,
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
@@ -251,8 +247,10 @@ fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
         trial.rounds.clear();
         writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&trial)?)?;
     } else {
-        summary::print(&trial, args.out.as_deref())?;
+        let folder = args.out.as_deref().filter(|_| kept.is_ok());
+        summary::print(&trial, folder)?;
     }
+    kept.map_err(failure)?;
     Ok(code)
 }
 
@@ -262,13 +260,14 @@ fn name(args: &Args, workload: &str) -> String {
     name.unwrap_or_else(|| workload.to_owned())
 }
 
-fn refuse_occupied(folder: Option<&Path>) -> anyhow::Result<()> {
-    match folder.map(|folder| folder.join(result::FILE)) {
-        Some(file) if file.exists() => Err(Failure::usage(format!(
+fn refuse_occupied(folder: &Path) -> anyhow::Result<()> {
+    let file = folder.join(result::FILE);
+    match file.exists() {
+        true => Err(Failure::usage(format!(
             "{}: holds a trial already; choose another folder with --out",
             file.display()
         ))),
-        _ => Ok(()),
+        false => Ok(()),
     }
 }
 
@@ -282,6 +281,14 @@ fn stopped_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(*signal, stop.clone())?;
     }
     Ok(stop)
+}
+
+/// An address of this machine, with a port or without.
+fn listening(text: &str) -> Result<SocketAddr, String> {
+    let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
+    text.parse().or_else(|_| alone()).map_err(|_| {
+        format!("not an address of this machine such as 192.168.1.2 or 192.168.1.2:{PORT}")
+    })
 }
 
 fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
@@ -308,5 +315,21 @@ fn failure(error: reveille_trial::Error) -> anyhow::Error {
         Error::Cannot(message) => Failure::cannot(message),
         Error::Machine(error) => error.into(),
         other => other.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_to_listen_at_may_lack_its_port() {
+        assert_eq!(listening("10.0.0.1").unwrap().port(), PORT);
+        assert_eq!(listening("10.0.0.1:80").unwrap().port(), 80);
+        assert_eq!(
+            listening("::1").unwrap().to_string(),
+            format!("[::1]:{PORT}")
+        );
+        assert!(listening("router").unwrap_err().contains("192.168.1.2"));
     }
 }

@@ -3,6 +3,12 @@
 mod complains;
 mod program;
 
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use complains::complains;
 use program::{as_nobody, reveille, run};
 use serde_json::Value;
@@ -35,6 +41,96 @@ fn without_the_right_it_says_what_to_do() {
         command.args(["cost", "--all", "--duration", "1s"]),
         3,
         "root",
+    );
+}
+
+/// A cgroup of this test's own, with a process in it that sleeps and wakes; both end with it.
+struct Group {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Group {
+    /// `None`, with a word, where there is no cgroup2 or it may not be written.
+    fn new(test: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mut fields = mounts
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>());
+        let Some(mount) = fields.find(|fields| fields[2] == "cgroup2") else {
+            println!("skipped: {test}: no cgroup2 is mounted");
+            return None;
+        };
+        let name = format!("reveille-test-{}", std::process::id());
+        let folder = PathBuf::from(mount[1]).join(name);
+        if let Err(error) = std::fs::create_dir(&folder) {
+            println!("skipped: {test}: {}: {error}", folder.display());
+            return None;
+        }
+        let process = Command::new("sh")
+            .args(["-c", "while :; do sleep 0.005; done"])
+            .spawn()
+            .unwrap();
+        let group = Self { folder, process };
+        let member = group.process.id().to_string();
+        std::fs::write(group.folder.join("cgroup.procs"), member).unwrap();
+        Some(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        // The sleep that the shell was waiting for ends by itself; until then the group is busy.
+        let end = Instant::now() + Duration::from_secs(10);
+        while std::fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
+fn a_cgroups_cost_is_that_of_its_tasks_alone() {
+    const TEST: &str = "a_cgroups_cost_is_that_of_its_tasks_alone";
+    let Some(group) = Group::new(TEST) else {
+        return;
+    };
+    // A thread that does the same outside of the group is not to be counted.
+    let over = Arc::new(AtomicBool::new(false));
+    let until = over.clone();
+    let outside = std::thread::spawn(move || {
+        while !until.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let output = reveille()
+        .args(["cost", "--duration", "2s", "--json", "--cgroup"])
+        .arg(&group.folder)
+        .output();
+    over.store(true, Ordering::Relaxed);
+    outside.join().unwrap();
+    let output = output.unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        println!("skipped: {TEST}: {}", stderr.trim());
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    let cost: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let wakees: Vec<&str> = cost["by_pair"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| pair["wakee"].as_str().unwrap())
+        .collect();
+    assert!(
+        wakees.contains(&"sh") && wakees.contains(&"sleep"),
+        "{cost}"
+    );
+    assert!(
+        wakees.iter().all(|name| ["sh", "sleep"].contains(name)),
+        "{cost}"
     );
 }
 

@@ -1,14 +1,21 @@
 //! `reveille measure` as a user meets it: what bad input gets, what an interrupted run keeps.
 
+mod held;
+mod load;
 mod program;
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use held::{is_loaded, programs_of};
+use load::Load;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use program::{Ended, as_nobody, reveille, run};
+use reveille_machine::{Idle, Root};
 
 /// Two measurements at a time would be each other's noise.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -17,6 +24,26 @@ fn measure(out: &Path, flags: &[&str]) -> Ended {
     let mut command = reveille();
     command.arg("measure").arg("--out").arg(out).args(flags);
     run(&mut command)
+}
+
+/// Far longer than anything takes, on a loaded machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until the run has kept so many datapoints; `false` where it does not within a minute.
+fn has_kept(out: &Path, datapoints: usize) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        let partial = fs::read_to_string(out.join("datapoints.partial.csv"));
+        if partial.is_ok_and(|partial| partial.lines().count() > datapoints) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill(Pid::from_raw(child.id() as i32), signal).unwrap();
 }
 
 fn has_bpf() -> bool {
@@ -85,7 +112,7 @@ fn an_interrupted_run_keeps_what_it_gathered() {
         .args([
             "measure",
             "--duration",
-            "60s",
+            "10min",
             "--distance",
             "200us..1ms",
             "--out",
@@ -95,18 +122,15 @@ fn an_interrupted_run_keeps_what_it_gathered() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Until a few datapoints are there.
-    for _ in 0..200 {
-        std::thread::sleep(Duration::from_millis(100));
-        let partial = fs::read_dir(&out).into_iter().flatten().flatten();
-        let size = |entry: fs::DirEntry| entry.metadata().map_or(0, |meta| meta.len());
-        if partial.map(size).max().unwrap_or(0) > 20_000 {
-            break;
-        }
+    let load = Load::begin();
+    let has_some = has_kept(&out, 21);
+    let busy = load.busy();
+    send(&child, Signal::SIGINT);
+    let code = child.wait().unwrap().code();
+    if let (false, Some(why)) = (has_some, busy) {
+        return println!("skipped: an_interrupted_run_keeps_what_it_gathered: {why}");
     }
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(code, Some(130));
     let loaded = reveille_dataset::open(&out).unwrap();
     assert!(
         loaded.columns.rows > 20,
@@ -129,8 +153,8 @@ fn without_root_a_thread_measures_and_says_so() {
     let out = folder.path().join("result");
     command.args([
         "measure",
-        "--duration",
-        "1s",
+        "--datapoints",
+        "100",
         "--distance",
         "200us..1ms",
         "--json",
@@ -144,7 +168,7 @@ fn without_root_a_thread_measures_and_says_so() {
         description.probe,
         reveille_dataset::description::Probe::User
     );
-    assert!(description.counts.kept > 100, "{:?}", description.counts);
+    assert_eq!(description.counts.kept, 100, "{:?}", description.counts);
     assert!(
         description
             .notes
@@ -183,7 +207,12 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
         return;
     }
     let out = disk.path().join("result");
-    let ended = measure(&out, &["--duration", "30s", "--distance", "100us..300us"]);
+    // A thread is woken on a busy CPU, too; until the disk is full.
+    let endless = ["--probe", "user", "--datapoints", "1000000"];
+    let ended = measure(
+        &out,
+        &[&endless[..], &["--distance", "100us..300us"]].concat(),
+    );
     let loaded = reveille_dataset::open(&out);
     let unmounted = Command::new("umount").arg(disk.path()).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
@@ -200,61 +229,88 @@ fn a_run_leaves_no_journal_and_no_program_behind() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let ended = measure(&folder.path().join("result"), &["--duration", "1s"]);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    let journals = fs::read_dir(reveille_machine::journal::FOLDER)
-        .into_iter()
-        .flatten()
-        .count();
-    assert_eq!(journals, 0);
-    let ours = || {
-        let programs = libbpf_rs::query::ProgInfoIter::default();
-        programs
-            .filter(|program| program.name.to_string_lossy() == "on_cpu_idle")
-            .count()
+    let mut child = reveille()
+        .args(["measure", "--probe", "bpf", "--duration", "2s", "--out"])
+        .arg(folder.path().join("result"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its own: others may measure on this machine, too.
+    let mut programs = Vec::new();
+    let code = loop {
+        programs.extend(programs_of(child.id()));
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.code();
+        }
+        std::thread::sleep(Duration::from_millis(5));
     };
+    // On a CPU that is never idle there is nothing to measure, which is a failure.
+    assert!(matches!(code, Some(0 | 1)), "{code:?}");
+    assert!(!programs.is_empty(), "it was not seen to hold any");
+    let journals = fs::read_dir(reveille_machine::journal::FOLDER);
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut journals = journals.into_iter().flatten().flatten().map(name);
+    let own = format!("journal-{}-", child.id());
+    assert_eq!(journals.find(|name| name.starts_with(&own)), None);
     // The kernel frees a program some time after its last user is gone.
-    let begun = std::time::Instant::now();
-    while ours() > 0 && begun.elapsed() < Duration::from_secs(10) {
+    let end = Instant::now() + PATIENCE;
+    while is_loaded(&programs) {
+        assert!(Instant::now() < end, "{programs:?} are there still");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(ours(), 0);
+}
+
+/// How often the CPU has entered idle states; `None` where nothing counts it.
+fn idle_entries(cpu: u32) -> Option<u64> {
+    let idle = Idle::read(&Root::default()).unwrap();
+    let states = &idle.cpu(cpu)?.states;
+    let uses = states.iter().map(|state| state.usage);
+    uses.sum()
 }
 
 #[test]
 fn what_a_held_up_reader_misses_is_counted() {
-    use nix::sys::signal::{Signal, kill};
-
+    const TEST: &str = "what_a_held_up_reader_misses_is_counted";
+    /// The ring buffer holds some 6000 events, one an idle period at most.
+    const MANY: u64 = 30_000;
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     if !has_bpf() {
-        println!("skipped: what_a_held_up_reader_misses_is_counted: no BPF here");
-        return;
+        return println!("skipped: {TEST}: no BPF here");
     }
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
+    let idle = Idle::read(&Root::default()).unwrap();
+    let cpu = idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number;
     let mut child = reveille()
-        .args([
-            "measure",
-            "--probe",
-            "bpf",
-            "--duration",
-            "8s",
-            "--distance",
-            "50us..100us",
-        ])
+        .args(["measure", "--probe", "bpf", "--cpu", &cpu.to_string()])
+        .args(["--duration", "10min", "--distance", "50us..100us"])
         .args(["--no-report", "--out"])
         .arg(&out)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    let load = Load::begin();
     // Past the characterisation; then the kernel side goes on alone until the ring is full.
-    std::thread::sleep(Duration::from_secs(5));
-    kill(pid, Signal::SIGSTOP).unwrap();
-    std::thread::sleep(Duration::from_secs(3));
-    kill(pid, Signal::SIGCONT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let measures = has_kept(&out, 1);
+    send(&child, Signal::SIGSTOP);
+    let (before, end) = (idle_entries(cpu), Instant::now() + PATIENCE);
+    let slept = || Some(idle_entries(cpu)? - before?);
+    while measures && slept().is_none_or(|slept| slept < MANY) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let idle = load.idle_percent(cpu);
+    // Where nothing counts it, a minute was enough for an idle CPU.
+    let slept = slept().unwrap_or(if idle < 50.0 { 0 } else { MANY });
+    send(&child, Signal::SIGCONT);
+    send(&child, Signal::SIGINT);
+    let code = child.wait().unwrap().code();
+    if !measures || slept < MANY {
+        assert!(idle < 50.0, "{measures}, CPU {cpu} slept {slept} times");
+        return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0} % of the time");
+    }
+    assert_eq!(code, Some(130));
     let counts = reveille_dataset::open(&out).unwrap().description.counts;
     assert!(counts.ring_buffer_full > 0, "{counts:?}");
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();

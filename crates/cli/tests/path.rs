@@ -66,8 +66,10 @@ fn pings_over_loopback(folder: &str) -> Option<std::process::Output> {
         return None;
     }
     let script = format!(
-        "ip link set lo up && (sleep 1; busybox ping -c 5 -i 0.1 127.0.0.1 >/dev/null) & \
-         exec {} path --ping --count 5 --duration 20s --json --out {folder}",
+        "ip link set lo up
+         while :; do busybox ping -c 1 127.0.0.1 >/dev/null; sleep 0.05; done &
+         {} path --ping --count 5 --duration 60s --json --out {folder}
+         code=$?; kill $!; exit $code",
         env!("CARGO_BIN_EXE_reveille")
     );
     let output = Command::new("unshare")
@@ -95,7 +97,8 @@ fn pings_become_json_a_folder_and_a_page() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["follow"], "ping");
-    assert_eq!(json["counts"]["followed"], 5);
+    // It looks four times a second, and meanwhile there may be more.
+    assert!(json["counts"]["followed"].as_u64() >= Some(5), "{json}");
     let packets = json["groups"].as_array().unwrap().iter();
     assert_eq!(
         packets

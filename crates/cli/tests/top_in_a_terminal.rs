@@ -1,5 +1,6 @@
 //! `reveille top` in a terminal of its own: it shows, obeys, and leaves the terminal as it was.
 
+mod held;
 mod program;
 
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::query::ProgInfoIter;
+use held::{is_loaded, programs_of};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -256,6 +257,9 @@ fn keys_change_what_is_shown_at_once() {
 fn a_terminal_may_change_its_size() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
+    // The keys are being read when the size changes: none may get lost after it.
+    top.press("v");
+    top.until_shown("mean stay");
     for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
         // SAFETY: the descriptor is open, and the size lives through the call.
         unsafe { set_size(top.slave.as_raw_fd(), &size(columns, rows)) }.unwrap();
@@ -293,23 +297,10 @@ fn nothing_is_left_in_the_kernel_even_after_kill_9() {
     top.ended();
     // The kernel frees them once all its CPUs have gone on.
     let end = Instant::now() + PATIENCE;
-    while ProgInfoIter::default().any(|program| loaded.contains(&program.id)) {
+    while is_loaded(&loaded) {
         assert!(Instant::now() < end, "{loaded:?} are there still");
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// The BPF programs that a process holds, by their numbers.
-fn programs_of(pid: u32) -> Vec<u32> {
-    let held = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
-    let told = held.filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok());
-    let number = |text: String| {
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("prog_id:"))?;
-        line.trim().parse().ok()
-    };
-    told.filter_map(number).collect()
 }
 
 #[test]

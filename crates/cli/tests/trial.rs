@@ -70,6 +70,7 @@ fn settings_of_the_machine() -> Vec<String> {
 
 #[test]
 fn what_cannot_be_meant_is_one_line_and_changes_nothing() {
+    let _alone = alone();
     let before = settings_of_the_machine();
     for (code, flags, word) in [
         (2, vec![], "nothing to run"),
@@ -275,7 +276,7 @@ fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
     let _alone = alone();
     let before = settings_of_the_machine();
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("trial");
+    let (out, runs) = (folder.path().join("trial"), folder.path().join("runs"));
     let mut child = reveille()
         .args([
             "trial",
@@ -288,12 +289,19 @@ fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
             "--out",
         ])
         .arg(&out)
-        .args(["--json", "--", "sleep", "0.1"])
+        .args(["--json", "--", "sh", "-c"])
+        .arg(format!("echo >>{}; sleep 0.2", runs.display()))
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    // The first round of both settings is over, and the second nearly.
+    let began = Instant::now();
+    while fs::read(&runs).map_or(0, |runs| runs.len()) < 4 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended early");
+        assert!(began.elapsed() < Duration::from_secs(60), "it runs nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     interrupt(&child);
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() {
@@ -381,7 +389,10 @@ fn no_sleep_is_told_from_as_is_over_loopback() {
         return;
     }
     let _alone = alone();
-    // Somebody else's work may hide the effect for a while: it is looked for up to three times.
+    // Waking takes more than a tenth of such a round trip. Somebody else's work may hide the effect
+    // for a while: it is looked for up to three times, and an interval that is too wide tells nothing.
+    const TELLING: f64 = 0.1;
+    let mut told = Vec::new();
     for rounds in ["10", "14", "18"] {
         let trial = json(reveille().args([
             "trial",
@@ -420,12 +431,17 @@ fn no_sleep_is_told_from_as_is_over_loopback() {
             );
             return;
         }
-        println!(
-            "{rounds} rounds, awake {awake:.0} %: {}",
-            no_sleep["median_difference"]
-        );
+        let low = no_sleep["median_difference"]["interval"][0]
+            .as_f64()
+            .unwrap();
+        let round_trip = setting(&trial, "as is")["figure"]["median"]
+            .as_f64()
+            .unwrap();
+        told.push((low / round_trip, high / round_trip));
     }
-    panic!("no sleep is not told from as is, on a machine that sleeps");
+    let narrow = |&(low, high): &(f64, f64)| high - low < TELLING;
+    assert!(!told.iter().any(narrow), "no sleep is as slow: {told:?}");
+    println!("skipped: {test}: the machine is too busy to tell: {told:?}");
 }
 
 /// Two network namespaces with a cable between them; gone when this is dropped.

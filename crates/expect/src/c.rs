@@ -1,1 +1,245 @@
-//! For C: `include/reveille_expect.h`, which has the documentation.
+//! For C: `include/reveille_expect.h` is the documentation of what is here.
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::libc;
+
+use crate::clock::{monotonic_ns, whole_ns};
+use crate::{Error, Expected, Kind, Prediction, Refusal, SOCKET, Served, Waker};
+
+/// `struct reveille_expect`.
+pub struct Handle(Mutex<Waker>);
+
+/// `struct reveille_prediction`.
+#[repr(C)]
+pub struct CPrediction {
+    duration_ns: u64,
+    early_ns: u64,
+    late_ns: u64,
+    drift_ns: f64,
+    accuracy: f64,
+    calls: u64,
+}
+
+/// `struct reveille_expect_counts`.
+#[repr(C)]
+pub struct CCounts {
+    asked: u64,
+    accepted: u64,
+    refused: u64,
+    cancelled: u64,
+}
+
+const BY_NOBODY: i32 = 0;
+const BY_ENGINE: i32 = 1;
+const BY_THREAD: i32 = 2;
+
+/// # Safety
+/// `path` is NULL or a string that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_open(path: *const c_char) -> *mut Handle {
+    // SAFETY: as the caller promises.
+    let path = unsafe { bytes_of(path) };
+    let path = path.map_or(Path::new(SOCKET), |path| Path::new(OsStr::from_bytes(path)));
+    Box::into_raw(Box::new(Handle(Mutex::new(Waker::connect_to(path)))))
+}
+
+/// # Safety
+/// `waker` is NULL or a handle that is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_close(waker: *mut Handle) {
+    if !waker.is_null() {
+        // SAFETY: it was made by `open`, and nobody else has it.
+        drop(unsafe { Box::from_raw(waker) });
+    }
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_served(waker: *const Handle) -> i32 {
+    // SAFETY: as the caller promises.
+    let served = unsafe { with(waker, |waker| waker.served()) };
+    match served {
+        Some(Served::ByEngine) => BY_ENGINE,
+        Some(Served::ByThread(_)) => BY_THREAD,
+        Some(Served::ByNobody(_)) => BY_NOBODY,
+        None => -libc::EINVAL,
+    }
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_at(
+    waker: *const Handle,
+    at_ns: u64,
+    window_ns: u64,
+) -> i64 {
+    // SAFETY: as the caller promises.
+    match unsafe { with(waker, |waker| waker.expect_ns(at_ns, window_ns)) } {
+        // From 1, one more each time.
+        Some(Ok(expected)) => i64::try_from(expected.number()).unwrap_or(i64::MAX),
+        Some(Err(error)) => (-errno(&error)).into(),
+        None => (-libc::EINVAL).into(),
+    }
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_cancel(waker: *const Handle, request: i64) -> i32 {
+    let Ok(number) = u64::try_from(request) else {
+        return -libc::EINVAL;
+    };
+    let cancel = |waker: &mut Waker| match number {
+        0 => waker.cancel(),
+        number => waker.cancel_one(Expected::from_number(number)),
+    };
+    // SAFETY: as the caller promises.
+    done(unsafe { with(waker, cancel) })
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_wait(waker: *const Handle, timeout_ns: u64) -> i32 {
+    let timeout = Duration::from_nanos(timeout_ns);
+    // SAFETY: as the caller promises.
+    let answered = unsafe { with(waker, |waker| waker.wait_for_answers(timeout)) };
+    answered.map_or(-libc::EINVAL, i32::from)
+}
+
+/// # Safety
+/// `waker` is NULL or a handle, `counts` is NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *mut CCounts) -> i32 {
+    // SAFETY: as the caller promises.
+    let (Some(now), false) = (
+        unsafe { with(waker, |waker| waker.counts()) },
+        counts.is_null(),
+    ) else {
+        return -libc::EINVAL;
+    };
+    let told = CCounts {
+        asked: now.asked,
+        accepted: now.accepted,
+        refused: now.refused_in_all(),
+        cancelled: now.cancelled,
+    };
+    // SAFETY: it is not NULL; the rest the caller promises.
+    unsafe { counts.write(told) };
+    0
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_observe(
+    waker: *const Handle,
+    kind: u64,
+    duration_ns: i64,
+) -> i32 {
+    // What is below 0 is nonsense as 0 is, and counted as such.
+    let duration = Duration::from_nanos(duration_ns.try_into().unwrap_or(0));
+    let observe = |waker: &mut Waker| waker.observe(Kind::from_number(kind), duration);
+    // SAFETY: as the caller promises.
+    done(unsafe { with(waker, observe) })
+}
+
+/// # Safety
+/// `waker` is NULL or a handle, `next` is NULL or may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_predict(
+    waker: *const Handle,
+    kind: u64,
+    next: *mut CPrediction,
+) -> i32 {
+    let predict = |waker: &mut Waker| waker.predict(Kind::from_number(kind));
+    // SAFETY: as the caller promises.
+    let (Some(prediction), false) = (unsafe { with(waker, predict) }, next.is_null()) else {
+        return -libc::EINVAL;
+    };
+    let Some(prediction) = prediction else {
+        return 0;
+    };
+    // SAFETY: it is not NULL; the rest the caller promises.
+    unsafe { next.write(prediction.into()) };
+    1
+}
+
+/// # Safety
+/// `name` is NULL or a string that ends with NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_kind(name: *const c_char) -> u64 {
+    // SAFETY: as the caller promises.
+    let name = unsafe { bytes_of(name) };
+    name.map_or(0, |name| Kind::named(name).number())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn reveille_expect_now() -> u64 {
+    monotonic_ns()
+}
+
+impl From<Prediction> for CPrediction {
+    fn from(prediction: Prediction) -> Self {
+        Self {
+            duration_ns: whole_ns(prediction.duration),
+            early_ns: whole_ns(prediction.early),
+            late_ns: whole_ns(prediction.late),
+            drift_ns: prediction.drift_ns,
+            accuracy: prediction.accuracy.unwrap_or(-1.0),
+            calls: prediction.calls as u64,
+        }
+    }
+}
+
+/// `None` for NULL.
+///
+/// # Safety
+/// `waker` is NULL or a handle.
+unsafe fn with<T>(waker: *const Handle, act: impl FnOnce(&mut Waker) -> T) -> Option<T> {
+    // SAFETY: as the caller promises.
+    let handle = unsafe { waker.as_ref() }?;
+    Some(act(&mut handle
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)))
+}
+
+/// # Safety
+/// `text` is NULL or a string that ends with NUL, and lives on.
+unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: it is not NULL; the rest the caller promises.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+fn done(result: Option<crate::Result<()>>) -> i32 {
+    match result {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => -errno(&error),
+        None => -libc::EINVAL,
+    }
+}
+
+fn errno(error: &Error) -> i32 {
+    match error {
+        Error::Refused(why) => match why {
+            Refusal::Budget => libc::EDQUOT,
+            Refusal::Limit => libc::EBUSY,
+            Refusal::Past => libc::ETIME,
+            Refusal::TooFar => libc::ERANGE,
+            Refusal::TooLong => libc::EFBIG,
+            Refusal::Empty => libc::EINVAL,
+            Refusal::Cpu => libc::ENODEV,
+        },
+        Error::Nonsense(_) => libc::EINVAL,
+        Error::Cannot(_) => libc::ENOTSUP,
+        Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+    }
+}

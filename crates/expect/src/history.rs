@@ -54,6 +54,15 @@ impl Kind {
         self.0
     }
 
+    /// FNV-1a (Fowler, Noll and Vo) of the name, with the highest bit set: no name is a number's
+    /// kind.
+    pub fn named(name: &[u8]) -> Self {
+        let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self(hash | 1 << 63)
+    }
+
     /// A kind by what [`Kind::number`] gave.
     pub const fn from_number(number: u64) -> Self {
         Self(number)
@@ -67,13 +76,8 @@ impl From<u32> for Kind {
 }
 
 impl From<&str> for Kind {
-    /// FNV-1a (Fowler, Noll and Vo) of the name, with the highest bit set: no name is a number's
-    /// kind.
     fn from(name: &str) -> Self {
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        Self(hash | 1 << 63)
+        Self::named(name.as_bytes())
     }
 }
 

@@ -52,13 +52,15 @@ impl Scale {
     }
 }
 
-/// Three significant digits, whole from 100 up.
+/// Three significant digits, whole from 100 up, four places after the point at most.
 pub fn three_digits(value: f64) -> String {
     match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
         size if size >= 9.995 => format!("{value:.1}"),
+        size if size >= 0.9995 => format!("{value:.2}"),
+        size if size >= 0.099_95 => format!("{value:.3}"),
         0.0 => "0".into(),
-        _ => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
     }
 }
 
@@ -95,6 +97,9 @@ fn name(trial: &Trial, place: usize) -> String {
     format!("`{}`", trial.settings[place].name)
 }
 
+/// The place of "as is" among a trial's settings.
+const AS_IS: usize = 0;
+
 fn best(trial: &Trial, scale: &Scale) -> Option<String> {
     let place = trial.verdict.best?;
     let setting = &trial.settings[place];
@@ -108,6 +113,15 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
         None => format!("Nothing is shown to beat {name}: {median} at the median."),
         Some(difference) if difference.against_zero() == Against::Unknown => format!(
             "{name} has the best median, {median}, but it cannot be told from `as is` beyond noise."
+        ),
+        // Alone it would be beyond noise; as the best of several it may be so by chance.
+        Some(difference) if trial.verdict.as_good.contains(&AS_IS) => format!(
+            "{name} has the best median, {median}, {} {} than as is{}; of {} settings, the best one \
+             may be so by chance.",
+            scale.text(difference.estimate.abs()),
+            more_or_less(difference.estimate),
+            interval(difference, scale),
+            trial.settings.len()
         ),
         Some(difference) => format!(
             "{name} is best: {median} at the median, {} {} than as is{}.",
@@ -220,6 +234,11 @@ mod tests {
         assert_eq!(Scale::of("ops/s", 5.0).text(123.4), "123 ops/s");
         assert_eq!(Scale::of("", 5.0).text(5.0), "5.00");
         assert_eq!(three_digits(-0.0), "0");
+        assert_eq!(Scale::of("ms", 0.03).text(0.031), "0.0310 ms");
+        assert_eq!(
+            (three_digits(0.5), three_digits(0.9996)),
+            ("0.500".into(), "1.00".into())
+        );
     }
 
     #[test]
@@ -247,6 +266,15 @@ mod tests {
             ..Verdict::default()
         };
         assert!(sentences(&trial)[0].starts_with("Nothing beats `as is`"));
+    }
+
+    #[test]
+    fn the_best_of_several_is_not_called_best_where_as_is_may_be_as_good() {
+        let mut trial = trial();
+        trial.verdict.as_good = vec![0];
+        let said = sentences(&trial);
+        assert!(said[0].contains("may be so by chance"), "{said:?}");
+        assert!(said[1].starts_with("Not told apart"), "{said:?}");
     }
 
     #[test]

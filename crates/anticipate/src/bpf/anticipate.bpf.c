@@ -68,8 +68,6 @@ const volatile int process;
 /* Only requests from this cgroup, at this level of the tree, and below it; 0: any. */
 const volatile unsigned long long cgroup;
 const volatile int cgroup_level;
-/* This program's own requests are left alone. */
-const volatile int own_process;
 /* Shares of time awake, in 1/65536. */
 const volatile unsigned int budget_per_cpu = 3277;
 const volatile unsigned int budget_in_all = 3277;
@@ -77,8 +75,8 @@ const volatile unsigned int budget_in_all = 3277;
 const volatile unsigned int control;
 /* 0: learnt from how late the timers come. */
 const volatile unsigned long long fixed_lead_ns;
-/* Until something is learnt. */
-const volatile unsigned long long first_lead_ns = 20000;
+/* Until something is learnt, by the length of sleep. */
+const volatile unsigned long long first_lead_ns[32];
 const volatile unsigned long long nap_ns = 10000;
 const volatile enum readiness readiness;
 const volatile bool seconds_wanted;
@@ -123,7 +121,7 @@ struct plan {
 	long long tokens;
 	unsigned long long refilled;
 	/* By the length of sleep: how late nine of ten timers come, at most; ns. */
-	unsigned int late[SLEEPS];
+	unsigned int late[32]; /* SLEEPS */
 	unsigned int nap_late;
 	unsigned int naps_seen;
 	unsigned int numbers;
@@ -316,7 +314,7 @@ static __always_inline unsigned long long lead_for(const struct plan *plan, unsi
 	if (fixed_lead_ns)
 		return fixed_lead_ns;
 	learnt = plan->late[sleep_of(ns) & 31 /* for the verifier */];
-	return learnt ? learnt : first_lead_ns;
+	return learnt ? learnt : first_lead_ns[sleep_of(ns) & 31];
 }
 
 /*
@@ -792,7 +790,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
 
 		second = *taker;
-		lead += agent && agent->late_ns ? agent->late_ns : first_lead_ns;
+		lead += agent && agent->late_ns ? agent->late_ns : lead;
 	}
 	/* A sleep that is hardly longer than waking is none. */
 	start = now;
@@ -856,8 +854,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	flight.operation = operation;
 	flight.depth = depth_class(in_flight);
 	if (operations & 1 << operation && somebody_waits(flags) &&
-	    is_chosen(bpf_get_current_task_btf()) &&
-	    bpf_get_current_pid_tgid() >> 32 != (unsigned int)own_process) {
+	    is_chosen(bpf_get_current_task_btf())) {
 		ADD(outcome->requests, 1);
 		flight.fate =
 		    assist(&flight, &device->models[operation & 1][flight.depth & (DEPTHS - 1)],

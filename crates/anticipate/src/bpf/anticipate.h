@@ -98,7 +98,7 @@ struct expectation {
 	unsigned long long at_ns;
 	unsigned long long window_ns;
 	struct owner owner;
-	/* What was given: the window's number, or a negative error. */
+	/* What was given: the window, and its use, or a negative error. */
 	long long ticket;
 };
 

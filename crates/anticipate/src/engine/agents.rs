@@ -2,13 +2,11 @@
 //! takes a request's interrupt), and puts into its CPU's plan what applications expect. Between, it
 //! sleeps; it has the lowest priority, so that it gives way to anything.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder, libbpf_sys};
 use nix::errno::Errno;
@@ -19,12 +17,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 
-use super::Refusal;
 use super::skeleton::{AnticipateSkel, types};
 use crate::{Error, Result};
-
-/// How long an application's wish may wait for its CPU.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// An element of the table `agents`, which both sides write.
 #[repr(C)]
@@ -88,81 +82,55 @@ fn system(what: &'static str) -> Error {
 
 enum Wish {
     Expect {
+        ticket: u64,
         wish: types::expectation,
-        answer: Sender<std::result::Result<u64, Refusal>>,
     },
     Cancel(u64),
 }
 
 /// What a thread and those who ask it share.
-struct Desk {
+struct Counter {
     wishes: Mutex<VecDeque<Wish>>,
     bell: EventFd,
     over: AtomicBool,
 }
 
-/// The threads.
-pub(super) struct Agents {
-    desks: Vec<Arc<Desk>>,
-    threads: Vec<JoinHandle<()>>,
+/// What became of what applications expected.
+#[derive(Debug, Default)]
+struct Fates {
+    taken: AtomicU64,
+    past: AtomicU64,
+    over_budget: AtomicU64,
+    full: AtomicU64,
 }
 
-impl Agents {
-    pub(super) fn start(skel: &AnticipateSkel<'_>, inboxes: Vec<MapHandle>) -> Result<Self> {
-        let table = Arc::new(Table::map(&skel.maps.agents)?);
-        let mut agents = Self {
-            desks: Vec::new(),
-            threads: Vec::new(),
-        };
-        let programs = Arc::new(Programs {
-            expect: duplicate(skel.progs.expect.as_fd())?,
-            cancel: duplicate(skel.progs.cancel.as_fd())?,
-        });
-        for (cpu, inbox) in (0..).zip(inboxes) {
-            let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-            let desk = Arc::new(Desk {
-                wishes: Mutex::default(),
-                bell: bell.map_err(|errno| Error::System {
-                    what: "making an event descriptor",
-                    source: errno.into(),
-                })?,
-                over: AtomicBool::new(false),
-            });
-            agents.desks.push(desk.clone());
-            let (table, programs) = (table.clone(), programs.clone());
-            let thread = std::thread::Builder::new()
-                .name(format!("ready-{cpu}"))
-                .spawn(move || serve(cpu, &desk, &table, &programs, &inbox))
-                .map_err(|source| Error::System {
-                    what: "starting a thread",
-                    source,
-                })?;
-            agents.threads.push(thread);
-        }
-        Ok(agents)
-    }
+/// How many windows applications wished, and what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Expectations {
+    /// Opened.
+    pub taken: u64,
+    /// Not opened: their time was over; the budget was spent; too many were open.
+    pub past: u64,
+    pub over_budget: u64,
+    pub full: u64,
+}
 
-    fn ask(&self, cpu: u32, wish: Wish) -> bool {
-        let Some(desk) = self.desks.get(cpu as usize) else {
-            return false;
-        };
-        let mut wishes = desk
-            .wishes
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        wishes.push_back(wish);
-        drop(wishes);
-        desk.bell.write(1).is_ok()
-    }
+/// Where applications say when they will want a CPU. To say so takes no time: the CPU's own thread
+/// does the rest.
+#[derive(Clone)]
+pub struct Desk {
+    counters: Arc<[Arc<Counter>]>,
+    tickets: Arc<AtomicU64>,
+}
 
-    pub(super) fn expect(
-        &self,
-        cpu: u32,
-        at_ns: u64,
-        window_ns: u64,
-        process: u32,
-    ) -> std::result::Result<u64, Refusal> {
-        let (answer, answered) = channel();
+impl Desk {
+    /// The CPU is to be awake at that instant (CLOCK_MONOTONIC, ns), for that long, on behalf of that
+    /// process. Gives the number by which it can be cancelled; `None` where there is no such CPU.
+    pub fn expect(&self, cpu: u32, at_ns: u64, window_ns: u64, process: u32) -> Option<u64> {
+        let cpus = self.counters.len() as u64;
+        // The CPU is told by the number.
+        let number = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let ticket = number * cpus + u64::from(cpu);
         let wish = types::expectation {
             at_ns,
             window_ns,
@@ -173,16 +141,91 @@ impl Agents {
             },
             ..Default::default()
         };
-        if !self.ask(cpu, Wish::Expect { wish, answer }) {
-            return Err(Refusal::NoSuchCpu);
-        }
-        answered
-            .recv_timeout(PATIENCE)
-            .unwrap_or(Err(Refusal::Past))
+        self.ask(cpu, Wish::Expect { ticket, wish })
+            .then_some(ticket)
     }
 
-    pub(super) fn cancel(&self, cpu: u32, ticket: u64) {
-        self.ask(cpu, Wish::Cancel(ticket));
+    /// What was expected has come, or will not come.
+    pub fn cancel(&self, ticket: u64) {
+        let cpu = ticket % self.counters.len() as u64;
+        self.ask(cpu as u32, Wish::Cancel(ticket));
+    }
+
+    fn ask(&self, cpu: u32, wish: Wish) -> bool {
+        let Some(counter) = self.counters.get(cpu as usize) else {
+            return false;
+        };
+        let mut wishes = counter
+            .wishes
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        wishes.push_back(wish);
+        drop(wishes);
+        counter.bell.write(1).is_ok()
+    }
+}
+
+/// The threads.
+pub(super) struct Agents {
+    desk: Desk,
+    fates: Arc<Fates>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Agents {
+    pub(super) fn start(skel: &AnticipateSkel<'_>, inboxes: Vec<MapHandle>) -> Result<Self> {
+        let table = Arc::new(Table::map(&skel.maps.agents)?);
+        let programs = Arc::new(Programs {
+            expect: duplicate(skel.progs.expect.as_fd())?,
+            cancel: duplicate(skel.progs.cancel.as_fd())?,
+        });
+        let mut counters = Vec::new();
+        for _ in &inboxes {
+            let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
+            counters.push(Arc::new(Counter {
+                wishes: Mutex::default(),
+                bell: bell.map_err(|errno| Error::System {
+                    what: "making an event descriptor",
+                    source: errno.into(),
+                })?,
+                over: AtomicBool::new(false),
+            }));
+        }
+        let mut agents = Self {
+            desk: Desk {
+                counters: counters.into(),
+                tickets: Arc::default(),
+            },
+            fates: Arc::default(),
+            threads: Vec::new(),
+        };
+        for (cpu, inbox) in (0..).zip(inboxes) {
+            let counter = agents.desk.counters[cpu as usize].clone();
+            let (table, programs) = (table.clone(), programs.clone());
+            let fates = agents.fates.clone();
+            let serve = move || serve(cpu, &counter, &table, &programs, &fates, &inbox);
+            let thread = std::thread::Builder::new().name(format!("ready-{cpu}"));
+            let thread = thread.spawn(serve).map_err(|source| Error::System {
+                what: "starting a thread",
+                source,
+            })?;
+            agents.threads.push(thread);
+        }
+        Ok(agents)
+    }
+
+    pub(super) fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    pub(super) fn expectations(&self) -> Expectations {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Expectations {
+            taken: of(&self.fates.taken),
+            past: of(&self.fates.past),
+            over_budget: of(&self.fates.over_budget),
+            full: of(&self.fates.full),
+        }
     }
 }
 
@@ -191,9 +234,9 @@ pub(super) const NO_DEVICE: u32 = 0xffff;
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        for desk in &self.desks {
-            desk.over.store(true, Ordering::Relaxed);
-            let _ = desk.bell.write(1);
+        for counter in self.desk.counters.iter() {
+            counter.over.store(true, Ordering::Relaxed);
+            let _ = counter.bell.write(1);
         }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -214,7 +257,14 @@ fn duplicate(descriptor: BorrowedFd<'_>) -> Result<OwnedFd> {
     })
 }
 
-fn serve(cpu: u32, desk: &Desk, table: &Table, programs: &Programs, inbox: &MapHandle) {
+fn serve(
+    cpu: u32,
+    counter: &Counter,
+    table: &Table,
+    programs: &Programs,
+    fates: &Fates,
+    inbox: &MapHandle,
+) {
     let agent = table.agent(cpu);
     let mut only = CpuSet::new();
     // An offline CPU has no thread: nothing is asked of it.
@@ -237,10 +287,11 @@ fn serve(cpu: u32, desk: &Desk, table: &Table, programs: &Programs, inbox: &MapH
     };
     // SAFETY: the ring buffer has an epoll descriptor as long as it lives, and outlives this.
     let inbox = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
-    while !desk.over.load(Ordering::Relaxed) {
+    let mut open = HashMap::new();
+    while !counter.over.load(Ordering::Relaxed) {
         let mut waited = [
             PollFd::new(inbox, PollFlags::POLLIN),
-            PollFd::new(desk.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(counter.bell.as_fd(), PollFlags::POLLIN),
         ];
         if !matches!(
             poll(&mut waited, PollTimeout::NONE),
@@ -249,15 +300,15 @@ fn serve(cpu: u32, desk: &Desk, table: &Table, programs: &Programs, inbox: &MapH
             return;
         }
         let _ = notices.consume();
-        let _ = desk.bell.read();
+        let _ = counter.bell.read();
         let wishes = std::mem::take(
-            &mut *desk
+            &mut *counter
                 .wishes
                 .lock()
                 .unwrap_or_else(|error| error.into_inner()),
         );
         for wish in wishes {
-            fulfil(wish, cpu, programs);
+            fulfil(wish, cpu, programs, &mut open, fates);
         }
     }
 }
@@ -290,34 +341,51 @@ fn stay_awake(agent: &Agent, sent_ns: u64) {
     }
 }
 
-fn fulfil(wish: Wish, cpu: u32, programs: &Programs) {
+/// `open`: what was taken, by its ticket.
+fn fulfil(
+    wish: Wish,
+    cpu: u32,
+    programs: &Programs,
+    open: &mut HashMap<u64, Given>,
+    fates: &Fates,
+) {
     match wish {
-        Wish::Expect { mut wish, answer } => {
+        Wish::Expect { ticket, mut wish } => {
+            let now = now_ns();
+            open.retain(|_, given: &mut Given| given.ends_ns > now);
             let ran = run(programs.expect.as_fd(), &mut wish);
-            let told = match (ran, wish.ticket) {
-                (false, _) => Err(Refusal::Kernel),
-                (true, ticket) if ticket >= 0 => Ok(ticket as u64),
-                (true, error) => Err(match Errno::from_raw(-error as i32) {
-                    Errno::ETIME => Refusal::Past,
-                    Errno::EDQUOT => Refusal::OverBudget,
-                    Errno::ENOSPC => Refusal::Full,
-                    _ => Refusal::Kernel,
-                }),
+            let fate = match (ran, Errno::from_raw(-wish.ticket.min(0) as i32)) {
+                (true, _) if wish.ticket >= 0 => {
+                    let given = Given {
+                        window: wish.ticket as u64,
+                        ends_ns: wish.at_ns.saturating_add(wish.window_ns),
+                    };
+                    open.insert(ticket, given);
+                    &fates.taken
+                }
+                (true, Errno::ETIME) => &fates.past,
+                (true, Errno::EDQUOT) => &fates.over_budget,
+                _ => &fates.full,
             };
-            // Who asked may have given up.
-            let _ = answer.send(told);
+            fate.fetch_add(1, Ordering::Relaxed);
         }
         Wish::Cancel(ticket) => {
-            run(
-                programs.cancel.as_fd(),
-                &mut types::cancellation {
-                    ticket,
+            if let Some(given) = open.remove(&ticket) {
+                let mut wish = types::cancellation {
+                    ticket: given.window,
                     cpu,
                     ..Default::default()
-                },
-            );
+                };
+                run(programs.cancel.as_fd(), &mut wish);
+            }
         }
     }
+}
+
+/// A window that was opened.
+struct Given {
+    window: u64,
+    ends_ns: u64,
 }
 
 /// Runs a program of the kind "syscall" on this CPU.

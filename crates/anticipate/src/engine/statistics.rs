@@ -5,7 +5,7 @@ use std::{mem, ptr};
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
-use super::agents::NO_DEVICE;
+use super::agents::{Agents, Expectations, NO_DEVICE};
 use super::skeleton::types;
 use super::{DEVICES, Engine};
 use crate::{Operation, Result};
@@ -22,6 +22,8 @@ pub struct Statistics {
     /// Devices and operations of which something was seen.
     pub operations: Vec<OperationStatistics>,
     pub cpus: Vec<Cpu>,
+    /// What applications expected.
+    pub expectations: Expectations,
     /// Who had CPUs kept awake, those first who had it longest.
     pub accounting: Vec<Accounted>,
 }
@@ -82,9 +84,10 @@ pub struct Model {
     pub mean_us: f64,
     pub mean_kib: f64,
     pub us_per_kib: Option<f64>,
-    /// A request in twenty is complete before the one, one in ten after the other.
-    pub early_us: f64,
-    pub late_us: f64,
+    /// Of such a size a request in twenty is complete before the one, one in ten after the other;
+    /// `None` until enough is known.
+    pub early_us: Option<f64>,
+    pub late_us: Option<f64>,
     /// Pearson's correlation of size and time; `None` where sizes do not vary.
     pub correlation: Option<f64>,
 }
@@ -170,6 +173,11 @@ impl Engine {
             elapsed_s,
             operations,
             cpus,
+            expectations: self
+                .agents
+                .as_ref()
+                .map(Agents::expectations)
+                .unwrap_or_default(),
             accounting: self.accounting()?,
         })
     }

@@ -1,5 +1,8 @@
 //! `reveille anticipate bench`: what waking in time gains on this machine, and what it costs.
 
+#[cfg(feature = "bpf")]
+mod by_engine;
+mod by_library;
 mod progress;
 mod summary;
 
@@ -16,11 +19,12 @@ use reveille_anticipate::bench::policy::{Machine, Policy};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_anticipate::bench::{Assist, Library, place};
+use reveille_anticipate::bench::{Assist, place};
 use reveille_dataset::description::Ended;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 
 use crate::exit::{self, Failure};
+use by_library::ByLibrary;
 use progress::Bar;
 
 /// Measure what waking in time gains on this machine, and what it costs.
@@ -92,8 +96,8 @@ pub struct Args {
     /// I/Os before those that count, at most 1 ms apart, for an engine to learn by
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
-    /// The engine's: the most of each CPU's time for which it may keep it awake
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_share, conflicts_with = "accelerator")]
+    /// For how much of each CPU's time the engine may keep it awake; what it took is said
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = super::parse_share)]
     budget: f64,
     /// The CPU that waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
@@ -152,18 +156,6 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// `5%` as 0.05; the engine says what is out of range.
-fn parse_share(text: &str) -> Result<f64, String> {
-    let number = text.trim().strip_suffix('%').unwrap_or(text).trim();
-    let percent: f64 = number
-        .parse()
-        .map_err(|_| "is no share such as 5%".to_owned())?;
-    match percent > 0.0 && percent <= 100.0 {
-        true => Ok(percent / 100.0),
-        false => Err("is no share above 0% and up to 100%".into()),
-    }
-}
-
 fn parse_policy(text: &str) -> Result<Policy, String> {
     Policy::by_name(text)
         .ok_or_else(|| "is none of as-is, shallowest, no-sleep, anticipate".to_owned())
@@ -185,7 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
     if args.accelerator {
-        let library = Library::new().map_err(failure)?;
+        let library = ByLibrary::new(args.budget);
         let options = accelerator::Options {
             calls: args.ios,
             turn: args.turn,
@@ -227,14 +219,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[cfg(feature = "bpf")]
 fn engine(args: &Args, root: &Root) -> Option<Box<dyn Assist>> {
-    use reveille_anticipate::Settings;
-    use reveille_anticipate::bench::InKernel;
-    let settings = Settings {
-        budget: args.budget,
-        budget_in_all: args.budget,
-        ..Settings::default()
-    };
-    Some(Box::new(InKernel::new(root, settings)))
+    Some(Box::new(by_engine::ByEngine::new(root, args.budget)))
 }
 
 /// Built without BPF there is none.

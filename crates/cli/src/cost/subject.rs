@@ -57,34 +57,11 @@ impl Subject {
     }
 
     /// # Errors
-    /// Wrong use where there is no such cgroup, or it is one of cgroup version 1; where no cgroup2
-    /// is mounted, this machine cannot.
+    /// As [`cgroup`].
     pub fn of_cgroup(root: &Root, name: &Path) -> anyhow::Result<Self> {
-        let mount = cgroup2(root).ok_or_else(|| {
-            Failure::cannot(
-                "--cgroup: no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup/unified` \
-                 mounts it",
-            )
-        })?;
-        let folder = match name.starts_with(&mount) {
-            true => name.to_owned(),
-            false => mount.join(name.strip_prefix("/").unwrap_or(name)),
-        };
-        let Ok(found) = folder.metadata() else {
-            let folder = folder.display();
-            return Err(Failure::usage(format!("--cgroup: there is no {folder}")));
-        };
-        let is_cgroup2 =
-            statfs(&folder).is_ok_and(|fs| fs.filesystem_type() == CGROUP2_SUPER_MAGIC);
-        if !found.is_dir() || !is_cgroup2 {
-            let folder = folder.display();
-            return Err(Failure::usage(format!(
-                "--cgroup: {folder} is no folder of cgroup2"
-            )));
-        }
+        let (number, _, folder) = cgroup(root, name)?;
         Ok(Self {
-            // A cgroup's number is its folder's inode.
-            workload: Workload::Cgroup(found.ino()),
+            workload: Workload::Cgroup(number),
             name: format!("cgroup {}", folder.display()),
         })
     }
@@ -96,6 +73,42 @@ impl Subject {
             Workload::Cgroup(_) | Workload::All => false,
         }
     }
+}
+
+/// A cgroup's number, how far below the root it is, and its folder.
+///
+/// # Errors
+/// Wrong use where there is no such cgroup, or it is one of cgroup version 1; where no cgroup2 is
+/// mounted, this machine cannot.
+pub fn cgroup(root: &Root, name: &Path) -> anyhow::Result<(u64, i32, PathBuf)> {
+    let mount = cgroup2(root).ok_or_else(|| {
+        Failure::cannot(
+            "--cgroup: no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup/unified` \
+             mounts it",
+        )
+    })?;
+    let folder = match name.starts_with(&mount) {
+        true => name.to_owned(),
+        false => mount.join(name.strip_prefix("/").unwrap_or(name)),
+    };
+    let Ok(found) = folder.metadata() else {
+        let folder = folder.display();
+        return Err(Failure::usage(format!("--cgroup: there is no {folder}")));
+    };
+    let is_cgroup2 = statfs(&folder).is_ok_and(|fs| fs.filesystem_type() == CGROUP2_SUPER_MAGIC);
+    if !found.is_dir() || !is_cgroup2 {
+        let folder = folder.display();
+        return Err(Failure::usage(format!(
+            "--cgroup: {folder} is no folder of cgroup2"
+        )));
+    }
+    let below = folder.canonicalize()?;
+    let below = below
+        .strip_prefix(mount.canonicalize()?)?
+        .components()
+        .count();
+    // A cgroup's number is its folder's inode.
+    Ok((found.ino(), below as i32, folder))
 }
 
 /// Where cgroup2 is mounted.

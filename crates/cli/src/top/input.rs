@@ -7,11 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use crossterm::event::{self, Event, KeyEvent};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ratatui::crossterm::event::{self, Event, KeyEvent};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::low_level::pipe;
+
+/// How long further keys are waited for after the first, which ends a wait. With no time at all
+/// crossterm does not look.
+const MORE_KEYS: Duration = Duration::from_millis(5);
 
 /// The terminal's keys and the process's signals.
 pub struct Input {
@@ -78,7 +82,7 @@ impl Input {
             let _ = self.changes.read(&mut bytes)?;
             happened.push(Happened::Changed);
         }
-        while !typed.is_empty() && event::poll(Duration::ZERO)? {
+        while !typed.is_empty() && event::poll(MORE_KEYS)? {
             if let Event::Key(key) = event::read()? {
                 happened.push(Happened::Key(key));
             }

@@ -32,7 +32,7 @@ pub fn spread(trial: &Trial) -> String {
     let axis = super::figure_axis(all());
     let height = TOP + ROW * trial.settings.len() as f64;
     let mut svg = format!(
-        "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
+        "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
          to greatest, the middle half, and each round's median\">",
         height + 40.0
     );
@@ -59,7 +59,8 @@ fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
         let _ = write!(
             svg,
             "<path class=\"grid\" d=\"M{x:.1} {TOP}V{height:.1}\"/>\
-             <text class=\"ticks\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+             <text class=\"ticks{}\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+            if tick.major { "" } else { " minor" },
             height + 16.0,
             quantity.text(tick.value)
         );

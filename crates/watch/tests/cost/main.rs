@@ -21,10 +21,6 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
         println!("skipped: {test}: it takes two CPUs");
         return None;
     }
-    if let Err(error) = may_be_prompt() {
-        println!("skipped: {test}: no real-time priority to be had: {error}");
-        return None;
-    }
     let idle = Idle::read(&Root::default()).unwrap();
     match Follower::start(&idle, &Workload::All, false) {
         Err(Error::Cannot(why)) => {
@@ -36,6 +32,15 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
             .map_err(|error| error.to_string())
             .ok(),
     }
+}
+
+/// As [`alone`], and the pair's threads may be real-time ones.
+fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
+    if let Err(error) = may_be_prompt() {
+        println!("skipped: {test}: no real-time priority to be had: {error}");
+        return None;
+    }
+    alone(test)
 }
 
 /// Pauses, µs: some that leave a CPU hardly time to sleep.
@@ -125,7 +130,7 @@ fn what_following_costs_is_counted_from_the_start() {
 
 #[test]
 fn every_wake_up_is_counted_once() {
-    let Some(_alone) = alone("every_wake_up_is_counted_once") else {
+    let Some(_alone) = alone_with_pair("every_wake_up_is_counted_once") else {
         return;
     };
     let leg = Leg::run(2000, SHORT);
@@ -161,7 +166,7 @@ fn every_wake_up_is_counted_once() {
 
 #[test]
 fn cpus_that_never_sleep_cost_nothing() {
-    let Some(_alone) = alone("cpus_that_never_sleep_cost_nothing") else {
+    let Some(_alone) = alone_with_pair("cpus_that_never_sleep_cost_nothing") else {
         return;
     };
     for _ in 0..5 {
@@ -208,7 +213,8 @@ fn idle_entries() -> u64 {
 /// with both CPUs awake, in turn with the legs that are compared.
 #[test]
 fn totals_are_within_5_percent_of_the_threads_own_clocks() {
-    let Some(_alone) = alone("totals_are_within_5_percent_of_the_threads_own_clocks") else {
+    let Some(_alone) = alone_with_pair("totals_are_within_5_percent_of_the_threads_own_clocks")
+    else {
         return;
     };
     let mut tried = Vec::new();

@@ -1,35 +1,33 @@
-//! The engine, for the benchmark's own requests.
+//! Storage: the engine, for the benchmark's own requests.
 
+use reveille_anticipate::bench::{Account, Assist, Device, Running};
+use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 use reveille_machine::Root;
-
-use crate::bench::{Account, Assist, Device, Running};
-use crate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 
 /// Loads the engine for each turn, for the requests of this process alone and all of them: none is
 /// left alone at random.
-#[derive(Debug, Clone)]
-pub struct InKernel {
+pub struct ByEngine {
     root: Root,
     settings: Settings,
 }
 
-impl InKernel {
-    /// With these settings, but for the devices and for whose requests.
-    pub fn new(root: &Root, settings: Settings) -> Self {
+impl ByEngine {
+    /// `budget` is the share of each CPU's time for which it may be kept awake.
+    pub fn new(root: &Root, budget: f64) -> Self {
         Self {
             root: root.clone(),
             settings: Settings {
-                devices: Vec::new(),
                 subject: Subject::Process(std::process::id()),
-                own_requests: true,
+                budget,
+                budget_in_all: budget,
                 control: 0.0,
-                ..settings
+                ..Settings::default()
             },
         }
     }
 }
 
-impl Assist for InKernel {
+impl Assist for ByEngine {
     fn begin(&self, device: &Device) -> Result<Box<dyn Running>> {
         if device.disks.is_empty() {
             return Err(Error::Cannot(
@@ -45,29 +43,29 @@ impl Assist for InKernel {
             devices: devices?,
             ..self.settings.clone()
         };
-        Ok(Box::new(Engine::start(&settings)?))
+        Ok(Box::new(AtWork(Engine::start(&settings)?)))
     }
 
     fn how(&self) -> String {
         format!(
-            "the engine wakes CPUs in time for this program's requests, budget {} % of each CPU's time",
+            "reveille anticipate --budget {}% --control 0%, for this program's requests",
             100.0 * self.settings.budget
         )
     }
 }
 
-impl Running for Engine {
+struct AtWork(Engine);
+
+impl Running for AtWork {
     fn account(&self) -> Option<Account> {
-        let statistics = self.statistics().ok()?;
-        let operations = statistics.operations.iter();
-        let (waits, assisted) = operations.fold((0, 0), |(waits, assisted), one| {
-            (waits + one.requests, assisted + one.assistance.assisted)
-        });
+        let statistics = self.0.statistics().ok()?;
+        let mut account = Account::default();
+        for operation in &statistics.operations {
+            account.waits += operation.requests;
+            account.assisted += operation.assistance.assisted;
+        }
         let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
-        Some(Account {
-            kept_awake_ns: Some((awake_s * 1e9) as u64),
-            waits,
-            assisted,
-        })
+        account.kept_awake_ns = Some((awake_s * 1e9) as u64);
+        Some(account)
     }
 }

@@ -1,0 +1,246 @@
+//! The engine at work until it is told to end, and what it does meanwhile.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use reveille_anticipate::{BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject};
+use reveille_expect::server::{self, Server};
+use reveille_machine::{Idle, Root};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::engine::Applications;
+use super::{Args, table};
+use crate::command::not_ignored;
+use crate::cost::subject;
+use crate::exit::Failure;
+use crate::hold::measured::{Measured, Percentile};
+
+/// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
+const BESIDES_NS: u64 = 5_000;
+
+pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
+    let root = Root::default();
+    let settings = settings(args, &root)?;
+    let mut ends = not_ignored(&[SIGHUP]);
+    ends.extend([SIGINT, SIGTERM, SIGQUIT]);
+    let mut signals = Signals::new(ends).context("signals")?;
+    let engine = Engine::start(&settings).map_err(failure)?;
+    let served = match args.no_socket {
+        true => None,
+        false => Some(serve(args, &engine)?),
+    };
+    begin(args, &settings);
+    let (told, over) = channel();
+    let handle = signals.handle();
+    let waiting = std::thread::spawn(move || {
+        let _ = signals.forever().next().map(|_| told.send(()));
+    });
+    let until = args.duration.map(|duration| Instant::now() + duration);
+    let mut screen = Screen::new(args);
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        // Where nobody looks, nothing is looked at.
+        let wait = match screen.is_live() {
+            true => left.map_or(args.interval, |left| left.min(args.interval)),
+            false => left.unwrap_or(Duration::MAX),
+        };
+        match over.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+        gone(&settings, &root)?;
+        screen.show(&engine)?;
+    }
+    handle.close();
+    let _ = waiting.join();
+    drop(served);
+    screen.last(&engine)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
+    let mut devices = Vec::new();
+    for name in &args.device {
+        devices.push(BlockDevice::named(root, name).map_err(failure)?);
+    }
+    if devices.is_empty() {
+        devices = BlockDevice::all(root);
+    }
+    devices.dedup();
+    let subject = match (args.pid, &args.cgroup) {
+        (Some(pid), _) => {
+            subject::Subject::of_process(root, pid)?;
+            Subject::Process(pid)
+        }
+        (None, Some(cgroup)) => {
+            let (id, level, _) = subject::cgroup(root, cgroup)?;
+            Subject::Cgroup { id, level }
+        }
+        (None, None) => Subject::Anybody,
+    };
+    let settings = Settings {
+        devices,
+        reads: args.op.contains(&Operation::Read),
+        writes: args.op.contains(&Operation::Write),
+        subject,
+        budget: args.budget,
+        budget_in_all: args.budget_in_all.unwrap_or(args.budget),
+        control: args.control,
+        lead: args.lead,
+        first_lead_ns: first_leads(args, root)?,
+        readiness: args.ready,
+        nap: args.nap,
+    };
+    settings.check().map_err(failure)?;
+    Ok(settings)
+}
+
+/// How late a CPU comes after sleeps of each length: by the state that the governor can choose for
+/// them, of the CPU that has most, and what a result or the driver says of it.
+fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
+    let measured = match &args.result {
+        Some(result) => Some(Measured::open(result, Percentile::P90)?),
+        None => None,
+    };
+    let mut leads = Settings::default().first_lead_ns;
+    let Ok(idle) = Idle::read(root) else {
+        return Ok(leads);
+    };
+    let cpus = idle.cpus.iter().filter(|cpu| cpu.online);
+    let Some(cpu) = cpus.max_by_key(|cpu| cpu.states.len()) else {
+        return Ok(leads);
+    };
+    for (log, lead) in leads.iter_mut().enumerate() {
+        let fits = cpu.states.iter().filter(|state| {
+            state.disabled != Some(true) && state.target_residency_us.unwrap_or(0) <= 1 << log
+        });
+        let Some(state) = fits.last() else {
+            continue;
+        };
+        let figure = measured
+            .as_ref()
+            .and_then(|measured| measured.of_state(&state.name));
+        let by_result = figure.and_then(|figure| figure.latency_ns);
+        let by_driver = state.exit_latency_us.map(|us| us * 1000 + BESIDES_NS);
+        match by_result.and_then(|ns| u64::try_from(ns).ok()) {
+            Some(ns) => *lead = ns,
+            None => *lead = by_driver.map_or(*lead, |ns| ns.max(*lead)),
+        }
+    }
+    Ok(leads)
+}
+
+fn serve(args: &Args, engine: &Engine) -> anyhow::Result<Server> {
+    let settings = server::Settings {
+        path: args.socket.clone(),
+        ..server::Settings::default()
+    };
+    Server::start(&settings, Applications(engine.desk()))
+        .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))
+}
+
+fn begin(args: &Args, settings: &Settings) {
+    if args.json {
+        return;
+    }
+    let names: Vec<&str> = settings
+        .devices
+        .iter()
+        .map(|disk| disk.name.as_str())
+        .collect();
+    eprintln!(
+        "Waking CPUs in time for {}, at most {:.3}% of a CPU's time, until {}.",
+        names.join(", "),
+        settings.budget * 100.0,
+        match args.duration {
+            Some(duration) => format!("{} have passed", humantime::format_duration(duration)),
+            None => "Ctrl-C".to_owned(),
+        }
+    );
+}
+
+/// A disk that goes away is said, and ends it where it was the last.
+fn gone(settings: &Settings, root: &Root) -> anyhow::Result<()> {
+    match settings.devices.iter().any(|disk| disk.is_there(root)) {
+        true => Ok(()),
+        false => Err(Failure::cannot("the disks that were anticipated are gone")),
+    }
+}
+
+/// Where what it does is shown.
+struct Screen {
+    terminal: bool,
+    json: bool,
+    accounting: bool,
+    /// Lines shown last, to be written over.
+    lines: usize,
+}
+
+impl Screen {
+    fn new(args: &Args) -> Self {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        Self {
+            terminal: io::stdout().is_terminal() && !dumb,
+            json: args.json,
+            accounting: args.accounting,
+            lines: 0,
+        }
+    }
+
+    /// Is somebody there to look?
+    fn is_live(&self) -> bool {
+        self.terminal && !self.json
+    }
+
+    fn show(&mut self, engine: &Engine) -> anyhow::Result<()> {
+        if !self.is_live() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        table::write(
+            &engine.statistics().map_err(failure)?,
+            self.accounting,
+            &mut text,
+        )?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let mut out = io::stdout().lock();
+        if self.lines > 0 {
+            write!(out, "\x1b[{}A\x1b[J", self.lines)?;
+        }
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        self.lines = text.lines().count();
+        Ok(())
+    }
+
+    fn last(&mut self, engine: &Engine) -> anyhow::Result<()> {
+        if self.is_live() {
+            return self.show(engine);
+        }
+        let statistics = engine.statistics().map_err(failure)?;
+        let mut out = io::stdout().lock();
+        match self.json {
+            true => {
+                serde_json::to_writer_pretty(&mut out, &statistics)?;
+                writeln!(out)?;
+            }
+            false => table::write(&statistics, self.accounting, &mut out)?,
+        }
+        Ok(())
+    }
+}
+
+pub fn failure(error: Error) -> anyhow::Error {
+    match error {
+        Error::Usage(why) => Failure::usage(why),
+        Error::Cannot(why) => Failure::cannot(why),
+        error => error.into(),
+    }
+}

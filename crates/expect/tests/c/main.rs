@@ -1,0 +1,167 @@
+//! The header and the libraries for C, by a program that is compiled and run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use reveille_expect::Refusal;
+use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
+
+/// `REVEILLE_BY_ENGINE`, `REVEILLE_BY_THREAD`.
+const BY_ENGINE: &str = "1";
+const BY_THREAD: &str = "2";
+
+/// What the standard library needs of the system's (rustc --print native-static-libs).
+const SYSTEM: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Cargo puts them beside the tests.
+fn library(name: &str) -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let library = tests.parent().unwrap().join(name);
+    assert!(library.exists(), "{}", library.display());
+    library
+}
+
+/// Compiles the program, or says that it cannot.
+fn compile(folder: &Path, link: &[&str]) -> Option<PathBuf> {
+    let program = folder.join("calls");
+    let compiler = std::env::var_os("CC").unwrap_or("cc".into());
+    let done = Command::new(&compiler)
+        .args([
+            "-std=c99",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-I",
+        ])
+        .arg(here().join("include"))
+        .arg(here().join("tests/c/calls.c"))
+        .arg("-o")
+        .arg(&program)
+        .args(link)
+        .output();
+    match done {
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{said}");
+            Some(program)
+        }
+        Err(error) => {
+            println!(
+                "skipped: the library from C: {}: {error}",
+                compiler.display()
+            );
+            None
+        }
+    }
+}
+
+fn run(program: &Path, socket: &Path, served: &str) {
+    let done = Command::new(program)
+        .arg(socket)
+        .arg(served)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success() && said.is_empty(),
+        "{}: {said}",
+        done.status
+    );
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_c_program_with_the_static_library_is_served_by_a_thread_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library("libreveille_expect.a");
+    let link: Vec<&str> = [text(&library)].into_iter().chain(SYSTEM).collect();
+    if let Some(program) = compile(folder.path(), &link) {
+        run(&program, &folder.path().join("nobody.sock"), BY_THREAD);
+    }
+}
+
+/// What the plan was asked for: CPU, length; and what was cancelled.
+#[derive(Default)]
+struct Recording {
+    asked: Mutex<Vec<(u32, u64, Owner)>>,
+    cancelled: Mutex<Vec<Ticket>>,
+}
+
+impl Plan for Recording {
+    fn expect(&self, cpu: u32, _: u64, window_ns: u64, owner: Owner) -> Result<Ticket, Refusal> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push((cpu, window_ns, owner));
+        Ok(Ticket(asked.len() as u64))
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.cancelled.lock().unwrap().push(ticket);
+    }
+}
+
+#[test]
+fn a_c_program_with_the_shared_library_is_served_by_the_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library("libreveille_expect.so");
+    let run_path = format!("-Wl,-rpath,{}", text(library.parent().unwrap()));
+    let Some(program) = compile(folder.path(), &[text(&library), &run_path]) else {
+        return;
+    };
+    let plan = std::sync::Arc::new(Recording::default());
+    let settings = Settings {
+        path: folder.path().join("engine.sock"),
+        ..Settings::default()
+    };
+    let server = Server::start(&settings, plan.clone()).unwrap();
+    run(&program, server.path(), BY_ENGINE);
+    // What of its cancellations was not heard ended with it.
+    drop(server);
+    let asked = plan.asked.lock().unwrap();
+    assert_eq!(asked.len(), 2);
+    for (cpu, window_ns, owner) in asked.iter() {
+        assert!(*cpu < 1024 && *window_ns == 100_000);
+        // SAFETY: the call takes nothing.
+        assert_eq!(owner.uid, unsafe { nix::libc::getuid() });
+        assert_ne!(owner.pid, std::process::id() as i32);
+    }
+    let mut cancelled = plan.cancelled.lock().unwrap().clone();
+    cancelled.sort_by_key(|ticket| ticket.0);
+    assert_eq!(cancelled, [Ticket(1), Ticket(2)]);
+}
+
+#[test]
+fn the_header_is_one_of_cplusplus_too() {
+    let compiler = std::env::var_os("CXX").unwrap_or("c++".into());
+    let header = here().join("include/reveille_expect.h");
+    let done = Command::new(&compiler)
+        .args([
+            "-std=c++11",
+            "-Wall",
+            "-Werror",
+            "-fsyntax-only",
+            "-x",
+            "c++",
+        ])
+        .arg(header)
+        .output();
+    match done {
+        Ok(done) => assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        ),
+        Err(error) => println!(
+            "skipped: the header in C++: {}: {error}",
+            compiler.display()
+        ),
+    }
+}

@@ -1,0 +1,155 @@
+//! What one client may ask for.
+
+use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::{Limits, MAX_OPEN, Refusal};
+
+use crate::plan::{Engine, NO_CPU};
+use crate::raw::{Raw, SECOND, US, wait_for};
+
+#[test]
+fn a_request_reaches_the_plan_with_who_asked_and_its_cancellation_too() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask_on(3, 17, 5 * SECOND, 100 * US), Ok(()));
+    assert_eq!(raw.ask_on(1, 18, 6 * SECOND, 200 * US), Ok(()));
+    raw.say(&Request::Cancel { id: 17 });
+    wait_for("the cancellation", || engine.server.counts().cancelled == 1);
+    let asked = engine.plan.asked.lock().unwrap().clone();
+    assert_eq!((asked[0].cpu, asked[0].window_ns), (3, 100 * US));
+    assert_eq!((asked[1].cpu, asked[1].window_ns), (1, 200 * US));
+    assert_eq!(asked[0].owner.pid, std::process::id() as i32);
+    // SAFETY: the call takes nothing.
+    assert_eq!(asked[0].owner.uid, unsafe { nix::libc::getuid() });
+    assert_eq!(engine.plan.cancelled_of(std::process::id()), [asked[0]]);
+    let clients = engine.server.clients();
+    assert_eq!(clients.len(), 1);
+    assert_eq!((clients[0].open, clients[0].accepted), (1, 2));
+    assert_eq!(clients[0].asked_ns, 200 * US);
+}
+
+#[test]
+fn the_welcome_tells_the_limits_of_the_engine() {
+    let limits = Limits {
+        open: 3,
+        window_ns: 77 * US,
+        ..Limits::default()
+    };
+    let engine = Engine::with(|settings| settings.limits = limits);
+    let raw = Raw::connect(&engine.path);
+    raw.say(&Request::Hello { version: VERSION });
+    let welcome = Answer::Welcome {
+        version: VERSION,
+        limits,
+    };
+    assert_eq!(raw.answer(), Some(welcome));
+}
+
+#[test]
+fn windows_that_may_not_be_are_refused_by_their_reason() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask(1, SECOND, 0), Err(Refusal::Empty));
+    assert_eq!(raw.ask(2, SECOND, 10_001 * US), Err(Refusal::TooLong));
+    assert_eq!(raw.ask(3, 60 * SECOND, US), Err(Refusal::TooFar));
+    assert_eq!(raw.ask_on(NO_CPU, 4, SECOND, US), Err(Refusal::Cpu));
+    raw.say(&Request::Expect {
+        id: 5,
+        at_ns: 1,
+        window_ns: US,
+        cpu: 0,
+    });
+    let past = Answer::Refused {
+        id: 5,
+        why: Refusal::Past,
+    };
+    assert_eq!(raw.answer(), Some(past));
+    assert!(engine.plan.asked.lock().unwrap().is_empty());
+    for why in Refusal::ALL {
+        let once = !matches!(why, Refusal::Budget | Refusal::Limit);
+        let counted = || engine.server.counts().refused(why) == u64::from(once);
+        wait_for("the count", counted);
+    }
+}
+
+#[test]
+fn the_65th_open_request_is_refused_until_one_is_cancelled() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    for id in 0..u64::from(MAX_OPEN) {
+        assert_eq!(raw.ask(id, 9 * SECOND, US), Ok(()));
+    }
+    assert_eq!(raw.ask(1_000, 9 * SECOND, US), Err(Refusal::Limit));
+    raw.say(&Request::Cancel { id: 5 });
+    // One that is not open.
+    raw.say(&Request::Cancel { id: 4_711 });
+    assert_eq!(raw.ask(1_001, 9 * SECOND, US), Ok(()));
+}
+
+#[test]
+fn what_is_over_is_not_open_and_is_not_cancelled() {
+    let engine = Engine::with(|settings| settings.limits.open = 1);
+    let raw = Raw::welcomed(&engine.path);
+    // On a busy machine it may be over before it is heard.
+    wait_for("a short one", || raw.ask(1, 50_000 * US, US).is_ok());
+    // Its window passes.
+    wait_for("room", || raw.ask(2, 9 * SECOND, US).is_ok());
+    raw.say(&Request::Cancel { id: 1 });
+    raw.say(&Request::Cancel { id: 2 });
+    wait_for("the cancellation", || engine.server.counts().cancelled == 1);
+    let cancelled = engine.plan.cancelled_of(std::process::id());
+    let last = engine.plan.asked.lock().unwrap().last().copied().unwrap();
+    assert_eq!(cancelled, [last]);
+}
+
+#[test]
+fn a_process_has_one_budget_however_often_it_connects() {
+    let engine = Engine::start();
+    let first = Raw::welcomed(&engine.path);
+    assert_eq!(first.ask(1, 9 * SECOND, 10_000 * US), Ok(()));
+    assert_eq!(first.ask(2, 9 * SECOND, 10_000 * US), Err(Refusal::Budget));
+    let second = Raw::welcomed(&engine.path);
+    assert_eq!(second.ask(1, 9 * SECOND, 10_000 * US), Err(Refusal::Budget));
+    // Five seconds earlier there is nothing yet.
+    assert_eq!(second.ask(2, 4 * SECOND, 10_000 * US), Ok(()));
+    // What was cancelled can be had again; the plan is asked only for what the budget allows.
+    first.say(&Request::Cancel { id: 1 });
+    wait_for("the budget", || {
+        second.ask(3, 9 * SECOND, 10_000 * US).is_ok()
+    });
+    assert_eq!(engine.plan.asked.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn what_the_plan_refuses_costs_no_budget() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    for id in 0..100 {
+        let refused = raw.ask_on(NO_CPU, id, 9 * SECOND, 10_000 * US);
+        assert_eq!(refused, Err(Refusal::Cpu));
+    }
+    assert_eq!(raw.ask(100, 9 * SECOND, 10_000 * US), Ok(()));
+}
+
+#[test]
+fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
+    let engine = Engine::with(|settings| settings.clients_of_user = 2);
+    let first = Raw::welcomed(&engine.path);
+    let second = Raw::welcomed(&engine.path);
+    let third = Raw::connect(&engine.path);
+    let full = Answer::Closing {
+        why: Farewell::Full,
+    };
+    assert_eq!(third.answer(), Some(full));
+    assert_eq!(third.answer(), None);
+    drop(first);
+    wait_for("room", || {
+        let raw = Raw::connect(&engine.path);
+        raw.try_send(Request::Hello { version: VERSION }.encode().as_ref())
+            .is_ok()
+            && matches!(raw.answer(), Some(Answer::Welcome { .. }))
+    });
+    assert_eq!(second.ask(1, 9 * SECOND, US), Ok(()));
+    let in_all = Engine::with(|settings| settings.clients = 1);
+    let _only = Raw::welcomed(&in_all.path);
+    assert_eq!(Raw::connect(&in_all.path).answer(), Some(full));
+}

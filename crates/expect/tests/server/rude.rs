@@ -1,0 +1,156 @@
+//! Clients that send rubbish, flood, or do not read: what they get, and that others do not notice.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::errno::Errno;
+use reveille_expect::monotonic_ns;
+use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+
+use crate::plan::Engine;
+use crate::raw::{Raw, SECOND, US, wait_for};
+
+const HELLO: Request = Request::Hello { version: VERSION };
+
+/// Sends it, and is told why, once, and disconnected.
+#[track_caller]
+fn sent_away(raw: &Raw, bytes: &[u8], why: Farewell) {
+    raw.send(bytes);
+    assert_eq!(raw.answer(), Some(Answer::Closing { why }));
+    assert_eq!(raw.answer(), None);
+}
+
+fn expecting(id: u64) -> Request {
+    Request::Expect {
+        id,
+        at_ns: monotonic_ns() + 9 * SECOND,
+        window_ns: US,
+        cpu: 0,
+    }
+}
+
+#[test]
+fn rubbish_is_told_once_and_disconnected_and_its_requests_go_and_others_stay() {
+    let engine = Engine::start();
+    let other = Raw::welcomed(&engine.path);
+    assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
+    let rude = Raw::welcomed(&engine.path);
+    assert_eq!(rude.ask(1, 9 * SECOND, 2 * US), Ok(()));
+    sent_away(&rude, b"GET / HTTP/1.1\r\n\r\n", Farewell::Rubbish);
+    wait_for("its request to go", || engine.server.counts().orphaned == 1);
+    let cancelled = engine.plan.cancelled_of(std::process::id());
+    assert_eq!(cancelled.len(), 1);
+    assert_eq!(cancelled[0].window_ns, 2 * US);
+    assert_eq!(other.ask(2, 9 * SECOND, US), Ok(()));
+    wait_for("the one client", || engine.server.clients().len() == 1);
+}
+
+#[test]
+fn what_is_no_message_or_comes_out_of_turn_is_rubbish() {
+    let engine = Engine::start();
+    let long = [b'r'; 4_096];
+    let mut cut = expecting(1).encode().as_ref().to_vec();
+    cut.pop();
+    let answer = Answer::Accepted { id: 1 }.encode();
+    for bytes in [
+        &b"x"[..],
+        &long,
+        &cut,
+        answer.as_ref(),
+        HELLO.encode().as_ref(),
+    ] {
+        sent_away(&Raw::welcomed(&engine.path), bytes, Farewell::Rubbish);
+    }
+    // Before a hello.
+    for request in [expecting(1), Request::Cancel { id: 1 }] {
+        let raw = Raw::connect(&engine.path);
+        sent_away(&raw, request.encode().as_ref(), Farewell::Rubbish);
+    }
+    // The same number twice.
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
+    sent_away(&raw, expecting(1).encode().as_ref(), Farewell::Rubbish);
+    wait_for("the count", || {
+        engine.server.counts().sent_away(Farewell::Rubbish) == 8
+    });
+    assert!(engine.server.clients().is_empty());
+}
+
+#[test]
+fn an_empty_message_ends_the_connection() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    raw.send(b"");
+    assert_eq!(raw.answer(), None);
+}
+
+#[test]
+fn another_version_is_told_so() {
+    let engine = Engine::start();
+    let raw = Raw::connect(&engine.path);
+    let hello = Request::Hello {
+        version: VERSION + 1,
+    };
+    sent_away(&raw, hello.encode().as_ref(), Farewell::Version);
+}
+
+#[test]
+fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
+    let engine = Engine::with(|settings| settings.limits.messages_per_second = 1_000);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flood = || {
+            let raw = Raw::welcomed(&engine.path);
+            while !stop.load(Ordering::Relaxed) {
+                match raw.try_send(Request::Cancel { id: 1 }.encode().as_ref()) {
+                    Ok(_) => {}
+                    Err(Errno::EAGAIN) => std::thread::yield_now(),
+                    Err(errno) => panic!("{errno}"),
+                }
+            }
+        };
+        let flooding = [scope.spawn(flood), scope.spawn(flood)];
+        wait_for("the flood to be held back", || {
+            engine.server.counts().held_back > 10
+        });
+        // Rates are of a process, so the other one is another.
+        let mut other = crate::killed::Child::start(&engine.path);
+        wait_for("the other's answers", || {
+            engine.server.counts().accepted >= 3
+        });
+        assert!(flooding.iter().all(|thread| !thread.is_finished()));
+        other.kill();
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn one_that_never_reads_is_served_without_being_waited_for() {
+    let engine = Engine::start();
+    let deaf = Raw::welcomed(&engine.path);
+    // Until its buffer is full of answers. Each is refused: they are of the same instant.
+    let mut id = 0;
+    wait_for("an answer that does not fit", || {
+        for _ in 0..100 {
+            id += 1;
+            deaf.send(expecting(id).encode().as_ref());
+        }
+        engine.server.counts().unheard > 0
+    });
+    let other = Raw::welcomed(&engine.path);
+    other.say(&Request::Cancel { id: 1 });
+    assert!(other.ask(1, 8 * SECOND, US).is_ok());
+    // It is still a client, and what it has not heard it may ask for again.
+    wait_for("both clients", || engine.server.clients().len() == 2);
+    assert!(matches!(deaf.answer(), Some(Answer::Accepted { id: 1 })));
+}
+
+#[test]
+fn one_that_says_nothing_is_left_alone() {
+    let engine = Engine::start();
+    let _silent = Raw::connect(&engine.path);
+    let other = Raw::welcomed(&engine.path);
+    assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
+    // It was not welcomed, so it is no client.
+    wait_for("the one client", || engine.server.clients().len() == 1);
+    assert_eq!(engine.server.counts().clients, 1);
+}

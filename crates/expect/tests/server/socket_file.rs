@@ -1,0 +1,115 @@
+//! The socket's file: one engine at a time, nothing left behind.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use reveille_expect::Error;
+use reveille_expect::server::{Server, Settings};
+
+use crate::plan::{Engine, Recording};
+use crate::raw::{Raw, SECOND, US};
+
+fn start(path: &Path) -> Result<Server, Error> {
+    let settings = Settings {
+        path: path.to_owned(),
+        ..Settings::default()
+    };
+    Server::start(&settings, Arc::new(Recording::default()))
+}
+
+#[track_caller]
+fn refused(path: &Path, why: &str) {
+    let Err(Error::Cannot(said)) = start(path) else {
+        panic!("it was not refused");
+    };
+    let expected = format!("cannot listen at {}: {why}", path.display());
+    assert_eq!(said, expected);
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+const TAKEN: &str = "another engine serves there; end that one first";
+
+#[test]
+fn anybody_may_connect_and_nothing_is_left_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run/reveille/anticipate.sock");
+    let server = start(&path).unwrap();
+    assert_eq!(server.path(), path);
+    let there = fs::symlink_metadata(&path).unwrap();
+    assert!(there.file_type().is_socket());
+    assert_eq!(there.permissions().mode() & 0o777, 0o666);
+    Raw::welcomed(&path);
+    drop(server);
+    assert_eq!(names_in(path.parent().unwrap()), [""; 0]);
+}
+
+#[test]
+fn a_second_engine_is_refused_and_the_first_serves_on() {
+    let engine = Engine::start();
+    refused(&engine.path, TAKEN);
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
+}
+
+#[test]
+fn what_a_killed_engine_left_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("engine.sock");
+    // A socket's file that nobody listens at any more, and a lock that nobody holds.
+    drop(UnixListener::bind(&path).unwrap());
+    File::create(folder.path().join("engine.sock.lock")).unwrap();
+    let server = start(&path).unwrap();
+    Raw::welcomed(&path);
+    drop(server);
+    assert_eq!(names_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn somebody_elses_socket_or_file_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("engine.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    refused(&path, TAKEN);
+    drop(listener);
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, "letters").unwrap();
+    refused(
+        &path,
+        "there is something that is not a socket; move it away",
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), "letters");
+    assert_eq!(names_in(folder.path()), ["engine.sock"]);
+}
+
+#[test]
+fn a_path_that_cannot_be_is_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    let long = folder.path().join("x".repeat(120));
+    for path in [folder.path().join("file/engine.sock"), long] {
+        let Err(Error::Cannot(said)) = start(&path) else {
+            panic!("it was not refused");
+        };
+        assert!(!said.contains('\n'), "{said}");
+    }
+    assert_eq!(names_in(folder.path()), ["file"]);
+}
+
+#[test]
+fn an_engine_that_ends_cancels_what_its_clients_asked_for() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
+    let plan = engine.plan.clone();
+    drop(engine);
+    assert_eq!(plan.cancelled_of(std::process::id()).len(), 1);
+    assert_eq!(raw.answer(), None);
+}
