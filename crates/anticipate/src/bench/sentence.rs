@@ -1,5 +1,7 @@
 //! What a benchmark says, in sentences.
 
+use reveille_dataset::description::Ended;
+
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
 use crate::bench::statistics::Figure;
@@ -19,6 +21,14 @@ pub fn sentences(bench: &Bench) -> Vec<String> {
     }
     if bench.rows.is_empty() {
         all.push("No round was completed: there are no figures.".into());
+    }
+    let (complete, asked) = (bench.complete_rounds(), bench.plan.rounds);
+    let rounds =
+        format!("{complete} of {asked} rounds are complete for every idle time or series.");
+    match &bench.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => all.push(format!("It was interrupted: {rounds}")),
+        Ended::Disturbed(why) => all.push(format!("It ended early ({why}): {rounds}")),
     }
     for skipped in &bench.skipped {
         let name = skipped.policy.name();
@@ -133,8 +143,6 @@ pub fn microseconds(ns: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use reveille_dataset::description::Ended;
-
     use super::*;
     use crate::bench::result::{Plan, Skipped, Workload, conclude, tests};
 
@@ -223,7 +231,17 @@ pub(crate) mod tests {
         assert!(said[0].contains("not shown that sleep costs"), "{said:?}");
         let mut none = bench(&REAL, 200);
         (none.rows, none.gains) = (vec![], vec![]);
-        assert!(sentences(&none)[0].contains("No round"), "{none:?}");
+        none.ended = Ended::Interrupted;
+        let said = sentences(&none);
+        assert!(said[0].contains("No round"), "{said:?}");
+        assert!(said[1].contains("interrupted: 0 of 7 rounds"), "{said:?}");
+        let mut gone = bench(&REAL, 200);
+        gone.ended = Ended::Disturbed("the disk is gone".into());
+        let said = sentences(&gone);
+        assert!(
+            said[1].contains("(the disk is gone): 7 of 7 rounds"),
+            "{said:?}"
+        );
     }
 
     #[test]
