@@ -37,7 +37,7 @@ mod budget;
 mod c;
 mod clock;
 pub mod history;
-mod limits;
+pub mod limits;
 mod link;
 mod own_thread;
 pub mod protocol;

@@ -374,10 +374,9 @@ fn name(comm: &[std::ffi::c_char], process: u32) -> String {
         true => std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default(),
         false => bytes,
     };
-    let name = String::from_utf8_lossy(&name)
+    String::from_utf8_lossy(&name)
         .trim_end()
-        .replace(char::is_control, " ");
-    name
+        .replace(char::is_control, " ")
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
