@@ -111,11 +111,22 @@ fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`, which \
-         regains {} of the difference{}{cost}{power}.",
+        "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`, which {} \
+         {} of the difference{}{cost}{power}.",
+        regains(median),
         percent(median),
         at_p99(&gain.p99)
     ))
+}
+
+/// What is shown of the share.
+fn regains(share: &Figure) -> &'static str {
+    let (low, high) = share.interval.unwrap_or((share.estimate, share.estimate));
+    match () {
+        () if low > 0.0 => "regains",
+        () if high < 0.0 => "is slower than as is and regains",
+        () => "is not shown to be quicker than as is and regains",
+    }
 }
 
 fn at_p99(p99: &Regained) -> String {
@@ -206,6 +217,20 @@ pub(crate) mod tests {
         );
         let few = sentences(&bench(&REAL, 20));
         assert!(few[0].contains("too few for a p99"), "{few:?}");
+    }
+
+    #[test]
+    fn a_policy_that_makes_it_worse_is_said_to() {
+        let mut worse = REAL;
+        worse[2].1 = 56_400.0;
+        let said = sentences(&bench(&worse, 200));
+        assert!(
+            said[0].contains("is slower than as is and regains -10 %"),
+            "{said:?}"
+        );
+        worse[2].1 = worse[0].1;
+        let said = sentences(&bench(&worse, 200));
+        assert!(said[0].contains("is not shown to be quicker"), "{said:?}");
     }
 
     #[test]
