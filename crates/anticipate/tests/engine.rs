@@ -166,12 +166,11 @@ fn every_request_is_accounted_for() {
         + fates.over_budget
         + fates.plan_full
         + fates.unattended
-        + fates.cpu_busy
         + fates.control
         + fates.assisted;
     assert_eq!(told, seen.requests, "{seen:?}");
     assert_eq!(
-        fates.in_time + fates.early + fates.late,
+        fates.in_time + fates.early + fates.late + fates.cpu_busy,
         fates.assisted,
         "{seen:?}"
     );

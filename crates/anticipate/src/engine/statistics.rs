@@ -56,16 +56,15 @@ pub struct Assistance {
     pub over_budget: u64,
     pub plan_full: u64,
     pub unattended: u64,
-    /// The CPU was busy with other work each time of late that it was to be woken.
-    pub cpu_busy: u64,
     /// Left alone at random.
     pub control: u64,
     pub assisted: u64,
-    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), and
-    /// after it had been given up.
+    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), after
+    /// it had been given up, and before the CPU went to sleep at all.
     pub in_time: u64,
     pub early: u64,
     pub late: u64,
+    pub cpu_busy: u64,
     /// Where another CPU takes the interrupt, and was told as well.
     pub two_cpus: u64,
 }
