@@ -422,7 +422,8 @@ static __always_inline void arm_next(struct plan *plan, unsigned long long now)
 		if (!next || window->start < next)
 			next = window->start;
 	}
-	if (next && (!plan->armed || next < plan->armed))
+	/* One that is due may have been cancelled by another CPU just when it was armed. */
+	if (next && (!plan->armed || plan->armed <= now || next < plan->armed))
 		arm(plan, now, next);
 }
 
