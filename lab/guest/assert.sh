@@ -52,13 +52,16 @@ complains() {
   equal "the machine after \`$*\`" "$(settings)" "$before"
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# now: the guest's clock, s.
+now() { cut -d . -f 1 /proc/uptime; }
+
+# wait_for SECONDS COMMAND...: until the command succeeds. By the clock: on a busy host a try may
+# take a second itself.
 wait_for() {
-  local tries=$(($1 * 5))
+  local end=$(($(now) + $1))
   shift
   until "$@" >/dev/null 2>&1; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || fail "waited in vain for: $*; what was begun says: $(tail -n 5 /tmp/begun 2>/dev/null)"
+    [ "$(now)" -le $end ] || fail "waited in vain for: $*; what was begun says: $(tail -n 5 /tmp/begun 2>/dev/null)"
     sleep 0.2
   done
 }
@@ -133,7 +136,35 @@ uses() { cat "$(state "$1" "$2")/usage"; }
 enters() {
   local goal=$(($(uses "$1" "$2") + 10))
   # shellcheck disable=SC2016 # the inner shell expands them
-  wait_for 40 sh -c '[ "$(cat "$0")" -ge "$1" ]' "$(state "$1" "$2")/usage" "$goal"
+  wait_for 120 sh -c '[ "$(cat "$0")" -ge "$1" ]' "$(state "$1" "$2")/usage" "$goal"
+}
+
+# has_lines COUNT PATTERN FILE: the file has at least so many lines with the pattern.
+has_lines() {
+  [ "$(grep -c -- "$2" "$3")" -ge "$1" ]
+}
+
+# gathers RESULT COUNT [STATE]: the measurement that was begun has kept so many datapoints (of that
+# state), which it writes one by one while it goes on.
+gathers() {
+  local one='^[0-9]'
+  [ -z "${3:-}" ] || one=",$3,"
+  wait_for 120 has_lines "$2" "$one" "$1/datapoints.partial.csv"
+}
+
+# has_or_gathers RESULT STATE: the result has a datapoint of that state of CPU 1, or else a
+# measurement of that state gets to one: on a busy host they may be rare.
+has_or_gathers() {
+  [ "$(datapoints "$1" requested_state "$2")" = 0 ] || return 0
+  begin reveille measure --cpu 1 --state "$2" --distance 4ms..16ms --duration 200s --out "$1-$2"
+  gathers "$1-$2" 1 "$2"
+  kill -s INT "$begun"
+  ends 130
+}
+
+# said PATTERN: what was begun comes to say that.
+said() {
+  wait_for 120 grep -q -- "$1" /tmp/begun
 }
 
 # limited_to CPU NAMES: just these states of the CPU are disabled.

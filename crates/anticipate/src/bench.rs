@@ -11,8 +11,8 @@
 //! - [`accelerator`]: a thread that stands in for a GPU and is done after drawn times; their second
 //!   case, without a GPU.
 //!
-//! The engine that wakes in time is reached through [`Assist`], so that this part can be tried
-//! with another one, or with none.
+//! What wakes in time is reached through [`Assist`] (the engine) and [`accelerator::Connect`] (the
+//! applications' library), so that this part can be tried with another one, or with none.
 
 pub mod accelerator;
 mod asleep;
@@ -31,9 +31,12 @@ use crate::Result;
 pub struct Device {
     pub major: u32,
     pub minor: u32,
-    /// Of the whole disk, such as `vda`; `None` where /sys does not tell (a file system over
-    /// several disks).
+    /// Of the whole disk, such as `vda`; `None` where /sys does not tell (a file system that is on
+    /// no single device).
     pub disk: Option<String>,
+    /// Where its requests end: itself, or the disks below one that is made of others (`dm-0`,
+    /// `md0`).
+    pub disks: Vec<String>,
 }
 
 /// What wakes CPUs in time for a device.
@@ -51,7 +54,29 @@ pub trait Assist {
 
 /// An [`Assist`] at work.
 pub trait Running {
-    /// For how long it has kept CPUs awake so far by its own account, ns, all CPUs together; `None`
-    /// where it does not count that.
-    fn kept_awake_ns(&self) -> Option<u64>;
+    /// What it has done so far, by its own account; `None` where it does not tell.
+    fn account(&self) -> Option<Account>;
+}
+
+/// What was done to be awake in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Account {
+    /// For how long CPUs were kept awake, ns, all of them together; `None` where that is not counted.
+    pub kept_awake_ns: Option<u64>,
+    /// Waits that were seen, and how many of them a CPU was to be awake for.
+    pub waits: u64,
+    pub assisted: u64,
+}
+
+impl Account {
+    /// What was done from an earlier account to this one.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let kept = self.kept_awake_ns.zip(before.kept_awake_ns);
+        Self {
+            kept_awake_ns: kept.and_then(|(after, before)| after.checked_sub(before)),
+            waits: self.waits.saturating_sub(before.waits),
+            assisted: self.assisted.saturating_sub(before.assisted),
+        }
+    }
 }

@@ -151,9 +151,12 @@ impl Engine {
             .expect("the object has variables")
     }
 
-    fn run(&mut self, on: bool) {
-        let data = self.skel.maps.bss_data.as_deref_mut();
-        data.expect("the object has variables").running = on.into();
+    /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs
+    /// stay where they are: to load them takes seconds, and disturbs the machine for a while.
+    pub fn run(&self, on: bool) {
+        let data = std::ptr::from_ref(self.shared()).cast_mut();
+        // SAFETY: the mapped variables live as long as `self`; the kernel only reads this one.
+        unsafe { std::ptr::write_volatile(&raw mut (*data).running, on.into()) };
     }
 }
 
@@ -171,7 +174,6 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     let rodata = rodata.expect("the object has settings");
     rodata.cpus_count = cpus;
     rodata.operations = u32::from(settings.reads) | u32::from(settings.writes) << 1;
-    rodata.own_process = std::process::id() as i32;
     match settings.subject {
         Subject::Anybody => {}
         Subject::Process(process) => rodata.process = process as i32,

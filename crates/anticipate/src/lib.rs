@@ -4,6 +4,7 @@ pub mod bench;
 mod devices;
 #[cfg(feature = "bpf")]
 mod engine;
+mod learnt;
 #[cfg(feature = "bpf")]
 mod model;
 mod operation;
@@ -12,6 +13,7 @@ mod settings;
 pub use devices::BlockDevice;
 #[cfg(feature = "bpf")]
 pub use engine::*;
+pub use learnt::{Expected, Learnt, correlation, expected};
 pub use operation::Operation;
 pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject};
 

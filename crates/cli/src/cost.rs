@@ -18,6 +18,7 @@ use reveille_machine::interrupts::Interrupts;
 use reveille_machine::{Identity, Idle, Root, requests};
 use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
 
+use crate::chosen;
 use crate::command::Child;
 use crate::exit::{self, Failure};
 use subject::Subject;
@@ -97,6 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if let Some(out) = &args.out {
         refuse_occupied(out)?;
+        chosen::make_writable(out)?;
     }
     let idle = Idle::read(&root)?;
     let started = SystemTime::now();
@@ -120,11 +122,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             measured,
         },
     );
-    if let Some(out) = &args.out {
-        keep(out, &cost, followed.stacks.as_deref())?;
-    }
+    let kept = match &args.out {
+        Some(out) => keep(out, &cost, followed.stacks.as_deref()),
+        None => Ok(()),
+    };
+    // What was followed is said, even if it could not be kept.
     say(&args, &cost)?;
-    Ok(followed.code)
+    kept.map(|()| followed.code)
 }
 
 /// What was followed to its end.
@@ -297,18 +301,12 @@ const STACKS: &str = "stacks.folded";
 fn keep(out: &Path, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
     if let Some(stacks) = stacks {
         let file = out.join(STACKS);
-        std::fs::create_dir_all(out)
-            .and_then(|()| std::fs::write(&file, stacks))
-            .with_context(|| file.display().to_string())?;
+        std::fs::write(&file, stacks).with_context(|| file.display().to_string())?;
     }
     let file = out.join(FILE);
-    std::fs::create_dir_all(out)
-        .and_then(|()| {
-            let mut json = serde_json::to_vec_pretty(cost)?;
-            json.push(b'\n');
-            std::fs::write(&file, json)
-        })
-        .with_context(|| file.display().to_string())
+    let mut json = serde_json::to_vec_pretty(cost)?;
+    json.push(b'\n');
+    std::fs::write(&file, json).with_context(|| file.display().to_string())
 }
 
 fn say(args: &Args, cost: &Cost) -> std::io::Result<()> {

@@ -13,6 +13,15 @@ use serde_json::{Value, json};
 
 /// A result on disk: 3000 wakes out of each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).
 fn result(folder: &Path) -> PathBuf {
+    let states = [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)];
+    result_of(
+        folder,
+        &states.map(|(index, name, us)| (index, name, us, 3000)),
+    )
+}
+
+/// The same with these wakes: the state's index and name, the latency in µs, how many.
+fn result_of(folder: &Path, wakes: &[(i32, &str, i64, i64)]) -> PathBuf {
     let folder = ResultFolder::create(folder.join("made-up")).unwrap();
     let row = |index: u32, name: &str, exit: u32, residency: u32, time: u64| {
         json!({
@@ -41,8 +50,8 @@ fn result(folder: &Path) -> PathBuf {
         .describe(&serde_json::from_value(text).unwrap())
         .unwrap();
     let mut writer = folder.writer(&[]).unwrap();
-    for (index, state, latency_us) in [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)] {
-        for number in 0..3000 {
+    for &(index, state, latency_us, count) in wakes {
+        for number in 0..count {
             writer
                 .push(&datapoint(index, state, latency_us, number))
                 .unwrap();
@@ -167,6 +176,20 @@ fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
     let text = printed(&result(&folder.path().join("again")), &flags[..4]);
     // ln 0.05 / ln (1 - 1/10 000), rounded up.
     assert!(text.contains("29956"), "{text}");
+}
+
+#[test]
+fn the_run_that_would_do_is_named_whatever_the_poll_state_shows() {
+    let folder = tempfile::tempdir().unwrap();
+    // By this one wake POLL could be shown by no further datapoint, but it is allowed anyway.
+    let wakes = [
+        (0, "POLL", 1, 804),
+        (0, "POLL", 4404, 1),
+        (1, "C1", 3, 1000),
+    ];
+    let result = result_of(folder.path(), &wakes);
+    let text = printed(&result, &["--budget", "50us"]);
+    assert!(text.contains("\nMore      "), "{text}");
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn idle_entries(cpu: u32) -> Option<u64> {
     let idle = Idle::read(&Root::default()).unwrap();
     let states = &idle.cpu(cpu)?.states;
     let uses = states.iter().map(|state| state.usage);
-    uses.sum()
+    uses.reduce(|sum, more| Some(sum? + more?))?
 }
 
 #[test]

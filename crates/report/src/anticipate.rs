@@ -130,13 +130,12 @@ fn setup(bench: &Bench) -> String {
         bench.driver.as_deref().unwrap_or("none"),
         bench.governor.as_deref().unwrap_or("none")
     );
-    let done = bench.turns.iter().map(|turn| turn.round + 1).max();
     format!(
         "<section><h2>How it was measured</h2><p>{}</p>{}<p class=\"about\">{}</p></section>",
         escape(&format!(
             "{} of {} rounds, each policy once in each, on CPU {}; a turn ends after {} waits or {} s, \
              and {} before them do not count; seed {}. {idle}",
-            done.unwrap_or(0),
+            bench.complete_rounds(),
             plan.rounds,
             plan.cpu,
             plan.waits,

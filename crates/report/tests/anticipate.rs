@@ -38,6 +38,7 @@ fn turn(round: u32, point: usize, policy: Policy, power_w: Option<f64>) -> Turn 
         awake_percent: Some(awake),
         others_awake_percent: Some(3.0),
         kept_awake_percent: (policy == Policy::Anticipate).then_some(6.5),
+        assisted_percent: None,
         power_w: power_w.map(|least| least + awake / 10.0),
         run_ns: None,
     }
@@ -196,12 +197,4 @@ fn what_is_no_benchmark_gets_a_line() {
     newer.schema_version = 99;
     let said = page(&serde_json::to_vec(&newer).unwrap(), None).unwrap_err();
     assert!(said.contains("version 99"), "{said}");
-}
-
-/// Writes the page for a look at it.
-#[test]
-#[ignore = "writes a page to be looked at"]
-fn write_the_page() {
-    let folder = std::env::var("OUT").expect("OUT names a folder");
-    std::fs::write(format!("{folder}/page.html"), page_of(&bench(Some(3.0)))).unwrap();
 }

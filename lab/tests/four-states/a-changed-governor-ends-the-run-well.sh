@@ -1,9 +1,9 @@
 . ./assert.sh
 
 governor=$cpus/cpuidle/current_governor
-begin reveille measure --cpu 1 --state C2 --duration 60s --out /tmp/governor
-wait_for 40 limited_to 1 C3
-sleep 3
+begin reveille measure --cpu 1 --state C2 --duration 100s --out /tmp/governor
+wait_for 120 limited_to 1 C3
+gathers /tmp/governor 1
 echo ladder >"$governor"
 wait "$begun" || true
 equal "the governor afterwards" "$(cat "$governor")" ladder

@@ -1,8 +1,8 @@
 . ./assert.sh
 
-begin reveille measure --cpu 1 --state C2 --duration 60s --out /tmp/offline
-wait_for 40 limited_to 1 C3
-sleep 3
+begin reveille measure --cpu 1 --state C2 --duration 100s --out /tmp/offline
+wait_for 120 limited_to 1 C3
+gathers /tmp/offline 1
 echo 0 >"$cpus/cpu1/online"
 wait "$begun" || true
 echo 1 >"$cpus/cpu1/online"

@@ -3,11 +3,13 @@
 # stops_c3_of_cpu_1 COMMAND...: while it runs CPU 1 does not enter C3, and CPU 0 does.
 stops_c3_of_cpu_1() {
   begin "$@"
-  wait_for 20 grep -q 'until Ctrl-C' /tmp/begun
-  sleep 0.1
+  wait_for 120 grep -q 'until Ctrl-C' /tmp/begun
+  # It has left a C3 that it was in, and chosen anew.
+  enters 1 C2
   c3_1=$(uses 1 C3)
   sleep 1
   enters 0 C3
+  enters 1 C2
   equal "entries into C3 of CPU 1 under \`$*\`" "$(($(uses 1 C3) - c3_1))" 0
   kill "$begun"
   ends 0

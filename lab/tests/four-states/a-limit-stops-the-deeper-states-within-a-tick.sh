@@ -12,7 +12,10 @@ run 0 reveille limit --deepest C1 -- sh /tmp/uses.sh
 # seen NAME WHEN: what the script has counted.
 seen() { printf '%s\n' "$output" | sed -n "s/^$1: //p" | sed -n "$2p"; }
 [ -n "$(seen deep 1)" ] || fail "no counts: $output"
-equal "entries into C2 and C3 after 1 s" "$(seen deep 2)" "$(seen deep 1)"
+# Each CPU may have been in one of them still, on a slow host: it is counted when it is left.
+sum() { awk '{ for (i = 1; i <= NF; i++) all += $i; print all }'; }
+more=$(($(seen deep 2 | sum) - $(seen deep 1 | sum)))
+[ $more -le 2 ] || fail "$more entries into C2 and C3 after a tick: $output"
 for cpu in 1 2; do
   before=$(seen c1 1 | cut -d ' ' -f $cpu)
   at_least "entries into C1" "$(seen c1 2 | cut -d ' ' -f $cpu)" "$((before + 1))"

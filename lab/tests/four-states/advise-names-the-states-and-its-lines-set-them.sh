@@ -1,8 +1,10 @@
 # C2 and C3 are not measured, so that they are forbidden whatever the guest's latencies are.
 . ./assert.sh
 
-run 0 reveille measure --cpu 1 --state C1 --distance 1ms..4ms --duration 4s --out /tmp/advice
-at_least "datapoints in C1" "$(datapoints /tmp/advice requested_state C1)" 50
+begin reveille measure --cpu 1 --state C1 --distance 1ms..4ms --duration 100s --out /tmp/advice
+gathers /tmp/advice 50 C1
+kill -s INT "$begun"
+ends 130
 advise() {
   reveille advise /tmp/advice --budget 1s --percentile 90 "$@" 2>/dev/null
 }
@@ -19,7 +21,7 @@ line=$(advise --form limit)
 equal "the line that limits" "$line" "reveille limit --deepest C1"
 # shellcheck disable=SC2086  # a line of words
 begin $line
-wait_for 40 limited_to 1 "C2 C3"
+wait_for 120 limited_to 1 "C2 C3"
 equal "CPU 0's disabled states" "$(disabled 0)" "C2 C3"
 kill "$begun"
 ends 0

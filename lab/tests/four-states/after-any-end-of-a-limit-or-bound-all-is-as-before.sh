@@ -4,7 +4,7 @@ before=$(settings)
 # under COMMAND...: it is begun, and changes settings.
 under() {
   begin "$@"
-  wait_for 20 grep -q 'until Ctrl-C' /tmp/begun
+  wait_for 120 grep -q 'until Ctrl-C' /tmp/begun
   [ "$(settings)" != "$before" ] || fail "\`$*\` changed nothing"
 }
 for flags in "limit --deepest C1" "hold --latency 0 --cpu 1"; do

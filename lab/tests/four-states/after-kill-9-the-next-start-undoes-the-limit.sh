@@ -1,7 +1,7 @@
 . ./assert.sh
 
 begin reveille measure --cpu 1 --state C1 --duration 60s --out /tmp/killed
-wait_for 40 limited_to 1 "C2 C3"
+wait_for 120 limited_to 1 "C2 C3"
 kill -9 "$begun"
 ends 137
 equal "CPU 1's disabled states after kill -9" "$(disabled 1)" "C2 C3"

@@ -3,8 +3,8 @@
 for signal in INT TERM HUP; do
   result=/tmp/interrupted-$signal
   begin reveille measure --cpu 1 --state C2 --duration 60s --out "$result"
-  wait_for 40 limited_to 1 C3
-  sleep 3
+  wait_for 120 limited_to 1 C3
+  gathers "$result" 1
   kill -s "$signal" "$begun"
   ends 130
   equal "CPU 1's disabled states after $signal" "$(disabled 1)" ""

@@ -3,7 +3,7 @@
 
 c3=$(state 1 C3)
 echo 1 >"$c3/disable"
-sleep 0.2
+enters 1 C2
 before=$(uses 1 C3)
 sleep 1
 enters 1 C2

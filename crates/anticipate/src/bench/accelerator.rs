@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::bench::Account;
 use crate::bench::asleep::Counts;
 use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
@@ -75,13 +76,13 @@ impl Series {
     }
 }
 
-/// When a call is expected to be done.
+/// When a call is expected to be done, after its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predicted {
-    /// After its launch.
-    pub after_ns: u64,
-    /// Most are within so much of it, on both sides.
-    pub spread_ns: u64,
+    /// Few are done before.
+    pub early_ns: u64,
+    /// Few are done after; not less than `early_ns`.
+    pub late_ns: u64,
 }
 
 /// What an application uses to be awake in time.
@@ -103,6 +104,9 @@ pub trait Waking {
     /// # Errors
     /// Where whoever was asked is gone.
     fn cancel(&mut self) -> Result<()>;
+
+    /// What was asked for so far, and how much of it was granted.
+    fn account(&mut self) -> Account;
 }
 
 /// Makes a [`Waking`] for the calling thread.
@@ -196,8 +200,7 @@ impl<'a> Accelerator<'a> {
             if let Some(waking) = &mut waking
                 && let Some(next) = waking.predict(kind)
             {
-                let at_ns = launched + next.after_ns.saturating_sub(next.spread_ns);
-                waking.expect(at_ns, 2 * next.spread_ns)?;
+                waking.expect(launched + next.early_ns, next.late_ns - next.early_ns)?;
             }
             match policy {
                 Policy::NoSleep => device.poll(),
@@ -216,6 +219,11 @@ impl<'a> Accelerator<'a> {
         sample.elapsed_ns = place::now_ns() - began;
         sample.asleep_ns = self.counts.read().since(&before);
         sample.run_ns = Some(sample.elapsed_ns);
+        sample.account = waking.map(|mut waking| Account {
+            // Also the calls for which nothing was asked, for nothing was known yet.
+            waits: sample.latencies_ns.len() as u64,
+            ..waking.account()
+        });
         Ok(sample)
     }
 
@@ -446,8 +454,8 @@ mod tests {
         }
         fn predict(&mut self, _: u32) -> Option<Predicted> {
             Some(Predicted {
-                after_ns: self.last_ns?,
-                spread_ns: 50_000,
+                early_ns: self.last_ns?,
+                late_ns: self.last_ns? + 100_000,
             })
         }
         fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
@@ -459,6 +467,13 @@ mod tests {
         fn cancel(&mut self) -> Result<()> {
             self.told.0.lock().unwrap().push("cancel".into());
             Ok(())
+        }
+        fn account(&mut self) -> Account {
+            Account {
+                kept_awake_ns: Some(7),
+                waits: 0,
+                assisted: 2,
+            }
         }
     }
 
@@ -508,6 +523,10 @@ mod tests {
             assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
             // What was drawn is the least that it can take.
             assert!(sample.run_ns >= Some(3 * 450_000));
+            let account = sample
+                .account
+                .map(|account| (account.waits, account.assisted));
+            assert_eq!(account, (policy == Policy::Anticipate).then_some((3, 2)));
             drop(in_force);
         }
         let told = connects.0.0.lock().unwrap().clone();

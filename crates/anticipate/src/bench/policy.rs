@@ -6,7 +6,7 @@ use reveille_machine::limits::{self, Limit};
 use reveille_machine::{Awake, Idle, IdleState, Journal, Restored, Root, requests};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::Running;
+use crate::bench::{Account, Running};
 use crate::{Error, Result};
 
 /// What is done about sleep.
@@ -152,9 +152,9 @@ impl InForce {
         self
     }
 
-    /// For how long CPUs were kept awake by the engine's own account, ns; `None` without one.
-    pub fn kept_awake_ns(&self) -> Option<u64> {
-        self.assist.as_ref()?.kept_awake_ns()
+    /// What was done to be awake in time; `None` where nothing is, or nothing tells.
+    pub fn account(&self) -> Option<Account> {
+        self.assist.as_ref()?.account()
     }
 
     /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;

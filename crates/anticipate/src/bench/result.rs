@@ -108,8 +108,11 @@ pub struct Turn {
     pub awake_percent: Option<f64>,
     /// Of the other CPUs on average, whoever keeps them awake.
     pub others_awake_percent: Option<f64>,
-    /// By the engine's own account, in % of one CPU's time.
+    /// By the engine's own account, in % of one CPU's time, all CPUs together.
     pub kept_awake_percent: Option<f64>,
+    /// Of the waits, those before the ones that count among them: for how many a CPU was to be awake,
+    /// by the engine's own account.
+    pub assisted_percent: Option<f64>,
     /// Of the processor packages.
     pub power_w: Option<f64>,
     pub run_ns: Option<f64>,
@@ -134,6 +137,7 @@ pub struct Row {
     pub awake_percent: Option<Figure>,
     pub others_awake_percent: Option<Figure>,
     pub kept_awake_percent: Option<Figure>,
+    pub assisted_percent: Option<Figure>,
     pub power_w: Option<Figure>,
     pub run_ns: Option<Figure>,
     /// Against "as is", by round; `None` for that one itself.
@@ -221,9 +225,14 @@ impl Bench {
         gains.find(|gain| gain.point == point && gain.policy == policy)
     }
 
-    /// Is a power known?
-    pub fn has_power(&self) -> bool {
-        self.rows.iter().any(|row| row.power_w.is_some())
+    /// Rounds that are complete at every point.
+    pub fn complete_rounds(&self) -> u64 {
+        let rounds = |point| {
+            let row = self.row(point, Policy::AsIs)?;
+            row.median_ns.as_ref().map(|median| median.rounds)
+        };
+        let rounds = (0..self.points.len()).map(|point| rounds(point).unwrap_or(0));
+        rounds.min().unwrap_or(0)
     }
 }
 
@@ -320,6 +329,7 @@ fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) ->
         awake_percent: rounds.figure(|turn| turn.awake_percent),
         others_awake_percent: rounds.figure(|turn| turn.others_awake_percent),
         kept_awake_percent: rounds.figure(|turn| turn.kept_awake_percent),
+        assisted_percent: rounds.figure(|turn| turn.assisted_percent),
         power_w: rounds.figure(|turn| turn.power_w),
         run_ns: rounds.figure(|turn| turn.run_ns),
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
@@ -450,6 +460,7 @@ pub(crate) mod tests {
             awake_percent: Some(awake),
             others_awake_percent: Some(1.0),
             kept_awake_percent: None,
+            assisted_percent: None,
             power_w: None,
             run_ns: None,
         };

@@ -11,6 +11,7 @@ use reveille_dataset::description::Ended;
 use reveille_machine::energy::{self, Domain, Meter};
 use reveille_machine::{Idle, Root};
 
+use crate::bench::Account;
 use crate::bench::asleep::{Counts, Reading};
 use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
@@ -55,6 +56,8 @@ pub struct Sample {
     pub asleep_ns: Option<u64>,
     /// Of a workload that has an end: what it took to get there.
     pub run_ns: Option<u64>,
+    /// Where the workload itself asks to be awake in time.
+    pub account: Option<Account>,
 }
 
 /// How it is gone about.
@@ -222,9 +225,9 @@ impl Bench<'_> {
         let in_force = self.work.begin(policy)?;
         let began_s = self.began.elapsed().as_secs_f64();
         let before = self.watch.read();
-        let kept_before = in_force.kept_awake_ns();
+        let account_before = in_force.account();
         let sample = self.work.turn(point, policy, round, stop);
-        let kept_after = in_force.kept_awake_ns();
+        let account_after = in_force.account();
         let after = self.watch.read();
         let wrong = in_force.end();
         let mut sample = sample?;
@@ -236,8 +239,11 @@ impl Bench<'_> {
         };
         let elapsed_ns = sample.elapsed_ns.max(1) as f64;
         let (others_awake_percent, power_w) = self.watch.between(&before, &after);
-        let kept = kept_before.zip(kept_after);
-        let kept_ns = kept.and_then(|(before, after)| after.checked_sub(before));
+        let accounts = account_before.zip(account_after);
+        let account = accounts.map(|(before, after)| after.since(before));
+        let account = account.or(sample.account);
+        let kept_ns = account.and_then(|account| account.kept_awake_ns);
+        let assisted = account.filter(|account| account.waits > 0);
         Ok(Some(Turn {
             round,
             point,
@@ -249,6 +255,8 @@ impl Bench<'_> {
             awake_percent: sample.asleep_ns.map(|ns| awake_percent(ns, elapsed_ns)),
             others_awake_percent,
             kept_awake_percent: kept_ns.map(|ns| 100.0 * ns as f64 / after.ns_since(&before)),
+            assisted_percent: assisted
+                .map(|account| 100.0 * account.assisted as f64 / account.waits as f64),
             power_w,
             run_ns: sample.run_ns.map(|ns| ns as f64),
         }))
@@ -430,6 +438,11 @@ mod tests {
                 elapsed_ns: 1_000_000,
                 asleep_ns: Some(250_000),
                 run_ns: None,
+                account: Some(Account {
+                    kept_awake_ns: None,
+                    waits: 4,
+                    assisted: 3,
+                }),
             })
         }
     }
@@ -469,7 +482,8 @@ mod tests {
         assert_eq!(run.turns.len(), 12);
         let turn = &run.turns[0];
         assert_eq!((turn.awake_percent, turn.latency.median), (Some(75.0), 7.0));
-        assert_eq!(turn.per_s, 1000.0);
+        assert_eq!((turn.per_s, turn.assisted_percent), (1000.0, Some(75.0)));
+        assert_eq!(turn.kept_awake_percent, None);
         assert!(done.is_sorted() && done[0] == 0.0 && done[11] < 1.0);
     }
 

@@ -1,5 +1,7 @@
 //! What a benchmark says, in sentences.
 
+use reveille_dataset::description::Ended;
+
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
 use crate::bench::statistics::Figure;
@@ -19,6 +21,14 @@ pub fn sentences(bench: &Bench) -> Vec<String> {
     }
     if bench.rows.is_empty() {
         all.push("No round was completed: there are no figures.".into());
+    }
+    let (complete, asked) = (bench.complete_rounds(), bench.plan.rounds);
+    let rounds =
+        format!("{complete} of {asked} rounds are complete for every idle time or series.");
+    match &bench.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => all.push(format!("It was interrupted: {rounds}")),
+        Ended::Disturbed(why) => all.push(format!("It ended early ({why}): {rounds}")),
     }
     for skipped in &bench.skipped {
         let name = skipped.policy.name();
@@ -101,11 +111,22 @@ fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
         None => String::new(),
     };
     Some(format!(
-        "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`, which \
-         regains {} of the difference{}{cost}{power}.",
+        "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`, which {} \
+         {} of the difference{}{cost}{power}.",
+        regains(median),
         percent(median),
         at_p99(&gain.p99)
     ))
+}
+
+/// What is shown of the share.
+fn regains(share: &Figure) -> &'static str {
+    let (low, high) = share.interval.unwrap_or((share.estimate, share.estimate));
+    match () {
+        () if low > 0.0 => "regains",
+        () if high < 0.0 => "is slower than as is and regains",
+        () => "is not shown to be quicker than as is and regains",
+    }
 }
 
 fn at_p99(p99: &Regained) -> String {
@@ -133,8 +154,6 @@ pub fn microseconds(ns: f64) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use reveille_dataset::description::Ended;
-
     use super::*;
     use crate::bench::result::{Plan, Skipped, Workload, conclude, tests};
 
@@ -201,6 +220,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_policy_that_makes_it_worse_is_said_to() {
+        let mut worse = REAL;
+        worse[2].1 = 56_400.0;
+        let said = sentences(&bench(&worse, 200));
+        assert!(
+            said[0].contains("is slower than as is and regains -10 %"),
+            "{said:?}"
+        );
+        worse[2].1 = worse[0].1;
+        let said = sentences(&bench(&worse, 200));
+        assert!(said[0].contains("is not shown to be quicker"), "{said:?}");
+    }
+
+    #[test]
     fn the_idle_time_nearest_to_the_papers_is_told_and_without_an_engine_the_loss() {
         let mut bench = bench(&REAL[..2], 200);
         assert_eq!(
@@ -223,7 +256,17 @@ pub(crate) mod tests {
         assert!(said[0].contains("not shown that sleep costs"), "{said:?}");
         let mut none = bench(&REAL, 200);
         (none.rows, none.gains) = (vec![], vec![]);
-        assert!(sentences(&none)[0].contains("No round"), "{none:?}");
+        none.ended = Ended::Interrupted;
+        let said = sentences(&none);
+        assert!(said[0].contains("No round"), "{said:?}");
+        assert!(said[1].contains("interrupted: 0 of 7 rounds"), "{said:?}");
+        let mut gone = bench(&REAL, 200);
+        gone.ended = Ended::Disturbed("the disk is gone".into());
+        let said = sentences(&gone);
+        assert!(
+            said[1].contains("(the disk is gone): 7 of 7 rounds"),
+            "{said:?}"
+        );
     }
 
     #[test]

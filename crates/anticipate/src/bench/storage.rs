@@ -146,6 +146,7 @@ impl Pattern {
                 elapsed_ns,
                 asleep_ns,
                 run_ns: None,
+                account: None,
             })
         })
     }

@@ -4,11 +4,13 @@
  * predicted; a timer wakes the CPU on which somebody waits a little before, and keeps it ready
  * until the completion, or until the window that was opened for it ends.
  *
- * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. A
- * window is a slot that whoever issues a request claims and fills in; the completion, which may
- * come on another CPU, marks it done; the timer's callback, on the CPU itself, keeps the CPU ready
- * while a window is open, charges the time and frees the slots. There are no locks: a slot's state
- * is exchanged, and everything else in it is written by the one who has it.
+ * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. The
+ * timer is armed when the CPU enters an idle state, not before: a busy CPU needs none, and what it
+ * takes to arm one (in a virtual machine a way to the hypervisor and back) does not hold up the
+ * request. A window is a slot that whoever issues a request claims and fills in; the completion,
+ * which may come on another CPU, marks it done; the timer's callback, on the CPU itself, keeps the
+ * CPU ready while a window is open, charges the time and frees the slots. There are no locks: a
+ * slot's state is exchanged, and everything else in it is written by the one who has it.
  *
  * The callback runs in a softirq on top of the idle task. It goes round in a loop there with
  * interrupts on, and ends at any interrupt, softirq or request of another CPU; where another task
@@ -32,19 +34,15 @@
 #define TIMER_ABSOLUTE (1ULL << 0)
 #define TIMER_PINNED (1ULL << 1)
 
+/* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
+#define PWR_EVENT_EXIT ((unsigned int)-1)
+
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
 /* include/linux/blk_types.h: the operation is the lowest byte of the flags. */
 #define OPERATION 0xff
 
-/* From issue to the idle loop: the earliest that a CPU can be kept awake. */
-#define TO_IDLE_NS 4000
-/* A timer that meets its CPU busy comes again so often, later and later. */
-#define TRIES 3
-/* After so many windows in a row in which it was busy, one in so many is tried. */
-#define BUSY_IN_A_ROW 8
-#define BUSY_PASSED_OVER 15
 /* No timer comes sooner. */
 #define SOON_NS 1000
 /* Rounds of the loop; the budget and the windows end it long before. */
@@ -68,8 +66,6 @@ const volatile int process;
 /* Only requests from this cgroup, at this level of the tree, and below it; 0: any. */
 const volatile unsigned long long cgroup;
 const volatile int cgroup_level;
-/* This program's own requests are left alone. */
-const volatile int own_process;
 /* Shares of time awake, in 1/65536. */
 const volatile unsigned int budget_per_cpu = 3277;
 const volatile unsigned int budget_in_all = 3277;
@@ -105,7 +101,7 @@ struct window {
 	/* The CPU that takes the interrupt, and 1; 0 where it is this one. */
 	unsigned int second;
 	unsigned char begun;
-	unsigned char tries;
+	unsigned char armed;
 	unsigned long long told;
 };
 
@@ -118,6 +114,8 @@ struct plan {
 	unsigned int spinning;
 	unsigned int kicked;
 	unsigned int without_callback;
+	/* Windows were opened, or are still open, since the timer was armed. */
+	unsigned int unarmed;
 	/* Ready in naps since then; 0: not. */
 	unsigned long long napping_since;
 	long long tokens;
@@ -127,9 +125,6 @@ struct plan {
 	unsigned int nap_late;
 	unsigned int naps_seen;
 	unsigned int numbers;
-	/* Windows in a row in which the CPU was busy, and such that were not opened for it. */
-	unsigned int busy_in_a_row;
-	unsigned int passed_over;
 	struct cpu_sums sums;
 	struct window windows[WINDOWS];
 };
@@ -421,10 +416,14 @@ static __always_inline void arm_next(struct plan *plan, unsigned long long now)
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (window->state == OPEN && (!next || window->start < next))
+		if (window->state != OPEN || window->end <= now)
+			continue;
+		window->armed = 1;
+		if (!next || window->start < next)
 			next = window->start;
 	}
-	if (next)
+	/* One that is due may have been cancelled by another CPU just when it was armed. */
+	if (next && (!plan->armed || plan->armed <= now || next < plan->armed))
 		arm(plan, now, next);
 }
 
@@ -445,9 +444,10 @@ static __always_inline int open_window(struct plan *plan, unsigned long long sta
 		window->owner = *owner;
 		window->second = second;
 		window->begun = 0;
-		window->tries = 0;
+		window->armed = 0;
 		window->told = 0;
 		__sync_lock_test_and_set(&window->state, OPEN);
+		plan->unarmed = 1;
 		return i;
 	}
 	return -1;
@@ -585,33 +585,6 @@ static __always_inline void end_naps(struct plan *plan, unsigned long long now)
 		account(plan, since, now);
 }
 
-/* The CPU is busy: try again soon, if the windows last. */
-static __always_inline void try_again(struct plan *plan, unsigned long long now)
-{
-	unsigned long long next = 0;
-
-	plan->sums.busy++;
-	for (int i = 0; i < WINDOWS; i++) {
-		struct window *window = &plan->windows[i];
-		unsigned long long at = window->start;
-
-		if (window->state != OPEN)
-			continue;
-		if (at <= now) {
-			if (++window->tries > TRIES) {
-				plan->busy_in_a_row++;
-				__sync_val_compare_and_swap(&window->state, OPEN, FREE);
-				continue;
-			}
-			at = now + (2000ULL << (window->tries & 7));
-		}
-		if (!next || at < next)
-			next = at;
-	}
-	if (next)
-		arm(plan, now, next);
-}
-
 static int on_alarm(void *map, __u32 *key, struct plan *plan)
 {
 	unsigned long long now = bpf_ktime_get_ns(), expiry = plan->armed, slept;
@@ -626,9 +599,11 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 		return 0;
 	}
 	if (!is_idle_task()) {
+		/* The next idle state's entry arms it again, if the windows last. */
+		plan->sums.busy++;
 		end_naps(plan, now);
 		close_ended(plan, now);
-		try_again(plan, now);
+		plan->unarmed = 1;
 		return 0;
 	}
 	slept = expiry > plan->armed_at ? expiry - plan->armed_at : 0;
@@ -639,14 +614,13 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 				plan->naps_seen++;
 		}
 		end_naps(plan, now);
-	} else if (slept > 2 * TO_IDLE_NS && now > expiry) {
+	} else if (slept > SOON_NS && now > expiry) {
 		learn_late(&plan->late[sleep_of(slept) & 31], now - expiry);
 	}
 	left = refill(plan, now);
 	if (wanted(plan, now) && left > 0) {
 		tell_seconds(plan, now, cpu);
 		plan->sums.spells++;
-		plan->busy_in_a_row = 0;
 		if (naps(plan)) {
 			plan->sums.naps++;
 			plan->napping_since = now;
@@ -662,10 +636,23 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 		now = spin.now;
 	}
 	close_ended(plan, now);
-	if (wanted(plan, now))
-		try_again(plan, now);
-	else
-		arm_next(plan, now);
+	plan->unarmed = 1;
+	return 0;
+}
+
+/* The CPU is about to sleep: its timer is armed for the next window. */
+SEC("tp_btf/cpu_idle")
+int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
+{
+	struct plan *plan;
+
+	if (state == PWR_EVENT_EXIT)
+		return 0;
+	plan = plan_of(cpu);
+	if (plan && plan->unarmed) {
+		plan->unarmed = 0;
+		arm_next(plan, bpf_ktime_get_ns());
+	}
 	return 0;
 }
 
@@ -780,12 +767,6 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		return ALONE;
 	}
 	flight->predicted = prediction.ns;
-	if (plan->busy_in_a_row >= BUSY_IN_A_ROW && plan->passed_over < BUSY_PASSED_OVER) {
-		plan->passed_over++;
-		ADD(outcome->cpu_busy, 1);
-		return ALONE;
-	}
-	plan->passed_over = 0;
 	lead = lead_for(plan, prediction.early_ns);
 	if (taker && *taker && *taker != flight->cpu + 1 && seconds_wanted) {
 		__u32 other = *taker - 1;
@@ -817,10 +798,6 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		ADD(outcome->two_cpus, 1);
 	if (charge)
 		ADD(charge->assisted, 1);
-	if (start < now + TO_IDLE_NS)
-		start = now + TO_IDLE_NS;
-	if (!plan->armed || start < plan->armed)
-		arm(plan, now, start);
 	return ASSISTED;
 }
 
@@ -856,8 +833,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	flight.operation = operation;
 	flight.depth = depth_class(in_flight);
 	if (operations & 1 << operation && somebody_waits(flags) &&
-	    is_chosen(bpf_get_current_task_btf()) &&
-	    bpf_get_current_pid_tgid() >> 32 != (unsigned int)own_process) {
+	    is_chosen(bpf_get_current_task_btf())) {
 		ADD(outcome->requests, 1);
 		flight.fate =
 		    assist(&flight, &device->models[operation & 1][flight.depth & (DEPTHS - 1)],
@@ -933,7 +909,10 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 	second = window->second;
 	told = window->told;
 	if (outcome)
-		ADD(*(begun ? &outcome->in_time : &outcome->early), 1);
+		ADD(*(begun	      ? &outcome->in_time
+		      : window->armed ? &outcome->early
+				      : &outcome->cpu_busy),
+		    1);
 	if (second && told) {
 		__u32 other = second - 1;
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
@@ -963,8 +942,8 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 			plan->without_callback = 1;
 			if (bpf_timer_cancel(&plan->timer) == 1)
 				plan->sums.cancelled++;
-		} else if (here) {
-			arm_next(plan, now);
+		} else {
+			plan->unarmed = 1;
 		}
 	}
 }
@@ -1098,8 +1077,6 @@ int expect(struct expectation *wish)
 		ADD(charge->assisted, 1);
 	}
 	wish->ticket = (long long)plan->numbers << 8 | slot;
-	if (!plan->armed || start < plan->armed)
-		arm(plan, now, start);
 	return 0;
 }
 

@@ -63,15 +63,15 @@ struct outcome {
 	unsigned long long over_budget;
 	unsigned long long plan_full;
 	unsigned long long unattended;
-	/* The CPU was busy with other work each time of late that it was to be woken. */
-	unsigned long long cpu_busy;
 	/* Left alone at random, to compare with. */
 	unsigned long long control;
 	unsigned long long assisted;
-	/* Complete while the CPU was ready; before; after it had been given up. */
+	/* Complete while the CPU was ready; before; after it had been given up; before the CPU had
+	 * anything to wake from. */
 	unsigned long long in_time;
 	unsigned long long early;
 	unsigned long long late;
+	unsigned long long cpu_busy;
 	/* Their interrupt came to another CPU, which was told to be ready, too. */
 	unsigned long long two_cpus;
 };

@@ -56,16 +56,15 @@ pub struct Assistance {
     pub over_budget: u64,
     pub plan_full: u64,
     pub unattended: u64,
-    /// The CPU was busy with other work each time of late that it was to be woken.
-    pub cpu_busy: u64,
     /// Left alone at random.
     pub control: u64,
     pub assisted: u64,
-    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), and
-    /// after it had been given up.
+    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), after
+    /// it had been given up, and before the CPU went to sleep at all.
     pub in_time: u64,
     pub early: u64,
     pub late: u64,
+    pub cpu_busy: u64,
     /// Where another CPU takes the interrupt, and was told as well.
     pub two_cpus: u64,
 }
@@ -84,9 +83,10 @@ pub struct Model {
     pub mean_us: f64,
     pub mean_kib: f64,
     pub us_per_kib: Option<f64>,
-    /// A request in twenty is complete before the one, one in ten after the other.
-    pub early_us: f64,
-    pub late_us: f64,
+    /// Of such a size a request in twenty is complete before the one, one in ten after the other;
+    /// `None` until enough is known.
+    pub early_us: Option<f64>,
+    pub late_us: Option<f64>,
     /// Pearson's correlation of size and time; `None` where sizes do not vary.
     pub correlation: Option<f64>,
 }
@@ -373,10 +373,9 @@ fn name(comm: &[std::ffi::c_char], process: u32) -> String {
         true => std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default(),
         false => bytes,
     };
-    let name = String::from_utf8_lossy(&name)
+    String::from_utf8_lossy(&name)
         .trim_end()
-        .replace(char::is_control, " ");
-    name
+        .replace(char::is_control, " ")
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {

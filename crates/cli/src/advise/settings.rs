@@ -110,7 +110,10 @@ const WORTH_MEASURING: u64 = 1_000_000;
 
 /// The run that would have enough datapoints of every state, for results are not added up.
 fn more(advice: &Advice) -> Option<String> {
-    let wants = advice.states.iter().filter_map(evidence::wanting);
+    // A state in which nothing sleeps is allowed, whatever its datapoints show.
+    let states = advice.states.iter();
+    let in_question = states.filter(|one| one.standing != Standing::NoSleep);
+    let wants = in_question.filter_map(evidence::wanting);
     let needed: Option<Vec<u64>> = wants.map(|(_, needed)| needed).collect();
     let needed = needed?.into_iter().max()?;
     if needed > WORTH_MEASURING {

@@ -1,5 +1,8 @@
 //! `reveille anticipate bench`: what waking in time gains on this machine, and what it costs.
 
+#[cfg(feature = "bpf")]
+mod by_engine;
+mod by_library;
 mod progress;
 mod summary;
 
@@ -16,11 +19,12 @@ use reveille_anticipate::bench::policy::{Machine, Policy};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_anticipate::bench::{Assist, accelerator::Connect, place};
+use reveille_anticipate::bench::{Assist, place};
 use reveille_dataset::description::Ended;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 
 use crate::exit::{self, Failure};
+use by_library::ByLibrary;
 use progress::Bar;
 
 /// Measure what waking in time gains on this machine, and what it costs.
@@ -92,6 +96,9 @@ pub struct Args {
     /// I/Os before those that count, at most 1 ms apart, for an engine to learn by
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
+    /// For how much of each CPU's time the engine may keep it awake; what it took is said
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = super::parse_share)]
+    budget: f64,
     /// The CPU that waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
@@ -170,19 +177,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
     if args.accelerator {
-        let connect = super::engine::connect();
-        let connect: Option<&dyn Connect> = connect.as_deref();
+        let library = ByLibrary::new(args.budget);
         let options = accelerator::Options {
             calls: args.ios,
             turn: args.turn,
             cpu,
             seed: args.seed,
         };
-        let work = Accelerator::new(&machine, options, connect).map_err(failure)?;
+        let work = Accelerator::new(&machine, options, Some(&library)).map_err(failure)?;
         return compare(&args, &machine, &work, notes, &stop);
     }
-    let assist = super::engine::assist();
-    let assist: Option<&dyn Assist> = assist.as_deref();
     let source = source(&args);
     let operation = match args.op {
         OperationChoice::Read => Operation::Read,
@@ -208,8 +212,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         cpu,
         seed: args.seed,
     };
-    let work = Storage::new(&machine, target, options, assist).map_err(failure)?;
+    let engine = engine(&args, &machine.root);
+    let work = Storage::new(&machine, target, options, engine.as_deref()).map_err(failure)?;
     compare(&args, &machine, &work, notes, &stop)
+}
+
+#[cfg(feature = "bpf")]
+fn engine(args: &Args, root: &Root) -> Option<Box<dyn Assist>> {
+    Some(Box::new(by_engine::ByEngine::new(root, args.budget)))
+}
+
+/// Built without BPF there is none.
+#[cfg(not(feature = "bpf"))]
+fn engine(_: &Args, _: &Root) -> Option<Box<dyn Assist>> {
+    None
 }
 
 fn source(args: &Args) -> Source {
@@ -228,7 +244,7 @@ fn compare(
     args: &Args,
     machine: &Machine,
     work: &dyn Work,
-    mut notes: Vec<String>,
+    notes: Vec<String>,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let started = SystemTime::now();
@@ -247,9 +263,6 @@ fn compare(
     });
     bar.clear();
     let ran = ran.map_err(failure)?;
-    if let Ended::Disturbed(why) = &ran.ended {
-        notes.push(format!("It ended early: {why}."));
-    }
     finish(args, described(args, machine, work, ran, notes, started))
 }
 

@@ -121,7 +121,7 @@ fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
         let fits = cpu.states.iter().filter(|state| {
             state.disabled != Some(true) && state.target_residency_us.unwrap_or(0) <= 1 << log
         });
-        let Some(state) = fits.last() else {
+        let Some(state) = fits.max_by_key(|state| state.index) else {
             continue;
         };
         let figure = measured

@@ -45,6 +45,7 @@ fn operations(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
         ("in time", "%", Right),
         ("early", "%", Right),
         ("late", "%", Right),
+        ("busy", "%", Right),
         ("error", "% p50", Right),
         ("", "% p90", Right),
         ("alone", "µs p50", Right),
@@ -68,6 +69,7 @@ fn operations(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
             of_assisted(fates.in_time),
             of_assisted(fates.early),
             of_assisted(fates.late),
+            of_assisted(fates.cpu_busy),
             number(one.error_median_percent, 0),
             number(one.error_p90_percent, 0),
             number(one.left_alone.map(|latency| latency.median_us), 1),
@@ -97,7 +99,6 @@ fn refused(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
         (sum(|one| one.assistance.learning), "too little is known"),
         (sum(|one| one.assistance.crowded), "too many in flight"),
         (sum(|one| one.assistance.over_budget), "over budget"),
-        (sum(|one| one.assistance.cpu_busy), "CPU busy of late"),
         (sum(|one| one.assistance.plan_full), "plan full"),
         (sum(|one| one.assistance.unattended), "issued by the kernel"),
     ];

@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use reveille_anticipate::bench::{Assist, accelerator::Connect};
-
 use super::Args;
 use crate::exit::Failure;
 
@@ -12,14 +10,4 @@ pub fn live(_: &Args) -> anyhow::Result<ExitCode> {
         "this reveille was built without BPF, by which CPUs are woken in time; build it with clang \
          and libbpf-dev",
     ))
-}
-
-/// None.
-pub fn assist() -> Option<Box<dyn Assist>> {
-    None
-}
-
-/// None.
-pub fn connect() -> Option<Box<dyn Connect>> {
-    None
 }

@@ -13,7 +13,7 @@ const UNKNOWN: &str = "-";
 const MOST: usize = 10;
 
 /// Letters of a name in a table.
-const NAME: usize = 22;
+const NAME: usize = 30;
 
 pub fn write(cost: &Cost, folder: Option<&Path>, out: &mut impl Write) -> io::Result<()> {
     head(cost, out)?;

@@ -61,6 +61,12 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "kernel 5.8 or later",
         ),
         feature(
+            "loops in programs",
+            enumerator(btf, "BPF_FUNC_loop"),
+            "no `anticipate`",
+            "kernel 5.17 or later",
+        ),
+        feature(
             "counters in programs",
             enumerator(btf, "BPF_FUNC_perf_event_read_value"),
             "residency, SMIs and cycles are not counted per wake-up",

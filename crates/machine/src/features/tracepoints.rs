@@ -1,4 +1,5 @@
-//! The tracepoints that the BPF programs of `measure`, `top`, `cost` and `path` sit on.
+//! The tracepoints that the BPF programs of `measure`, `top`, `cost`, `path` and `anticipate`
+//! sit on.
 
 use super::{Facts, Feature, Group, Presence};
 use crate::{Btf, Root};
@@ -23,6 +24,8 @@ enum On {
 
 /// Subsystem, name, where, and what its absence costs.
 const USED: &[(&str, &str, On, &str)] = &[
+    ("block", "block_rq_issue", On::Every, "no `anticipate`"),
+    ("block", "block_rq_complete", On::Every, "no `anticipate`"),
     (
         "power",
         "cpu_idle",

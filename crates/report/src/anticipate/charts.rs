@@ -22,7 +22,7 @@ pub fn gives_and_takes(bench: &Bench) -> String {
     });
     let latency: Vec<Line> = median.into_iter().chain(p99).collect();
     let mut panels = vec![Panel {
-        name: "latency: median (line) and 99th percentile (dashes)".into(),
+        name: "latency: median (discs) and 99th percentile (rings)".into(),
         quantity: Quantity::Duration,
         axis: axis(&latency),
         height: 230.0,
@@ -49,7 +49,7 @@ pub fn gives_and_takes(bench: &Bench) -> String {
         });
     }
     let label = format!("{title}: a line for each policy");
-    let explained = "Discs are medians over rounds, bars their intervals.";
+    let explained = "Discs and rings are medians over rounds, bars their intervals.";
     figure(&title, &draw(&bench.points, &panels, &label), explained)
 }
 
@@ -85,7 +85,7 @@ pub fn regained(bench: &Bench) -> String {
     };
     let panels = [
         Panel {
-            name: "regained: median (line) and 99th percentile (dashes)".into(),
+            name: "regained: median (discs) and 99th percentile (rings)".into(),
             quantity: Quantity::Percent,
             axis: shares,
             height: 230.0,

@@ -20,6 +20,8 @@ const HEAD: f64 = 38.0;
 const FOOT: f64 = 46.0;
 /// From the plot's edge to the first and the last point.
 const EDGE: f64 = 22.0;
+/// From one policy to the next at a series, where no lines tell them apart.
+const BESIDE: f64 = 22.0;
 /// From no idle time to the shortest one.
 const FROM_ZERO: f64 = 70.0;
 
@@ -38,6 +40,18 @@ pub struct Line {
     pub class: String,
     pub name: String,
     pub figures: Vec<(usize, Figure)>,
+}
+
+impl Line {
+    /// The policy's.
+    fn colour(&self) -> &str {
+        self.class.split(' ').next().unwrap_or_default()
+    }
+}
+
+/// Are the points idle times, and not series side by side?
+fn is_scale(points: &[Point]) -> bool {
+    points.iter().all(|point| point.idle_ns.is_some())
 }
 
 /// The panels as one drawing. `label` is read to who cannot see it.
@@ -85,8 +99,21 @@ fn draw_panel(points: &[Point], panel: &Panel, places: &[f64], top: f64, svg: &m
         svg,
         "<path class=\"axis\" d=\"M{LEFT} {top:.1}V{bottom:.1}h{WIDTH}\"/>"
     );
+    let mut colours: Vec<&str> = Vec::new();
     for line in &panel.lines {
-        draw_line(points, panel, line, places, &y, svg);
+        if !colours.contains(&line.colour()) {
+            colours.push(line.colour());
+        }
+    }
+    for line in &panel.lines {
+        let place = colours.iter().position(|colour| *colour == line.colour());
+        let from_middle = place.unwrap_or(0) as f64 - (colours.len() - 1) as f64 / 2.0;
+        let aside = match is_scale(points) {
+            true => 0.0,
+            false => BESIDE * from_middle,
+        };
+        let places: Vec<f64> = places.iter().map(|x| x + aside).collect();
+        draw_line(points, panel, line, &places, &y, svg);
     }
     svg.push_str("</g>");
 }
@@ -101,7 +128,7 @@ fn draw_line(
 ) {
     let mut path = String::new();
     // Series are no scale: nothing lies between two of them.
-    if points.iter().all(|point| point.idle_ns.is_some()) {
+    if is_scale(points) {
         for (point, figure) in &line.figures {
             let step = if path.is_empty() { 'M' } else { 'L' };
             let _ = write!(
@@ -158,7 +185,6 @@ fn names(points: &[Point], places: &[f64], bottom: f64, svg: &mut String) {
             escape(&point.name)
         );
     }
-    let is_scale = points.iter().all(|point| point.idle_ns.is_some());
     if points.len() > 1 && points.iter().any(|point| point.idle_ns == Some(0)) {
         let x = LEFT + EDGE + FROM_ZERO / 2.0;
         let _ = write!(
@@ -173,7 +199,7 @@ fn names(points: &[Point], places: &[f64], bottom: f64, svg: &mut String) {
         "<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         LEFT + WIDTH,
         bottom + 38.0,
-        if is_scale {
+        if is_scale(points) {
             "idle time after each"
         } else {
             "series"

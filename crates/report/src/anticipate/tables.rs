@@ -66,6 +66,7 @@ pub fn figures(bench: &Bench) -> String {
             ("run", measured),
             ("awake, %", measured),
             ("other CPUs awake, %", measured),
+            ("assisted, %", measured),
             ("kept awake by its own account, %", measured),
             ("power, W", measured),
         ],
@@ -85,6 +86,7 @@ pub fn figures(bench: &Bench) -> String {
             ns(&row.run_ns),
             number(&row.awake_percent),
             number(&row.others_awake_percent),
+            number(&row.assisted_percent),
             number(&row.kept_awake_percent),
             number(&row.power_w),
         ]);

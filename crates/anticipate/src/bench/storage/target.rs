@@ -264,19 +264,40 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
 fn device_of(root: &Root, number: u64) -> Device {
     let (major, minor) = (major(number), minor(number));
     let link = root.path(&format!("sys/dev/block/{major}:{minor}"));
-    // .../block/vda, or .../block/vda/vda1 for a partition, which has a file of that name.
-    let disk = std::fs::canonicalize(link).ok().and_then(|folder| {
-        let whole = match folder.join("partition").exists() {
-            true => folder.parent()?.to_owned(),
-            false => folder,
-        };
-        Some(whole.file_name()?.to_string_lossy().into_owned())
-    });
+    let disk = whole_disk(&link);
     Device {
         major: major as u32,
         minor: minor as u32,
+        disks: disk.as_deref().map_or(Vec::new(), |disk| below(root, disk)),
         disk,
     }
+}
+
+/// The disks that this one is made of, or itself.
+fn below(root: &Root, disk: &str) -> Vec<String> {
+    let slaves = std::fs::read_dir(root.path(&format!("sys/class/block/{disk}/slaves")));
+    let slaves = slaves.into_iter().flatten().flatten();
+    let mut below: Vec<String> = slaves
+        .filter_map(|slave| whole_disk(&slave.path()))
+        .flat_map(|slave| below(root, &slave))
+        .collect();
+    below.sort();
+    below.dedup();
+    match below.is_empty() {
+        true => vec![disk.to_owned()],
+        false => below,
+    }
+}
+
+/// The disk's name from a link to its folder, or to that of a partition of it.
+fn whole_disk(link: &Path) -> Option<String> {
+    // .../block/vda, or .../block/vda/vda1 for a partition, which has a file of that name.
+    let folder = std::fs::canonicalize(link).ok()?;
+    let whole = match folder.join("partition").exists() {
+        true => folder.parent()?.to_owned(),
+        false => folder,
+    };
+    Some(whole.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -381,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_its_disks() {
+    fn a_partition_is_its_disks_and_a_mapped_device_is_those_below_it() {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("sys/devices/pci/block/sda");
         fs::create_dir_all(disk.join("sda1")).unwrap();
@@ -390,7 +411,12 @@ mod tests {
         fs::create_dir_all(&links).unwrap();
         std::os::unix::fs::symlink(&disk, links.join("8:0")).unwrap();
         std::os::unix::fs::symlink(disk.join("sda1"), links.join("8:1")).unwrap();
+        let mapped = folder.path().join("sys/class/block/dm-0/slaves");
+        fs::create_dir_all(&mapped).unwrap();
+        std::os::unix::fs::symlink(disk.join("sda1"), mapped.join("sda1")).unwrap();
         let root = Root::at(folder.path());
+        assert_eq!(below(&root, "dm-0"), ["sda"]);
+        assert_eq!(below(&root, "sda"), ["sda"]);
         for (minor, name) in [(0, Some("sda")), (1, Some("sda")), (2, None)] {
             let device = device_of(&root, nix::sys::stat::makedev(8, minor));
             assert_eq!(device.disk.as_deref(), name);

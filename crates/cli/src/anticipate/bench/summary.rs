@@ -7,7 +7,6 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
 use reveille_anticipate::bench::statistics::Figure;
-use reveille_dataset::description::Ended;
 
 use crate::table::{Side, Table};
 use crate::wrap::wrapped;
@@ -72,15 +71,10 @@ fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
         device.unwrap_or_default(),
         bench.plan.cpu
     )?;
-    let rounds = bench.turns.iter().map(|turn| turn.round + 1).max();
-    let ended = match bench.ended {
-        Ended::Completed => String::new(),
-        _ => format!(" of {}", bench.plan.rounds),
-    };
     writeln!(
         out,
-        "Rounds    {}{ended}, policies in shuffled order; medians over rounds",
-        rounds.unwrap_or(0)
+        "Rounds    {}, policies in shuffled order; medians over rounds",
+        bench.plan.rounds
     )?;
     writeln!(out)
 }

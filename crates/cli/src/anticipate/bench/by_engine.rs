@@ -1,0 +1,120 @@
+//! Storage: the engine, for the benchmark's own requests.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use reveille_anticipate::bench::{Account, Assist, Device, Running};
+use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
+use reveille_machine::Root;
+
+/// The engine, for the requests of this process alone and all of them: none is left alone at random.
+/// It is loaded for the first turn and rests in the turns of others.
+pub struct ByEngine {
+    root: Root,
+    settings: Settings,
+    engine: Arc<Mutex<Option<Engine>>>,
+}
+
+/// What loading does to the machine is over by then.
+const SETTLE: Duration = Duration::from_secs(1);
+
+impl ByEngine {
+    /// `budget` is the share of each CPU's time for which it may be kept awake.
+    pub fn new(root: &Root, budget: f64) -> Self {
+        Self {
+            root: root.clone(),
+            settings: Settings {
+                subject: Subject::Process(std::process::id()),
+                budget,
+                budget_in_all: budget,
+                control: 0.0,
+                ..Settings::default()
+            },
+            engine: Arc::default(),
+        }
+    }
+
+    fn load(&self, device: &Device) -> Result<Engine> {
+        if device.disks.is_empty() {
+            return Err(Error::Cannot(
+                "the file system is on no single block device whose requests could be followed"
+                    .into(),
+            ));
+        }
+        let disks = device.disks.iter();
+        let devices: Result<Vec<_>> = disks
+            .map(|disk| BlockDevice::named(&self.root, disk))
+            .collect();
+        let engine = Engine::start(&Settings {
+            devices: devices?,
+            ..self.settings.clone()
+        })?;
+        std::thread::sleep(SETTLE);
+        Ok(engine)
+    }
+}
+
+impl Assist for ByEngine {
+    fn begin(&self, device: &Device) -> Result<Box<dyn Running>> {
+        let mut loaded = locked(&self.engine);
+        let engine = match loaded.take() {
+            Some(engine) => engine,
+            None => self.load(device)?,
+        };
+        let before = account(&engine).unwrap_or_default();
+        loaded.insert(engine).run(true);
+        Ok(Box::new(AtWork {
+            engine: self.engine.clone(),
+            before,
+        }))
+    }
+
+    fn how(&self) -> String {
+        format!(
+            "reveille anticipate --budget {}% --control 0%, for this program's requests",
+            100.0 * self.settings.budget
+        )
+    }
+}
+
+struct AtWork {
+    engine: Arc<Mutex<Option<Engine>>>,
+    /// What it had done before this turn.
+    before: Account,
+}
+
+impl Running for AtWork {
+    fn account(&self) -> Option<Account> {
+        let now = account(locked(&self.engine).as_ref()?)?;
+        let kept_awake_ns = now.kept_awake_ns.zip(self.before.kept_awake_ns);
+        Some(Account {
+            waits: now.waits - self.before.waits,
+            assisted: now.assisted - self.before.assisted,
+            kept_awake_ns: kept_awake_ns.map(|(now, before)| now - before),
+        })
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        if let Some(engine) = locked(&self.engine).as_ref() {
+            engine.run(false);
+        }
+    }
+}
+
+fn locked(engine: &Mutex<Option<Engine>>) -> MutexGuard<'_, Option<Engine>> {
+    engine.lock().unwrap_or_else(|error| error.into_inner())
+}
+
+fn account(engine: &Engine) -> Option<Account> {
+    let statistics = engine.statistics().ok()?;
+    let mut account = Account::default();
+    for operation in &statistics.operations {
+        account.waits += operation.requests;
+        account.assisted += operation.assistance.assisted;
+    }
+    let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+    account.kept_awake_ns = Some((awake_s * 1e9) as u64);
+    Some(account)
+}

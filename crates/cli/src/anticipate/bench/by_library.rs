@@ -1,0 +1,192 @@
+//! The stand-in for an accelerator: the applications' library, as an application uses it.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use reveille_anticipate::bench::Account;
+use reveille_anticipate::bench::accelerator::{Connect, Predicted, Waking};
+use reveille_anticipate::{Error, Result};
+use reveille_expect::{Served, Waker};
+
+/// For each turn an engine with a socket of its own; where none can be had, what an application has
+/// then: an engine that runs already, or a thread of its own.
+pub struct ByLibrary {
+    budget: f64,
+    /// How the last one was served.
+    how: Mutex<String>,
+}
+
+impl ByLibrary {
+    /// `budget` is the share of each CPU's time for which an engine may keep it awake.
+    pub fn new(budget: f64) -> Self {
+        Self {
+            budget,
+            how: Mutex::default(),
+        }
+    }
+}
+
+impl Connect for ByLibrary {
+    fn connect(&self) -> Result<Box<dyn Waking>> {
+        let (waker, engine, how) = match engine::serve(self.budget) {
+            Ok(served) => {
+                let how = format!(
+                    "an engine is told when a call should be done, budget {}%",
+                    100.0 * self.budget
+                );
+                (Waker::connect_to(served.path()), Some(served), how)
+            }
+            Err(Error::Cannot(why)) => (Waker::connect(), None, format!("no engine: {why}")),
+            Err(error) => return Err(error),
+        };
+        let how = match (waker.served(), &engine) {
+            (Served::ByEngine, Some(_)) => how,
+            (Served::ByEngine, None) => {
+                "the running engine is told when a call should be done".into()
+            }
+            (Served::ByThread(why), Some(_)) => {
+                return Err(Error::Cannot(format!("the engine does not answer: {why}")));
+            }
+            (Served::ByThread(_), None) => {
+                format!("a thread of this process wakes when a call should be done ({how})")
+            }
+            (Served::ByNobody(why), _) => return Err(Error::Cannot(why)),
+        };
+        *self.how.lock().unwrap_or_else(PoisonError::into_inner) = how;
+        Ok(Box::new(Client {
+            waker,
+            _engine: engine,
+        }))
+    }
+
+    fn how(&self) -> String {
+        let how = self.how.lock();
+        how.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+struct Client {
+    waker: Waker,
+    /// Ends after the waker.
+    _engine: Option<engine::Serving>,
+}
+
+impl Waking for Client {
+    fn observe(&mut self, kind: u32, ns: u64) {
+        // A nonsense duration is counted by the library.
+        let _ = self.waker.observe(kind, Duration::from_nanos(ns));
+    }
+
+    fn predict(&mut self, kind: u32) -> Option<Predicted> {
+        let next = self.waker.predict(kind)?;
+        let ns = |duration: Duration| duration.as_nanos() as u64;
+        Some(Predicted {
+            early_ns: ns(next.early),
+            late_ns: ns(next.late.max(next.early)),
+        })
+    }
+
+    fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
+        match self.waker.expect_ns(at_ns, window_ns) {
+            Ok(_) | Err(reveille_expect::Error::Refused(_)) => Ok(()),
+            Err(error) => Err(Error::Cannot(error.to_string())),
+        }
+    }
+
+    fn cancel(&mut self) -> Result<()> {
+        match self.waker.cancel() {
+            // The windows then pass by themselves.
+            Ok(()) | Err(reveille_expect::Error::Refused(_)) => Ok(()),
+            Err(error) => Err(Error::Cannot(error.to_string())),
+        }
+    }
+
+    fn account(&mut self) -> Account {
+        let counts = self.waker.counts();
+        let by_engine = self._engine.as_ref().and_then(engine::Serving::awake_ns);
+        let by_thread = self.waker.awake().map(|awake| awake.as_nanos() as u64);
+        Account {
+            kept_awake_ns: by_engine.or(by_thread),
+            waits: counts.asked,
+            assisted: counts.accepted,
+        }
+    }
+}
+
+#[cfg(feature = "bpf")]
+mod engine {
+    use std::path::Path;
+
+    use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings};
+    use reveille_expect::Limits;
+    use reveille_expect::server::{self, Server};
+
+    use crate::anticipate::engine::Applications;
+
+    /// The engine and a socket of its own.
+    pub struct Serving {
+        // Ended first: it plans in the engine.
+        server: Server,
+        engine: Engine,
+    }
+
+    pub fn serve(budget: f64) -> Result<Serving> {
+        let settings = Settings {
+            devices: BlockDevice::all(&reveille_machine::Root::default()),
+            budget,
+            budget_in_all: budget,
+            ..Settings::default()
+        };
+        let engine = Engine::start(&settings)?;
+        let ppm = (budget * 1e6) as u32;
+        let settings = server::Settings {
+            path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
+            limits: Limits {
+                awake_ppm: ppm,
+                ..Limits::default()
+            },
+            user_awake_ppm: ppm,
+            ..server::Settings::default()
+        };
+        let server = Server::start(&settings, Applications(engine.desk()))
+            .map_err(|error| Error::Cannot(error.to_string()))?;
+        Ok(Serving { server, engine })
+    }
+
+    impl Serving {
+        pub fn path(&self) -> &Path {
+            self.server.path()
+        }
+
+        /// For how long it has kept CPUs awake; `None` where that cannot be read.
+        pub fn awake_ns(&self) -> Option<u64> {
+            let cpus = self.engine.statistics().ok()?.cpus;
+            let awake_s: f64 = cpus.iter().map(|cpu| cpu.awake_s).sum();
+            Some((awake_s * 1e9) as u64)
+        }
+    }
+}
+
+#[cfg(not(feature = "bpf"))]
+mod engine {
+    use std::path::Path;
+
+    use reveille_anticipate::{Error, Result};
+
+    /// There is none without BPF.
+    pub enum Serving {}
+
+    pub fn serve(_: f64) -> Result<Serving> {
+        Err(Error::Cannot("this program was built without BPF".into()))
+    }
+
+    impl Serving {
+        pub fn path(&self) -> &Path {
+            match *self {}
+        }
+
+        pub fn awake_ns(&self) -> Option<u64> {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `reveille anticipate`, from the command line.
+
+mod complains;
+mod program;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use complains::complains;
+use program::{as_nobody, reveille, run};
+use serde_json::Value;
+
+/// What is waited for comes within this, on a machine however busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn bad_input_gets_one_line() {
+    for (arguments, words) in [
+        (
+            &["--device", "no-such-disk"][..],
+            "no block device no-such-disk",
+        ),
+        (&["--pid", "99999999"], "no process 99999999"),
+        (&["--cgroup", "no-such-group"], "no-such-group"),
+        (&["--op", "erase"], "not an operation"),
+        (&["--budget", "5"], "such as 5%"),
+        (&["--budget", "0%"], "budget"),
+        (&["--budget", "200%"], "from 0% to 100%"),
+        (&["--lead", "0s"], "lead"),
+        (&["--lead", "1s"], "lead"),
+        (&["--nap", "1s"], "nap"),
+        (&["--interval", "1ms"], "100ms or more"),
+        (&["--result", "/no/such/result"], "/no/such/result"),
+    ] {
+        complains(reveille().arg("anticipate").args(arguments), 2, words);
+    }
+}
+
+#[test]
+fn without_the_right_it_says_what_to_do() {
+    let Some((_folder, mut command)) = as_nobody() else {
+        println!("skipped: without_the_right_it_says_what_to_do: it takes root to leave root");
+        return;
+    };
+    let disks = reveille_anticipate::BlockDevice::all(&reveille_machine::Root::default());
+    if disks.is_empty() {
+        println!("skipped: without_the_right_it_says_what_to_do: there is no disk here");
+        return;
+    }
+    complains(command.args(["anticipate", "--duration", "1s"]), 3, "root");
+}
+
+/// `None`, with a word, where nothing can be anticipated.
+fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket").display().to_string();
+    let tried =
+        run(reveille().args(["anticipate", "--no-socket", "--duration", "100ms", "--json"]));
+    match tried.code {
+        0 => Some((folder, socket)),
+        _ => {
+            println!("skipped: {test}: {}", tried.stderr.trim());
+            None
+        }
+    }
+}
+
+#[test]
+fn it_says_what_it_did_and_leaves_no_socket() {
+    let Some((_folder, socket)) = socket("it_says_what_it_did_and_leaves_no_socket") else {
+        return;
+    };
+    let flags = [
+        "anticipate",
+        "--duration",
+        "500ms",
+        "--json",
+        "--socket",
+        &socket,
+    ];
+    let done = reveille().args(flags).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(said["elapsed_s"].as_f64().unwrap() >= 0.5);
+    assert!(!said["cpus"].as_array().unwrap().is_empty());
+    assert!(!Path::new(&socket).exists());
+}
+
+#[test]
+fn a_second_one_leaves_the_first_its_socket() {
+    let Some((_folder, socket)) = socket("a_second_one_leaves_the_first_its_socket") else {
+        return;
+    };
+    let mut first = Command::new(env!("CARGO_BIN_EXE_reveille"))
+        .args(["anticipate", "--socket", &socket])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(first.stderr.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("until Ctrl-C"), "{said}");
+    complains(
+        reveille().args(["anticipate", "--socket", &socket]),
+        3,
+        "--no-socket",
+    );
+    assert!(Path::new(&socket).exists());
+    assert_eq!(first.try_wait().unwrap(), None);
+    let pid = nix::unistd::Pid::from_raw(first.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let began = Instant::now();
+    while first.try_wait().unwrap().is_none() {
+        assert!(began.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(first.wait().unwrap().success());
+    assert!(!Path::new(&socket).exists());
+}
+
+/// BPF programs of the engine that are loaded.
+fn loaded() -> usize {
+    let programs = libbpf_rs::query::ProgInfoIter::default();
+    programs
+        .filter(|program| program.name == "on_issue")
+        .count()
+}
+
+#[test]
+fn kill_9_leaves_nothing_in_the_kernel() {
+    let Some((_folder, socket)) = socket("kill_9_leaves_nothing_in_the_kernel") else {
+        return;
+    };
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_reveille"))
+        .args(["anticipate", "--socket", &socket])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(engine.stderr.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    let before = loaded();
+    assert!(before >= 1, "it is seen where it is there");
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    let began = Instant::now();
+    // Other tests' engines come and go beside this one.
+    while loaded() > 0 && loaded() >= before {
+        assert!(began.elapsed() < PATIENCE, "its programs stay");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The next one takes the socket over.
+    let flags = [
+        "anticipate",
+        "--duration",
+        "100ms",
+        "--json",
+        "--socket",
+        &socket,
+    ];
+    let next = run(reveille().args(flags));
+    assert_eq!(next.code, 0, "{}", next.stderr);
+}
