@@ -1,11 +1,15 @@
 //! `cost` on the running kernel, against workloads whose truth is known. They need root and BPF;
 //! without, each test says that it was skipped and why.
 
+#[path = "../idling/mod.rs"]
+#[allow(dead_code, reason = "others ask it for words")]
+mod idling;
 mod pair;
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use idling::{ENOUGH, Idling};
 use pair::{Account, NAMES, Spinners, may_be_prompt, wake_each_other};
 use reveille_machine::{Idle, Root, load};
 use reveille_watch::Error;
@@ -228,7 +232,12 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
         let awake = Spinners::start();
         let with_awake_cpus = Leg::run(600, SHORT);
         drop(awake);
+        let idling = [0, 1].map(Idling::of);
         let leg = Leg::run(1200, SHORT);
+        // Beside somebody else's work, which both legs meet, the way takes what that leaves of it.
+        if idling.iter().any(|cpu| cpu.percent() < ENOUGH) {
+            continue;
+        }
         let way = with_awake_cpus.own_means_ns().0 - with_awake_cpus.followed_mean_ns();
         let (least, most) = leg.own_means_ns();
         let truth = leg.followed_mean_ns().clamp(least - way, most - way);
@@ -244,6 +253,10 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
             println!("truth from and to, way, followed (ns), asleep, unfollowed: {tried:?}");
             return;
         }
+    }
+    if tried.is_empty() {
+        println!("skipped: totals_are_within_5_percent: CPUs 0 and 1 were too busy to sleep");
+        return;
     }
     panic!("truth from and to, way, followed (ns), asleep, unfollowed: {tried:?}");
 }

@@ -6,7 +6,7 @@ use reveille_machine::{Root, load};
 
 /// Of a CPU that is idle for so much of the time, %, the tests see many times what they need: a few
 /// in a hundred of the sleeps that they bring about.
-const ENOUGH: f64 = 20.0;
+pub const ENOUGH: f64 = 20.0;
 
 pub struct Idling {
     cpu: u32,
@@ -23,14 +23,18 @@ impl Idling {
         }
     }
 
+    /// The idle share of the time since.
+    pub fn percent(&self) -> f64 {
+        let idle_s = idle_s(self.cpu) - self.before_s;
+        idle_s / self.begun.elapsed().as_secs_f64() * 100.0
+    }
+
     /// In words that the CPU was too busy to sleep.
     ///
     /// # Panics
     /// Where it was idle for enough of the time since: what was looked for had to be there.
     pub fn too_busy(&self, looked_for: &str) -> String {
-        let idle_s = idle_s(self.cpu) - self.before_s;
-        let percent = idle_s / self.begun.elapsed().as_secs_f64() * 100.0;
-        let cpu = self.cpu;
+        let (cpu, percent) = (self.cpu, self.percent());
         assert!(
             percent < ENOUGH,
             "{looked_for}, though CPU {cpu} was idle for {percent:.0} % of the time"
