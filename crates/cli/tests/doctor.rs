@@ -90,7 +90,12 @@ fn a_user_without_rights_is_told_what_root_would_add() {
         .tempdir_in("/tmp")
         .unwrap();
     let program = folder.path().join("reveille");
-    std::fs::copy(env!("CARGO_BIN_EXE_reveille"), &program).unwrap();
+    // By a process of its own, so that no other test's child has it open for writing.
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_reveille"))
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     let mut command = Command::new(&program);
     const NOBODY: u32 = 65534;
     command.arg("doctor").uid(NOBODY).gid(NOBODY);

@@ -405,7 +405,7 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
     assert_eq!(bound(), "n/a");
     let next = run(reveille().arg("states"));
     assert!(
-        next.stderr.contains("put back 1 settings"),
+        next.stderr.contains("put back 1 setting "),
         "{}",
         next.stderr
     );

@@ -22,6 +22,13 @@ pub fn run(command: &mut Command) -> Ended {
     }
 }
 
+/// Copies a program by a process of its own: a file that this one has open for writing would be
+/// inherited by what other tests start just then, and cannot be run until that has ended.
+fn copy(program: &str, to: &std::path::Path) {
+    let copied = Command::new("cp").arg(program).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
 /// The program as the user nobody, with a folder that nobody may write; `None` without root.
 pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     const NOBODY: u32 = 65534;
@@ -32,7 +39,7 @@ pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
     let program = folder.path().join("reveille");
-    std::fs::copy(env!("CARGO_BIN_EXE_reveille"), &program).unwrap();
+    copy(env!("CARGO_BIN_EXE_reveille"), &program);
     let mut command = Command::new(program);
     command.uid(NOBODY).gid(NOBODY);
     Some((folder, command))

@@ -150,7 +150,13 @@ fn another_user_has_a_budget_of_his_own() {
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(theirs.path(), permissions).unwrap();
     let program = theirs.path().join("client");
-    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By a process of its own: a file that this one has open for writing would be inherited by what
+    // other tests start just then, and cannot be run until that has ended.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&program)
+        .status();
+    assert!(copied.unwrap().success());
     let other = Child::begin(&engine.path, |command| {
         let mut theirs = Command::new(&program);
         theirs
