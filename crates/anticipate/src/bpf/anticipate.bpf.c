@@ -37,6 +37,9 @@
 /* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
+/* include/linux/interrupt.h */
+#define HRTIMER_SOFTIRQ 8
+
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
@@ -110,8 +113,9 @@ struct plan {
 	/* The timer's expiry, 0 for none, and when it was armed. */
 	unsigned long long armed;
 	unsigned long long armed_at;
-	/* The callback keeps the CPU awake just now; stop doing so. */
+	/* The callback keeps the CPU awake just now. */
 	unsigned int spinning;
+	/* Since the last idle state's entry something came that the CPU is to do. */
 	unsigned int kicked;
 	unsigned int without_callback;
 	/* Windows were opened, or are still open, since the timer was armed. */
@@ -618,7 +622,7 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 		learn_late(&plan->late[sleep_of(slept) & 31], now - expiry);
 	}
 	left = refill(plan, now);
-	if (wanted(plan, now) && left > 0) {
+	if (!plan->kicked && left > 0 && wanted(plan, now)) {
 		tell_seconds(plan, now, cpu);
 		plan->sums.spells++;
 		if (naps(plan)) {
@@ -628,7 +632,6 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 			return 0;
 		}
 		spin.limit = now + left;
-		plan->kicked = 0;
 		__sync_lock_test_and_set(&plan->spinning, 1);
 		bpf_loop(ROUNDS, spin_once, &spin, 0);
 		__sync_lock_test_and_set(&plan->spinning, 0);
@@ -649,7 +652,10 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 	if (state == PWR_EVENT_EXIT)
 		return 0;
 	plan = plan_of(cpu);
-	if (plan && plan->unarmed) {
+	if (!plan)
+		return 0;
+	plan->kicked = 0;
+	if (plan->unarmed) {
 		plan->unarmed = 0;
 		arm_next(plan, bpf_ktime_get_ns());
 	}
@@ -657,15 +663,16 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 }
 
 /*
- * What ends the loop: whatever can make something runnable on its CPU, or wait for the softirq that
- * it is in. Who goes on waiting after that goes on being anticipated (`try_again`).
+ * What ends the loop, or keeps it from beginning: whatever can make something runnable on its CPU,
+ * or wait for the softirq that it is in. For windows that are
+ * still open the timer is armed again at the next idle state's entry.
  */
 
 static __always_inline int kick(__u32 cpu)
 {
 	struct plan *plan = plan_of(cpu);
 
-	if (plan && plan->spinning)
+	if (plan)
 		plan->kicked = 1;
 	return 0;
 }
@@ -677,10 +684,29 @@ static __always_inline int kick(__u32 cpu)
 		return kick(bpf_get_smp_processor_id());                                           \
 	}
 
-KICKED_BY(softirq_raise)
+/*
+ * The completion may be the work of a softirq: one that was raised before the loop began waits for
+ * its end. The timer's own is the one that the loop is in.
+ */
+SEC("tp_btf/softirq_raise")
+int BPF_PROG(on_softirq_raise, unsigned int vector)
+{
+	return vector == HRTIMER_SOFTIRQ ? 0 : kick(bpf_get_smp_processor_id());
+}
+
+/* The interrupt in which the engine's timer expires is one of these. */
+SEC("tp_btf/local_timer_entry")
+int BPF_PROG(on_local_timer_entry)
+{
+	struct plan *plan = plan_of(bpf_get_smp_processor_id());
+
+	if (plan && plan->spinning)
+		plan->kicked = 1;
+	return 0;
+}
+
 KICKED_BY(irq_handler_entry)
 /* irq_vectors: x86. */
-KICKED_BY(local_timer_entry)
 KICKED_BY(reschedule_entry)
 KICKED_BY(call_function_single_entry)
 KICKED_BY(call_function_entry)
