@@ -105,7 +105,9 @@ struct window {
 	unsigned int second;
 	unsigned char begun;
 	unsigned char armed;
+	/* When the second CPU was told, and until when it was to be awake; 0: it was not. */
 	unsigned long long told;
+	unsigned long long told_until;
 };
 
 struct plan {
@@ -490,16 +492,41 @@ static __always_inline void account(struct plan *plan, unsigned long long from,
 	}
 }
 
+/* The second CPU need not be awake any more. */
+static __always_inline void release_second(struct window *window, unsigned long long now)
+{
+	__u32 second = window->second - 1;
+	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
+	struct plan *others = plan_of(second);
+	unsigned long long ns;
+
+	if (!window->second || !window->told)
+		return;
+	ns = (now < window->told_until ? now : window->told_until) - window->told;
+	window->told = 0;
+	if (agent)
+		agent->until = 0;
+	if (others) {
+		ADD(others->sums.awake_ns, ns);
+		spend(others, ns);
+	}
+	charge(&window->owner, ns);
+}
+
 /* Gives up the windows whose time is over. */
 static __always_inline void close_ended(struct plan *plan, unsigned long long now)
 {
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (window->state == OPEN && window->end <= now)
-			__sync_val_compare_and_swap(&window->state, OPEN, FREE);
-		else if (window->state == DONE)
+		if (window->state == OPEN && window->end <= now) {
+			if (__sync_val_compare_and_swap(&window->state, OPEN, DONE) != OPEN)
+				continue;
+			release_second(window, now);
 			window->state = FREE;
+		} else if (window->state == DONE) {
+			window->state = FREE;
+		}
 	}
 }
 
@@ -527,17 +554,25 @@ static __always_inline void tell_second(struct plan *plan, struct window *window
 	__u32 second = window->second - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
 	void *inbox = bpf_map_lookup_elem(&inboxes, &second);
+	struct plan *others = plan_of(second);
 	struct notice notice = {
 	    .sent_ns = now,
 	    .until_ns = window->end,
 	    .from = cpu,
 	    .window = index,
 	};
+	long long left;
 
-	if (!agent || !inbox)
+	if (!agent || !inbox || !others)
 		return;
+	left = refill(others, now);
+	if (left <= 0)
+		return;
+	if (notice.until_ns > now + left)
+		notice.until_ns = now + left;
 	window->told = now;
-	agent->until = window->end;
+	window->told_until = notice.until_ns;
+	agent->until = notice.until_ns;
 	plan->sums.notices++;
 	bpf_ringbuf_output(inbox, &notice, sizeof(notice), BPF_RB_FORCE_WAKEUP);
 }
@@ -920,8 +955,7 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 {
 	struct window *window = &plan->windows[slot & (WINDOWS - 1)];
 	bool here = bpf_get_smp_processor_id() == cpu;
-	unsigned long long start, told;
-	unsigned int second;
+	unsigned long long start;
 	bool begun;
 
 	if (window->number != number ||
@@ -932,26 +966,12 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 	}
 	begun = window->begun;
 	start = window->start;
-	second = window->second;
-	told = window->told;
 	if (outcome)
 		ADD(*(begun	      ? &outcome->in_time
 		      : window->armed ? &outcome->early
 				      : &outcome->cpu_busy),
 		    1);
-	if (second && told) {
-		__u32 other = second - 1;
-		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
-		struct plan *others = plan_of(other);
-
-		if (agent)
-			agent->until = 0;
-		if (others) {
-			ADD(others->sums.awake_ns, now - told);
-			spend(others, now - told);
-		}
-		charge(&window->owner, now - told);
-	}
+	release_second(window, now);
 	if (plan->spinning)
 		return; /* The loop sees it, charges the time and frees the window. */
 	if (begun && plan->napping_since && here)
