@@ -193,13 +193,11 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
         Readiness::Awake => types::readiness::READY_AWAKE,
         Readiness::Napping => types::readiness::READY_NAPPING,
     };
-    rodata.seconds_wanted = true;
     open.maps.plans.set_max_entries(cpus)?;
     open.maps.agents.set_max_entries(cpus)?;
     open.maps.interrupted.set_max_entries(DEVICES * cpus)?;
     open.maps.inboxes.set_max_entries(cpus)?;
     kernel::choose(&mut open, knows, |_, _| true);
-    open.progs.empty.set_autoattach(false);
     Ok(open.load().map_err(kernel::cannot_load)?)
 }
 

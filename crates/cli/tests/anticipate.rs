@@ -5,7 +5,7 @@ mod program;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use complains::complains;
@@ -67,6 +67,22 @@ fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
     }
 }
 
+/// An engine at work, until it is told to end.
+fn begun(socket: &str) -> Child {
+    let mut engine = reveille()
+        .args(["anticipate", "--socket", socket])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(engine.stderr.take().unwrap())
+        .read_line(&mut said)
+        .unwrap();
+    assert!(said.contains("until Ctrl-C"), "{said}");
+    engine
+}
+
 #[test]
 fn it_says_what_it_did_and_leaves_no_socket() {
     let Some((_folder, socket)) = socket("it_says_what_it_did_and_leaves_no_socket") else {
@@ -93,17 +109,7 @@ fn a_second_one_leaves_the_first_its_socket() {
     let Some((_folder, socket)) = socket("a_second_one_leaves_the_first_its_socket") else {
         return;
     };
-    let mut first = Command::new(env!("CARGO_BIN_EXE_reveille"))
-        .args(["anticipate", "--socket", &socket])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    BufReader::new(first.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
-    assert!(said.contains("until Ctrl-C"), "{said}");
+    let mut first = begun(&socket);
     complains(
         reveille().args(["anticipate", "--socket", &socket]),
         3,
@@ -135,16 +141,7 @@ fn kill_9_leaves_nothing_in_the_kernel() {
     let Some((_folder, socket)) = socket("kill_9_leaves_nothing_in_the_kernel") else {
         return;
     };
-    let mut engine = Command::new(env!("CARGO_BIN_EXE_reveille"))
-        .args(["anticipate", "--socket", &socket])
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut said = String::new();
-    BufReader::new(engine.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
+    let mut engine = begun(&socket);
     let before = loaded();
     assert!(before >= 1, "it is seen where it is there");
     engine.kill().unwrap();

@@ -15,6 +15,7 @@
 //! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
 //! - [`requests`]: holding a latency bound, on all CPUs or on some; [`latency`] reads one.
 //! - [`limits`]: which idle states CPUs may use.
+//! - [`affinity`]: which CPUs a thread may use.
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
@@ -34,6 +35,7 @@
 //! # }
 //! ```
 
+pub mod affinity;
 mod awake;
 pub mod boot;
 pub mod bounds;

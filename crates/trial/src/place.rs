@@ -1,8 +1,9 @@
 //! Where threads run.
 
 use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+pub use reveille_machine::affinity::{allowed, visit};
 
 use crate::{Error, Result};
 
@@ -24,33 +25,6 @@ pub fn on_cpu(cpu: u32) -> Result<()> {
         )),
         errno => Error::Failed(format!("CPU {cpu}: {}", errno.desc())),
     })
-}
-
-/// Runs on each of these CPUs for a moment, and is then where it was allowed before.
-///
-/// A CPU counts its stay in an idle state when it leaves it, and looks at a new limit when it goes
-/// idle next: after the visit both have happened. A CPU that this process may not use is passed
-/// over.
-pub fn visit(cpus: &[u32]) {
-    let Ok(before) = sched_getaffinity(THIS) else {
-        return;
-    };
-    for &cpu in cpus {
-        let mut one = CpuSet::new();
-        if one.set(cpu as usize).is_ok() {
-            let _ = sched_setaffinity(THIS, &one);
-        }
-    }
-    let _ = sched_setaffinity(THIS, &before);
-}
-
-/// The CPUs that this thread may use, ascending; empty where the kernel does not tell.
-pub fn allowed() -> Vec<u32> {
-    let Ok(cpus) = sched_getaffinity(THIS) else {
-        return Vec::new();
-    };
-    let is_set = |cpu: &u32| cpus.is_set(*cpu as usize).unwrap_or(false);
-    (0..CpuSet::count() as u32).filter(is_set).collect()
 }
 
 #[cfg(test)]

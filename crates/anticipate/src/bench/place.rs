@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
+pub use reveille_machine::affinity::{allowed, visit};
 use reveille_machine::interrupts::{self, Interrupts};
 use reveille_machine::{Root, load};
 
@@ -50,30 +51,6 @@ pub fn avoid(cpu: u32) {
         // Where it is refused the thread stays where it was: nothing is wrong then but the noise.
         let _ = sched_setaffinity(THIS, &others);
     }
-}
-
-/// The CPUs that this thread may use, ascending; empty where the kernel does not tell.
-pub fn allowed() -> Vec<u32> {
-    let Ok(cpus) = sched_getaffinity(THIS) else {
-        return Vec::new();
-    };
-    let is_set = |cpu: &u32| cpus.is_set(*cpu as usize).unwrap_or(false);
-    (0..CpuSet::count() as u32).filter(is_set).collect()
-}
-
-/// Runs on each of these CPUs for a moment, and is then where it was allowed before: a CPU counts its
-/// stay in an idle state when it leaves it, and looks at a new limit when it goes idle next.
-pub fn visit(cpus: &[u32]) {
-    let Ok(before) = sched_getaffinity(THIS) else {
-        return;
-    };
-    for &cpu in cpus {
-        let mut one = CpuSet::new();
-        if one.set(cpu as usize).is_ok() {
-            let _ = sched_setaffinity(THIS, &one);
-        }
-    }
-    let _ = sched_setaffinity(THIS, &before);
 }
 
 /// The CPU that serves the fewest device interrupts, by a short look; of those that are mostly idle

@@ -80,7 +80,6 @@ const volatile unsigned long long fixed_lead_ns;
 const volatile unsigned long long first_lead_ns[32];
 const volatile unsigned long long nap_ns = 10000;
 const volatile enum readiness readiness;
-const volatile bool seconds_wanted;
 
 /* Flags of bpf_timer_start that this kernel takes. */
 unsigned long long timer_flags;
@@ -549,18 +548,14 @@ static __always_inline bool wanted(struct plan *plan, unsigned long long now)
 
 /* Tells the thread of the CPU that takes the interrupt to keep it awake. */
 static __always_inline void tell_second(struct plan *plan, struct window *window,
-					unsigned long long now, unsigned int cpu, int index)
+					unsigned long long now)
 {
 	__u32 second = window->second - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
 	void *inbox = bpf_map_lookup_elem(&inboxes, &second);
 	struct plan *others = plan_of(second);
-	struct notice notice = {
-	    .sent_ns = now,
-	    .until_ns = window->end,
-	    .from = cpu,
-	    .window = index,
-	};
+	struct notice notice = {.sent_ns = now};
+	unsigned long long until = window->end;
 	long long left;
 
 	if (!agent || !inbox || !others)
@@ -568,24 +563,23 @@ static __always_inline void tell_second(struct plan *plan, struct window *window
 	left = refill(others, now);
 	if (left <= 0)
 		return;
-	if (notice.until_ns > now + left)
-		notice.until_ns = now + left;
+	if (until > now + left)
+		until = now + left;
 	window->told = now;
-	window->told_until = notice.until_ns;
-	agent->until = notice.until_ns;
+	window->told_until = until;
+	agent->until = until;
 	plan->sums.notices++;
 	bpf_ringbuf_output(inbox, &notice, sizeof(notice), BPF_RB_FORCE_WAKEUP);
 }
 
-static __always_inline void tell_seconds(struct plan *plan, unsigned long long now,
-					 unsigned int cpu)
+static __always_inline void tell_seconds(struct plan *plan, unsigned long long now)
 {
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
 		if (window->state == OPEN && window->second && !window->told &&
 		    window->start <= now)
-			tell_second(plan, window, now, cpu, i);
+			tell_second(plan, window, now);
 	}
 }
 
@@ -658,7 +652,7 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 	}
 	left = refill(plan, now);
 	if (!plan->kicked && left > 0 && wanted(plan, now)) {
-		tell_seconds(plan, now, cpu);
+		tell_seconds(plan, now);
 		plan->sums.spells++;
 		if (naps(plan)) {
 			plan->sums.naps++;
@@ -829,7 +823,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	}
 	flight->predicted = prediction.ns;
 	lead = lead_for(plan, prediction.early_ns);
-	if (taker && *taker && *taker != flight->cpu + 1 && seconds_wanted) {
+	if (taker && *taker && *taker != flight->cpu + 1) {
 		__u32 other = *taker - 1;
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
 
@@ -1139,13 +1133,6 @@ int cancel(struct cancellation *wish)
 	if (plan)
 		close_window(plan, wish->cpu, wish->ticket & 0xff, wish->ticket >> 8,
 			     bpf_ktime_get_ns(), NULL);
-	return 0;
-}
-
-/* What the kernel counts for it is what counting takes. */
-SEC("raw_tp")
-int empty(void *context)
-{
 	return 0;
 }
 

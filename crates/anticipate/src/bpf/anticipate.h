@@ -102,12 +102,10 @@ struct expectation {
 	long long ticket;
 };
 
-/* Tells the program's thread of a CPU that the CPU is to be awake until then. */
+/* Tells the program's thread of a CPU that the CPU is to be awake: `struct agent` has until when.
+ */
 struct notice {
 	unsigned long long sent_ns;
-	unsigned long long until_ns;
-	unsigned int from;
-	unsigned int window;
 };
 
 #endif
