@@ -33,6 +33,20 @@ const NEEDED: [(&str, &str, &str); 2] = [
     ("block", "block_rq_complete", "CONFIG_BLOCK"),
 ];
 
+/// What ends the loop in a softirq, and the thread's need not look at.
+const ENDS_SOFTIRQ: [&str; 10] = [
+    "softirq_raise",
+    "local_timer_entry",
+    "irq_handler_entry",
+    "reschedule_entry",
+    "call_function_single_entry",
+    "call_function_entry",
+    "irq_work_entry",
+    "x86_platform_ipi_entry",
+    "ipi_entry",
+    "sched_wake_idle_without_ipi",
+];
+
 /// DEVICES and OPERATIONS of anticipate.h: BTF carries no macros.
 const DEVICES: u32 = 16;
 
@@ -188,16 +202,29 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     rodata.fixed_lead_ns = settings.lead.map_or(0, |lead| lead.as_nanos() as u64);
     rodata.first_lead_ns[..SLEEPS].copy_from_slice(&settings.first_lead_ns);
     rodata.nap_ns = settings.nap.as_nanos() as u64;
+    let threads = settings.readiness != Readiness::Softirq && knows.function("bpf_wq_start");
+    if settings.readiness == Readiness::Thread && !threads {
+        return Err(Error::Cannot(
+            "this kernel starts no threads for BPF (Linux 6.10 and later do): leave the choice to \
+             the engine, or let it keep CPUs awake in softirqs"
+                .to_owned(),
+        ));
+    }
+    rodata.threads = threads;
     rodata.readiness = match settings.readiness {
         Readiness::Chosen => types::readiness::READY_CHOSEN,
-        Readiness::Awake => types::readiness::READY_AWAKE,
+        Readiness::Thread => types::readiness::READY_THREAD,
+        Readiness::Softirq => types::readiness::READY_SOFTIRQ,
         Readiness::Napping => types::readiness::READY_NAPPING,
     };
     open.maps.plans.set_max_entries(cpus)?;
     open.maps.agents.set_max_entries(cpus)?;
     open.maps.interrupted.set_max_entries(DEVICES * cpus)?;
     open.maps.inboxes.set_max_entries(cpus)?;
-    kernel::choose(&mut open, knows, |_, _| true);
+    kernel::choose(&mut open, knows, |_, target| match target {
+        "workqueue_queue_work" => threads,
+        _ => !threads || !ENDS_SOFTIRQ.contains(&target),
+    });
     Ok(open.load().map_err(kernel::cannot_load)?)
 }
 

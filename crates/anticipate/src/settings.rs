@@ -20,11 +20,15 @@ pub enum Subject {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {
-    /// By what short naps are seen to cost.
+    /// Awake, or in naps where they are seen to cost little; awake by a thread where the kernel
+    /// can.
     #[default]
     Chosen,
-    /// Awake, in a loop that gives way at once to anything that is to run.
-    Awake,
+    /// Awake, in a kernel thread that gives way at once to anything that is to run. Linux 6.10 and
+    /// later.
+    Thread,
+    /// Awake, in a timer's softirq that ends at any interrupt.
+    Softirq,
     /// In naps: the governor chooses a shallow state, for a timer soon expires.
     Napping,
 }

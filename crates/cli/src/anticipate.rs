@@ -71,7 +71,8 @@ pub struct Args {
     /// A result of `measure`: leads begin with what was measured, not with the driver's table
     #[arg(long, value_name = "RESULT", conflicts_with = "lead")]
     result: Option<PathBuf>,
-    /// Keep a CPU ready awake, or in naps: asleep in a shallow state, for timers soon expire
+    /// Keep a CPU ready awake, by a kernel thread or in a softirq, or in naps: asleep in a shallow
+    /// state, for timers soon expire
     #[arg(long, value_name = "HOW", default_value = "chosen", value_parser = parse_readiness)]
     ready: Readiness,
     /// Length of a nap
@@ -120,9 +121,10 @@ fn parse_operation(text: &str) -> Result<Operation, String> {
 fn parse_readiness(text: &str) -> Result<Readiness, String> {
     match text {
         "chosen" => Ok(Readiness::Chosen),
-        "awake" => Ok(Readiness::Awake),
+        "thread" => Ok(Readiness::Thread),
+        "softirq" => Ok(Readiness::Softirq),
         "naps" => Ok(Readiness::Napping),
-        _ => Err("not a way to be ready: chosen, awake, naps".to_owned()),
+        _ => Err("not a way to be ready: chosen, thread, softirq, naps".to_owned()),
     }
 }
 

@@ -12,9 +12,11 @@
  * CPU ready while a window is open, charges the time and frees the slots. There are no locks: a
  * slot's state is exchanged, and everything else in it is written by the one who has it.
  *
- * The callback runs in a softirq on top of the idle task. It goes round in a loop there with
- * interrupts on, and ends at any interrupt, softirq or request of another CPU; where another task
- * runs it does nothing.
+ * Ready means awake: a kernel thread (a bpf_wq) goes round in a loop until the completion, and ends
+ * when anything else is runnable. A window that has begun when the CPU would go to sleep needs no
+ * timer: the thread is started there, and the CPU does not sleep at all. Kernels before 6.10 have
+ * only the timer: its callback, in a softirq on top of the idle task, goes round in the loop, and
+ * ends at any interrupt, softirq or request of another CPU.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -43,6 +45,13 @@
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 
+/* include/linux/workqueue.h: Linux 6.10 and later. */
+extern int bpf_wq_init(struct bpf_wq *work, void *map, unsigned int flags) __weak __ksym;
+extern int bpf_wq_start(struct bpf_wq *work, unsigned int flags) __weak __ksym;
+extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
+				    int(callback)(void *map, int *key, void *value),
+				    unsigned int flags, void *aux__ign) __weak __ksym;
+
 /* include/linux/blk_types.h: the operation is the lowest byte of the flags. */
 #define OPERATION 0xff
 
@@ -50,12 +59,29 @@
 #define SOON_NS 1000
 /* Rounds of the loop; the budget and the windows end it long before. */
 #define ROUNDS (1 << 20)
+/* A round takes some 50 ns. */
+#define ROUND_NS 2000
+
+/*
+ * Not every idle state looks, after its entry is told, whether something became runnable: the CPU
+ * then sleeps although it was asked not to. That is tried so often at the beginning, and then one
+ * time in so many. A CPU that did not sleep is back within this.
+ */
+#define REFUSALS_AT_FIRST 16
+#define REFUSALS_AGAIN 1024
+#define REFUSED_NS 4000
 
 /* Naps are explored so often at the beginning, and then one time in so many. */
 #define NAPS_AT_FIRST 16
 #define NAPS_AGAIN 128
 /* A nap is for the CPU that comes back from it within this. */
 #define NAP_CHEAP_NS 3000
+
+/* So long after the completion, which another CPU may see, its waiter is woken at the latest. */
+#define WAITER_NS 20000
+
+/* A sleep that is not so many times as long as waking takes is not worth it. */
+#define SHORT_SLEEP 4
 
 /* More in flight than that, and no request is anticipated: the CPU hardly sleeps. */
 #define MOST_IN_FLIGHT 4
@@ -80,6 +106,8 @@ const volatile unsigned long long fixed_lead_ns;
 const volatile unsigned long long first_lead_ns[32];
 const volatile unsigned long long nap_ns = 10000;
 const volatile enum readiness readiness;
+/* The kernel has bpf_wq, and it is to be used. */
+const volatile bool threads;
 
 /* Flags of bpf_timer_start that this kernel takes. */
 unsigned long long timer_flags;
@@ -92,7 +120,8 @@ unsigned long long refilled_in_all;
 /* What requests were worth for what they cost, of late: 1/256. */
 unsigned int worth;
 
-enum window_state { FREE = 0, CLAIMED = 1, OPEN = 2, DONE = 3 };
+/* Complete: the request is, and its waiter's wake-up is on the way. */
+enum window_state { FREE = 0, CLAIMED = 1, DONE = 2, OPEN = 3, COMPLETE = 4 };
 
 struct window {
 	unsigned int state;
@@ -111,11 +140,22 @@ struct window {
 
 struct plan {
 	struct bpf_timer timer;
+	struct bpf_wq work;
 	/* The timer's expiry, 0 for none, and when it was armed. */
 	unsigned long long armed;
 	unsigned long long armed_at;
-	/* The callback keeps the CPU awake just now. */
+	/* The thread or the timer's callback keeps the CPU awake just now. */
 	unsigned int spinning;
+	/* The thread is to run, or does. */
+	unsigned int working;
+	/* When it was asked for at an idle state's entry, and how long the CPU was in that state
+	 * then; ns, smoothed.
+	 */
+	unsigned long long asked;
+	unsigned int asked_slept;
+	unsigned int asked_seen;
+	/* Work was queued behind the thread's, which is to end. */
+	unsigned int queued;
 	/* Since the last idle state's entry something came that the CPU is to do. */
 	unsigned int kicked;
 	unsigned int without_callback;
@@ -128,7 +168,7 @@ struct plan {
 	/* By the length of sleep: how late nine of ten timers come, at most; ns. */
 	unsigned int late[32]; /* SLEEPS */
 	unsigned int nap_late;
-	unsigned int naps_seen;
+	unsigned int naps_tried;
 	unsigned int numbers;
 	struct cpu_sums sums;
 	struct window windows[WINDOWS];
@@ -389,6 +429,7 @@ static __always_inline bool affordable(struct plan *plan, unsigned long long now
  */
 
 static int on_alarm(void *map, __u32 *key, struct plan *plan);
+static int on_work(void *map, int *key, void *value);
 
 static __always_inline int arm(struct plan *plan, unsigned long long now, unsigned long long at)
 {
@@ -413,8 +454,8 @@ static __always_inline int arm(struct plan *plan, unsigned long long now, unsign
 	return result;
 }
 
-/* The timer for the next window, on the CPU whose plan it is. */
-static __always_inline void arm_next(struct plan *plan, unsigned long long now)
+/* When the next window of the CPU begins, 0 for none. */
+static __always_inline unsigned long long next_start(struct plan *plan, unsigned long long now)
 {
 	unsigned long long next = 0;
 
@@ -427,9 +468,7 @@ static __always_inline void arm_next(struct plan *plan, unsigned long long now)
 		if (!next || window->start < next)
 			next = window->start;
 	}
-	/* One that is due may have been cancelled by another CPU just when it was armed. */
-	if (next && (!plan->armed || plan->armed <= now || next < plan->armed))
-		arm(plan, now, next);
+	return next;
 }
 
 /* A slot for a window, filled in, or -1 where the plan is full. */
@@ -467,26 +506,24 @@ static __always_inline void charge(const struct owner *owner, unsigned long long
 }
 
 /* The CPU was kept ready for all windows that had begun: each owner is charged its part. */
-static __always_inline void account(struct plan *plan, unsigned long long from,
-				    unsigned long long to)
+static __always_inline void account(struct plan *plan, unsigned long long ns)
 {
-	unsigned long long ns = to > from ? to - from : 0;
 	unsigned int sharers = 0;
 
 	plan->sums.awake_ns += ns;
 	spend(plan, ns);
 	for (int i = 0; i < WINDOWS; i++)
-		if (plan->windows[i].state >= OPEN && plan->windows[i].begun)
+		if (plan->windows[i].state >= DONE && plan->windows[i].begun)
 			sharers++;
 	if (sharers)
 		ns /= sharers;
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (window->state < OPEN || !window->begun)
+		if (window->state < DONE || !window->begun)
 			continue;
 		charge(&window->owner, ns);
-		if (window->state == DONE)
+		if (window->state != OPEN)
 			window->state = FREE;
 	}
 }
@@ -523,7 +560,7 @@ static __always_inline void close_ended(struct plan *plan, unsigned long long no
 				continue;
 			release_second(window, now);
 			window->state = FREE;
-		} else if (window->state == DONE) {
+		} else if (window->state == DONE || window->state == COMPLETE) {
 			window->state = FREE;
 		}
 	}
@@ -537,7 +574,7 @@ static __always_inline bool wanted(struct plan *plan, unsigned long long now)
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (*(volatile unsigned int *)&window->state != OPEN || window->start > now ||
+		if (*(volatile unsigned int *)&window->state < OPEN || window->start > now ||
 		    window->end <= now)
 			continue;
 		window->begun = 1;
@@ -587,27 +624,103 @@ struct spin {
 	struct plan *plan;
 	unsigned long long limit;
 	unsigned long long now;
+	/* Awake on behalf of somebody, ns. */
+	unsigned long long awake;
 };
 
-static long spin_once(__u32 round, struct spin *spin)
+static __always_inline bool spin_ends(struct spin *spin)
 {
-	struct plan *plan = spin->plan;
+	unsigned long long now = bpf_ktime_get_ns(), passed = now - spin->now;
 
-	spin->now = bpf_ktime_get_ns();
-	return *(volatile unsigned int *)&plan->kicked || spin->now >= spin->limit ||
-	       !wanted(plan, spin->now);
+	/* In a longer round the CPU was somebody else's. */
+	if (passed < ROUND_NS)
+		spin->awake += passed;
+	spin->now = now;
+	return now >= spin->limit || !wanted(spin->plan, now);
+}
+
+static long spin_in_softirq(__u32 round, struct spin *spin)
+{
+	return *(volatile unsigned int *)&spin->plan->kicked || spin_ends(spin);
+}
+
+/* Interrupts and softirqs run between its rounds; what they make runnable ends it. */
+static long spin_in_thread(__u32 round, struct spin *spin)
+{
+	return bpf_get_current_task_btf()->se.cfs_rq->rq->nr_running > 1 ||
+	       *(volatile unsigned int *)&spin->plan->queued || spin_ends(spin);
+}
+
+static __always_inline void keep_awake(struct plan *plan, unsigned long long now, bool in_thread)
+{
+	struct spin spin = {.plan = plan, .now = now};
+	long long left = refill(plan, now);
+
+	if (left > 0 && wanted(plan, now)) {
+		tell_seconds(plan, now);
+		plan->sums.spells++;
+		spin.limit = now + left;
+		__sync_lock_test_and_set(&plan->spinning, 1);
+		if (in_thread)
+			bpf_loop(ROUNDS, spin_in_thread, &spin, 0);
+		else
+			bpf_loop(ROUNDS, spin_in_softirq, &spin, 0);
+		__sync_lock_test_and_set(&plan->spinning, 0);
+		account(plan, spin.awake);
+		now = spin.now;
+	}
+	close_ended(plan, now);
+	/* The next idle state's entry arms the timer for the windows that last. */
+	plan->unarmed = 1;
+}
+
+static int on_work(void *map, int *key, void *value)
+{
+	unsigned long long now = bpf_ktime_get_ns();
+	struct plan *plan = value;
+
+	if (bpf_get_smp_processor_id() == *key)
+		keep_awake(plan, now, true);
+	plan->working = 0;
+	return 0;
+}
+
+/* The thread keeps the CPU awake, as soon as nothing else runs. */
+static __always_inline void start_thread(struct plan *plan)
+{
+	if (__sync_val_compare_and_swap(&plan->working, 0, 1))
+		return;
+	plan->queued = 0;
+	plan->working = bpf_wq_start(&plan->work, 0) ? 0 : 2;
+}
+
+/* Does the CPU not sleep if the thread is asked for when it is about to? */
+static __always_inline bool can_refuse_sleep(const struct plan *plan)
+{
+	return plan->asked_seen < REFUSALS_AT_FIRST || plan->asked_slept <= REFUSED_NS ||
+	       !(bpf_get_prandom_u32() % REFUSALS_AGAIN);
+}
+
+static __always_inline void learn_refusal(struct plan *plan, unsigned long long now)
+{
+	unsigned int slept = now - plan->asked < 1000000 ? now - plan->asked : 1000000;
+
+	plan->asked = 0;
+	plan->asked_slept += slept / 8 - plan->asked_slept / 8;
+	if (plan->asked_seen < REFUSALS_AT_FIRST)
+		plan->asked_seen++;
 }
 
 /* Asleep in a shallow state for short times, or awake? */
 static __always_inline bool naps(struct plan *plan)
 {
-	if (readiness != READY_CHOSEN)
+	if (readiness)
 		return readiness == READY_NAPPING;
-	if (plan->naps_seen < NAPS_AT_FIRST)
+	if (plan->naps_tried < NAPS_AT_FIRST)
 		return bpf_get_prandom_u32() & 1;
 	if (!(bpf_get_prandom_u32() % NAPS_AGAIN))
 		return true;
-	return plan->nap_late <= NAP_CHEAP_NS;
+	return plan->nap_late && plan->nap_late <= NAP_CHEAP_NS;
 }
 
 static __always_inline void end_naps(struct plan *plan, unsigned long long now)
@@ -615,15 +728,25 @@ static __always_inline void end_naps(struct plan *plan, unsigned long long now)
 	unsigned long long since = plan->napping_since;
 
 	if (since && __sync_val_compare_and_swap(&plan->napping_since, since, 0) == since)
-		account(plan, since, now);
+		account(plan, now - since);
+}
+
+/* Until the next short timer. */
+static __always_inline void nap(struct plan *plan, unsigned long long now)
+{
+	tell_seconds(plan, now);
+	plan->sums.spells++;
+	plan->sums.naps++;
+	if (plan->naps_tried < NAPS_AT_FIRST)
+		plan->naps_tried++;
+	plan->napping_since = now;
+	arm(plan, now, now + nap_ns);
 }
 
 static int on_alarm(void *map, __u32 *key, struct plan *plan)
 {
 	unsigned long long now = bpf_ktime_get_ns(), expiry = plan->armed, slept;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct spin spin = {.plan = plan, .now = now};
-	long long left;
 
 	plan->armed = 0;
 	plan->sums.fired++;
@@ -635,58 +758,71 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 		/* The next idle state's entry arms it again, if the windows last. */
 		plan->sums.busy++;
 		end_naps(plan, now);
-		close_ended(plan, now);
+		if (!plan->spinning)
+			close_ended(plan, now);
 		plan->unarmed = 1;
 		return 0;
 	}
 	slept = expiry > plan->armed_at ? expiry - plan->armed_at : 0;
 	if (plan->napping_since) {
 		if (now > expiry) {
-			plan->nap_late += (now - expiry) / 8 - plan->nap_late / 8;
-			if (plan->naps_seen < NAPS_AT_FIRST)
-				plan->naps_seen++;
+			plan->nap_late = plan->nap_late ? plan->nap_late - plan->nap_late / 8 +
+							      (now - expiry) / 8
+							: now - expiry;
 		}
 		end_naps(plan, now);
 	} else if (slept > SOON_NS && now > expiry) {
 		learn_late(&plan->late[sleep_of(slept) & 31], now - expiry);
 	}
-	left = refill(plan, now);
-	if (!plan->kicked && left > 0 && wanted(plan, now)) {
-		tell_seconds(plan, now);
-		plan->sums.spells++;
-		if (naps(plan)) {
-			plan->sums.naps++;
-			plan->napping_since = now;
-			arm(plan, now, now + nap_ns);
+	if (naps(plan)) {
+		if (refill(plan, now) > 0 && wanted(plan, now)) {
+			nap(plan, now);
 			return 0;
 		}
-		spin.limit = now + left;
-		__sync_lock_test_and_set(&plan->spinning, 1);
-		bpf_loop(ROUNDS, spin_once, &spin, 0);
-		__sync_lock_test_and_set(&plan->spinning, 0);
-		account(plan, now, spin.now);
-		now = spin.now;
+	} else if (threads) {
+		start_thread(plan);
+		return 0;
+	} else if (!plan->kicked) {
+		keep_awake(plan, now, false);
+		return 0;
 	}
 	close_ended(plan, now);
 	plan->unarmed = 1;
 	return 0;
 }
 
-/* The CPU is about to sleep: its timer is armed for the next window. */
+static __always_inline void before_sleep(struct plan *plan, unsigned long long now)
+{
+	unsigned long long next = next_start(plan, now);
+
+	if (!next)
+		return;
+	if (threads && next <= now && !naps(plan) && can_refuse_sleep(plan)) {
+		plan->asked = now;
+		start_thread(plan);
+		return;
+	}
+	/* One that is due may have been cancelled by another CPU just when it was armed. */
+	if (!plan->armed || plan->armed <= now || next < plan->armed)
+		arm(plan, now, next);
+}
+
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 {
-	struct plan *plan;
+	struct plan *plan = plan_of(cpu);
 
-	if (state == PWR_EVENT_EXIT)
-		return 0;
-	plan = plan_of(cpu);
 	if (!plan)
 		return 0;
+	if (state == PWR_EVENT_EXIT) {
+		if (plan->asked)
+			learn_refusal(plan, bpf_ktime_get_ns());
+		return 0;
+	}
 	plan->kicked = 0;
 	if (plan->unarmed) {
 		plan->unarmed = 0;
-		arm_next(plan, bpf_ktime_get_ns());
+		before_sleep(plan, bpf_ktime_get_ns());
 	}
 	return 0;
 }
@@ -743,6 +879,20 @@ KICKED_BY(irq_work_entry)
 KICKED_BY(x86_platform_ipi_entry)
 /* ipi: arm64 and others. */
 KICKED_BY(ipi_entry)
+
+/*
+ * What ends the thread's loop: its CPU has another task to run, or another work for the same
+ * workers, which wait while one of them is running.
+ */
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(on_work_queued, int wished, struct pool_workqueue *queue)
+{
+	struct plan *plan = plan_of(queue->pool->cpu);
+
+	if (plan && plan->working == 2)
+		plan->queued = 1;
+	return 0;
+}
 
 /* A CPU whose idle task watches its flag is sent no interrupt. */
 SEC("tp_btf/sched_wake_idle_without_ipi")
@@ -826,13 +976,16 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	if (taker && *taker && *taker != flight->cpu + 1) {
 		__u32 other = *taker - 1;
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
+		unsigned long long late = agent && agent->late_ns ? agent->late_ns : lead;
 
-		second = *taker;
-		lead += agent && agent->late_ns ? agent->late_ns : lead;
+		/* One that would hardly be awake by then is only disturbed. */
+		if (prediction.early_ns > SHORT_SLEEP * late) {
+			second = *taker;
+			lead += late;
+		}
 	}
-	/* A sleep that is hardly longer than waking is none. */
 	start = now;
-	if (prediction.early_ns > 2 * lead)
+	if (prediction.early_ns > SHORT_SLEEP * lead)
 		start += prediction.early_ns - lead;
 	end = now + prediction.late_ns + lead / 2;
 	if (!affordable(plan, now, lead_for(plan, prediction.ns),
@@ -853,6 +1006,11 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		ADD(outcome->two_cpus, 1);
 	if (charge)
 		ADD(charge->assisted, 1);
+	if (threads && start == now && !can_refuse_sleep(plan) &&
+	    task->se.cfs_rq->rq->nr_running == 1 && !naps(plan)) {
+		plan->windows[slot & (WINDOWS - 1)].armed = 1;
+		start_thread(plan);
+	}
 	return ASSISTED;
 }
 
@@ -948,12 +1106,12 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 					 struct outcome *outcome)
 {
 	struct window *window = &plan->windows[slot & (WINDOWS - 1)];
-	bool here = bpf_get_smp_processor_id() == cpu;
+	bool here = bpf_get_smp_processor_id() == cpu, spinning = plan->spinning;
 	unsigned long long start;
 	bool begun;
 
 	if (window->number != number ||
-	    __sync_val_compare_and_swap(&window->state, OPEN, DONE) != OPEN) {
+	    __sync_val_compare_and_swap(&window->state, OPEN, spinning ? COMPLETE : DONE) != OPEN) {
 		if (outcome)
 			ADD(outcome->late, 1);
 		return;
@@ -966,8 +1124,11 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 				      : &outcome->cpu_busy),
 		    1);
 	release_second(window, now);
-	if (plan->spinning)
-		return; /* The loop sees it, charges the time and frees the window. */
+	if (spinning) {
+		/* The loop charges the time and frees the window. */
+		window->end = outcome ? now + WAITER_NS : now;
+		return;
+	}
 	if (begun && plan->napping_since && here)
 		end_naps(plan, now);
 	__sync_val_compare_and_swap(&window->state, DONE, FREE);
@@ -1047,6 +1208,10 @@ static long init_timer(__u32 cpu, int *result)
 	*result = bpf_timer_init(&plan->timer, &plans, CLOCK_MONOTONIC);
 	if (!*result)
 		*result = bpf_timer_set_callback(&plan->timer, on_alarm);
+	if (threads && !*result)
+		*result = bpf_wq_init(&plan->work, &plans, 0);
+	if (threads && !*result)
+		*result = bpf_wq_set_callback_impl(&plan->work, on_work, 0, NULL);
 	plan->tokens = most_tokens(budget_per_cpu);
 	return *result != 0;
 }

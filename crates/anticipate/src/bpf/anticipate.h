@@ -21,8 +21,9 @@
 /* How a CPU is kept ready. */
 enum readiness {
 	READY_CHOSEN = 0, /* by what naps were seen to cost */
-	READY_AWAKE = 1,
-	READY_NAPPING = 2, /* asleep in a shallow state, for timers that soon expire */
+	READY_THREAD = 1,
+	READY_SOFTIRQ = 2,
+	READY_NAPPING = 3, /* asleep in a shallow state, for timers that soon expire */
 };
 
 /* A window of a CPU's plan; the program's requests have no device. */

@@ -7,6 +7,14 @@
 #define REVEILLE_KERNEL_H
 
 #include <linux/types.h>
+#include <linux/version.h>
+
+/* A kernel thread's work: <linux/bpf.h> has it from Linux 6.10 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+struct bpf_wq {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+#endif
 
 struct gendisk {
 	int major;
@@ -28,11 +36,32 @@ enum req_flag_bits {
 	__REQ_RAHEAD,
 };
 
+struct rq {
+	unsigned int nr_running;
+} __attribute__((preserve_access_index));
+
+struct cfs_rq {
+	struct rq *rq;
+} __attribute__((preserve_access_index));
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int flags;
 	char comm[16];
+	struct sched_entity se;
+} __attribute__((preserve_access_index));
+
+struct worker_pool {
+	int cpu; /* -1: any */
+} __attribute__((preserve_access_index));
+
+struct pool_workqueue {
+	struct worker_pool *pool;
 } __attribute__((preserve_access_index));
 
 #endif

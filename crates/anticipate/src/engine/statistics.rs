@@ -283,7 +283,7 @@ impl Engine {
             naps: sums.naps,
             notices: sums.notices,
             late_us: late.map(|(log, ns)| (1 << log, us(*ns))).collect(),
-            nap_late_us: (plan.naps_seen > 0).then(|| us(plan.nap_late)),
+            nap_late_us: (plan.nap_late > 0).then(|| us(plan.nap_late)),
         }))
     }
 
