@@ -103,6 +103,7 @@ fn colour_of(policy: Policy) -> String {
         Policy::AsIs => 0,
         Policy::Shallowest => 2,
         Policy::NoSleep => 4,
+        Policy::Poll => 3,
         Policy::Anticipate => 1,
     })
 }

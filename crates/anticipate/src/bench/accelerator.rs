@@ -375,6 +375,9 @@ impl Work for Accelerator<'_> {
                 .unchanged("the control thread waits asleep".into())),
             Policy::Shallowest => self.machine.allow_shallowest(self.options.cpu),
             Policy::NoSleep => Ok(self.machine.unchanged("the control thread polls".into())),
+            Policy::Poll => Err(Error::Cannot(
+                "to look for the end of each call is what no sleep does here".into(),
+            )),
             Policy::Anticipate => {
                 let connect = self.connect.ok_or_else(|| {
                     Error::Cannot("this program was built without the applications' library".into())

@@ -19,16 +19,20 @@ pub enum Policy {
     Shallowest,
     /// No CPU sleeps.
     NoSleep,
+    /// Whoever waits looks for the end by itself, again and again: its CPU sleeps between waits, and
+    /// not in them. About the most that waking in time for the end can regain.
+    Poll,
     /// CPUs are awake just when what is waited for is done.
     Anticipate,
 }
 
 impl Policy {
     /// In the order of tables.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::AsIs,
         Self::Shallowest,
         Self::NoSleep,
+        Self::Poll,
         Self::Anticipate,
     ];
 
@@ -38,6 +42,7 @@ impl Policy {
             Self::AsIs => "as is",
             Self::Shallowest => "shallowest",
             Self::NoSleep => "no sleep",
+            Self::Poll => "poll",
             Self::Anticipate => "anticipate",
         }
     }

@@ -88,6 +88,9 @@ fn of_loss(bench: &Bench, point: usize) -> Option<String> {
 }
 
 fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
+    if gain.policy == Policy::Poll {
+        return of_limit(bench, gain);
+    }
     let name = gain.policy.name();
     let (as_is, no_sleep) = ends(bench, gain.point)?;
     let between = between(bench, gain.point);
@@ -115,6 +118,18 @@ fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
          {} of the difference{}{cost}{power}.",
         regains(median),
         percent(median),
+        at_p99(&gain.p99)
+    ))
+}
+
+/// What could be regained by being awake for the end, and not in the time between.
+fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
+    Some(format!(
+        "A thread that looks for the end of each {} by itself (`{}`) regains {}{}: about the most that \
+         can be.",
+        bench.workload.waits_for,
+        gain.policy.name(),
+        percent(gain.median.percent.as_ref()?),
         at_p99(&gain.p99)
     ))
 }

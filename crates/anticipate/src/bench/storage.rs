@@ -1,5 +1,6 @@
 //! Direct reads or writes at random places, with idle time between them.
 
+mod polled;
 mod target;
 
 use std::fs::File;
@@ -18,6 +19,7 @@ use crate::bench::result::{Point, Workload};
 use crate::bench::run::{Sample, Work};
 use crate::{Error, Result};
 
+use polled::Polled;
 pub use target::{Source, Target};
 
 /// What an I/O does.
@@ -176,8 +178,12 @@ impl Pattern {
             random: fastrand::Rng::with_seed(turn.seed ^ (thread + 1).rotate_left(32)),
             buffer: Buffer::new(self.options.size),
             latencies_ns: Vec::with_capacity(share(self.options.ios) as usize),
+            polled: None,
         };
         let warm_up = || {
+            if turn.polls {
+                ios.polled = Some(Polled::new().map_err(|error| self.failed(error))?);
+            }
             place::on_cpu(self.options.cpu)?;
             place::exact_timers();
             let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
@@ -190,11 +196,12 @@ impl Pattern {
         turn.meeting.wait();
         let went = warmed_up.and_then(|mut ios| {
             ios.go(share(self.options.ios), turn.idle_ns)?;
-            Ok(ios.latencies_ns)
+            Ok(ios)
         });
         let went = turn.noted(went);
         turn.meeting.wait();
-        went
+        // What it takes to drop the others' means is not theirs.
+        went.map(|ios| ios.latencies_ns)
     }
 }
 
@@ -203,6 +210,7 @@ struct Turn<'a> {
     idle_ns: u64,
     limit_ns: u64,
     seed: u64,
+    polls: bool,
     stop: &'a AtomicBool,
     /// A thread's I/O failed: the others need not go on.
     failed: AtomicBool,
@@ -229,6 +237,8 @@ struct Ios<'a> {
     random: fastrand::Rng,
     buffer: Buffer,
     latencies_ns: Vec<u64>,
+    /// It looks for the end of each I/O by itself; `None`: it sleeps until then.
+    polled: Option<Polled>,
 }
 
 impl Ios<'_> {
@@ -246,7 +256,10 @@ impl Ios<'_> {
             if began >= end_ns || self.turn.is_over() {
                 break;
             }
-            let done = one(&target.file, options.operation, bytes, offset);
+            let done = match &mut self.polled {
+                Some(polled) => polled.one(&target.file, options.operation, bytes, offset),
+                None => one(&target.file, options.operation, bytes, offset),
+            };
             let ended = place::now_ns();
             done.map_err(|source| self.pattern.failed(source))?;
             self.latencies_ns.push(ended - began);
@@ -337,6 +350,14 @@ impl Work for Storage<'_> {
             Policy::AsIs => Ok(self.machine.unchanged("nothing is changed".into())),
             Policy::Shallowest => self.machine.allow_shallowest(self.pattern.options.cpu),
             Policy::NoSleep => self.machine.keep_awake(),
+            Policy::Poll => match Polled::new() {
+                Ok(_) => Ok(self
+                    .machine
+                    .unchanged("the waiting thread looks for the end".into())),
+                Err(error) => Err(Error::Cannot(format!(
+                    "the kernel gives this process no asynchronous I/O ({error})"
+                ))),
+            },
             Policy::Anticipate => {
                 let assist = self.assist.ok_or_else(|| {
                     Error::Cannot("this program was built without the engine".into())
@@ -347,12 +368,13 @@ impl Work for Storage<'_> {
         }
     }
 
-    fn turn(&self, point: usize, _: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
+    fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
         let turn = Turn {
             idle_ns: self.pattern.options.idle_ns[point],
             limit_ns: self.pattern.options.turn.as_nanos() as u64,
             // Every policy has the same places in a round.
             seed: self.pattern.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
+            polls: policy == Policy::Poll,
             stop,
             failed: AtomicBool::new(false),
             // The threads, and the one that counts.

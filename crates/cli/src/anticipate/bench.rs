@@ -31,9 +31,10 @@ use progress::Bar;
 ///
 /// A thread reads 4 KiB at random places, directly from the disk, and sleeps between reads. Policies
 /// take turns in shuffled order, round by round: the machine as it is, its shallowest idle state only
-/// (where it has deeper ones), no sleep, and waking in time. What each gives is the latency of a read;
-/// what it costs is the time that the CPU is awake, and power where that can be read. Every setting is
-/// put back after its turn.
+/// (where it has deeper ones), no sleep, polling (the thread looks for the end of each read by itself,
+/// and sleeps between: about the most that waking in time can regain), and waking in time. What each
+/// gives is the latency of a read; what it costs is the time that the CPU is awake, and power where
+/// that can be read. Every setting is put back after its turn.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -81,7 +82,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["file", "device", "dir", "file_size", "op", "size", "depth", "gaps"])]
     accelerator: bool,
 
-    /// Compare only these, and fail where one cannot be had: as-is,shallowest,no-sleep,anticipate
+    /// Compare only these, and fail where one cannot be had: as-is,shallowest,no-sleep,poll,anticipate
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy)]
     policies: Vec<Policy>,
     /// Each policy has a turn in each round, for each idle time; intervals need 6
@@ -158,7 +159,7 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
 
 fn parse_policy(text: &str) -> Result<Policy, String> {
     Policy::by_name(text)
-        .ok_or_else(|| "is none of as-is, shallowest, no-sleep, anticipate".to_owned())
+        .ok_or_else(|| "is none of as-is, shallowest, no-sleep, poll, anticipate".to_owned())
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -252,7 +253,7 @@ fn compare(
         rounds: args.rounds,
         seed: args.seed,
         policies: match args.policies.is_empty() {
-            true => default_policies(machine, work.cpu()),
+            true => default_policies(args, machine, work.cpu()),
             false => args.policies.clone(),
         },
         insist: !args.policies.is_empty(),
@@ -266,12 +267,15 @@ fn compare(
     finish(args, described(args, machine, work, ran, notes, started))
 }
 
-/// All that there are here: "shallowest" only where a deeper state would be left out.
-fn default_policies(machine: &Machine, cpu: u32) -> Vec<Policy> {
+/// All that there are here: "shallowest" only where a deeper state would be left out, and polling
+/// where it is not what "no sleep" does.
+fn default_policies(args: &Args, machine: &Machine, cpu: u32) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
-    if machine.shallowest(cpu).is_none() {
-        policies.retain(|policy| *policy != Policy::Shallowest);
-    }
+    policies.retain(|policy| match policy {
+        Policy::Shallowest => machine.shallowest(cpu).is_some(),
+        Policy::Poll => !args.accelerator,
+        _ => true,
+    });
     policies
 }
 
