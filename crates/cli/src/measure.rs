@@ -98,7 +98,7 @@ pub struct Args {
     no_report: bool,
 }
 
-/// The thesis's, chapter 5.
+/// The thesis's (chapter 4.7).
 const SWEEP_DATAPOINTS: u64 = 1500;
 /// The thesis's: 10 % more at each step.
 const SWEEP_FACTOR: f64 = 1.1;
