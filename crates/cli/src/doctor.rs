@@ -8,9 +8,12 @@ use reveille_machine::Root;
 use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
 use serde::Serialize;
 
+use crate::wrap::{self, COLUMNS};
+
 /// Say what this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
 ///
-/// Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The last line says what `reveille measure` will use here.
+/// Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The
+/// last line says what `reveille measure` will use here.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -88,8 +91,6 @@ struct Json<'a> {
 const STRONG: Style = Style::new().bold();
 const FAINT: Style = Style::new().dimmed();
 
-/// Of a line, at most.
-const COLUMNS: usize = 100;
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
@@ -201,29 +202,14 @@ fn wrapped(
 
 /// Words from that column on.
 fn wrapped_from(
-    mut column: usize,
+    column: usize,
     indent: &str,
     words: &str,
     style: Style,
     out: &mut impl Write,
 ) -> io::Result<()> {
     write!(out, "{style}")?;
-    let mut is_first = true;
-    for word in words.split_whitespace() {
-        let length = word.chars().count();
-        if !is_first && column + 1 + length > COLUMNS {
-            write!(out, "\n{indent}")?;
-            column = indent.len();
-            is_first = true;
-        }
-        if !is_first {
-            write!(out, " ")?;
-            column += 1;
-        }
-        write!(out, "{word}")?;
-        column += length;
-        is_first = false;
-    }
+    wrap::onward(out, COLUMNS, column, indent.len(), words)?;
     writeln!(out, "{style:#}")
 }
 

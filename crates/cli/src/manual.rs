@@ -10,6 +10,10 @@ use clap_complete::Shell;
 
 /// Write the man pages and the shell completions into a folder.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille manual ~/.local/share/man     man1/ for man, completions/ for your shell
+  reveille manual doc; man -l doc/man1/reveille-measure.1")]
 pub struct Args {
     /// Gets man1/ and completions/
     folder: PathBuf,

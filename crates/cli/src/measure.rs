@@ -72,12 +72,12 @@ pub struct Args {
     /// How launch distances are chosen
     #[arg(long, value_name = "PROTOCOL", default_value = "random")]
     protocol: ProtocolChoice,
-    /// Datapoints at each distance of a sweep
-    #[arg(long, value_name = "N", default_value_t = 1500)]
-    sweep_datapoints: u64,
-    /// Each distance of a sweep is this many times the one before
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.1)]
-    sweep_factor: f64,
+    /// Datapoints at each distance of a sweep [default: 1500]
+    #[arg(long, value_name = "N")]
+    sweep_datapoints: Option<u64>,
+    /// Each distance of a sweep is this many times the one before [default: 1.1]
+    #[arg(long, value_name = "FACTOR")]
+    sweep_factor: Option<f64>,
     /// Take the other CPUs offline while measuring, all but the one that reads the events
     #[arg(long)]
     offline_others: bool,
@@ -97,6 +97,11 @@ pub struct Args {
     #[arg(long)]
     no_report: bool,
 }
+
+/// The thesis's (chapter 4.7).
+const SWEEP_DATAPOINTS: u64 = 1500;
+/// The thesis's: 10 % more at each step.
+const SWEEP_FACTOR: f64 = 1.1;
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ProbeChoice {
@@ -144,7 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(*signal, interrupted.clone())?;
     }
 
-    let mut recorder = Recorder::new(&root, &args, settings(&args, &options))?;
+    let mut recorder = Recorder::new(&root, &args, settings(&options))?;
     let measured = reveille_wake::measure(&root, &options, &mut recorder, &interrupted);
     let outcome = match measured {
         Ok(outcome) => outcome,
@@ -200,6 +205,12 @@ fn failure(error: reveille_wake::Error) -> anyhow::Error {
 
 fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
     let sweep = args.protocol == ProtocolChoice::Sweep;
+    let is_for_a_sweep = args.sweep_datapoints.is_some() || args.sweep_factor.is_some();
+    if is_for_a_sweep && !sweep {
+        return Err(Failure::usage(
+            "--sweep-datapoints and --sweep-factor are for --protocol sweep; add that",
+        ));
+    }
     let cpu = args.cpu.map_or_else(|| quiet_cpu(root, idle), Ok)?;
     let least = if sweep { 300_000 } else { 100_000 };
     let goal_is_given = args.datapoints.is_some() || sweep;
@@ -214,11 +225,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
             ProbeChoice::Bpf => Probe::Bpf,
             ProbeChoice::User => Probe::User,
         }),
-        sources: args
-            .source
-            .iter()
-            .map(|source| source_name(*source).to_owned())
-            .collect(),
+        sources: sources(&args.source),
         datapoints: args.datapoints,
         duration: args
             .duration
@@ -230,8 +237,8 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         protocol: match sweep {
             false => Protocol::Random,
             true => Protocol::Sweep {
-                datapoints: args.sweep_datapoints,
-                factor: args.sweep_factor,
+                datapoints: args.sweep_datapoints.unwrap_or(SWEEP_DATAPOINTS),
+                factor: args.sweep_factor.unwrap_or(SWEEP_FACTOR),
             },
         },
         deepest,
@@ -243,6 +250,17 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
 
 fn names(states: &[IdleState]) -> Vec<String> {
     states.iter().map(|state| state.name.clone()).collect()
+}
+
+/// Each once: one that is named again would be measured as a source of its own.
+fn sources(chosen: &[SourceChoice]) -> Vec<String> {
+    let mut sources: Vec<String> = Vec::new();
+    for name in chosen.iter().map(|source| source_name(*source)) {
+        if !sources.iter().any(|source| source == name) {
+            sources.push(name.to_owned());
+        }
+    }
+    sources
 }
 
 fn source_name(source: SourceChoice) -> &'static str {
@@ -281,7 +299,7 @@ fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
 /// How long is looked for a quiet CPU: some 25 ticks.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
 
-fn settings(args: &Args, options: &Options) -> Settings {
+fn settings(options: &Options) -> Settings {
     Settings {
         sources: options.sources.clone(),
         cpu: options.cpu,
@@ -289,16 +307,26 @@ fn settings(args: &Args, options: &Options) -> Settings {
         duration_s: options.duration.map(|duration| duration.as_secs_f64()),
         distance_min_ns: options.distances.min_ns,
         distance_max_ns: options.distances.max_ns,
-        protocol: match args.protocol {
-            ProtocolChoice::Random => "random".into(),
-            ProtocolChoice::Sweep => format!(
-                "sweep, {} datapoints a step, factor {}",
-                args.sweep_datapoints, args.sweep_factor
-            ),
+        protocol: match options.protocol {
+            Protocol::Random => "random".into(),
+            Protocol::Sweep { datapoints, factor } => {
+                format!("sweep, {datapoints} datapoints a step, factor {factor}")
+            }
         },
         deepest_states: options.deepest.clone(),
         offline_others: options.offline_others,
         arming: String::new(),
         seed: options.seed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_is_named_twice_is_measured_once() {
+        use SourceChoice::{Remote, Timer};
+        assert_eq!(sources(&[Remote, Timer, Remote]), ["remote", "timer"]);
     }
 }

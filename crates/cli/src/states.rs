@@ -12,6 +12,7 @@ use reveille_machine::{Identity, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
 use crate::chosen::{self, CpuList};
+use crate::wrap;
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
 ///
@@ -53,7 +54,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout().lock();
     match args.json {
         true => view.write_json(&mut out)?,
-        false => table::write(&view, &mut out)?,
+        false => {
+            let columns = wrap::terminal().map_or(table::WIDEST, |columns| {
+                columns.clamp(wrap::COLUMNS, table::WIDEST)
+            });
+            table::write(&view, columns, &mut out)?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

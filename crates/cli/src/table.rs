@@ -9,6 +9,9 @@ pub enum Side {
     Right,
 }
 
+/// Between columns.
+const GAP: &str = "  ";
+
 /// A table whose columns are as wide as their widest cell.
 pub struct Table {
     /// Name, unit, side.
@@ -30,6 +33,52 @@ impl Table {
     }
 
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let all: Vec<usize> = (0..self.headings.len()).collect();
+        self.write_columns(&all, &self.widths(), out)
+    }
+
+    /// In as many parts as lines of `columns` need: each part begins with the first `keys` columns.
+    pub fn write_folded(
+        &self,
+        columns: usize,
+        keys: usize,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let widths = self.widths();
+        let together = |part: &[usize]| {
+            let widths: usize = part.iter().map(|column| widths[*column] + GAP.len()).sum();
+            widths - GAP.len()
+        };
+        let mut part: Vec<usize> = (0..keys).collect();
+        for column in keys..self.headings.len() {
+            part.push(column);
+            if part.len() > keys + 1 && together(&part) > columns {
+                part.pop();
+                self.write_columns(&part, &widths, out)?;
+                writeln!(out)?;
+                part.truncate(keys);
+                part.push(column);
+            }
+        }
+        self.write_columns(&part, &widths, out)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let (name, unit, _) = self.headings[column];
+            let cells = self.rows.iter().map(|row| row[column].as_str());
+            let texts = cells.chain([name, unit]);
+            texts.map(|text| text.chars().count()).max().unwrap_or(0)
+        };
+        (0..self.headings.len()).map(width).collect()
+    }
+
+    fn write_columns(
+        &self,
+        columns: &[usize],
+        widths: &[usize],
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         let names = self
             .headings
             .iter()
@@ -41,27 +90,17 @@ impl Table {
             .map(|heading| heading.1.to_owned())
             .collect();
         let lines: Vec<&Vec<String>> = [&names, &units].into_iter().chain(&self.rows).collect();
-        let widths: Vec<usize> = (0..self.headings.len())
-            .map(|column| {
-                lines
-                    .iter()
-                    .map(|line| line[column].chars().count())
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
         for line in lines {
-            let cells = line.iter().zip(&widths).zip(&self.headings);
-            let cells: Vec<String> = cells
-                .map(|((cell, width), (_, _, side))| {
-                    let blanks = " ".repeat(width - cell.chars().count());
-                    match side {
-                        Side::Left => format!("{cell}{blanks}"),
-                        Side::Right => format!("{blanks}{cell}"),
-                    }
-                })
-                .collect();
-            writeln!(out, "{}", cells.join("  ").trim_end())?;
+            let cell = |column: &usize| {
+                let text = &line[*column];
+                let blanks = " ".repeat(widths[*column] - text.chars().count());
+                match self.headings[*column].2 {
+                    Side::Left => format!("{text}{blanks}"),
+                    Side::Right => format!("{blanks}{text}"),
+                }
+            };
+            let cells: Vec<String> = columns.iter().map(cell).collect();
+            writeln!(out, "{}", cells.join(GAP).trim_end())?;
         }
         Ok(())
     }
@@ -82,5 +121,31 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "state         exit\n                µs\nC1               2\ndefault_idle   133\n"
         );
+    }
+
+    #[test]
+    fn a_table_too_wide_for_its_lines_is_folded_and_names_its_rows_again() {
+        let mut table = Table::new(&[
+            ("state", "", Side::Left),
+            ("exit", "µs", Side::Right),
+            ("median", "µs", Side::Right),
+            ("max", "µs", Side::Right),
+        ]);
+        table.row(["C1".into(), "2".into(), "3.5".into(), "12".into()]);
+        let folded = |columns| {
+            let mut text = Vec::new();
+            table.write_folded(columns, 1, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let whole =
+            "state  exit  median  max\n         µs      µs   µs\nC1        2     3.5   12\n";
+        assert_eq!(folded(24), whole);
+        assert_eq!(
+            folded(23),
+            "state  exit  median\n         µs      µs\nC1        2     3.5\n\n\
+             state  max\n        µs\nC1      12\n"
+        );
+        // A line too short for anything gets one column each all the same.
+        assert_eq!(folded(1).matches("state").count(), 3);
     }
 }

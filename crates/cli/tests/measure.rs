@@ -66,6 +66,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
         (["--datapoints", "0"], "nothing to measure"),
         (["--source", "card"], "card"),
         (["--sweep-factor", "1"], "factor"),
+        (["--sweep-datapoints", "9"], "--protocol sweep"),
     ] {
         let mut flags = flags.to_vec();
         if flags[0] == "--sweep-factor" {
@@ -101,6 +102,20 @@ fn a_folder_that_holds_a_result_is_refused_and_untouched() {
         "{}"
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_result_that_is_to_be_where_no_folder_is_is_refused_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("notes.txt");
+    fs::write(&file, "mine").unwrap();
+    for out in [&file, Path::new("/dev/null"), &file.join("below")] {
+        let ended = measure(out, &["--duration", "10min"]);
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(ended.stderr.contains("is no folder"), "{}", ended.stderr);
+        assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    }
+    assert_eq!(fs::read_to_string(file).unwrap(), "mine");
 }
 
 #[test]

@@ -142,7 +142,8 @@ impl<R: Read> Csv<R> {
     ) -> Result<bool, Malformed> {
         let mut line = 2;
         while let Some(block) = self.blocks.next()? {
-            let part = parse_block(&block, fields, last).map_err(|wrong| wrong.at_line(line))?;
+            let part = parse_block(&block, &self.header, fields, last)
+                .map_err(|wrong| wrong.at_line(line))?;
             line += part.columns.rows;
             sink(part.columns)?;
             if part.torn {
@@ -161,7 +162,8 @@ impl<R: Read + Send> Csv<R> {
             true => 1,
             false => std::thread::available_parallelism().map_or(1, |count| count.get()),
         };
-        let blocks = Mutex::new(self.blocks);
+        let Self { blocks, header } = self;
+        let blocks = Mutex::new(blocks);
         let parts = Mutex::new(Vec::new());
         let work = || {
             loop {
@@ -171,7 +173,7 @@ impl<R: Read + Send> Csv<R> {
                 };
                 let (index, part) = match next {
                     Ok(None) => return,
-                    Ok(Some(block)) => (block.index, parse_block(&block, fields, last)),
+                    Ok(Some(block)) => (block.index, parse_block(&block, &header, fields, last)),
                     Err(wrong) => (
                         usize::MAX,
                         Err(Wrong {
@@ -231,7 +233,12 @@ impl Wrong {
     }
 }
 
-fn parse_block(block: &Block, fields: &[Field], last: LastLine) -> Result<Table, Wrong> {
+fn parse_block(
+    block: &Block,
+    header: &[String],
+    fields: &[Field],
+    last: LastLine,
+) -> Result<Table, Wrong> {
     let mut columns: Vec<Option<Column>> = fields.iter().map(Field::empty).collect();
     let mut rows = 0;
     let mut torn = false;
@@ -263,7 +270,7 @@ fn parse_block(block: &Block, fields: &[Field], last: LastLine) -> Result<Table,
             Err(wrong) => {
                 return Err(Wrong {
                     line: Some(rows),
-                    why: wrong.into_malformed(fields.len()),
+                    why: wrong.into_malformed(header),
                 });
             }
         }
@@ -289,17 +296,20 @@ fn cut(columns: &mut [Option<Column>], rows: usize) {
 enum LineError {
     TooShort(usize),
     TooLong,
-    Field(String),
+    /// Which one, from 0, and what is wrong with it.
+    Field(usize, String),
 }
 
 impl LineError {
-    fn into_malformed(self, expected: usize) -> Malformed {
+    /// In the words of the file's own header.
+    fn into_malformed(self, header: &[String]) -> Malformed {
+        let expected = header.len();
         Malformed::new(match self {
             Self::TooShort(found) => {
                 format!("has {found} fields, expected {expected} as in the header")
             }
             Self::TooLong => format!("has more than the {expected} fields of the header"),
-            Self::Field(why) => why,
+            Self::Field(at, why) => format!("column {}: {why}", header[at]),
         })
     }
 }
@@ -318,7 +328,7 @@ fn parse_line(
         rest = after;
         if let Some(column) = column {
             store(text, field, &mut column.values)
-                .map_err(|expected| LineError::Field(wrong_field(text, field, expected)))?;
+                .map_err(|expected| LineError::Field(found, wrong_field(text, expected)))?;
         }
     }
     match rest {
@@ -343,15 +353,14 @@ fn split_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-fn wrong_field(text: &[u8], field: &Field, expected: &str) -> String {
+fn wrong_field(text: &[u8], expected: &str) -> String {
     const SHOWN: usize = 40;
     let text = String::from_utf8_lossy(text);
     let mut shown: String = text.chars().take(SHOWN).collect();
     if shown.len() < text.len() {
         shown.push('…');
     }
-    let name = field.name().unwrap_or_default();
-    format!("column {name}: expected {expected}, found {shown:?}")
+    format!("expected {expected}, found {shown:?}")
 }
 
 /// Appends the field's value; the error says what was expected.

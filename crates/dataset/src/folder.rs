@@ -30,20 +30,26 @@ impl ResultFolder {
     /// Makes the folder, and those above it.
     ///
     /// # Errors
-    /// [`Error::Occupied`] where it holds a result, ours or wult's; [`Error::Io`] where it cannot
-    /// be made.
+    /// [`Error::Occupied`] where it holds a result, ours or wult's; [`Error::NoFolder`] where it or
+    /// what it is to be made in is none; [`Error::Io`] where it cannot be made.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        std::fs::create_dir_all(&path).map_err(io_error(&path))?;
         Self::refuse_occupied(&path)?;
+        std::fs::create_dir_all(&path).map_err(io_error(&path))?;
         Ok(Self { path })
     }
 
     /// Is the folder free for a result? Nothing is made; one that is not there is free.
     ///
     /// # Errors
-    /// [`Error::Occupied`], as [`ResultFolder::create`].
+    /// [`Error::Occupied`] and [`Error::NoFolder`], as [`ResultFolder::create`].
     pub fn refuse_occupied(path: &Path) -> Result<()> {
+        let there = path.ancestors().find(|path| path.exists());
+        if let Some(file) = there.filter(|path| !path.is_dir()) {
+            return Err(Error::NoFolder {
+                path: file.to_owned(),
+            });
+        }
         let held = [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS];
         let holds = |name: &&str| path.join(name).symlink_metadata().is_ok();
         match held.iter().any(holds) {

@@ -55,6 +55,9 @@ pub enum Error {
     /// The folder holds a result already.
     #[error("{path}: holds a result already; choose another folder with --out")]
     Occupied { path: std::path::PathBuf },
+    /// A result is to be where something else than a folder is.
+    #[error("{path}: is no folder; choose another place with --out")]
+    NoFolder { path: std::path::PathBuf },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -121,19 +121,19 @@ fn what_is_wrong_with_a_line_is_told_with_its_number() {
     );
     assert_eq!(
         complaint("WakeLatency,LDist\n1,x\n"),
-        "line 2: column launch_distance_ns: expected a number, found \"x\""
+        "line 2: column LDist: expected a number, found \"x\""
     );
     assert_eq!(
         complaint("WakeLatency\n1e40\n"),
-        "line 2: column wake_latency_ns: expected a number within 64 bits, found \"1e40\""
+        "line 2: column WakeLatency: expected a number within 64 bits, found \"1e40\""
     );
     assert_eq!(
         complaint("WakeLatency\nnan\n"),
-        "line 2: column wake_latency_ns: expected a number, found \"nan\""
+        "line 2: column WakeLatency: expected a number, found \"nan\""
     );
     assert_eq!(
         complaint("WakeLatency,IntrOff\n1,2\n"),
-        "line 2: column first: expected 0 or 1, found \"2\""
+        "line 2: column IntrOff: expected 0 or 1, found \"2\""
     );
     // Far into the file, where other threads read: the line is still the right one.
     let mut csv = "WakeLatency,LDist\n".to_owned();

@@ -15,7 +15,9 @@ impl Bar {
         // Drawn when told, about ten times a second: no thread of its own.
         let bar =
             ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr_with_hz(10));
-        let style = ProgressStyle::with_template("{prefix} [{bar:24}] {percent:>3}% {msg}");
+        // Two lines, so that neither is longer than the terminal is wide.
+        let style =
+            ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3}%\n  {wide_msg}");
         bar.set_style(style.expect("the template is valid").progress_chars("=> "));
         Self(bar)
     }
@@ -45,10 +47,10 @@ fn message(progress: &Progress<'_>) -> String {
         .map(|(state, count)| format!("{state} {count}"))
         .collect();
     let left = match progress.left {
-        Some(left) => format!("{} left", humantime::format_duration(round(left))),
+        Some(left) => format!(", {} left", humantime::format_duration(round(left))),
         None => String::new(),
     };
-    format!("{:.0}/s  {}  {left}", progress.rate, states.join("  "))
+    format!("{:.0}/s{left}:  {}", progress.rate, states.join("  "))
 }
 
 fn round(duration: Duration) -> Duration {

@@ -157,7 +157,9 @@ impl Sink for Recorder {
 
 fn sink(error: reveille_dataset::Error) -> Error {
     match error {
-        reveille_dataset::Error::Occupied { .. } => Error::Usage(error.to_string()),
+        reveille_dataset::Error::Occupied { .. } | reveille_dataset::Error::NoFolder { .. } => {
+            Error::Usage(error.to_string())
+        }
         other => Error::Sink(Box::new(other)),
     }
 }

@@ -8,11 +8,19 @@ use reveille_dataset::statistics::StateStatistics;
 use reveille_dataset::tail::Tail;
 
 use crate::table::{Side, Table};
+use crate::wrap::{self, wrapped};
+
+/// Of the lines that begin with a word: where what they say begins.
+const INDENT: usize = 10;
 
 pub fn print(description: &Description, folder: &Path, report: Option<&Path>) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     head(description, &mut out)?;
-    table(description).write(&mut out)?;
+    match wrap::terminal() {
+        Some(columns) => table(description).write_folded(columns, KEYS, &mut out)?,
+        None => table(description).write(&mut out)?,
+    }
+    writeln!(out)?;
     for statistics in &description.statistics {
         verdict(description, statistics, &mut out)?;
     }
@@ -25,53 +33,57 @@ pub fn print(description: &Description, folder: &Path, report: Option<&Path>) ->
     Ok(())
 }
 
+/// A line that begins with this word.
+fn line(out: &mut impl Write, name: &str, words: &str) -> io::Result<()> {
+    wrapped(out, &format!("{name:<INDENT$}"), INDENT, words)
+}
+
 fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
     let machine = &description.machine;
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    writeln!(
+    line(
         out,
-        "CPU {}     {}",
-        description.settings.cpu,
-        or_unknown(&machine.cpu_model)
+        &format!("CPU {}", description.settings.cpu),
+        &or_unknown(&machine.cpu_model),
     )?;
     let hypervisor = machine
         .hypervisor
         .as_ref()
         .map(|name| format!(", under {name}"));
-    writeln!(
-        out,
-        "Kernel    {}{}",
-        or_unknown(&machine.kernel),
-        hypervisor.unwrap_or_default()
-    )?;
-    writeln!(
-        out,
-        "Idle      driver {}, governor {}",
+    let kernel = or_unknown(&machine.kernel) + &hypervisor.unwrap_or_default();
+    line(out, "Kernel", &kernel)?;
+    let idle = format!(
+        "driver {}, governor {}",
         description.driver.as_deref().unwrap_or("none"),
         description.governor.as_deref().unwrap_or("none")
-    )?;
+    );
+    line(out, "Idle", &idle)?;
     let probe = match description.probe {
         Probe::Bpf => "BPF in the idle loop",
         Probe::User => "a waiting thread: scheduling is in the figures",
         Probe::Foreign => "another tool",
     };
-    writeln!(out, "Probe     {probe}; {}", description.settings.arming)?;
+    let probe = format!("{probe}; {}", description.settings.arming);
+    line(out, "Probe", &probe)?;
     for floor in &description.characterisation.floors {
         let place = match floor.state.as_str() {
             reveille_dataset::schema::AWAKE => "on a CPU that is awake".to_owned(),
             poll => format!("in {poll}, where nothing sleeps"),
         };
-        writeln!(
-            out,
-            "Floor     {}: {} at the median, {} at p99, {place} ({} datapoints)",
+        let floor = format!(
+            "{}: {} at the median, {} at p99, {place} ({} datapoints)",
             floor.source,
             us(floor.median_ns),
             us(floor.p99_ns),
             floor.count
-        )?;
+        );
+        line(out, "Floor", &floor)?;
     }
     writeln!(out)
 }
+
+/// A state's name and the source: what each part of the table begins with.
+const KEYS: usize = 2;
 
 const UNKNOWN: &str = "-";
 
@@ -130,66 +142,63 @@ fn verdict(
     } else {
         String::new()
     };
-    write!(out, "{}{source}: {}", statistics.state, statistics.verdict)?;
+    let start = format!("{}{source}: ", statistics.state);
+    let mut words = statistics.verdict.to_string();
     if let Some(exceedance) = &statistics.exceedance {
-        write!(
-            out,
+        words += &format!(
             "; {} of {} above the driver's figure, {}% [{}, {}]",
             exceedance.exceeded,
             exceedance.count,
             percent(exceedance.share),
             percent(exceedance.low),
             percent(exceedance.high)
-        )?;
+        );
     }
-    writeln!(out)?;
-    match &statistics.tail {
-        Tail::Estimated(tail) => writeln!(
-            out,
-            "  estimate: 1 wake in {} takes longer than {} [{}, {}]",
+    wrapped(out, &start, 2, &words)?;
+    let tail = match &statistics.tail {
+        Tail::Estimated(tail) => format!(
+            "estimate: 1 wake in {} takes longer than {} [{}, {}]",
             tail.exceeded_by_one_in,
             us(tail.quantile_ns),
             us(tail.quantile_low_ns),
             us(tail.quantile_high_ns)
         ),
-        Tail::Refused(why) => writeln!(out, "  no estimate beyond the data: {why}"),
-    }
+        Tail::Refused(why) => format!("no estimate beyond the data: {why}"),
+    };
+    wrapped(out, "  ", 4, &tail)
 }
 
 fn counts(description: &Description, out: &mut impl Write) -> io::Result<()> {
     let counts = &description.counts;
-    write!(
-        out,
-        "Kept      {} of {} launched",
-        counts.kept, counts.launched
-    )?;
+    let mut kept = format!("{} of {} launched", counts.kept, counts.launched);
     if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
         let share = 100.0 * counts.kept as f64 / possible as f64;
-        write!(
-            out,
+        kept += &format!(
             " in {:.1} s, {share:.1}% of what the launch distances allow",
             counts.elapsed_s
-        )?;
+        );
     }
-    writeln!(out)?;
+    line(out, "Kept", &kept)?;
     if !counts.dropped.is_empty() {
         let dropped: Vec<_> = counts
             .dropped
             .iter()
             .map(|(reason, count)| format!("{reason} {count}"))
             .collect();
-        writeln!(out, "Dropped   {}", dropped.join(", "))?;
+        line(out, "Dropped", &dropped.join(", "))?;
     }
     if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
-        writeln!(
-            out,
-            "Probes    {cost:.0} ns per idle entry and exit, at most"
-        )?;
+        let cost = format!("{cost:.0} ns per idle entry and exit, at most");
+        line(out, "Probes", &cost)?;
     }
     match &description.ended {
         Ended::Completed => Ok(()),
-        Ended::Interrupted => writeln!(out, "Ended     interrupted; what was gathered is kept"),
-        Ended::Disturbed(why) => writeln!(out, "Ended     early: {why}; what was gathered is kept"),
+        Ended::Interrupted => line(out, "Ended", "interrupted; what was gathered is kept"),
+        Ended::Disturbed(why) => line(
+            out,
+            "Ended",
+            &format!("early: {why}; what was gathered is kept"),
+        ),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The table of idle states, for a terminal of 100 columns.
+//! The table of idle states, as wide as its reader's lines are.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,10 +9,12 @@ use reveille_machine::cpulist;
 use reveille_machine::groups::{self, Group, ShareOf};
 
 use super::View;
+use crate::wrap;
 
-/// What fits without wrapping; wider tables lose the end of their descriptions.
-const COLUMNS: usize = 100;
-/// What a description keeps at least: `ACPI FFH MWAIT 0x60`.
+/// The widest that is used: all columns fit, some descriptions without their end.
+pub const WIDEST: usize = 100;
+/// What a description keeps at least: `ACPI FFH MWAIT 0x60`. Where lines are too short for that,
+/// the descriptions stand below the table.
 const DESCRIPTION_MIN: usize = 19;
 
 const STRONG: Style = Style::new().bold();
@@ -22,15 +24,16 @@ const FAINT: Style = Style::new().dimmed();
 /// An unknown value: never a zero.
 const UNKNOWN: &str = "-";
 
-pub fn write(view: &View, out: &mut impl Write) -> io::Result<()> {
-    head(view, out)?;
+/// In lines of so many columns.
+pub fn write(view: &View, columns: usize, out: &mut impl Write) -> io::Result<()> {
+    head(view, columns, out)?;
     let mut share_of = Vec::new();
     for group in &view.groups {
         writeln!(out)?;
         title(view, group, out)?;
         if group.online && !group.states.is_empty() {
             let (of, shares) = groups::shares(group, view.uptime_s);
-            states(group, &shares, out)?;
+            states(group, &shares, columns, out)?;
             if !share_of.contains(&of) {
                 share_of.push(of);
             }
@@ -47,10 +50,10 @@ pub fn write(view: &View, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The machine: what is the same for all its CPUs.
-fn head(view: &View, out: &mut impl Write) -> io::Result<()> {
+fn head(view: &View, columns: usize, out: &mut impl Write) -> io::Result<()> {
     let mut line = |name: &str, value: &str| match value.is_empty() {
         true => Ok(()),
-        false => wrapped(out, name, value),
+        false => wrapped(out, columns, name, value),
     };
     let identity = &view.identity;
     line("CPU", &cpu_line(view))?;
@@ -109,24 +112,11 @@ fn head(view: &View, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A named value, wrapped below itself.
-fn wrapped(out: &mut impl Write, name: &str, value: &str) -> io::Result<()> {
+fn wrapped(out: &mut impl Write, columns: usize, name: &str, value: &str) -> io::Result<()> {
     const INDENT: usize = 13;
-    write!(
-        out,
-        "{STRONG}{name}{STRONG:#}{:1$}",
-        "",
-        INDENT - 1 - name.len()
-    )?;
-    let mut width = INDENT - 1;
-    for word in value.split_whitespace() {
-        let length = word.chars().count();
-        if width + 1 + length > COLUMNS && width > INDENT - 1 {
-            write!(out, "\n{:1$}", "", INDENT - 1)?;
-            width = INDENT - 1;
-        }
-        write!(out, " {word}")?;
-        width += 1 + length;
-    }
+    let blanks = " ".repeat(INDENT - name.len());
+    write!(out, "{STRONG}{name}{STRONG:#}{blanks}")?;
+    wrap::onward(out, columns, INDENT, INDENT, value)?;
     writeln!(out)
 }
 
@@ -237,7 +227,12 @@ const HEADINGS: [(&str, &str, Side); 13] = [
 const DESCRIPTION: usize = 2;
 const NOW: usize = 6;
 
-fn states(group: &Group, shares: &[Option<f64>], out: &mut impl Write) -> io::Result<()> {
+fn states(
+    group: &Group,
+    shares: &[Option<f64>],
+    columns: usize,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let mut rows: Vec<[String; 13]> = group
         .states
         .iter()
@@ -256,8 +251,9 @@ fn states(group: &Group, shares: &[Option<f64>], out: &mut impl Write) -> io::Re
     let total = |gap: usize| widths.iter().sum::<usize>() + 12 * gap;
     let shortest = DESCRIPTION_MIN.min(widths[DESCRIPTION]);
     let to_spare = widths[DESCRIPTION] - shortest;
-    let gap = if total(2) <= COLUMNS + to_spare { 2 } else { 1 };
-    let excess = total(gap).saturating_sub(COLUMNS).min(to_spare);
+    let is_described_below = total(1) > columns + to_spare;
+    let gap = if total(2) <= columns + to_spare { 2 } else { 1 };
+    let excess = total(gap).saturating_sub(columns).min(to_spare);
     widths[DESCRIPTION] -= excess;
     for row in &mut rows {
         row[DESCRIPTION] = shortened(&row[DESCRIPTION], widths[DESCRIPTION]);
@@ -270,7 +266,10 @@ fn states(group: &Group, shares: &[Option<f64>], out: &mut impl Write) -> io::Re
         }
     };
     let line = |cells: [&str; 13]| {
-        let cells: Vec<String> = (0..13).map(|column| pad(cells[column], column)).collect();
+        let cells: Vec<String> = (0..13)
+            .filter(|column| *column != DESCRIPTION || !is_described_below)
+            .map(|column| pad(cells[column], column))
+            .collect();
         cells.join(&" ".repeat(gap)).trim_end().to_owned()
     };
     writeln!(
@@ -290,7 +289,22 @@ fn states(group: &Group, shares: &[Option<f64>], out: &mut impl Write) -> io::Re
             false => writeln!(out, "{text}")?,
         }
     }
-    Ok(())
+    match is_described_below {
+        true => descriptions(group, columns, out),
+        false => Ok(()),
+    }
+}
+
+/// The states' descriptions in a sentence of their own.
+fn descriptions(group: &Group, columns: usize, out: &mut impl Write) -> io::Result<()> {
+    let described = group.states.iter().filter_map(|state| {
+        let description = state.description.as_deref()?;
+        Some(format!("{}: {description}", state.name))
+    });
+    let words = described.collect::<Vec<_>>().join("; ");
+    write!(out, "{FAINT}  ")?;
+    wrap::onward(out, columns, 2, 2, &words)?;
+    writeln!(out, "{FAINT:#}")
 }
 
 /// Is the state on that is off by default, or the reverse?
@@ -405,6 +419,49 @@ mod tests {
         assert_eq!(
             shortened("CPUIDLE CORE POLL IDLE", 18),
             "CPUIDLE CORE POLL…"
+        );
+    }
+
+    #[test]
+    fn where_lines_are_short_the_descriptions_stand_below_the_table() {
+        let state = |index: u32, name: &str| IdleState {
+            index,
+            name: name.to_owned(),
+            description: Some(format!("what the driver says of {name}")),
+            exit_latency_us: Some(1048),
+            target_residency_us: Some(3144),
+            disabled: Some(false),
+            enabled_by_default: Some(true),
+            usage: Some(99_999),
+            time_us: Some(999_900),
+            rejected: Some(10_000),
+            above: Some(10_000),
+            below: Some(10_000),
+        };
+        let group = Group {
+            cpus: vec![0],
+            online: true,
+            kind: None,
+            resume_latency_us: None,
+            states: vec![state(0, "haltpoll idle"), state(1, "C3_ACPI")],
+        };
+        let shown = |columns| {
+            let mut out = Vec::new();
+            states(&group, &[Some(99.99), None], columns, &mut out).unwrap();
+            anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+        };
+        let narrow = shown(80);
+        assert!(
+            narrow.lines().all(|line| line.chars().count() <= 80),
+            "{narrow}"
+        );
+        let below = "\n  haltpoll idle: what the driver says of haltpoll idle; C3_ACPI: what";
+        assert!(narrow.contains(below), "{narrow}");
+        assert!(!narrow.contains("description"), "{narrow}");
+        let wide = shown(WIDEST);
+        assert!(
+            wide.contains("description") && !wide.contains(below),
+            "{wide}"
         );
     }
 

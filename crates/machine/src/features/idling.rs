@@ -128,14 +128,12 @@ fn switchable(facts: &Facts, idle: &Idle) -> Presence {
     if !root.is_live() {
         return recorded();
     }
-    let file = format!(
-        "sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}/disable",
-        state.index
-    );
-    match access(&root.path(&file), AccessFlags::W_OK) {
-        Ok(()) => Presence::Yes(format!("/{file} can be written")),
-        Err(Errno::EACCES) => facts.refused(format!("/{file} is not this user's to write")),
-        Err(error) => Presence::No(format!("/{file} cannot be written: {}", error.desc())),
+    let file = format!("cpu{cpu}/cpuidle/state{}/disable", state.index);
+    let path = root.path(&format!("sys/devices/system/cpu/{file}"));
+    match access(&path, AccessFlags::W_OK) {
+        Ok(()) => Presence::Yes(format!("{file} can be written")),
+        Err(Errno::EACCES) => facts.refused(format!("{file} is not this user's to write")),
+        Err(error) => Presence::No(format!("{file} cannot be written: {}", error.desc())),
     }
 }
 

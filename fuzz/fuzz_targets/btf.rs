@@ -1,0 +1,10 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reveille_machine::Btf;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(btf) = Btf::parse(bytes) {
+        let _ = (btf.tracepoint("nap"), btf.function("x"));
+    }
+});

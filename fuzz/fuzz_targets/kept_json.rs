@@ -1,0 +1,20 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reveille_report::{anticipate, cost, is_page, path, trial};
+
+// What `cost`, `path`, `trial` and `anticipate bench` keep: refused in a line, or a page. Each
+// reader is given each file, since the name is all that tells them apart.
+fuzz_target!(|bytes: &[u8]| {
+    for made in [
+        anticipate::page(bytes, None),
+        cost::page(bytes, None),
+        path::page(bytes, None),
+        trial::page(bytes, None),
+    ] {
+        match made {
+            Ok(page) => assert!(is_page(&page)),
+            Err(why) => assert!(!why.contains('\n')),
+        }
+    }
+});

@@ -1,0 +1,17 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use reveille_machine::capabilities::Credentials;
+use reveille_machine::interrupts::{self, Interrupts};
+use reveille_machine::{boot, cpulist};
+
+// What the kernel says in text, or a recorded machine in its place.
+fuzz_target!(|text: &str| {
+    if let Some(cpus) = cpulist::parse(text) {
+        assert_eq!(cpulist::parse(&cpulist::format(&cpus)), Some(cpus));
+    }
+    let counts = Interrupts::parse(text);
+    let _ = interrupts::quietest_cpu(&counts, &counts, &[0, 1]);
+    let _ = boot::settings(text);
+    let _ = Credentials::parse(text);
+});

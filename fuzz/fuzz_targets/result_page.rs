@@ -1,0 +1,28 @@
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use reveille_dataset::{Description, Loaded, read};
+use reveille_report::{Input, Options, is_page, page};
+
+/// Without statistics: they are made from the datapoints.
+static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
+    let text = include_bytes!("../seeds/description/small.json");
+    let mut description = read::read_description(text).expect("the seed is one");
+    description.statistics.clear();
+    description
+});
+
+// Whatever datapoints are read, a page is made of them: statistics, verdicts and charts of any
+// numbers.
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(columns) = read::read_csv(bytes) else {
+        return;
+    };
+    let description = DESCRIPTION.clone();
+    if let Ok(input) = Input::new(Loaded { description, columns }) {
+        let made = page(&[input], &Options::default()).expect("what can be an input has a page");
+        assert!(is_page(&made));
+    }
+});
