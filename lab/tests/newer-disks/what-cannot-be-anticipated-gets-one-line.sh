@@ -1,0 +1,1 @@
+../older-disks/what-cannot-be-anticipated-gets-one-line.sh
