@@ -239,3 +239,9 @@ adds_up() {
   done
   equal "what became of those assisted, in all" "$fates" "$(figure "$1" "$2" assisted)"
 }
+
+# woken_for DISK OPERATION: requests that found the CPU ready, or came when it had been given up: on
+# a busy host the emulator may be late to tell the CPU that spins of its interrupts.
+woken_for() {
+  echo $(($(figure "$1" "$2" in_time) + $(figure "$1" "$2" late)))
+}

@@ -19,7 +19,7 @@ ends 0
 for disk in fast slow; do
   equal "requests of $disk" "$(figure $disk read requests)" 64
   at_least "requests of $disk that were assisted" "$(figure $disk read assisted)" 1
-  at_least "requests of $disk for which the CPU was ready" "$(figure $disk read in_time)" 1
+  at_least "requests of $disk for which the CPU was woken" "$(woken_for $disk read)" 1
   adds_up $disk read
 done
 at_least "the mean of fast, µs" "$(figure fast read mean_us)" 4000

@@ -1,1 +1,0 @@
-../older-disks/what-cannot-be-anticipated-gets-one-line.sh
