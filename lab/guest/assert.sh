@@ -120,7 +120,7 @@ begin() {
 }
 begun=''
 # A test that fails while it runs leaves nothing behind for the next one.
-trap '[ -z "$begun" ] || kill -9 "$begun" 2>/dev/null || true' EXIT
+trap '[ -z "$begun" ] || kill -9 "$begun" 2>/dev/null || true; remove_disks' EXIT
 
 # ends STATUS: what was begun ends by itself, with that exit status.
 ends() {
@@ -170,4 +170,78 @@ said() {
 # limited_to CPU NAMES: just these states of the CPU are disabled.
 limited_to() {
   [ "$(disabled "$1")" = "$2" ]
+}
+
+nullb=/sys/kernel/config/nullb
+
+# make_disk NAME NS: a disk of null_blk, /dev/NAME, each of whose requests takes so long.
+make_disk() {
+  mkdir "$nullb/$1"
+  echo 64 >"$nullb/$1/size"
+  # Complete by a timer, not at once.
+  echo 2 >"$nullb/$1/irqmode"
+  echo "$2" >"$nullb/$1/completion_nsec"
+  echo 1 >"$nullb/$1/power"
+  wait_for 60 test -b "/dev/$1"
+}
+
+# remove_disk NAME: its requests fail, and it is gone.
+remove_disk() {
+  echo 0 >"$nullb/$1/power"
+  rmdir "$nullb/$1"
+}
+
+remove_disks() {
+  for disk in "$nullb"/*/; do
+    [ ! -d "$disk" ] || remove_disk "$(basename "$disk")"
+  done
+}
+
+# reads DISK COUNT: so many reads of 4 KiB, one after the other, past the page cache.
+reads() {
+  run 0 dd "if=/dev/$1" of=/dev/null bs=4k count="$2" iflag=direct
+}
+
+# anticipates ARGUMENT...: begins the engine, and waits until it is at work.
+anticipates() {
+  begin reveille anticipate --socket /tmp/socket "$@"
+  # It serves applications when all else is done.
+  wait_for 120 test -S /tmp/socket
+}
+
+# programs: how many of the engine's BPF programs the kernel has.
+programs() {
+  grep -c '\[bpf\]' /proc/kallsyms || true
+}
+
+no_programs() {
+  [ "$(programs)" = 0 ]
+}
+
+# figure DISK OPERATION NAME: what the engine, begun with --json, said of it in the end; of the
+# models that of one request at a time. A figure below 1 is 0: the shell knows whole numbers only.
+figure() {
+  awk -v disk="\"$1\"," -v operation="\"$2\"," -v name="\"$3\":" '
+    $1 == "\"device\":" { here = $2 == disk }
+    $1 == "\"operation\":" { here = here && $2 == operation }
+    here && $1 == name { sub(",", "", $2); print $2 == "null" ? $2 : int($2); exit }' /tmp/begun
+}
+
+# adds_up DISK OPERATION: what became of its requests is known of each.
+adds_up() {
+  local refused=0 fates=0 fate
+  for fate in learning crowded over_budget plan_full unattended control assisted; do
+    refused=$((refused + $(figure "$1" "$2" $fate)))
+  done
+  equal "what became of the requests, in all" "$refused" "$(figure "$1" "$2" requests)"
+  for fate in in_time early late cpu_busy; do
+    fates=$((fates + $(figure "$1" "$2" $fate)))
+  done
+  equal "what became of those assisted, in all" "$fates" "$(figure "$1" "$2" assisted)"
+}
+
+# woken_for DISK OPERATION: requests that found the CPU ready, or came when it had been given up: on
+# a busy host the emulator may be late to tell the CPU that spins of its interrupts.
+woken_for() {
+  echo $(($(figure "$1" "$2" in_time) + $(figure "$1" "$2" late)))
 }

@@ -10,7 +10,7 @@ mod model;
 mod operation;
 mod settings;
 
-pub use devices::BlockDevice;
+pub use devices::{Announcements, BlockDevice};
 #[cfg(feature = "bpf")]
 pub use engine::*;
 pub use learnt::{Expected, Learnt, correlation, expected};

@@ -57,6 +57,8 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 
 /* No timer comes sooner. */
 #define SOON_NS 1000
+/* One that never comes: the latest time that the kernel has (KTIME_MAX). */
+#define NEVER (~0ULL >> 1)
 /* Rounds of the loop; the budget and the windows end it long before. */
 #define ROUNDS (1 << 20)
 /* A round takes some 50 ns. */
@@ -158,7 +160,6 @@ struct plan {
 	unsigned int queued;
 	/* Since the last idle state's entry something came that the CPU is to do. */
 	unsigned int kicked;
-	unsigned int without_callback;
 	/* Windows were opened, or are still open, since the timer was armed. */
 	unsigned int unarmed;
 	/* Ready in naps since then; 0: not. */
@@ -440,11 +441,6 @@ static __always_inline int arm(struct plan *plan, unsigned long long now, unsign
 	plan->armed = at;
 	plan->armed_at = now;
 	plan->sums.armed++;
-	/* To cancel a timer takes its callback away. */
-	if (plan->without_callback) {
-		plan->without_callback = 0;
-		bpf_timer_set_callback(&plan->timer, on_alarm);
-	}
 	result = bpf_timer_start(&plan->timer, timer_flags & TIMER_ABSOLUTE ? at : at - now,
 				 timer_flags);
 	if (result) {
@@ -1100,6 +1096,17 @@ static __always_inline void count_error(const struct flight *flight, unsigned lo
 		ADD(of->counts[percent], 1);
 }
 
+/*
+ * No window is to come. The timer is put off, not cancelled: its callback may be about to run on
+ * this very CPU, beneath the interrupt that this is in, and to cancel it would be to wait for it
+ * forever.
+ */
+static __always_inline void disarm(struct plan *plan)
+{
+	plan->armed = 0;
+	bpf_timer_start(&plan->timer, NEVER, timer_flags);
+}
+
 /* The request that a window was opened for is complete, or is not waited for any more. */
 static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned int slot,
 					 unsigned int number, unsigned long long now,
@@ -1139,10 +1146,8 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 		for (int i = 0; i < WINDOWS; i++)
 			others |= plan->windows[i].state == OPEN;
 		if (!others) {
-			plan->armed = 0;
-			plan->without_callback = 1;
-			if (bpf_timer_cancel(&plan->timer) == 1)
-				plan->sums.cancelled++;
+			disarm(plan);
+			plan->sums.cancelled++;
 		} else {
 			plan->unarmed = 1;
 		}
@@ -1239,9 +1244,10 @@ int prepare(void *context)
 		timer_flags = 0;
 		result = arm(plan, now, now + 1000000);
 	}
-	plan->armed = 0;
-	plan->without_callback = 1;
-	bpf_timer_cancel(&plan->timer);
+	disarm(plan);
+	/* What was tried is not what it does. */
+	plan->sums.armed = 0;
+	plan->sums.refused = 0;
 	return result;
 }
 

@@ -2,11 +2,13 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use reveille_anticipate::{BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject};
+use reveille_anticipate::{
+    Announcements, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject,
+};
 use reveille_expect::server::{self, Server};
 use reveille_machine::{Idle, Root};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -34,13 +36,15 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
         false => Some(serve(args, &engine)?),
     };
     begin(args, &settings);
-    let (told, over) = channel();
+    let (told, news) = channel();
     let handle = signals.handle();
+    announce(told.clone());
     let waiting = std::thread::spawn(move || {
-        let _ = signals.forever().next().map(|_| told.send(()));
+        let _ = signals.forever().next().map(|_| told.send(News::End));
     });
     let until = args.duration.map(|duration| Instant::now() + duration);
     let mut screen = Screen::new(args);
+    let (mut missing, mut ended) = (Vec::new(), false);
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         // Where nobody looks, nothing is looked at.
@@ -48,21 +52,43 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
             true => left.map_or(args.interval, |left| left.min(args.interval)),
             false => left.unwrap_or(Duration::MAX),
         };
-        match over.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) => {}
-            Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+        match news.recv_timeout(wait) {
+            Err(RecvTimeoutError::Timeout) | Ok(News::Devices) => {}
+            Ok(News::End) | Err(RecvTimeoutError::Disconnected) => break,
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             break;
         }
-        gone(&settings, &root)?;
+        ended = gone(&settings, &root, &mut missing, &screen);
+        if ended {
+            break;
+        }
         screen.show(&engine)?;
     }
     handle.close();
     let _ = waiting.join();
     drop(served);
     screen.last(&engine)?;
-    Ok(ExitCode::SUCCESS)
+    match ended {
+        true => Err(Failure::cannot("the disks that were anticipated are gone")),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+enum News {
+    End,
+    /// One came or went.
+    Devices,
+}
+
+/// Tells of devices that come and go; where the kernel does not, they are looked at with the table.
+fn announce(told: Sender<News>) {
+    if let Ok(announcements) = Announcements::open() {
+        // It ends with the process.
+        std::thread::spawn(move || {
+            while announcements.wait().is_ok() && told.send(News::Devices).is_ok() {}
+        });
+    }
 }
 
 fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
@@ -166,12 +192,24 @@ fn begin(args: &Args, settings: &Settings) {
     );
 }
 
-/// A disk that goes away is said, and ends it where it was the last.
-fn gone(settings: &Settings, root: &Root) -> anyhow::Result<()> {
-    match settings.devices.iter().any(|disk| disk.is_there(root)) {
-        true => Ok(()),
-        false => Err(Failure::cannot("the disks that were anticipated are gone")),
+/// A disk that goes away is said; one that comes back under its number is anticipated again. Are all
+/// of them gone?
+fn gone(settings: &Settings, root: &Root, missing: &mut Vec<String>, screen: &Screen) -> bool {
+    for disk in &settings.devices {
+        let known = missing.iter().position(|name| *name == disk.name);
+        match (disk.is_there(root), known) {
+            (false, None) => {
+                // The table is written over where it stands.
+                if !screen.is_live() {
+                    eprintln!("The disk {} is gone.", disk.name);
+                }
+                missing.push(disk.name.clone());
+            }
+            (true, Some(index)) => drop(missing.remove(index)),
+            _ => {}
+        }
     }
+    missing.len() == settings.devices.len()
 }
 
 /// Where what it does is shown.

@@ -1,0 +1,1 @@
+../older-disks/a-cpu-that-goes-offline-and-comes-back-is-anticipated-on-again.sh

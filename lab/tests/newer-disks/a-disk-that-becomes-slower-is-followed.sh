@@ -1,0 +1,1 @@
+../older-disks/a-disk-that-becomes-slower-is-followed.sh

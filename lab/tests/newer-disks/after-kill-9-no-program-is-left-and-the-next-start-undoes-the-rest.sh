@@ -1,0 +1,1 @@
+../older-disks/after-kill-9-no-program-is-left-and-the-next-start-undoes-the-rest.sh

@@ -1,0 +1,1 @@
+../older-disks/an-nvme-and-a-virtio-disk-are-anticipated.sh

@@ -1,0 +1,1 @@
+../older-disks/disks-that-go-away-end-the-run-well.sh

@@ -1,0 +1,1 @@
+../older-disks/each-way-to-be-ready-wakes-the-cpu.sh

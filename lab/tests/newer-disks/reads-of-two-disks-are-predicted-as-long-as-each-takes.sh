@@ -1,0 +1,1 @@
+../older-disks/reads-of-two-disks-are-predicted-as-long-as-each-takes.sh

@@ -1,0 +1,1 @@
+../older-disks/the-bench-compares-its-policies.sh

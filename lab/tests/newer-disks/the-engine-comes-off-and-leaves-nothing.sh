@@ -1,0 +1,1 @@
+../older-disks/the-engine-comes-off-and-leaves-nothing.sh
