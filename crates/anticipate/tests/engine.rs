@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use reveille_anticipate::{
-    BlockDevice, Engine, Error, Operation, OperationStatistics, Settings, Subject,
+    AwakePower, BlockDevice, Engine, Error, Operation, OperationStatistics, Settings, Subject,
 };
 use reveille_machine::Root;
 
@@ -190,6 +190,43 @@ fn every_request_is_accounted_for() {
             .any(|one| { one.process == std::process::id() && one.requests >= fates.assisted }),
         "{accounting:?}"
     );
+}
+
+#[test]
+fn time_awake_is_told_in_joules_where_the_power_is_known() {
+    let Some((_alone, reads)) = reads("time_awake_is_told_in_joules_where_the_power_is_known")
+    else {
+        return;
+    };
+    let power = AwakePower {
+        median_w: 2.5,
+        low_w: 2.0,
+        high_w: 3.0,
+    };
+    for known in [None, Some(power)] {
+        let engine = Engine::start(&Settings {
+            awake_power: known,
+            ..reads.settings()
+        });
+        let engine = engine.unwrap();
+        reads.until(&engine, |seen| seen.assistance.assisted >= 100);
+        // Nothing more is done while it is read.
+        engine.run(false);
+        let told = engine.statistics().unwrap();
+        let charged = told.accounting.iter().map(|one| (one.awake_s, one.awake_j));
+        let by_cpu = told.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
+        for (awake_s, awake_j) in charged.chain(by_cpu).chain([(told.awake_s, told.awake_j)]) {
+            assert_eq!(awake_j, known.map(|power| awake_s * power.median_w));
+        }
+        let all_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert_eq!(told.awake_s, all_s);
+        if all_s == 0.0 {
+            println!(
+                "skipped: time_awake_is_told_in_joules_where_the_power_is_known: busy CPUs were \
+                 not kept awake"
+            );
+        }
+    }
 }
 
 #[test]

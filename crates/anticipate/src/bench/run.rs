@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reveille_dataset::description::Ended;
-use reveille_machine::energy::{self, Domain, Meter};
+use reveille_machine::energy::{Packages, PackagesReading};
 use reveille_machine::{Idle, Root};
 
 use crate::bench::Account;
@@ -291,16 +291,14 @@ fn awake_percent(asleep_ns: u64, elapsed_ns: f64) -> f64 {
 
 /// What else is counted around a turn: the other CPUs' sleep, and energy.
 struct Watch {
-    root: Root,
     others: Vec<(u32, Counts)>,
-    /// Of the processor packages; empty where there is no RAPL.
-    meters: Vec<Meter>,
+    packages: Option<Packages>,
 }
 
 struct Read {
     at: Instant,
     others: Vec<Reading>,
-    energy_uj: Vec<Option<u64>>,
+    energy: Option<PackagesReading>,
 }
 
 impl Read {
@@ -321,11 +319,7 @@ impl Watch {
             others: others
                 .map(|other| (other, Counts::of(root, idle, other)))
                 .collect(),
-            meters: energy::meters(root)
-                .into_iter()
-                .filter(|meter| meter.domain == Domain::Package)
-                .collect(),
-            root: root.clone(),
+            packages: Packages::of(root),
         }
     }
 
@@ -335,10 +329,9 @@ impl Watch {
             place::visit(&[*cpu]);
             counts.read()
         };
-        let uj = |meter: &Meter| meter.read_uj(&self.root);
         Read {
             others: self.others.iter().map(read).collect(),
-            energy_uj: self.meters.iter().map(uj).collect(),
+            energy: self.packages.as_ref().map(Packages::read),
             at: Instant::now(),
         }
     }
@@ -354,16 +347,11 @@ impl Watch {
         let awake: Option<Vec<f64>> = awake.collect();
         let awake = awake.filter(|awake| !awake.is_empty());
         let mean = awake.map(|awake| awake.iter().sum::<f64>() / awake.len() as f64);
-        let energy = self
-            .meters
-            .iter()
-            .zip(before.energy_uj.iter().zip(&after.energy_uj));
-        let used: Option<u64> = energy
-            .map(|(meter, (before, after))| meter.between_uj((*before)?, (*after)?))
-            .sum();
-        let used = used.filter(|_| !self.meters.is_empty());
-        // µJ in ns: 1000 W.
-        (mean, used.map(|uj| 1000.0 * uj as f64 / elapsed_ns))
+        let used_j = || {
+            let packages = self.packages.as_ref()?;
+            packages.between_j(before.energy.as_ref()?, after.energy.as_ref()?)
+        };
+        (mean, used_j().map(|used| used / elapsed_ns * 1e9))
     }
 }
 

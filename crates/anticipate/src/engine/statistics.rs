@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::agents::{Agents, Expectations, NO_DEVICE};
 use super::skeleton::types;
 use super::{DEVICES, Engine};
-use crate::{Operation, Result};
+use crate::{AwakePower, Operation, Result};
 
 /// OPERATIONS and DEPTHS of anticipate.h.
 const OPERATIONS: u32 = 2;
@@ -19,6 +19,12 @@ const STEPS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
     pub elapsed_s: f64,
+    /// By which time awake is told in joules; `None` where that is not known, and joules with it.
+    pub awake_power: Option<AwakePower>,
+    /// Kept awake for somebody, all CPUs together: CPU seconds, and what they cost, rather
+    /// too much than too little.
+    pub awake_s: f64,
+    pub awake_j: Option<f64>,
     /// Devices and operations of which something was seen.
     pub operations: Vec<OperationStatistics>,
     pub cpus: Vec<Cpu>,
@@ -116,6 +122,7 @@ pub struct Cpu {
     pub cpu: u32,
     /// Kept awake for somebody.
     pub awake_s: f64,
+    pub awake_j: Option<f64>,
     pub awake_percent: f64,
     pub spells: u64,
     /// Timers that were armed, that the kernel did not take, and that fired.
@@ -148,6 +155,7 @@ pub struct Accounted {
     pub requests: u64,
     pub assisted: u64,
     pub awake_s: f64,
+    pub awake_j: Option<f64>,
 }
 
 impl Engine {
@@ -168,8 +176,12 @@ impl Engine {
         for cpu in 0..self.cpus {
             cpus.extend(self.cpu(cpu, elapsed_s)?);
         }
+        let awake_s = cpus.iter().map(|cpu| cpu.awake_s).sum();
         Ok(Statistics {
             elapsed_s,
+            awake_power: self.settings.awake_power,
+            awake_s,
+            awake_j: self.joules(awake_s),
             operations,
             cpus,
             expectations: self
@@ -179,6 +191,11 @@ impl Engine {
                 .unwrap_or_default(),
             accounting: self.accounting()?,
         })
+    }
+
+    /// What it costs to be awake so long.
+    fn joules(&self, awake_s: f64) -> Option<f64> {
+        Some(awake_s * self.settings.awake_power?.median_w)
     }
 
     /// Requests of the devices that were issued so far, whoever's.
@@ -272,6 +289,7 @@ impl Engine {
         Ok(Some(Cpu {
             cpu,
             awake_s,
+            awake_j: self.joules(awake_s),
             awake_percent: 100.0 * awake_s / elapsed_s.max(1e-9),
             spells: sums.spells,
             timers: sums.armed,
@@ -297,6 +315,7 @@ impl Engine {
             let owner: types::owner = plain(&key);
             let charge: types::charge = plain(&bytes);
             let device = self.settings.devices.get(owner.device as usize);
+            let awake_s = charge.awake_ns as f64 / 1e9;
             all.push(Accounted {
                 process: owner.tgid,
                 name: name(&charge.name, owner.tgid),
@@ -305,7 +324,8 @@ impl Engine {
                     .then(|| device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),
                 requests: charge.requests,
                 assisted: charge.assisted,
-                awake_s: charge.awake_ns as f64 / 1e9,
+                awake_s,
+                awake_j: self.joules(awake_s),
             });
         }
         all.sort_by(|one, other| other.awake_s.total_cmp(&one.awake_s));
