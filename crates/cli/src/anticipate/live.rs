@@ -158,7 +158,7 @@ fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
 fn serve(args: &Args, engine: &Engine) -> anyhow::Result<Server> {
     let settings = server::Settings {
         path: args.socket.clone(),
-        ..server::Settings::default()
+        ..server::Settings::default().within(args.budget)
     };
     Server::start(&settings, Applications(engine.desk()))
         .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))
