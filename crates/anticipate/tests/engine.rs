@@ -306,6 +306,81 @@ fn applications_are_served_by_the_same_plans() {
     assert_eq!((wished.past, wished.taken), (1, 1));
 }
 
+/// How often the engine's threads, which are this process's, have run so far, by their names; `None`
+/// where one of them does not sleep.
+fn runs_of_its_threads() -> Option<Vec<(String, String)>> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let mut runs = Vec::new();
+    for task in tasks {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).ok();
+        let (Some(name), Some(status)) = (read("comm"), read("status")) else {
+            continue;
+        };
+        if name.starts_with("ready-") {
+            let line = |key| status.lines().find(|line: &&str| line.starts_with(key));
+            line("State:").filter(|state| state.contains('S'))?;
+            runs.push((name, line("voluntary_ctxt_switches:")?.to_owned()));
+        }
+    }
+    runs.sort();
+    Some(runs)
+}
+
+#[test]
+fn without_requests_it_arms_no_timer_and_wakes_nobody() {
+    let test = "without_requests_it_arms_no_timer_and_wakes_nobody";
+    let Some((_alone, reads)) = reads(test) else {
+        return;
+    };
+    let engine = Engine::start(&reads.settings()).unwrap();
+    let done = || {
+        let cpus = engine.statistics().unwrap().cpus;
+        let done = cpus.iter().map(|cpu| (cpu.timers, cpu.fired, cpu.notices));
+        (done.collect::<Vec<_>>(), runs_of_its_threads())
+    };
+    // Its threads have to be where they belong, and asleep.
+    let began = Instant::now();
+    let before = loop {
+        let now = done();
+        std::thread::sleep(Duration::from_millis(200));
+        if now.1.is_some() && now == done() {
+            break now;
+        }
+        assert!(began.elapsed() < PATIENCE, "its threads do not sleep");
+    };
+    // CPUs sleep and wake, and others' requests come and go.
+    let child = in_another_process(|| (0..200).for_each(|number| reads.read_one(number)));
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made, into a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    for _ in 0..500 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after = done();
+    if seen(&engine).is_some_and(|seen| seen.requests > 0) {
+        return println!("skipped: {test}: this program itself was read from the disk");
+    }
+    assert_eq!(after, before);
+}
+
+#[test]
+fn its_own_cost_is_told_for_each_request() {
+    let Some((_alone, reads)) = reads("its_own_cost_is_told_for_each_request") else {
+        return;
+    };
+    let engine = Engine::start(&reads.settings()).unwrap();
+    assert_eq!(engine.cost_per_request_ns(|| {}).unwrap(), None);
+    let told = engine.cost_per_request_ns(|| (0..300).for_each(|number| reads.read_one(number)));
+    match told.unwrap() {
+        // By what would be absurd on any machine; `make bench` has the figure.
+        Some(own_ns) => assert!(own_ns > 10.0 && own_ns < 1e6, "{own_ns}"),
+        None => println!(
+            "skipped: its_own_cost_is_told_for_each_request: the kernel does not count how long \
+             programs run"
+        ),
+    }
+}
+
 #[test]
 fn figures_out_of_range_are_refused() {
     let device = BlockDevice {

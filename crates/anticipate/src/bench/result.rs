@@ -140,6 +140,9 @@ pub struct Row {
     pub assisted_percent: Option<Figure>,
     pub power_w: Option<Figure>,
     pub run_ns: Option<Figure>,
+    /// What waking in time takes itself for each wait, ns, by one turn of its own; the time that CPUs
+    /// are kept awake is not in it.
+    pub own_cost_ns: Option<f64>,
     /// Against "as is", by round; `None` for that one itself.
     pub change: Option<Change>,
 }
@@ -332,6 +335,7 @@ fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) ->
         assisted_percent: rounds.figure(|turn| turn.assisted_percent),
         power_w: rounds.figure(|turn| turn.power_w),
         run_ns: rounds.figure(|turn| turn.run_ns),
+        own_cost_ns: None,
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
     })
 }

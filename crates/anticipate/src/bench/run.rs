@@ -90,6 +90,8 @@ pub struct Run {
     pub policies: Vec<PolicyUsed>,
     pub skipped: Vec<Skipped>,
     pub turns: Vec<Turn>,
+    /// What waking in time takes itself for each wait, ns, by point; empty where that is not told.
+    pub own_costs_ns: Vec<Option<f64>>,
     pub ended: Ended,
 }
 
@@ -117,10 +119,15 @@ pub fn run(
         turns: Vec::new(),
     };
     let ended = bench.rounds(stop, progress)?;
+    let own_costs_ns = match ended {
+        Ended::Completed => bench.own_costs_ns(stop),
+        _ => Vec::new(),
+    };
     Ok(Run {
         policies,
         skipped,
         turns: bench.turns,
+        own_costs_ns,
         ended,
     })
 }
@@ -260,6 +267,25 @@ impl Bench<'_> {
             power_w,
             run_ns: sample.run_ns.map(|ns| ns as f64),
         }))
+    }
+
+    /// One turn more at each point: to count what the engine takes makes it slower, so that it is not
+    /// done in turns that are compared. What fails now fails nothing that was gathered.
+    fn own_costs_ns(&self, stop: &AtomicBool) -> Vec<Option<f64>> {
+        if !self.used.contains(&Policy::Anticipate) {
+            return Vec::new();
+        }
+        let round = self.options.rounds;
+        let points = 0..self.work.points().len();
+        let cost = |point| {
+            let in_force = self.work.begin(Policy::Anticipate).ok()?;
+            let told = in_force.own_cost_ns(&mut || {
+                let _ = self.work.turn(point, Policy::Anticipate, round, stop);
+            });
+            in_force.end();
+            told.filter(|_| !stop.load(Ordering::Relaxed))
+        };
+        points.map(cost).collect()
     }
 
     fn progress(&self, round: u32, point: usize, policy: Policy) -> Progress<'_> {

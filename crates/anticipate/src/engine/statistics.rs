@@ -198,7 +198,7 @@ impl Engine {
         Some(awake_s * self.settings.awake_power?.median_w)
     }
 
-    /// Requests of the devices that were issued so far, whoever's.
+    /// Requests so far that it was to anticipate.
     pub(super) fn requests(&self) -> Result<u64> {
         let mut requests = 0;
         for key in 0..DEVICES * OPERATIONS {

@@ -326,7 +326,6 @@ fn load(
     }
     kernel::choose(&mut open, knows, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
-    open.progs.empty.set_autoattach(false);
     Ok(open.load().map_err(kernel::cannot_load)?)
 }
 
