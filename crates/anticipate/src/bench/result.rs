@@ -140,8 +140,8 @@ pub struct Row {
     pub assisted_percent: Option<Figure>,
     pub power_w: Option<Figure>,
     pub run_ns: Option<Figure>,
-    /// What waking in time takes itself for each wait, ns, by one turn of its own; the time that CPUs
-    /// are kept awake is not in it.
+    /// What waking in time takes itself for each wait, ns, the median of turns of their own; the
+    /// time that CPUs are kept awake is not in it.
     pub own_cost_ns: Option<f64>,
     /// Against "as is", by round; `None` for that one itself.
     pub change: Option<Change>,

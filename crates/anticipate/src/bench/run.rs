@@ -16,7 +16,7 @@ use crate::bench::asleep::{Counts, Reading};
 use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
-use crate::bench::statistics::Quantiles;
+use crate::bench::statistics::{Figure, Quantiles};
 use crate::{Error, Result};
 
 /// A workload that waits again and again.
@@ -269,23 +269,29 @@ impl Bench<'_> {
         }))
     }
 
-    /// One turn more at each point: to count what the engine takes makes it slower, so that it is not
-    /// done in turns that are compared. What fails now fails nothing that was gathered.
+    /// Some turns more at each point, and the median of what they tell: to count what the engine takes
+    /// makes it slower, so that it is not done in turns that are compared. What fails now fails
+    /// nothing that was gathered.
     fn own_costs_ns(&self, stop: &AtomicBool) -> Vec<Option<f64>> {
+        /// A single one may have met what takes milliseconds, a hypervisor's other guests.
+        const TURNS: u32 = 3;
         if !self.used.contains(&Policy::Anticipate) {
             return Vec::new();
         }
-        let round = self.options.rounds;
-        let points = 0..self.work.points().len();
-        let cost = |point| {
+        let cost = |point, turn| {
             let in_force = self.work.begin(Policy::Anticipate).ok()?;
             let told = in_force.own_cost_ns(&mut || {
+                let round = self.options.rounds + turn;
                 let _ = self.work.turn(point, Policy::Anticipate, round, stop);
             });
             in_force.end();
             told.filter(|_| !stop.load(Ordering::Relaxed))
         };
-        points.map(cost).collect()
+        let points = 0..self.work.points().len();
+        let median = |point| Figure::over((0..TURNS).filter_map(|turn| cost(point, turn)));
+        points
+            .map(|point| median(point).map(|figure| figure.estimate))
+            .collect()
     }
 
     fn progress(&self, round: u32, point: usize, policy: Policy) -> Progress<'_> {
