@@ -10,6 +10,7 @@
 //! ```
 
 mod run_time;
+mod thread_name;
 
 use std::mem::MaybeUninit;
 
@@ -20,6 +21,7 @@ use libbpf_rs::{ErrorKind, OpenObject};
 use nix::unistd::geteuid;
 
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
+pub use thread_name::thread_name;
 
 /// Why programs could not be loaded. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]

@@ -3,6 +3,8 @@
 use std::{mem, ptr};
 
 use libbpf_rs::{MapCore, MapFlags};
+use reveille_bpf::thread_name;
+use reveille_machine::Root;
 use serde::Serialize;
 
 use super::agents::{Agents, Expectations, NO_DEVICE};
@@ -381,21 +383,13 @@ fn middle_ns(bucket: usize) -> f64 {
     f64::midpoint(least(bucket), least(bucket + 1))
 }
 
-/// A process's name without what must not reach a terminal; where the kernel side has none, the
-/// running process's.
+/// A process's name; where the kernel side has none, the running process's.
 fn name(comm: &[std::ffi::c_char], process: u32) -> String {
-    let bytes: Vec<u8> = comm
-        .iter()
-        .map(|c| *c as u8)
-        .take_while(|c| *c != 0)
-        .collect();
-    let name = match bytes.is_empty() {
-        true => std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default(),
-        false => bytes,
-    };
-    String::from_utf8_lossy(&name)
-        .trim_end()
-        .replace(char::is_control, " ")
+    match thread_name(comm) {
+        name if name.is_empty() => Root::default().line(&format!("proc/{process}/comm")),
+        name => Some(name),
+    }
+    .unwrap_or_default()
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
