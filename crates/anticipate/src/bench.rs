@@ -56,6 +56,14 @@ pub trait Assist {
 pub trait Running {
     /// What it has done so far, by its own account; `None` where it does not tell.
     fn account(&self) -> Option<Account>;
+
+    /// What it takes itself while `waits` runs, ns for each wait, the time that CPUs are kept awake
+    /// left aside; `None` where that is not told. To tell it may cost time: what is timed meanwhile
+    /// does not count.
+    fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
+        let _ = waits;
+        None
+    }
 }
 
 /// What was done to be awake in time.

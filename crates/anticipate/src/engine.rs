@@ -140,21 +140,24 @@ impl Engine {
         &self.settings
     }
 
-    /// What its programs take for each request of the devices, ns, by the kernel's own account over
-    /// some time; the time that CPUs are kept awake is not in it. `None` where the kernel does not
-    /// count, or no request came.
+    /// What its programs take while `io` runs, ns for each request that it is to anticipate: by the
+    /// kernel's own account, less what counting takes. Runs for other requests, idle periods and
+    /// interrupts meanwhile are in it; what its timers do, the time that CPUs are kept awake among
+    /// it, is not. `None` where the kernel does not count, or no request came.
     ///
     /// # Errors
     /// Where the kernel does not tell.
-    pub fn cost_per_request_ns(&self, during: Duration) -> Result<Option<f64>> {
-        let Some(_counting) = Counting::start() else {
+    pub fn cost_per_request_ns(&self, io: impl FnOnce()) -> Result<Option<f64>> {
+        let Some(counting) = Counting::start() else {
             return Ok(None);
         };
+        let nothing_ns = counting.of_nothing_ns()?;
         let before = (run_time_of_all(self.skel.object())?, self.requests()?);
-        std::thread::sleep(during);
+        io();
         let after = (run_time_of_all(self.skel.object())?, self.requests()?);
+        let own_ns = after.0.own_ns_since(before.0, nothing_ns) as f64;
         let requests = after.1 - before.1;
-        Ok((requests > 0).then(|| (after.0.ns - before.0.ns) as f64 / requests as f64))
+        Ok((requests > 0).then(|| own_ns / requests as f64))
     }
 
     fn shared(&self) -> &types::bss {

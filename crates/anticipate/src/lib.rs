@@ -1,5 +1,6 @@
 //! Waking in time: a CPU is awake just before the I/O that somebody waits for is complete.
 
+mod awake_power;
 pub mod bench;
 mod devices;
 #[cfg(feature = "bpf")]
@@ -10,6 +11,7 @@ mod model;
 mod operation;
 mod settings;
 
+pub use awake_power::AwakePower;
 pub use devices::{Announcements, BlockDevice};
 #[cfg(feature = "bpf")]
 pub use engine::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{BlockDevice, Error, Result};
+use crate::{AwakePower, BlockDevice, Error, Result};
 
 /// Whose requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +55,9 @@ pub struct Settings {
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,
+    /// What it costs to be awake rather than asleep, by which time awake is charged in joules, too;
+    /// `None` where that is not known.
+    pub awake_power: Option<AwakePower>,
 }
 
 /// Lengths of sleep that are told apart: powers of two of a µs.
@@ -77,6 +80,7 @@ impl Default for Settings {
             first_lead_ns: [20_000; SLEEPS],
             readiness: Readiness::Chosen,
             nap: Duration::from_micros(10),
+            awake_power: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use reveille_anticipate::{
-    BlockDevice, Engine, Error, Operation, OperationStatistics, Settings, Subject,
+    AwakePower, BlockDevice, Engine, Error, Operation, OperationStatistics, Settings, Subject,
 };
 use reveille_machine::Root;
 
@@ -193,6 +193,43 @@ fn every_request_is_accounted_for() {
 }
 
 #[test]
+fn time_awake_is_told_in_joules_where_the_power_is_known() {
+    let Some((_alone, reads)) = reads("time_awake_is_told_in_joules_where_the_power_is_known")
+    else {
+        return;
+    };
+    let power = AwakePower {
+        median_w: 2.5,
+        low_w: 2.0,
+        high_w: 3.0,
+    };
+    for known in [None, Some(power)] {
+        let engine = Engine::start(&Settings {
+            awake_power: known,
+            ..reads.settings()
+        });
+        let engine = engine.unwrap();
+        reads.until(&engine, |seen| seen.assistance.assisted >= 100);
+        // Nothing more is done while it is read.
+        engine.run(false);
+        let told = engine.statistics().unwrap();
+        let charged = told.accounting.iter().map(|one| (one.awake_s, one.awake_j));
+        let by_cpu = told.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
+        for (awake_s, awake_j) in charged.chain(by_cpu).chain([(told.awake_s, told.awake_j)]) {
+            assert_eq!(awake_j, known.map(|power| awake_s * power.median_w));
+        }
+        let all_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert_eq!(told.awake_s, all_s);
+        if all_s == 0.0 {
+            println!(
+                "skipped: time_awake_is_told_in_joules_where_the_power_is_known: busy CPUs were \
+                 not kept awake"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_budget_is_kept() {
     let Some((_alone, reads)) = reads("the_budget_is_kept") else {
         return;
@@ -267,6 +304,81 @@ fn applications_are_served_by_the_same_plans() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert_eq!((wished.past, wished.taken), (1, 1));
+}
+
+/// How often the engine's threads, which are this process's, have run so far, by their names; `None`
+/// where one of them does not sleep.
+fn runs_of_its_threads() -> Option<Vec<(String, String)>> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let mut runs = Vec::new();
+    for task in tasks {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).ok();
+        let (Some(name), Some(status)) = (read("comm"), read("status")) else {
+            continue;
+        };
+        if name.starts_with("ready-") {
+            let line = |key| status.lines().find(|line: &&str| line.starts_with(key));
+            line("State:").filter(|state| state.contains('S'))?;
+            runs.push((name, line("voluntary_ctxt_switches:")?.to_owned()));
+        }
+    }
+    runs.sort();
+    Some(runs)
+}
+
+#[test]
+fn without_requests_it_arms_no_timer_and_wakes_nobody() {
+    let test = "without_requests_it_arms_no_timer_and_wakes_nobody";
+    let Some((_alone, reads)) = reads(test) else {
+        return;
+    };
+    let engine = Engine::start(&reads.settings()).unwrap();
+    let done = || {
+        let cpus = engine.statistics().unwrap().cpus;
+        let done = cpus.iter().map(|cpu| (cpu.timers, cpu.fired, cpu.notices));
+        (done.collect::<Vec<_>>(), runs_of_its_threads())
+    };
+    // Its threads have to be where they belong, and asleep.
+    let began = Instant::now();
+    let before = loop {
+        let now = done();
+        std::thread::sleep(Duration::from_millis(200));
+        if now.1.is_some() && now == done() {
+            break now;
+        }
+        assert!(began.elapsed() < PATIENCE, "its threads do not sleep");
+    };
+    // CPUs sleep and wake, and others' requests come and go.
+    let child = in_another_process(|| (0..200).for_each(|number| reads.read_one(number)));
+    let mut status = 0;
+    // SAFETY: waits for the child that was just made, into a local.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    for _ in 0..500 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after = done();
+    if seen(&engine).is_some_and(|seen| seen.requests > 0) {
+        return println!("skipped: {test}: this program itself was read from the disk");
+    }
+    assert_eq!(after, before);
+}
+
+#[test]
+fn its_own_cost_is_told_for_each_request() {
+    let Some((_alone, reads)) = reads("its_own_cost_is_told_for_each_request") else {
+        return;
+    };
+    let engine = Engine::start(&reads.settings()).unwrap();
+    assert_eq!(engine.cost_per_request_ns(|| {}).unwrap(), None);
+    let told = engine.cost_per_request_ns(|| (0..300).for_each(|number| reads.read_one(number)));
+    match told.unwrap() {
+        // By what would be absurd on any machine; `make bench` has the figure.
+        Some(own_ns) => assert!(own_ns > 10.0 && own_ns < 1e6, "{own_ns}"),
+        None => println!(
+            "skipped: its_own_cost_is_told_for_each_request: the kernel does not count how long \
+             programs run"
+        ),
+    }
 }
 
 #[test]

@@ -9,14 +9,19 @@
 //! skel.attach().map_err(reveille_bpf::cannot_load)?;
 //! ```
 
+mod run_time;
+mod thread_name;
+
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{ErrorKind, Object, OpenObject, libbpf_sys};
+use libbpf_rs::{ErrorKind, OpenObject};
 use nix::unistd::geteuid;
+
+pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
+pub use thread_name::thread_name;
 
 /// Why programs could not be loaded. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -119,73 +124,6 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
             "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has"
         )),
     }
-}
-
-/// While it lives, the kernel counts how long BPF programs run; programs of others, too, for the
-/// switch is the machine's. That costs each run some 50 ns.
-pub struct Counting {
-    _descriptor: OwnedFd,
-}
-
-impl Counting {
-    /// `None` where the kernel does not count so (before 5.8) or this user may not switch it on.
-    pub fn start() -> Option<Self> {
-        // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
-        let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-        // SAFETY: the descriptor is open and ours alone. The kernel counts until it is closed.
-        (counting >= 0).then(|| Self {
-            _descriptor: unsafe { OwnedFd::from_raw_fd(counting) },
-        })
-    }
-}
-
-/// What programs have cost so far, on all CPUs together; it grows while the kernel counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RunTime {
-    pub ns: u64,
-    pub runs: u64,
-}
-
-impl RunTime {
-    pub fn add(&mut self, other: Self) {
-        self.ns += other.ns;
-        self.runs += other.runs;
-    }
-}
-
-/// The run time of a program.
-///
-/// # Errors
-/// Where the kernel does not tell.
-pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of_val(&info) as u32;
-    let descriptor = program.as_raw_fd();
-    // SAFETY: `info` is plain data of the length given, and outlives the call.
-    let result =
-        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(descriptor, &raw mut info, &raw mut length) };
-    match result {
-        0 => Ok(RunTime {
-            ns: info.run_time_ns,
-            runs: info.run_cnt,
-        }),
-        error => Err(Error::System {
-            what: "reading a BPF program's run time",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
-    }
-}
-
-/// The run time of the programs of a loaded object (`skel.object()`).
-///
-/// # Errors
-/// Where the kernel does not tell.
-pub fn run_time_of_all(object: &Object) -> Result<RunTime> {
-    let mut sum = RunTime::default();
-    for program in object.progs().filter(|program| program.autoload()) {
-        sum.add(run_time(program.as_fd())?);
-    }
-    Ok(sum)
 }
 
 #[cfg(test)]

@@ -15,16 +15,38 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+#[cfg(feature = "bpf")]
+#[path = "figures/anticipating.rs"]
+mod anticipating;
+
 const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
 
+/// Those named on the command line, or all of them: `cargo bench --bench figures -- anticipating`.
 fn main() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
+    let named: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|word| word == name);
     println!("| what | figure | held against |");
     println!("|---|---|---|");
-    measuring(scratch.path());
-    watching();
-    waking_costs(scratch.path());
-    reporting(scratch.path());
+    if wanted("measuring") {
+        measuring(scratch.path());
+    }
+    if wanted("watching") {
+        watching();
+    }
+    if wanted("costs") {
+        waking_costs(scratch.path());
+    }
+    #[cfg(feature = "bpf")]
+    if wanted("anticipating") {
+        anticipating::anticipating();
+    }
+    if wanted("reporting") {
+        reporting(scratch.path());
+    }
 }
 
 fn row(what: &str, figure: String, against: impl AsRef<str>) {

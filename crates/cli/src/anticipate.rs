@@ -84,7 +84,7 @@ pub struct Args {
     /// Say what it does this often
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
-    /// Say for whom CPUs were kept awake, too
+    /// Say for whom CPUs were kept awake, too: in time, and in joules where power can be read
     #[arg(long)]
     accounting: bool,
     /// What it did, as JSON, at the end; with --interval given, a line each time

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_dataset::kept;
 use reveille_machine::interrupts::Interrupts;
 use reveille_machine::{Identity, Idle, Root, requests};
 use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
@@ -303,10 +304,10 @@ fn keep(out: &Path, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
         let file = out.join(STACKS);
         std::fs::write(&file, stacks).with_context(|| file.display().to_string())?;
     }
-    let file = out.join(FILE);
     let mut json = serde_json::to_vec_pretty(cost)?;
     json.push(b'\n');
-    std::fs::write(&file, json).with_context(|| file.display().to_string())
+    kept::write(&json, out, FILE)?;
+    Ok(())
 }
 
 fn say(args: &Args, cost: &Cost) -> std::io::Result<()> {

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reveille_dataset::Description;
+use reveille_dataset::{Description, kept};
 use reveille_machine::network::{self, Interface};
 use reveille_machine::{Identity, Idle, Root};
 use reveille_watch::path::{
@@ -163,14 +162,10 @@ fn refuse_occupied(out: &FilePath) -> anyhow::Result<()> {
 }
 
 fn keep(out: &FilePath, path: &Path) -> anyhow::Result<()> {
-    let file = out.join(FILE);
-    std::fs::create_dir_all(out)
-        .and_then(|()| {
-            let mut json = serde_json::to_vec_pretty(path)?;
-            json.push(b'\n');
-            std::fs::write(&file, json)
-        })
-        .with_context(|| file.display().to_string())
+    let mut json = serde_json::to_vec_pretty(path)?;
+    json.push(b'\n');
+    kept::write(&json, out, FILE)?;
+    Ok(())
 }
 
 /// Follows packets until the time, the count or a signal says so.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use complains::complains;
 use program::{as_nobody, reveille, run};
+use reveille_expect::{Refusal, Served, Waker};
 use serde_json::Value;
 
 /// What is waited for comes within this, on a machine however busy.
@@ -67,18 +68,29 @@ fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
     }
 }
 
+/// Ends with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// An engine at work, until it is told to end.
-fn begun(socket: &str) -> Child {
+fn begun(socket: &str, flags: &[&str]) -> Running {
     let mut engine = reveille()
         .args(["anticipate", "--socket", socket])
+        .args(flags)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    let stderr = engine.stderr.take().unwrap();
+    let engine = Running(engine);
     let mut said = String::new();
-    BufReader::new(engine.stderr.take().unwrap())
-        .read_line(&mut said)
-        .unwrap();
+    BufReader::new(stderr).read_line(&mut said).unwrap();
     assert!(said.contains("until Ctrl-C"), "{said}");
     engine
 }
@@ -109,23 +121,50 @@ fn a_second_one_leaves_the_first_its_socket() {
     let Some((_folder, socket)) = socket("a_second_one_leaves_the_first_its_socket") else {
         return;
     };
-    let mut first = begun(&socket);
+    let mut first = begun(&socket, &[]);
     complains(
         reveille().args(["anticipate", "--socket", &socket]),
         3,
         "--no-socket",
     );
     assert!(Path::new(&socket).exists());
-    assert_eq!(first.try_wait().unwrap(), None);
-    let pid = nix::unistd::Pid::from_raw(first.id() as i32);
+    assert_eq!(first.0.try_wait().unwrap(), None);
+    let pid = nix::unistd::Pid::from_raw(first.0.id() as i32);
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let began = Instant::now();
-    while first.try_wait().unwrap().is_none() {
+    while first.0.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < PATIENCE, "it does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(first.wait().unwrap().success());
+    assert!(first.0.wait().unwrap().success());
     assert!(!Path::new(&socket).exists());
+}
+
+#[test]
+fn applications_may_ask_for_what_the_budget_allows() {
+    let Some((_folder, socket)) = socket("applications_may_ask_for_what_the_budget_allows") else {
+        return;
+    };
+    let _engine = begun(&socket, &["--budget", "0.2%"]);
+    // Where the machine is busy the engine may answer too late for one who waits a second.
+    let began = Instant::now();
+    let mut waker = loop {
+        let waker = Waker::connect_to(Path::new(&socket));
+        match waker.served() {
+            Served::ByEngine => break waker,
+            other => assert!(began.elapsed() < PATIENCE, "{other:?}"),
+        }
+    };
+    assert_eq!(waker.limits().awake_ppm, 2_000);
+    // Half of what a second has may be asked for at once: 1 ms.
+    let later = Instant::now() + Duration::from_secs(5);
+    let mut refused = |window| {
+        let _ = waker.expect(later, window);
+        assert!(waker.wait_for_answers(PATIENCE));
+        waker.counts().refused(Refusal::Budget)
+    };
+    assert_eq!(refused(Duration::from_micros(1_001)), 1);
+    assert_eq!(refused(Duration::from_micros(900)), 1);
 }
 
 /// BPF programs of the engine that are loaded.
@@ -141,11 +180,11 @@ fn kill_9_leaves_nothing_in_the_kernel() {
     let Some((_folder, socket)) = socket("kill_9_leaves_nothing_in_the_kernel") else {
         return;
     };
-    let mut engine = begun(&socket);
+    let mut engine = begun(&socket, &[]);
     let before = loaded();
     assert!(before >= 1, "it is seen where it is there");
-    engine.kill().unwrap();
-    engine.wait().unwrap();
+    engine.0.kill().unwrap();
+    engine.0.wait().unwrap();
     let began = Instant::now();
     // Other tests' engines come and go beside this one.
     while loaded() > 0 && loaded() >= before {

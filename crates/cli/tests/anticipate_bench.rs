@@ -191,6 +191,11 @@ fn the_engine_wakes_cpus_for_the_benchmarks_own_reads() {
     // How many were assisted is the machine's affair; that they were seen is not.
     assert!(row["assisted_percent"]["estimate"].is_number(), "{row}");
     assert!(row["kept_awake_percent"]["estimate"].is_number(), "{row}");
+    match row["own_cost_ns"].as_f64() {
+        Some(own_ns) => assert!(own_ns > 0.0, "{row}"),
+        None => println!("skipped: {test}: its own cost: the kernel does not count it"),
+    }
+    assert!(bench["rows"][0]["own_cost_ns"].is_null(), "{bench}");
 }
 
 #[test]

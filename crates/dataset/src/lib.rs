@@ -3,7 +3,7 @@
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
 //! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`tail`]
-//! estimate, the [`verdict`] and the [`compare`] test.
+//! estimate, the [`verdict`] and the [`compare`] test. What other commands keep is [`kept`].
 
 pub mod columns;
 pub mod compare;
@@ -15,6 +15,7 @@ mod export;
 pub mod filter;
 mod folder;
 pub mod interval;
+pub mod kept;
 mod nearest;
 mod own_csv;
 mod parquet_file;

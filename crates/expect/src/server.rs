@@ -114,6 +114,17 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// For an engine that may keep each CPU awake for that share of its time, above 0 and at most 1:
+    /// a process may ask for as much, all processes of a user for twice that (they may be on several
+    /// CPUs).
+    #[must_use]
+    pub fn within(mut self, share: f64) -> Self {
+        let ppm = |share: f64| (share * 1e6).round().clamp(1.0, 1e6) as u32;
+        self.limits.awake_ppm = ppm(share);
+        self.user_awake_ppm = ppm(2.0 * share);
+        self
+    }
+
     /// What a user's processes may ask for at once: as many times a process's as of a second.
     fn user_burst_ns(&self) -> u64 {
         let awake_ppm = u128::from(self.limits.awake_ppm.max(1));
@@ -237,4 +248,22 @@ struct State {
 /// It is whole whatever happened to who held it: it is only copied.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_may_ask_for_what_the_engine_may_use() {
+        let of = |share| {
+            let settings = Settings::default().within(share);
+            (settings.limits.awake_ppm, settings.user_awake_ppm)
+        };
+        assert_eq!(of(0.05), (50_000, 100_000));
+        assert_eq!(Settings::default().within(0.05), Settings::default());
+        assert_eq!(of(0.001), (1_000, 2_000));
+        assert_eq!(of(0.7), (700_000, 1_000_000));
+        assert_eq!(of(1.0), (1_000_000, 1_000_000));
+    }
 }

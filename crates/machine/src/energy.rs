@@ -70,6 +70,42 @@ pub fn meters(root: &Root) -> Vec<Meter> {
     meters
 }
 
+/// The energy counters of all processor packages together.
+#[derive(Debug, Clone)]
+pub struct Packages {
+    root: Root,
+    meters: Vec<Meter>,
+}
+
+/// What they said at an instant, µJ each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackagesReading(Vec<Option<u64>>);
+
+impl Packages {
+    /// `None` where there is no counter of a package.
+    pub fn of(root: &Root) -> Option<Self> {
+        let mut meters = meters(root);
+        meters.retain(|meter| meter.domain == Domain::Package);
+        (!meters.is_empty()).then(|| Self {
+            root: root.clone(),
+            meters,
+        })
+    }
+
+    pub fn read(&self) -> PackagesReading {
+        let meters = self.meters.iter();
+        PackagesReading(meters.map(|meter| meter.read_uj(&self.root)).collect())
+    }
+
+    /// What all of them used between two readings, J; `None` where one of them is not known.
+    pub fn between_j(&self, before: &PackagesReading, after: &PackagesReading) -> Option<f64> {
+        let readings = before.0.iter().zip(&after.0);
+        let used = self.meters.iter().zip(readings);
+        let used_uj = used.map(|(meter, (before, after))| meter.between_uj((*before)?, (*after)?));
+        Some(used_uj.sum::<Option<u64>>()? as f64 / 1e6)
+    }
+}
+
 /// Names of zones: `intel-rapl:0`, `intel-rapl:0:1`, and of other drivers likewise; not those of
 /// the control types (`intel-rapl`).
 fn zones(root: &Root) -> Vec<String> {
@@ -223,6 +259,36 @@ mod tests {
         assert_eq!(meters[0].between_uj(400, 900), Some(500));
         assert_eq!(meters[0].between_uj(900, 10), Some(110));
         assert_eq!(meters[1].between_uj(900, 10), None, "it does not say where");
+    }
+
+    #[test]
+    fn packages_are_counted_together_or_not_at_all() {
+        let (folder, root) = machine(&[
+            ("powercap/intel-rapl:0/name", "package-0"),
+            ("powercap/intel-rapl:0/energy_uj", "1000000"),
+            ("powercap/intel-rapl:0:0/name", "core"),
+            ("powercap/intel-rapl:0:0/energy_uj", "7"),
+            ("powercap/intel-rapl:1/name", "package-1"),
+            ("powercap/intel-rapl:1/energy_uj", "5000000"),
+        ]);
+        let now = |zone: &str, uj: &str| {
+            let file = format!("sys/class/powercap/{zone}/energy_uj");
+            std::fs::write(folder.path().join(file), uj).unwrap();
+        };
+        let packages = Packages::of(&root).unwrap();
+        let before = packages.read();
+        now("intel-rapl:0", "1500000");
+        now("intel-rapl:0:0", "90000000");
+        now("intel-rapl:1", "7000000");
+        let after = packages.read();
+        assert_eq!(packages.between_j(&before, &after), Some(2.5));
+        now("intel-rapl:1", "unreadable");
+        assert_eq!(packages.between_j(&before, &packages.read()), None);
+        let (_folder, root) = machine(&[
+            ("powercap/intel-rapl:0/name", "psys"),
+            ("powercap/intel-rapl:0/energy_uj", "1"),
+        ]);
+        assert!(Packages::of(&root).is_none());
     }
 
     #[test]

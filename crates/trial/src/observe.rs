@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use reveille_machine::energy::{self, Domain, Meter};
+use reveille_machine::energy::{self, Packages, PackagesReading};
 use reveille_machine::{Idle, IdleState, Root, frequency, limits, load};
 use serde::{Deserialize, Serialize};
 
@@ -78,8 +78,7 @@ pub struct Watch {
     counters: Vec<Counter>,
     /// Names by depth.
     states: Vec<String>,
-    /// One for each package; empty where there is no RAPL.
-    meters: Vec<Meter>,
+    packages: Option<Packages>,
 }
 
 struct Counter {
@@ -98,8 +97,7 @@ pub struct Reading {
     idle_ticks: Option<BTreeMap<u32, u64>>,
     interrupts: Option<u64>,
     context_switches: Option<u64>,
-    /// µJ of each meter.
-    energy_uj: Vec<Option<u64>>,
+    energy: Option<PackagesReading>,
     battery_w: Option<f64>,
     frequency_mhz: Option<f64>,
 }
@@ -131,19 +129,16 @@ impl Watch {
             cpus: online().map(|cpu| cpu.number).collect(),
             counters: counters.collect(),
             states: states.clone(),
-            meters: energy::meters(root)
-                .into_iter()
-                .filter(|meter| meter.domain == Domain::Package)
-                .collect(),
+            packages: Packages::of(root),
         }
     }
 
     /// Where the power comes from, in a sentence; `None` where it is not told.
     pub fn power_source(&self) -> Option<String> {
         self.power(&self.read(), &self.read(), 1.0)?;
-        Some(match self.meters.is_empty() {
-            false => "Power is that of the processor packages, by RAPL.".into(),
-            true => {
+        Some(match self.packages {
+            Some(_) => "Power is that of the processor packages, by RAPL.".into(),
+            None => {
                 "Power is what the battery says at the end of each round; it follows slowly, so \
                      rounds should be long."
                     .into()
@@ -168,11 +163,7 @@ impl Watch {
             idle_ticks: load::idle_ticks(&self.root),
             interrupts: total("intr"),
             context_switches: total("ctxt"),
-            energy_uj: self
-                .meters
-                .iter()
-                .map(|meter| meter.read_uj(&self.root))
-                .collect(),
+            energy: self.packages.as_ref().map(Packages::read),
             battery_w: self.battery_w(),
             frequency_mhz: self.frequency_mhz(),
         }
@@ -194,14 +185,11 @@ impl Watch {
 
     /// All packages' power, by their counters; else the battery's.
     fn power(&self, before: &Reading, after: &Reading, elapsed_s: f64) -> Option<f64> {
-        if self.meters.is_empty() {
+        let Some(packages) = &self.packages else {
             return after.battery_w;
-        }
-        let readings = before.energy_uj.iter().zip(&after.energy_uj);
-        let used = self.meters.iter().zip(readings);
-        let used = used.map(|(meter, (before, after))| meter.between_uj((*before)?, (*after)?));
-        let all_uj = used.sum::<Option<u64>>()?;
-        Some(all_uj as f64 / 1e6 / elapsed_s)
+        };
+        let used_j = packages.between_j(before.energy.as_ref()?, after.energy.as_ref()?)?;
+        Some(used_j / elapsed_s)
     }
 
     /// What happened between two readings.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reveille_dataset::description::Ended;
+use reveille_dataset::kept;
 use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -226,14 +227,9 @@ fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec
 /// # Errors
 /// Where it cannot be written.
 pub fn write(trial: &Trial, folder: &Path) -> Result<PathBuf> {
-    let path = folder.join(FILE);
-    let partial = folder.join(format!("{FILE}.partial"));
     let text = serde_json::to_vec(trial).expect("a trial is plain data");
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&partial, text))
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
-    Ok(path)
+    let written = kept::write(&text, folder, FILE);
+    written.map_err(|error| Error::Failed(error.to_string()))
 }
 
 /// Reads a `trial.json`: the file, or the folder that it is in.
@@ -258,22 +254,7 @@ pub fn read(path: &Path) -> Result<Trial> {
 /// # Errors
 /// In words, where it is none, or one of a schema that this program does not know.
 pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: u32,
-    }
-    let wrong = |error: serde_json::Error| {
-        format!("is no trial.json of reveille, or was cut short: {error}")
-    };
-    // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    if version.schema_version != SCHEMA_VERSION {
-        return Err(format!(
-            "has schema version {}; this program knows {SCHEMA_VERSION}",
-            version.schema_version
-        ));
-    }
-    let trial: Trial = serde_json::from_slice(text).map_err(wrong)?;
+    let trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let is_setting = |place: &usize| *place < trial.settings.len();
     let places = trial.rounds.iter().map(|round| round.setting);
     let verdict = &trial.verdict;

@@ -162,6 +162,11 @@ impl InForce {
         self.assist.as_ref()?.account()
     }
 
+    /// What waking in time takes itself while `waits` runs, ns for each; `None` where nothing tells.
+    pub fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
+        self.assist.as_ref()?.own_cost_ns(waits)
+    }
+
     /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;
     /// `None` where all is as before.
     pub fn end(mut self) -> Option<String> {

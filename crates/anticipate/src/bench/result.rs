@@ -1,9 +1,9 @@
 //! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use reveille_dataset::description::Ended;
+use reveille_dataset::kept;
 use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +140,9 @@ pub struct Row {
     pub assisted_percent: Option<Figure>,
     pub power_w: Option<Figure>,
     pub run_ns: Option<Figure>,
+    /// What waking in time takes itself for each wait, ns, the median of turns of their own; the
+    /// time that CPUs are kept awake is not in it.
+    pub own_cost_ns: Option<f64>,
     /// Against "as is", by round; `None` for that one itself.
     pub change: Option<Change>,
 }
@@ -332,6 +335,7 @@ fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) ->
         assisted_percent: rounds.figure(|turn| turn.assisted_percent),
         power_w: rounds.figure(|turn| turn.power_w),
         run_ns: rounds.figure(|turn| turn.run_ns),
+        own_cost_ns: None,
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
     })
 }
@@ -391,17 +395,13 @@ fn gain(
 /// # Errors
 /// Where it cannot be written.
 pub fn write(bench: &Bench, folder: &Path) -> Result<PathBuf> {
-    let path = folder.join(FILE);
-    let partial = folder.join(format!("{FILE}.partial"));
     let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&partial, text))
-        .and_then(|()| fs::rename(&partial, &path))
-        .map_err(|source| reveille_machine::Error::Io {
-            path: path.clone(),
-            source,
-        })?;
-    Ok(path)
+    kept::write(&text, folder, FILE).map_err(|error| match error {
+        reveille_dataset::Error::Io { path, source } => {
+            reveille_machine::Error::Io { path, source }.into()
+        }
+        error => crate::Error::Cannot(error.to_string()),
+    })
 }
 
 /// Reads the text of a `bench.json`.
@@ -409,22 +409,7 @@ pub fn write(bench: &Bench, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// In words, where it is none, or one of a schema that this program does not know.
 pub fn parse(text: &[u8]) -> std::result::Result<Bench, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: u32,
-    }
-    let wrong = |error: serde_json::Error| {
-        format!("is no bench.json of reveille, or was cut short: {error}")
-    };
-    // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    if version.schema_version != SCHEMA_VERSION {
-        return Err(format!(
-            "has schema version {}; this program knows {SCHEMA_VERSION}",
-            version.schema_version
-        ));
-    }
-    let bench: Bench = serde_json::from_slice(text).map_err(wrong)?;
+    let bench: Bench = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let rows = bench.rows.iter().map(|row| row.point);
     let gains = bench.gains.iter().map(|gain| gain.point);
     let turns = bench.turns.iter().map(|turn| turn.point);

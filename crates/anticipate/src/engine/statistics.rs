@@ -3,12 +3,14 @@
 use std::{mem, ptr};
 
 use libbpf_rs::{MapCore, MapFlags};
+use reveille_bpf::thread_name;
+use reveille_machine::Root;
 use serde::Serialize;
 
 use super::agents::{Agents, Expectations, NO_DEVICE};
 use super::skeleton::types;
 use super::{DEVICES, Engine};
-use crate::{Operation, Result};
+use crate::{AwakePower, Operation, Result};
 
 /// OPERATIONS and DEPTHS of anticipate.h.
 const OPERATIONS: u32 = 2;
@@ -19,6 +21,12 @@ const STEPS: usize = 32;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
     pub elapsed_s: f64,
+    /// By which time awake is told in joules; `None` where that is not known, and joules with it.
+    pub awake_power: Option<AwakePower>,
+    /// Kept awake for somebody, all CPUs together: CPU seconds, and what they cost, rather
+    /// too much than too little.
+    pub awake_s: f64,
+    pub awake_j: Option<f64>,
     /// Devices and operations of which something was seen.
     pub operations: Vec<OperationStatistics>,
     pub cpus: Vec<Cpu>,
@@ -116,6 +124,7 @@ pub struct Cpu {
     pub cpu: u32,
     /// Kept awake for somebody.
     pub awake_s: f64,
+    pub awake_j: Option<f64>,
     pub awake_percent: f64,
     pub spells: u64,
     /// Timers that were armed, that the kernel did not take, and that fired.
@@ -148,6 +157,7 @@ pub struct Accounted {
     pub requests: u64,
     pub assisted: u64,
     pub awake_s: f64,
+    pub awake_j: Option<f64>,
 }
 
 impl Engine {
@@ -168,8 +178,12 @@ impl Engine {
         for cpu in 0..self.cpus {
             cpus.extend(self.cpu(cpu, elapsed_s)?);
         }
+        let awake_s = cpus.iter().map(|cpu| cpu.awake_s).sum();
         Ok(Statistics {
             elapsed_s,
+            awake_power: self.settings.awake_power,
+            awake_s,
+            awake_j: self.joules(awake_s),
             operations,
             cpus,
             expectations: self
@@ -181,7 +195,12 @@ impl Engine {
         })
     }
 
-    /// Requests of the devices that were issued so far, whoever's.
+    /// What it costs to be awake so long.
+    fn joules(&self, awake_s: f64) -> Option<f64> {
+        Some(awake_s * self.settings.awake_power?.median_w)
+    }
+
+    /// Requests so far that it was to anticipate.
     pub(super) fn requests(&self) -> Result<u64> {
         let mut requests = 0;
         for key in 0..DEVICES * OPERATIONS {
@@ -272,6 +291,7 @@ impl Engine {
         Ok(Some(Cpu {
             cpu,
             awake_s,
+            awake_j: self.joules(awake_s),
             awake_percent: 100.0 * awake_s / elapsed_s.max(1e-9),
             spells: sums.spells,
             timers: sums.armed,
@@ -297,6 +317,7 @@ impl Engine {
             let owner: types::owner = plain(&key);
             let charge: types::charge = plain(&bytes);
             let device = self.settings.devices.get(owner.device as usize);
+            let awake_s = charge.awake_ns as f64 / 1e9;
             all.push(Accounted {
                 process: owner.tgid,
                 name: name(&charge.name, owner.tgid),
@@ -305,7 +326,8 @@ impl Engine {
                     .then(|| device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),
                 requests: charge.requests,
                 assisted: charge.assisted,
-                awake_s: charge.awake_ns as f64 / 1e9,
+                awake_s,
+                awake_j: self.joules(awake_s),
             });
         }
         all.sort_by(|one, other| other.awake_s.total_cmp(&one.awake_s));
@@ -361,21 +383,13 @@ fn middle_ns(bucket: usize) -> f64 {
     f64::midpoint(least(bucket), least(bucket + 1))
 }
 
-/// A process's name without what must not reach a terminal; where the kernel side has none, the
-/// running process's.
+/// A process's name; where the kernel side has none, the running process's.
 fn name(comm: &[std::ffi::c_char], process: u32) -> String {
-    let bytes: Vec<u8> = comm
-        .iter()
-        .map(|c| *c as u8)
-        .take_while(|c| *c != 0)
-        .collect();
-    let name = match bytes.is_empty() {
-        true => std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default(),
-        false => bytes,
-    };
-    String::from_utf8_lossy(&name)
-        .trim_end()
-        .replace(char::is_control, " ")
+    match thread_name(comm) {
+        name if name.is_empty() => Root::default().line(&format!("proc/{process}/comm")),
+        name => Some(name),
+    }
+    .unwrap_or_default()
 }
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {

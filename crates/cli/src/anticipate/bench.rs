@@ -289,7 +289,13 @@ fn described(
 ) -> Bench {
     let workload = work.describe();
     let points = work.points().to_vec();
-    let (rows, gains) = result::conclude(points.len(), &ran.policies, &ran.turns);
+    let (mut rows, gains) = result::conclude(points.len(), &ran.policies, &ran.turns);
+    for row in rows
+        .iter_mut()
+        .filter(|row| row.policy == Policy::Anticipate)
+    {
+        row.own_cost_ns = ran.own_costs_ns.get(row.point).copied().flatten();
+    }
     Bench {
         schema_version: result::SCHEMA_VERSION,
         tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use reveille_anticipate::{
-    Announcements, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject,
+    Announcements, AwakePower, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject,
 };
 use reveille_expect::server::{self, Server};
 use reveille_machine::{Idle, Root};
@@ -26,10 +26,11 @@ const BESIDES_NS: u64 = 5_000;
 
 pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
-    let settings = settings(args, &root)?;
+    let mut settings = settings(args, &root)?;
     let mut ends = not_ignored(&[SIGHUP]);
     ends.extend([SIGINT, SIGTERM, SIGQUIT]);
     let mut signals = Signals::new(ends).context("signals")?;
+    settings.awake_power = awake_power(args, &root);
     let engine = Engine::start(&settings).map_err(failure)?;
     let served = match args.no_socket {
         true => None,
@@ -123,9 +124,24 @@ fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
         first_lead_ns: first_leads(args, root)?,
         readiness: args.ready,
         nap: args.nap,
+        awake_power: None,
     };
     settings.check().map_err(failure)?;
     Ok(settings)
+}
+
+/// What it costs to be awake rather than asleep, measured before the engine is there; where it cannot
+/// be told, who wants joules hears why.
+fn awake_power(args: &Args, root: &Root) -> Option<AwakePower> {
+    match AwakePower::measure(root) {
+        Ok(power) => Some(power),
+        Err(why) => {
+            if args.accounting {
+                eprintln!("Time awake is not told in joules: {why}.");
+            }
+            None
+        }
+    }
 }
 
 /// How late a CPU comes after sleeps of each length: by the state that the governor can choose for
@@ -166,7 +182,7 @@ fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
 fn serve(args: &Args, engine: &Engine) -> anyhow::Result<Server> {
     let settings = server::Settings {
         path: args.socket.clone(),
-        ..server::Settings::default()
+        ..server::Settings::default().within(args.budget)
     };
     Server::start(&settings, Applications(engine.desk()))
         .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))

@@ -17,6 +17,7 @@ pub fn write(statistics: &Statistics, accounting: bool, out: &mut impl Write) ->
     }
     writeln!(out)?;
     cpus(statistics, out)?;
+    in_all(statistics, out)?;
     let wished = statistics.expectations;
     if wished != Default::default() {
         writeln!(
@@ -147,6 +148,22 @@ fn cpus(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
     table.write(out)
 }
 
+/// What all of it took.
+fn in_all(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "Awake in all {:.2} ms", statistics.awake_s * 1e3)?;
+    match (statistics.awake_j, statistics.awake_power) {
+        (Some(joules), Some(power)) => writeln!(
+            out,
+            ", about {:.2} mJ: {:.1} W [{:.1}, {:.1}] for a CPU awake rather than asleep",
+            joules * 1e3,
+            power.median_w,
+            power.low_w,
+            power.high_w
+        ),
+        _ => writeln!(out),
+    }
+}
+
 fn accounts(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
     use Side::{Left, Right};
     let mut table = Table::new(&[
@@ -156,6 +173,7 @@ fn accounts(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
         ("requests", "", Right),
         ("assisted", "", Right),
         ("awake", "ms", Right),
+        ("", "mJ", Right),
     ]);
     for one in &statistics.accounting {
         table.row([
@@ -167,7 +185,66 @@ fn accounts(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
             one.requests.to_string(),
             one.assisted.to_string(),
             format!("{:.2}", one.awake_s * 1e3),
+            one.awake_j
+                .map_or("-".to_owned(), |joules| format!("{:.2}", joules * 1e3)),
         ]);
     }
     table.write(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use reveille_anticipate::{Accounted, AwakePower};
+
+    use super::*;
+
+    fn told(awake_power: Option<AwakePower>) -> String {
+        let joules = |awake_s: f64| Some(awake_s * awake_power?.median_w);
+        let statistics = Statistics {
+            elapsed_s: 1.0,
+            awake_power,
+            awake_s: 0.02,
+            awake_j: joules(0.02),
+            operations: Vec::new(),
+            cpus: Vec::new(),
+            expectations: Default::default(),
+            accounting: vec![Accounted {
+                process: 4711,
+                name: "reader".into(),
+                cgroup: 1,
+                device: Some("vda".into()),
+                requests: 3,
+                assisted: 2,
+                awake_s: 0.01,
+                awake_j: joules(0.01),
+            }],
+        };
+        let mut text = Vec::new();
+        write(&statistics, true, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn joules_are_told_where_the_power_is_known_and_a_dash_where_not() {
+        let known = told(Some(AwakePower {
+            median_w: 2.5,
+            low_w: 2.25,
+            high_w: 2.75,
+        }));
+        assert!(
+            known.contains("Awake in all 20.00 ms, about 50.00 mJ: 2.5 W"),
+            "{known}"
+        );
+        let account = |text: &str| {
+            let last = text.lines().last().unwrap();
+            last.split_whitespace()
+                .skip(5)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(account(&known), "10.00 25.00", "{known}");
+        let unknown = told(None);
+        assert!(unknown.contains("Awake in all 20.00 ms\n"), "{unknown}");
+        assert_eq!(account(&unknown), "10.00 -", "{unknown}");
+    }
 }

@@ -886,11 +886,4 @@ int follow_present(struct bpf_iter__task *context)
 	return 0;
 }
 
-/* What the kernel counts for it is what counting takes. */
-SEC("raw_tp")
-int empty(void *context)
-{
-	return 0;
-}
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{MapHandle, Object, ProgramInput};
+use libbpf_rs::{MapHandle, Object};
 
 use super::follower::issued;
 use super::tallies::Counted;
@@ -17,13 +17,8 @@ use reveille_bpf::{Counting, RunTime, run_time};
 const WINDOW: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(2250);
 
-/// Runs of the program that does nothing.
-const EMPTY_RUNS: usize = 200;
-
 /// The program that begins to follow a new task, counted apart.
 const OF_NEW_TASKS: &str = "on_fork";
-/// The one that does nothing.
-const EMPTY: &str = "empty";
 
 /// Counts from time to time until it is closed.
 pub struct Account {
@@ -37,7 +32,7 @@ impl Account {
         let Some(counting) = Counting::start() else {
             return Ok(None);
         };
-        let counting_ns = empty_run_ns(object)?;
+        let counting_ns = counting.of_nothing_ns()?;
         drop(counting);
         let reader = Reader::of(object, cpus)?;
         let (closed, close) = channel();
@@ -132,23 +127,4 @@ impl Reader {
             issued: issued(&self.cpus)?,
         })
     }
-}
-
-/// What the kernel counts for a program that does nothing: the least of many runs, so that rather
-/// too little is taken off than too much.
-fn empty_run_ns(object: &Object) -> Result<u64> {
-    let mut programs = object.progs_mut();
-    let Some(empty) = programs.find(|program| program.name() == EMPTY) else {
-        return Ok(0);
-    };
-    let mut least = u64::MAX;
-    for _ in 0..EMPTY_RUNS {
-        let before = run_time(empty.as_fd())?;
-        // Linux before 5.10 does not run a program of this kind on request.
-        if empty.test_run(ProgramInput::default()).is_err() {
-            return Ok(0);
-        }
-        least = least.min(run_time(empty.as_fd())?.ns - before.ns);
-    }
-    Ok(least)
 }

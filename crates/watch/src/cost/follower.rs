@@ -16,7 +16,7 @@ use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
 use crate::{Error, Result};
-use reveille_bpf::{self as kernel, Knows};
+use reveille_bpf::{self as kernel, Knows, thread_name};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -211,7 +211,7 @@ impl Follower {
             if counts.most_ns > totals.most_ns {
                 totals.most_ns = counts.most_ns;
                 totals.most_pid = counts.most_pid;
-                totals.most_name = name(&counts.most_comm);
+                totals.most_name = thread_name(&counts.most_comm);
             }
         }
         Ok(totals)
@@ -326,7 +326,6 @@ fn load(
     }
     kernel::choose(&mut open, knows, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
-    open.progs.empty.set_autoattach(false);
     Ok(open.load().map_err(kernel::cannot_load)?)
 }
 
@@ -347,8 +346,8 @@ fn tell_places(skel: &CostSkel<'_>, depth: &Depth, cpus: u32) -> Result<()> {
 
 fn pair(pair: &types::pair) -> Pair {
     Pair {
-        waker: name(&pair.waker),
-        wakee: name(&pair.wakee),
+        waker: thread_name(&pair.waker),
+        wakee: thread_name(&pair.wakee),
         cause: match pair.cause >> CAUSE_SHIFT {
             0 => Cause::Task,
             1 => Cause::Timer,
@@ -357,16 +356,6 @@ fn pair(pair: &types::pair) -> Pair {
             _ => Cause::Other,
         },
     }
-}
-
-/// A thread's name without what must not reach a terminal.
-fn name(comm: &[std::ffi::c_char]) -> String {
-    let bytes: Vec<u8> = comm
-        .iter()
-        .map(|c| *c as u8)
-        .take_while(|c| *c != 0)
-        .collect();
-    String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
 }
 
 /// A table's bytes as what they are; all of these types are numbers and letters, of any bits.

@@ -533,22 +533,5 @@ impl From<PairSums> for Waited {
 /// # Errors
 /// One line: it is none, was cut short, or has a schema that is not known.
 pub fn read(text: &[u8]) -> Result<Cost, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
-    let wrong =
-        |error: serde_json::Error| format!("is no {FILE} of reveille, or was cut short: {error}");
-    // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    match version.schema_version {
-        Some(SCHEMA_VERSION) => serde_json::from_slice(text).map_err(wrong),
-        Some(other) => Err(format!(
-            "has schema version {other}, and this program knows {SCHEMA_VERSION}; read it with \
-             another reveille"
-        )),
-        None => Err(format!(
-            "has no schema_version; it is no {FILE} of reveille"
-        )),
-    }
+    reveille_dataset::kept::parse(text, FILE, SCHEMA_VERSION)
 }

@@ -342,26 +342,7 @@ fn group(key: Key, mut sums: Sums) -> Option<Group> {
 /// # Errors
 /// One line of what is wrong with it: it is none, or of a schema that this program does not know.
 pub fn read(text: &[u8]) -> Result<Path, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
-    let wrong =
-        |error: serde_json::Error| format!("is no {FILE} of reveille, or was cut short: {error}");
-    // The version comes first: a newer file may differ in everything else.
-    match serde_json::from_slice::<Version>(text)
-        .map_err(wrong)?
-        .schema_version
-    {
-        Some(SCHEMA_VERSION) => serde_json::from_slice(text).map_err(wrong),
-        Some(other) => Err(format!(
-            "has schema version {other}, and this program knows {SCHEMA_VERSION}; read it with \
-             another reveille"
-        )),
-        None => Err(format!(
-            "has no schema_version; it is no {FILE} of reveille"
-        )),
-    }
+    reveille_dataset::kept::parse(text, FILE, SCHEMA_VERSION)
 }
 
 #[cfg(test)]

@@ -93,6 +93,11 @@ impl Running for AtWork {
             kept_awake_ns: kept_awake_ns.map(|(now, before)| now - before),
         })
     }
+
+    fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
+        let engine = locked(&self.engine);
+        engine.as_ref()?.cost_per_request_ns(waits).ok()?
+    }
 }
 
 impl Drop for AtWork {

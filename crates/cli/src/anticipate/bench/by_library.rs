@@ -118,7 +118,6 @@ mod engine {
     use std::path::Path;
 
     use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings};
-    use reveille_expect::Limits;
     use reveille_expect::server::{self, Server};
 
     use crate::anticipate::engine::Applications;
@@ -138,15 +137,9 @@ mod engine {
             ..Settings::default()
         };
         let engine = Engine::start(&settings)?;
-        let ppm = (budget * 1e6) as u32;
         let settings = server::Settings {
             path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
-            limits: Limits {
-                awake_ppm: ppm,
-                ..Limits::default()
-            },
-            user_awake_ppm: ppm,
-            ..server::Settings::default()
+            ..server::Settings::default().within(budget)
         };
         let server = Server::start(&settings, Applications(engine.desk()))
             .map_err(|error| Error::Cannot(error.to_string()))?;

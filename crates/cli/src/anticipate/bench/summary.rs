@@ -28,6 +28,9 @@ pub fn print(bench: &Bench, folder: Option<&Path>) -> io::Result<()> {
         gains(bench).write(&mut out)?;
         writeln!(out)?;
     }
+    if let Some(own) = own_cost(bench) {
+        writeln!(out, "{own}\n")?;
+    }
     for sentence in sentences(bench) {
         wrapped(&mut out, "", 2, &sentence)?;
     }
@@ -77,6 +80,24 @@ fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
         bench.plan.rounds
     )?;
     writeln!(out)
+}
+
+/// What the engine takes itself, over the points.
+fn own_cost(bench: &Bench) -> Option<String> {
+    let costs = bench.rows.iter().filter_map(|row| row.own_cost_ns);
+    let range = costs.fold(None, |range, ns| match range {
+        None => Some((ns, ns)),
+        Some((least, most)) => Some((ns.min(least), ns.max(most))),
+    });
+    let (least, most) = range.map(|(least, most): (f64, f64)| (least / 1e3, most / 1e3))?;
+    let range = match bench.points.len() {
+        1 => format!("{most:.2} µs"),
+        _ => format!("{least:.2} to {most:.2} µs"),
+    };
+    Some(format!(
+        "Own cost  {range} for a {}, without the time that CPUs are kept awake",
+        bench.workload.waits_for
+    ))
 }
 
 /// What each policy gave and took.
