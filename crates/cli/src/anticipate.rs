@@ -81,9 +81,9 @@ pub struct Args {
     /// End after this time [default: Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// Say what it does this often
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
-    interval: Duration,
+    /// Say what it does this often [default: each second to somebody who looks]
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    interval: Option<Duration>,
     /// Say for whom CPUs were kept awake, too: in time, and in joules where power can be read
     #[arg(long)]
     accounting: bool,

@@ -117,6 +117,25 @@ fn it_says_what_it_did_and_leaves_no_socket() {
 }
 
 #[test]
+fn with_an_interval_it_says_so_line_by_line() {
+    let Some((_folder, socket)) = socket("with_an_interval_it_says_so_line_by_line") else {
+        return;
+    };
+    let mut flags = vec!["anticipate", "--duration", "3s", "--json"];
+    flags.extend(["--interval", "200ms", "--socket", &socket]);
+    let done = reveille().args(flags).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let said = String::from_utf8(done.stdout).unwrap();
+    let lines = said.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line["elapsed_s"].as_f64().unwrap()
+    });
+    let elapsed: Vec<f64> = lines.collect();
+    assert!(elapsed.len() >= 2, "{elapsed:?}");
+    assert!(elapsed.is_sorted(), "{elapsed:?}");
+}
+
+#[test]
 fn a_second_one_leaves_the_first_its_socket() {
     let Some((_folder, socket)) = socket("a_second_one_leaves_the_first_its_socket") else {
         return;

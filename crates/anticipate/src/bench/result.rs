@@ -82,7 +82,7 @@ pub struct Plan {
     pub waits: u64,
     /// How long a turn takes at most, s.
     pub turn_s: f64,
-    /// Waits before those that count, at most 1 ms apart.
+    /// Waits before those that count, at most 10 ms apart.
     pub warm_up: u64,
     /// Of the order, and of what is drawn.
     pub seed: u64,
@@ -140,8 +140,8 @@ pub struct Row {
     pub assisted_percent: Option<Figure>,
     pub power_w: Option<Figure>,
     pub run_ns: Option<Figure>,
-    /// What waking in time takes itself for each wait, ns, the median of turns of their own; the
-    /// time that CPUs are kept awake is not in it.
+    /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
+    /// point with the least idle time; the time that CPUs are kept awake is not in it.
     pub own_cost_ns: Option<f64>,
     /// Against "as is", by round; `None` for that one itself.
     pub change: Option<Change>,

@@ -90,8 +90,9 @@ pub struct Run {
     pub policies: Vec<PolicyUsed>,
     pub skipped: Vec<Skipped>,
     pub turns: Vec<Turn>,
-    /// What waking in time takes itself for each wait, ns, by point; empty where that is not told.
-    pub own_costs_ns: Vec<Option<f64>>,
+    /// A point, and what waking in time takes itself there for each wait, ns; `None` where that is
+    /// not told.
+    pub own_cost_ns: Option<(usize, f64)>,
     pub ended: Ended,
 }
 
@@ -119,15 +120,15 @@ pub fn run(
         turns: Vec::new(),
     };
     let ended = bench.rounds(stop, progress)?;
-    let own_costs_ns = match ended {
-        Ended::Completed => bench.own_costs_ns(stop),
-        _ => Vec::new(),
+    let own_cost_ns = match ended {
+        Ended::Completed => bench.own_cost_ns(stop),
+        _ => None,
     };
     Ok(Run {
         policies,
         skipped,
         turns: bench.turns,
-        own_costs_ns,
+        own_cost_ns,
         ended,
     })
 }
@@ -269,16 +270,19 @@ impl Bench<'_> {
         }))
     }
 
-    /// Some turns more at each point, and the median of what they tell: to count what the engine takes
-    /// makes it slower, so that it is not done in turns that are compared. What fails now fails
-    /// nothing that was gathered.
-    fn own_costs_ns(&self, stop: &AtomicBool) -> Vec<Option<f64>> {
+    /// Some turns more at the point with the least idle time, and the median of what they tell: to
+    /// count what the engine takes makes it slower, so that it is not done in turns that are compared.
+    /// With more time between waits, more of what it takes is for what else the machine does. What
+    /// fails now fails nothing that was gathered.
+    fn own_cost_ns(&self, stop: &AtomicBool) -> Option<(usize, f64)> {
         /// A single one may have met what takes milliseconds, a hypervisor's other guests.
         const TURNS: u32 = 3;
         if !self.used.contains(&Policy::Anticipate) {
-            return Vec::new();
+            return None;
         }
-        let cost = |point, turn| {
+        let points = self.work.points();
+        let point = (0..points.len()).min_by_key(|&point| points[point].idle_ns)?;
+        let cost = |turn| {
             let in_force = self.work.begin(Policy::Anticipate).ok()?;
             let told = in_force.own_cost_ns(&mut || {
                 let round = self.options.rounds + turn;
@@ -287,11 +291,8 @@ impl Bench<'_> {
             in_force.end();
             told.filter(|_| !stop.load(Ordering::Relaxed))
         };
-        let points = 0..self.work.points().len();
-        let median = |point| Figure::over((0..TURNS).filter_map(|turn| cost(point, turn)));
-        points
-            .map(|point| median(point).map(|figure| figure.estimate))
-            .collect()
+        let own = Figure::over((0..TURNS).filter_map(cost))?;
+        Some((point, own.estimate))
     }
 
     fn progress(&self, round: u32, point: usize, policy: Policy) -> Progress<'_> {

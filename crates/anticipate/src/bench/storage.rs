@@ -54,7 +54,7 @@ pub struct Options {
     pub ios: u64,
     /// A turn ends then, even with fewer I/Os.
     pub turn: Duration,
-    /// I/Os before those that count, so that an engine can learn, 1 ms apart at most.
+    /// I/Os before those that count, so that an engine can learn, 10 ms apart at most.
     pub warm_up: u64,
     /// The CPU on which the threads run.
     pub cpu: u32,
@@ -63,7 +63,7 @@ pub struct Options {
 }
 
 /// Between the I/Os that do not count, ns.
-const WARM_UP_IDLE_NS: u64 = 1_000_000;
+const WARM_UP_IDLE_NS: u64 = 10_000_000;
 
 /// Buffers begin at a multiple of this: what direct I/O asks for on any disk.
 const ALIGNMENT: usize = 4096;

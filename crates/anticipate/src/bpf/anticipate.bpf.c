@@ -66,11 +66,10 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 
 /*
  * Not every idle state looks, after its entry is told, whether something became runnable: the CPU
- * then sleeps although it was asked not to. That is tried so often at the beginning, and then one
- * time in so many. A CPU that did not sleep is back within this.
+ * then sleeps although it was asked not to. Where that is so more often than not, it is tried again
+ * one time in so many. A CPU that did not sleep is back within this.
  */
-#define REFUSALS_AT_FIRST 16
-#define REFUSALS_AGAIN 1024
+#define REFUSALS_AGAIN 256
 #define REFUSED_NS 4000
 
 /* Naps are explored so often at the beginning, and then one time in so many. */
@@ -81,6 +80,10 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 
 /* So long after the completion, which another CPU may see, its waiter is woken at the latest. */
 #define WAITER_NS 20000
+
+/* Of a CPU, whose waits are followed at a time; one that is older is forgotten. */
+#define WAITERS 4
+#define FORGOTTEN_NS 1000000000
 
 /* A sleep that is not so many times as long as waking takes is not worth it. */
 #define SHORT_SLEEP 4
@@ -140,6 +143,17 @@ struct window {
 	unsigned long long told_until;
 };
 
+/* Whoever waits for a request: from its issue until it runs again. */
+enum wait_state { NOBODY = 0, RUNS = 1, BLOCKED = 2, WOKEN = 3 };
+
+struct waiter {
+	unsigned int state;
+	int pid;
+	unsigned long long issued;
+	/* Into `latencies`. */
+	__u32 key;
+};
+
 struct plan {
 	struct bpf_timer timer;
 	struct bpf_wq work;
@@ -150,12 +164,11 @@ struct plan {
 	unsigned int spinning;
 	/* The thread is to run, or does. */
 	unsigned int working;
-	/* When it was asked for at an idle state's entry, and how long the CPU was in that state
-	 * then; ns, smoothed.
+	/* When it was asked for at an idle state's entry; how often the CPU slept then all the
+	 * same, of late, of 256.
 	 */
 	unsigned long long asked;
-	unsigned int asked_slept;
-	unsigned int asked_seen;
+	unsigned int in_vain;
 	/* Work was queued behind the thread's, which is to end. */
 	unsigned int queued;
 	/* Since the last idle state's entry something came that the CPU is to do. */
@@ -171,6 +184,9 @@ struct plan {
 	unsigned int nap_late;
 	unsigned int naps_tried;
 	unsigned int numbers;
+	/* Some of the waiters may be somebody. */
+	unsigned int waited;
+	struct waiter waiters[WAITERS];
 	struct cpu_sums sums;
 	struct window windows[WINDOWS];
 };
@@ -255,6 +271,9 @@ struct flight {
 	unsigned char operation;
 	unsigned char depth;
 	unsigned char fate;
+	/* On the CPU's plan, and 1; 0: nobody whose wait is followed. */
+	unsigned int waiter;
+	int pid;
 };
 
 struct {
@@ -519,8 +538,8 @@ static __always_inline void account(struct plan *plan, unsigned long long ns)
 		if (window->state < DONE || !window->begun)
 			continue;
 		charge(&window->owner, ns);
-		if (window->state != OPEN)
-			window->state = FREE;
+		__sync_val_compare_and_swap(&window->state, DONE, FREE);
+		__sync_val_compare_and_swap(&window->state, COMPLETE, FREE);
 	}
 }
 
@@ -693,18 +712,15 @@ static __always_inline void start_thread(struct plan *plan)
 /* Does the CPU not sleep if the thread is asked for when it is about to? */
 static __always_inline bool can_refuse_sleep(const struct plan *plan)
 {
-	return plan->asked_seen < REFUSALS_AT_FIRST || plan->asked_slept <= REFUSED_NS ||
-	       !(bpf_get_prandom_u32() % REFUSALS_AGAIN);
+	return plan->in_vain < 128 || !(bpf_get_prandom_u32() % REFUSALS_AGAIN);
 }
 
 static __always_inline void learn_refusal(struct plan *plan, unsigned long long now)
 {
-	unsigned int slept = now - plan->asked < 1000000 ? now - plan->asked : 1000000;
-
+	plan->in_vain -= plan->in_vain / 16;
+	if (now - plan->asked > REFUSED_NS)
+		plan->in_vain += 256 / 16;
 	plan->asked = 0;
-	plan->asked_slept += slept / 8 - plan->asked_slept / 8;
-	if (plan->asked_seen < REFUSALS_AT_FIRST)
-		plan->asked_seen++;
 }
 
 /* Asleep in a shallow state for short times, or awake? */
@@ -794,8 +810,10 @@ static __always_inline void before_sleep(struct plan *plan, unsigned long long n
 	if (!next)
 		return;
 	if (threads && next <= now && !naps(plan) && can_refuse_sleep(plan)) {
-		plan->asked = now;
+		/* It does not sleep: that is to be ready already. */
+		wanted(plan, now);
 		start_thread(plan);
+		plan->asked = bpf_ktime_get_ns();
 		return;
 	}
 	/* One that is due may have been cancelled by another CPU just when it was armed. */
@@ -983,7 +1001,8 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	start = now;
 	if (prediction.early_ns > SHORT_SLEEP * lead)
 		start += prediction.early_ns - lead;
-	end = now + prediction.late_ns + lead / 2;
+	/* One in ten comes after the late time; to be asleep again by then would cost those most. */
+	end = now + prediction.late_ns + 2 * (prediction.late_ns - prediction.early_ns) + lead / 2;
 	if (!affordable(plan, now, lead_for(plan, prediction.ns),
 			(second ? 2 : 1) * (now + prediction.ns - start))) {
 		ADD(outcome->over_budget, 1);
@@ -1010,6 +1029,29 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	return ASSISTED;
 }
 
+/* Follows the wait of whoever issues a request here. */
+static __always_inline void follow(struct plan *plan, struct flight *flight)
+{
+	int pid = (int)bpf_get_current_pid_tgid();
+
+	for (unsigned int i = 0; i < WAITERS; i++) {
+		struct waiter *waiter = &plan->waiters[i];
+
+		if (waiter->state && waiter->pid != pid &&
+		    flight->issued - waiter->issued < FORGOTTEN_NS)
+			continue;
+		waiter->pid = pid;
+		waiter->issued = flight->issued;
+		waiter->key = (flight->device * OPERATIONS + flight->operation) * 2 +
+			      (flight->fate == ASSISTED);
+		waiter->state = RUNS;
+		plan->waited = 1;
+		flight->waiter = i + 1;
+		flight->pid = pid;
+		return;
+	}
+}
+
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
@@ -1019,6 +1061,7 @@ int BPF_PROG(on_issue, struct request *rq)
 	__u64 request = (__u64)rq;
 	struct outcome *outcome;
 	struct device *device;
+	struct plan *plan;
 	__u32 number, *index, key;
 
 	if (!running || operation >= OPERATIONS || !disk)
@@ -1051,6 +1094,9 @@ int BPF_PROG(on_issue, struct request *rq)
 			ADD(outcome->control, 1);
 		else if (flight.fate == ASSISTED)
 			ADD(outcome->assisted, 1);
+		plan = plan_of(flight.cpu);
+		if (plan && flight.fate != ALONE)
+			follow(plan, &flight);
 	}
 	/* Where the table is full the request is not seen to end. */
 	if (bpf_map_update_elem(&flights, &request, &flight, BPF_ANY))
@@ -1071,10 +1117,8 @@ static __always_inline __u32 bucket(unsigned long long ns)
 	return (exponent - 4) * 32 + ((ns >> (exponent - 5)) & 31);
 }
 
-static __always_inline void count_latency(const struct flight *flight, unsigned long long took)
+static __always_inline void count_latency(__u32 key, unsigned long long took)
 {
-	__u32 key =
-	    (flight->device * OPERATIONS + flight->operation) * 2 + (flight->fate == ASSISTED);
 	struct latencies *of = bpf_map_lookup_elem(&latencies, &key);
 	__u32 at = bucket(took);
 
@@ -1108,12 +1152,11 @@ static __always_inline void disarm(struct plan *plan)
 }
 
 /* The request that a window was opened for is complete, or is not waited for any more. */
-static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned int slot,
-					 unsigned int number, unsigned long long now,
-					 struct outcome *outcome)
+static __always_inline void close_window(struct plan *plan, unsigned int slot, unsigned int number,
+					 unsigned long long now, struct outcome *outcome)
 {
 	struct window *window = &plan->windows[slot & (WINDOWS - 1)];
-	bool here = bpf_get_smp_processor_id() == cpu, spinning = plan->spinning;
+	bool spinning = plan->spinning;
 	unsigned long long start;
 	bool begun;
 
@@ -1136,7 +1179,7 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 		window->end = outcome ? now + WAITER_NS : now;
 		return;
 	}
-	if (begun && plan->napping_since && here)
+	if (begun)
 		end_naps(plan, now);
 	__sync_val_compare_and_swap(&window->state, DONE, FREE);
 	/* The timer was for this window: no CPU is to wake for nothing. */
@@ -1152,6 +1195,49 @@ static __always_inline void close_window(struct plan *plan, __u32 cpu, unsigned 
 			plan->unarmed = 1;
 		}
 	}
+}
+
+/* The request is complete: its waiter runs again when its CPU switches to it. */
+static __always_inline void complete_wait(struct plan *plan, const struct flight *flight,
+					  unsigned long long now)
+{
+	struct waiter *waiter = &plan->waiters[(flight->waiter - 1) & (WAITERS - 1)];
+
+	if (waiter->pid != flight->pid || waiter->issued != flight->issued)
+		return;
+	if (__sync_val_compare_and_swap(&waiter->state, BLOCKED, WOKEN) == BLOCKED)
+		return;
+	/* It did not sleep, or goes to sleep just now. */
+	if (__sync_val_compare_and_swap(&waiter->state, RUNS, NOBODY) == RUNS)
+		count_latency(waiter->key, now - waiter->issued);
+	else
+		__sync_val_compare_and_swap(&waiter->state, BLOCKED, WOKEN);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempted, struct task_struct *before, struct task_struct *next)
+{
+	struct plan *plan = plan_of(bpf_get_smp_processor_id());
+	bool waited = false;
+
+	if (!plan || !plan->waited)
+		return 0;
+	for (int i = 0; i < WAITERS; i++) {
+		struct waiter *waiter = &plan->waiters[i];
+
+		if (!waiter->state)
+			continue;
+		waited = true;
+		if (waiter->pid == before->pid && !preempted && before->__state)
+			__sync_val_compare_and_swap(&waiter->state, RUNS, BLOCKED);
+		else if (waiter->pid == next->pid &&
+			 __sync_val_compare_and_swap(&waiter->state, BLOCKED, RUNS) == WOKEN) {
+			waiter->state = NOBODY;
+			count_latency(waiter->key, bpf_ktime_get_ns() - waiter->issued);
+		}
+	}
+	plan->waited = waited;
+	return 0;
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -1181,10 +1267,13 @@ int BPF_PROG(on_complete, struct request *rq)
 		outcome = bpf_map_lookup_elem(&outcomes, &key);
 		plan = plan_of(flight.cpu);
 		if (plan && outcome)
-			close_window(plan, flight.cpu, flight.window, flight.number, now, outcome);
+			close_window(plan, flight.window, flight.number, now, outcome);
 	}
-	if (flight.fate != ALONE)
-		count_latency(&flight, took);
+	if (flight.waiter) {
+		plan = plan_of(flight.cpu);
+		if (plan)
+			complete_wait(plan, &flight, now);
+	}
 	if (flight.predicted)
 		count_error(&flight, took);
 	key = flight.device * cpus_count + flight.cpu;
@@ -1302,8 +1391,8 @@ int cancel(struct cancellation *wish)
 	struct plan *plan = plan_of(wish->cpu);
 
 	if (plan)
-		close_window(plan, wish->cpu, wish->ticket & 0xff, wish->ticket >> 8,
-			     bpf_ktime_get_ns(), NULL);
+		close_window(plan, wish->ticket & 0xff, wish->ticket >> 8, bpf_ktime_get_ns(),
+			     NULL);
 	return 0;
 }
 

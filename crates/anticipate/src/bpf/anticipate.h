@@ -44,7 +44,7 @@ struct charge {
 	char name[16];
 };
 
-/* Latencies of one device and operation, from issue to completion. */
+/* Latencies of one device and operation, from issue until whoever waits runs again. */
 struct latencies {
 	unsigned long long counts[LATENCIES];
 };

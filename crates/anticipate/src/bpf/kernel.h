@@ -54,6 +54,7 @@ struct task_struct {
 	unsigned int flags;
 	char comm[16];
 	struct sched_entity se;
+	unsigned int __state;
 } __attribute__((preserve_access_index));
 
 struct worker_pool {

@@ -48,7 +48,7 @@ pub struct OperationStatistics {
     pub error_median_percent: Option<f64>,
     pub error_p90_percent: Option<f64>,
     pub models: Vec<Model>,
-    /// From issue to completion, of those left alone at random and of those assisted.
+    /// From issue until whoever waits runs again, of those left alone at random and of those assisted.
     pub left_alone: Option<Latency>,
     pub assisted: Option<Latency>,
     pub gain: Option<Gain>,

@@ -94,8 +94,8 @@ pub struct Args {
     /// A turn ends after this time, even with fewer I/Os
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_turn)]
     turn: Duration,
-    /// I/Os before those that count, at most 1 ms apart, for an engine to learn by
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    /// I/Os before those that count, at most 10 ms apart, for an engine to learn by
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
     /// For how much of each CPU's time the engine may keep it awake; what it took is said
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = super::parse_share)]
@@ -290,11 +290,10 @@ fn described(
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = result::conclude(points.len(), &ran.policies, &ran.turns);
-    for row in rows
-        .iter_mut()
-        .filter(|row| row.policy == Policy::Anticipate)
-    {
-        row.own_cost_ns = ran.own_costs_ns.get(row.point).copied().flatten();
+    if let Some((point, ns)) = ran.own_cost_ns {
+        let mut rows = rows.iter_mut();
+        let row = rows.find(|row| (row.point, row.policy) == (point, Policy::Anticipate));
+        row.expect("it had turns").own_cost_ns = Some(ns);
     }
     Bench {
         schema_version: result::SCHEMA_VERSION,

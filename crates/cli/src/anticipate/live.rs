@@ -49,9 +49,9 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         // Where nobody looks, nothing is looked at.
-        let wait = match screen.is_live() {
-            true => left.map_or(args.interval, |left| left.min(args.interval)),
-            false => left.unwrap_or(Duration::MAX),
+        let wait = match screen.refresh {
+            Some(refresh) => left.map_or(refresh, |left| left.min(refresh)),
+            None => left.unwrap_or(Duration::MAX),
         };
         match news.recv_timeout(wait) {
             Err(RecvTimeoutError::Timeout) | Ok(News::Devices) => {}
@@ -232,6 +232,8 @@ fn gone(settings: &Settings, root: &Root, missing: &mut Vec<String>, screen: &Sc
 struct Screen {
     terminal: bool,
     json: bool,
+    /// How often it is shown; `None`: at the end only.
+    refresh: Option<Duration>,
     accounting: bool,
     /// Lines shown last, to be written over.
     lines: usize,
@@ -240,9 +242,14 @@ struct Screen {
 impl Screen {
     fn new(args: &Args) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let terminal = io::stdout().is_terminal() && !dumb;
         Self {
-            terminal: io::stdout().is_terminal() && !dumb,
+            terminal,
             json: args.json,
+            refresh: match terminal && !args.json {
+                true => args.interval.or(Some(Duration::from_secs(1))),
+                false => args.interval.filter(|_| args.json),
+            },
             accounting: args.accounting,
             lines: 0,
         }
@@ -254,8 +261,11 @@ impl Screen {
     }
 
     fn show(&mut self, engine: &Engine) -> anyhow::Result<()> {
-        if !self.is_live() {
+        if self.refresh.is_none() {
             return Ok(());
+        }
+        if self.json {
+            return self.last(engine);
         }
         let mut text = Vec::new();
         table::write(
@@ -282,8 +292,12 @@ impl Screen {
         let mut out = io::stdout().lock();
         match self.json {
             true => {
-                serde_json::to_writer_pretty(&mut out, &statistics)?;
+                match self.refresh {
+                    Some(_) => serde_json::to_writer(&mut out, &statistics)?,
+                    None => serde_json::to_writer_pretty(&mut out, &statistics)?,
+                }
                 writeln!(out)?;
+                out.flush()?;
             }
             false => table::write(&statistics, self.accounting, &mut out)?,
         }

@@ -82,20 +82,18 @@ fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// What the engine takes itself, over the points.
+/// What the engine takes itself.
 fn own_cost(bench: &Bench) -> Option<String> {
-    let costs = bench.rows.iter().filter_map(|row| row.own_cost_ns);
-    let range = costs.fold(None, |range, ns| match range {
-        None => Some((ns, ns)),
-        Some((least, most)) => Some((ns.min(least), ns.max(most))),
-    });
-    let (least, most) = range.map(|(least, most): (f64, f64)| (least / 1e3, most / 1e3))?;
-    let range = match bench.points.len() {
-        1 => format!("{most:.2} µs"),
-        _ => format!("{least:.2} to {most:.2} µs"),
+    let mut costs = bench.rows.iter();
+    let (point, ns) = costs.find_map(|row| Some((row.point, row.own_cost_ns?)))?;
+    let at = match bench.points[point].idle_ns {
+        Some(0) => ", one after the other".to_owned(),
+        Some(_) => format!(", {} apart", bench.points[point].name),
+        None => String::new(),
     };
     Some(format!(
-        "Own cost  {range} for a {}, without the time that CPUs are kept awake",
+        "Own cost  {:.2} µs for a {}{at}, without the time that CPUs are kept awake",
+        ns / 1e3,
         bench.workload.waits_for
     ))
 }
