@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use reveille_bpf::{self as kernel, Counting, Knows, run_time_of_all};
-use reveille_machine::{Journal, journal::FOLDER};
+use reveille_machine::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
 pub use self::agents::{Desk, Expectations};
@@ -214,6 +214,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
         ));
     }
     rodata.threads = threads;
+    rodata.idle_looks = Idle::read(&Root::default()).is_ok_and(|idle| idle.driver.is_some());
     rodata.readiness = match settings.readiness {
         Readiness::Chosen => types::readiness::READY_CHOSEN,
         Readiness::Thread => types::readiness::READY_THREAD,

@@ -39,7 +39,7 @@ pub struct Expected {
 }
 
 /// I/Os before the first prediction: `MODEL_FEWEST`.
-const FEWEST: u32 = 16;
+const FEWEST: u32 = 5;
 /// `MODEL_MOST_NS`
 const MOST_NS: f64 = (1_u64 << 34) as f64;
 /// Roots of weights are at most this: `MODEL_MOST_ROOT`.
@@ -146,7 +146,10 @@ mod tests {
         assert_eq!(told.ns, 132_000.0);
         assert_eq!(told.early_ns, 132_000.0 / 1.25);
         assert_eq!(told.late_ns, 132_000.0 * 1.5);
-        let young = Learnt { age: 15, ..learnt };
+        let young = Learnt {
+            age: FEWEST - 1,
+            ..learnt
+        };
         assert_eq!(expected(&young, 128), None);
         // Sizes that hardly differed say nothing of much larger ones.
         let narrow = Learnt {

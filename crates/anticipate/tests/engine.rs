@@ -174,19 +174,20 @@ fn every_request_is_accounted_for() {
         fates.assisted,
         "{seen:?}"
     );
-    assert!(fates.learning >= 15, "{seen:?}");
-    // A wait is lost where the waiter goes on on another CPU: here, once in a while.
-    for (latency, requests) in [
-        (&seen.assisted, fates.assisted),
-        (&seen.left_alone, fates.control),
+    assert!(fates.learning >= 4, "{seen:?}");
+    // Of those assisted one in four is followed. A wait is lost where the waiter goes on on another
+    // CPU: here, once in a while.
+    for (latency, requests, least) in [
+        (&seen.assisted, fates.assisted, 1),
+        (&seen.left_alone, fates.control, fates.control / 2),
     ] {
         let waits = latency.as_ref().map_or(0, |latency| latency.count);
-        assert!((requests / 2..=requests).contains(&waits), "{seen:?}");
+        assert!((least..=requests).contains(&waits), "{seen:?}");
     }
     assert!(
         seen.models
             .iter()
-            .any(|model| model.count >= 16 && model.mean_us > 0.0)
+            .any(|model| model.count >= 5 && model.mean_us > 0.0)
     );
     let accounting = engine.statistics().unwrap().accounting;
     assert!(

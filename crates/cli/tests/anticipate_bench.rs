@@ -220,7 +220,10 @@ fn without_root_what_needs_it_is_left_out_and_said() {
     let Some(bench) = json("without root", &mut command) else {
         return;
     };
-    assert_eq!(policies(&bench), ["as_is", "no_sleep"]);
+    // Some containers have no asynchronous I/O.
+    let mut compared = policies(&bench);
+    compared.retain(|policy| *policy != "poll");
+    assert_eq!(compared, ["as_is", "no_sleep"]);
     let skipped = &bench["skipped"];
     let mut skipped = skipped.as_array().unwrap().iter();
     assert!(skipped.any(|one| one["policy"] == "anticipate"), "{bench}");

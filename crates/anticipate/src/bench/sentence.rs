@@ -12,9 +12,13 @@ use crate::bench::statistics::Figure;
 pub fn sentences(bench: &Bench) -> Vec<String> {
     let mut all = Vec::new();
     for point in headline_points(bench) {
-        let gains = bench.gains.iter().filter(|gain| gain.point == point);
+        let of_point = bench.gains.iter().filter(|gain| gain.point == point);
+        // What could be regained comes after what was.
+        let (limits, gains): (Vec<_>, Vec<_>) =
+            of_point.partition(|gain| gain.policy == Policy::Poll);
         let before = all.len();
-        all.extend(gains.filter_map(|gain| of_gain(bench, gain)));
+        let both = gains.into_iter().chain(limits);
+        all.extend(both.filter_map(|gain| of_gain(bench, gain)));
         if all.len() == before {
             all.extend(of_loss(bench, point));
         }

@@ -13,8 +13,8 @@
  * slot's state is exchanged, and everything else in it is written by the one who has it.
  *
  * Ready means awake: a kernel thread (a bpf_wq) goes round in a loop until the completion, and ends
- * when anything else is runnable. A window that has begun when the CPU would go to sleep needs no
- * timer: the thread is started there, and the CPU does not sleep at all. Kernels before 6.10 have
+ * when anything else is runnable. A window that begins at once needs no timer: the thread is
+ * started at the issue, and the CPU does not sleep at all. Kernels before 6.10 have
  * only the timer: its callback, in a softirq on top of the idle task, goes round in the loop, and
  * ends at any interrupt, softirq or request of another CPU.
  */
@@ -65,16 +65,15 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 #define ROUND_NS 2000
 
 /*
- * Not every idle state looks, after its entry is told, whether something became runnable: the CPU
- * then sleeps although it was asked not to. Where that is so more often than not, it is tried again
- * one time in so many. A CPU that did not sleep is back within this.
+ * Where the thread was not kept awake for longer than that, of late, before its CPU had something
+ * to run, it takes more than it saves: it is tried one time in so many.
  */
-#define REFUSALS_AGAIN 256
-#define REFUSED_NS 4000
+#define SHORT_SPELL_NS 10000
+#define SPELLS_AGAIN 32
 
 /* Naps are explored so often at the beginning, and then one time in so many. */
 #define NAPS_AT_FIRST 16
-#define NAPS_AGAIN 128
+#define NAPS_AGAIN 4096
 /* A nap is for the CPU that comes back from it within this. */
 #define NAP_CHEAP_NS 3000
 
@@ -84,12 +83,13 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 /* Of a CPU, whose waits are followed at a time; one that is older is forgotten. */
 #define WAITERS 4
 #define FORGOTTEN_NS 1000000000
+#define FOLLOWED 4
 
 /* A sleep that is not so many times as long as waking takes is not worth it. */
 #define SHORT_SLEEP 4
 
 /* More in flight than that, and no request is anticipated: the CPU hardly sleeps. */
-#define MOST_IN_FLIGHT 4
+#define MOST_IN_FLIGHT 2
 
 /* Set before loading. */
 const volatile unsigned int cpus_count = 1;
@@ -113,6 +113,10 @@ const volatile unsigned long long nap_ns = 10000;
 const volatile enum readiness readiness;
 /* The kernel has bpf_wq, and it is to be used. */
 const volatile bool threads;
+/* Idle states look whether something became runnable between the tracepoint and their sleep: those
+ * of cpuidle do, the default idle loop does not.
+ */
+const volatile bool idle_looks;
 
 /* Flags of bpf_timer_start that this kernel takes. */
 unsigned long long timer_flags;
@@ -164,15 +168,14 @@ struct plan {
 	unsigned int spinning;
 	/* The thread is to run, or does. */
 	unsigned int working;
-	/* When it was asked for at an idle state's entry; how often the CPU slept then all the
-	 * same, of late, of 256.
-	 */
-	unsigned long long asked;
-	unsigned int in_vain;
+	/* For how long the thread keeps the CPU awake; ns, smoothed. */
+	unsigned int spell;
 	/* Work was queued behind the thread's, which is to end. */
 	unsigned int queued;
 	/* Since the last idle state's entry something came that the CPU is to do. */
 	unsigned int kicked;
+	/* Requests that were issued here, by whomever. */
+	unsigned int in_flight;
 	/* Windows were opened, or are still open, since the timer was armed. */
 	unsigned int unarmed;
 	/* Ready in naps since then; 0: not. */
@@ -682,6 +685,8 @@ static __always_inline void keep_awake(struct plan *plan, unsigned long long now
 			bpf_loop(ROUNDS, spin_in_softirq, &spin, 0);
 		__sync_lock_test_and_set(&plan->spinning, 0);
 		account(plan, spin.awake);
+		if (in_thread)
+			plan->spell += spin.awake / 8 - plan->spell / 8;
 		now = spin.now;
 	}
 	close_ended(plan, now);
@@ -709,18 +714,9 @@ static __always_inline void start_thread(struct plan *plan)
 	plan->working = bpf_wq_start(&plan->work, 0) ? 0 : 2;
 }
 
-/* Does the CPU not sleep if the thread is asked for when it is about to? */
-static __always_inline bool can_refuse_sleep(const struct plan *plan)
+static __always_inline bool thread_pays(const struct plan *plan)
 {
-	return plan->in_vain < 128 || !(bpf_get_prandom_u32() % REFUSALS_AGAIN);
-}
-
-static __always_inline void learn_refusal(struct plan *plan, unsigned long long now)
-{
-	plan->in_vain -= plan->in_vain / 16;
-	if (now - plan->asked > REFUSED_NS)
-		plan->in_vain += 256 / 16;
-	plan->asked = 0;
+	return plan->spell >= SHORT_SPELL_NS || !(bpf_get_prandom_u32() % SPELLS_AGAIN);
 }
 
 /* Asleep in a shallow state for short times, or awake? */
@@ -809,11 +805,11 @@ static __always_inline void before_sleep(struct plan *plan, unsigned long long n
 
 	if (!next)
 		return;
-	if (threads && next <= now && !naps(plan) && can_refuse_sleep(plan)) {
-		/* It does not sleep: that is to be ready already. */
-		wanted(plan, now);
-		start_thread(plan);
-		plan->asked = bpf_ktime_get_ns();
+	if (threads && idle_looks && next <= now && !naps(plan)) {
+		if (thread_pays(plan)) {
+			wanted(plan, now);
+			start_thread(plan);
+		}
 		return;
 	}
 	/* One that is due may have been cancelled by another CPU just when it was armed. */
@@ -826,15 +822,11 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 {
 	struct plan *plan = plan_of(cpu);
 
-	if (!plan)
+	if (!plan || state == PWR_EVENT_EXIT)
 		return 0;
-	if (state == PWR_EVENT_EXIT) {
-		if (plan->asked)
-			learn_refusal(plan, bpf_ktime_get_ns());
-		return 0;
-	}
 	plan->kicked = 0;
-	if (plan->unarmed) {
+	/* With more than one to wait for, the CPU hardly sleeps until the first one wakes it. */
+	if (plan->unarmed && plan->in_flight <= MOST_IN_FLIGHT) {
 		plan->unarmed = 0;
 		before_sleep(plan, bpf_ktime_get_ns());
 	}
@@ -962,6 +954,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	struct plan *plan = plan_of(flight->cpu);
 	__u32 key = flight->device * cpus_count + flight->cpu;
 	__u32 *taker = bpf_map_lookup_elem(&interrupted, &key);
+	bool elsewhere = taker && *taker && *taker != flight->cpu + 1;
 	unsigned int second = 0;
 	struct charge *charge;
 	int slot;
@@ -987,7 +980,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	}
 	flight->predicted = prediction.ns;
 	lead = lead_for(plan, prediction.early_ns);
-	if (taker && *taker && *taker != flight->cpu + 1) {
+	if (elsewhere) {
 		__u32 other = *taker - 1;
 		struct agent *agent = bpf_map_lookup_elem(&agents, &other);
 		unsigned long long late = agent && agent->late_ns ? agent->late_ns : lead;
@@ -1001,8 +994,9 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	start = now;
 	if (prediction.early_ns > SHORT_SLEEP * lead)
 		start += prediction.early_ns - lead;
-	/* One in ten comes after the late time; to be asleep again by then would cost those most. */
-	end = now + prediction.late_ns + 2 * (prediction.late_ns - prediction.early_ns) + lead / 2;
+	/* One in ten comes after the late time; to be asleep again by then would cost those most.
+	 */
+	end = now + prediction.late_ns + (prediction.late_ns - prediction.early_ns) + 2 * lead;
 	if (!affordable(plan, now, lead_for(plan, prediction.ns),
 			(second ? 2 : 1) * (now + prediction.ns - start))) {
 		ADD(outcome->over_budget, 1);
@@ -1021,12 +1015,23 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 		ADD(outcome->two_cpus, 1);
 	if (charge)
 		ADD(charge->assisted, 1);
-	if (threads && start == now && !can_refuse_sleep(plan) &&
-	    task->se.cfs_rq->rq->nr_running == 1 && !naps(plan)) {
+	/*
+	 * With nothing else to run the CPU goes to the thread, and not to the idle loop. Not where
+	 * another CPU will wake the waiter: it would take the CPU from a thread that began beside
+	 * it by an interrupt, and leaves one that began on an idle CPU to end by itself.
+	 */
+	if (threads && start == now && !(elsewhere && idle_looks) &&
+	    task->se.cfs_rq->rq->nr_running == 1 && !naps(plan) && thread_pays(plan)) {
 		plan->windows[slot & (WINDOWS - 1)].armed = 1;
 		start_thread(plan);
 	}
 	return ASSISTED;
+}
+
+/* Of the requests that are assisted, one in so many is followed: there are enough of them. */
+static __always_inline bool sampled(void)
+{
+	return !(bpf_get_prandom_u32() % FOLLOWED);
 }
 
 /* Follows the wait of whoever issues a request here. */
@@ -1078,9 +1083,13 @@ int BPF_PROG(on_issue, struct request *rq)
 	outcome = bpf_map_lookup_elem(&outcomes, &key);
 	if (!device || !outcome)
 		return 0;
-	in_flight = ADD(device->in_flight, 1);
-	flight.sectors = rq->__data_len >> 9;
 	flight.cpu = bpf_get_smp_processor_id();
+	plan = plan_of(flight.cpu);
+	if (!plan)
+		return 0;
+	in_flight = ADD(device->in_flight, 1);
+	ADD(plan->in_flight, 1);
+	flight.sectors = rq->__data_len >> 9;
 	flight.device = *index;
 	flight.operation = operation;
 	flight.depth = depth_class(in_flight);
@@ -1094,13 +1103,14 @@ int BPF_PROG(on_issue, struct request *rq)
 			ADD(outcome->control, 1);
 		else if (flight.fate == ASSISTED)
 			ADD(outcome->assisted, 1);
-		plan = plan_of(flight.cpu);
-		if (plan && flight.fate != ALONE)
+		if (flight.fate == CONTROL || (flight.fate == ASSISTED && sampled()))
 			follow(plan, &flight);
 	}
 	/* Where the table is full the request is not seen to end. */
-	if (bpf_map_update_elem(&flights, &request, &flight, BPF_ANY))
+	if (bpf_map_update_elem(&flights, &request, &flight, BPF_ANY)) {
 		ADD(device->in_flight, -1);
+		ADD(plan->in_flight, -1);
+	}
 	return 0;
 }
 
@@ -1259,21 +1269,19 @@ int BPF_PROG(on_complete, struct request *rq)
 	took = now - flight.issued;
 	key = flight.device;
 	device = bpf_map_lookup_elem(&devices, &key);
-	if (!device)
+	plan = plan_of(flight.cpu);
+	if (!device || !plan)
 		return 0;
 	ADD(device->in_flight, -1);
+	ADD(plan->in_flight, -1);
 	if (flight.fate == ASSISTED) {
 		key = flight.device * OPERATIONS + flight.operation;
 		outcome = bpf_map_lookup_elem(&outcomes, &key);
-		plan = plan_of(flight.cpu);
-		if (plan && outcome)
+		if (outcome)
 			close_window(plan, flight.window, flight.number, now, outcome);
 	}
-	if (flight.waiter) {
-		plan = plan_of(flight.cpu);
-		if (plan)
-			complete_wait(plan, &flight, now);
-	}
+	if (flight.waiter)
+		complete_wait(plan, &flight, now);
 	if (flight.predicted)
 		count_error(&flight, took);
 	key = flight.device * cpus_count + flight.cpu;
@@ -1307,6 +1315,7 @@ static long init_timer(__u32 cpu, int *result)
 	if (threads && !*result)
 		*result = bpf_wq_set_callback_impl(&plan->work, on_work, 0, NULL);
 	plan->tokens = most_tokens(budget_per_cpu);
+	plan->spell = 2 * SHORT_SPELL_NS;
 	return *result != 0;
 }
 

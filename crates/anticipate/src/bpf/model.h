@@ -30,7 +30,7 @@
 #define MODEL_MOST_NS (1ULL << 34)
 
 /* I/Os before the first prediction, and before the next one after a change. */
-#define MODEL_FEWEST 16
+#define MODEL_FEWEST 5
 /* I/Os until which the spread is followed in larger steps, and the quantiles are the spread's. */
 #define MODEL_YOUNG 48
 /* The line remembers 64 I/Os. */

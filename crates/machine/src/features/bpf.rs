@@ -67,6 +67,13 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "kernel 5.17 or later",
         ),
         feature(
+            "threads for programs",
+            function(btf, "bpf_wq_start"),
+            "`anticipate` wakes CPUs by timers only and keeps them awake in softirqs, which regains \
+             less, in a virtual machine perhaps nothing",
+            "kernel 6.10 or later",
+        ),
+        feature(
             "counters in programs",
             enumerator(btf, "BPF_FUNC_perf_event_read_value"),
             "residency, SMIs and cycles are not counted per wake-up",
