@@ -70,6 +70,8 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
  */
 #define SHORT_SPELL_NS 10000
 #define SPELLS_AGAIN 32
+/* From 10 ms on the kernel complains of work that hogs a CPU. */
+#define LONGEST_SPELL_NS 5000000
 
 /* Naps are explored so often at the beginning, and then one time in so many. */
 #define NAPS_AT_FIRST 16
@@ -677,7 +679,7 @@ static __always_inline void keep_awake(struct plan *plan, unsigned long long now
 	if (left > 0 && wanted(plan, now)) {
 		tell_seconds(plan, now);
 		plan->sums.spells++;
-		spin.limit = now + left;
+		spin.limit = now + (left < LONGEST_SPELL_NS ? left : LONGEST_SPELL_NS);
 		__sync_lock_test_and_set(&plan->spinning, 1);
 		if (in_thread)
 			bpf_loop(ROUNDS, spin_in_thread, &spin, 0);
@@ -809,6 +811,8 @@ static __always_inline void before_sleep(struct plan *plan, unsigned long long n
 		if (thread_pays(plan)) {
 			wanted(plan, now);
 			start_thread(plan);
+		} else {
+			plan->unarmed = 1;
 		}
 		return;
 	}
@@ -834,9 +838,9 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 }
 
 /*
- * What ends the loop, or keeps it from beginning: whatever can make something runnable on its CPU,
- * or wait for the softirq that it is in. For windows that are
- * still open the timer is armed again at the next idle state's entry.
+ * What ends the softirq's loop, or keeps it from beginning: whatever can make something runnable on
+ * its CPU, or wait for the softirq that it is in. For windows that are still open the timer is
+ * armed again at the next idle state's entry.
  */
 
 static __always_inline int kick(__u32 cpu)
