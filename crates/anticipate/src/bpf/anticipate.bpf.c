@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Waking in time. When a synchronous request is issued to a block device, its completion is
- * predicted; a timer wakes the CPU on which somebody waits a little before, and keeps it ready
- * until the completion, or until the window that was opened for it ends.
+ * predicted, and the CPU on which somebody waits is ready from a little before until the
+ * completion, or until the window that was opened for it ends.
  *
  * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. The
  * timer is armed when the CPU enters an idle state, not before: a busy CPU needs none, and what it
  * takes to arm one (in a virtual machine a way to the hypervisor and back) does not hold up the
  * request. A window is a slot that whoever issues a request claims and fills in; the completion,
- * which may come on another CPU, marks it done; the timer's callback, on the CPU itself, keeps the
- * CPU ready while a window is open, charges the time and frees the slots. There are no locks: a
- * slot's state is exchanged, and everything else in it is written by the one who has it.
+ * which may come on another CPU, marks it done; whoever keeps the CPU ready, on the CPU itself,
+ * charges the time and frees the slots. There are no locks: a slot's state is exchanged, and
+ * everything else in it is written by the one who has it.
  *
  * Ready means awake: a kernel thread (a bpf_wq) goes round in a loop until the completion, and ends
  * when anything else is runnable. A window that begins at once needs no timer: the thread is
- * started at the issue, and the CPU does not sleep at all. Kernels before 6.10 have
- * only the timer: its callback, in a softirq on top of the idle task, goes round in the loop, and
- * ends at any interrupt, softirq or request of another CPU.
+ * started at the issue, or when the CPU is about to sleep, and the CPU does not sleep at all.
+ * Kernels before 6.10 have only the timer: its callback, in a softirq on top of the idle task, goes
+ * round in the loop, and ends at any interrupt, softirq or request of another CPU. Where short
+ * sleeps are cheap, short timers in turn keep the CPU ready in naps instead.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -816,7 +817,7 @@ static __always_inline void before_sleep(struct plan *plan, unsigned long long n
 		}
 		return;
 	}
-	/* One that is due may have been cancelled by another CPU just when it was armed. */
+	/* One that is due may have been put off by another CPU just when it was armed. */
 	if (!plan->armed || plan->armed <= now || next < plan->armed)
 		arm(plan, now, next);
 }
