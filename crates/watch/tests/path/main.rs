@@ -269,11 +269,17 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
         .collect();
     // On a busy machine the reader may not be asleep again when the next one comes.
     let slept = had.iter().filter(|had| had.slept).count();
-    let left_out = (counts.left_out + counts.ring_full) as usize;
+    // The kernel skips a program that it already runs on that CPU: a reader whose return fell into
+    // another task's, which was preempted in the middle of it, is counted and not followed.
+    let not_followed = (counts.left_out + counts.ring_full + counts.not_returned) as usize;
     assert!(
-        to_port.len() <= PACKETS && to_port.len() + left_out >= slept,
+        to_port.len() <= PACKETS && to_port.len() + not_followed >= slept,
         "{} followed, for {slept} the reader slept: {counts:?}",
         to_port.len()
+    );
+    assert!(
+        counts.not_returned <= PACKETS as u64 / 10,
+        "that is rare: {counts:?}"
     );
     for packet in to_port {
         is_whole(packet);
