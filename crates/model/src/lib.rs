@@ -1,0 +1,25 @@
+//! What sleeping servers save, and what their requests pay.
+//!
+//! Times are in seconds, powers in watts, rates in requests a second.
+//!
+//! [`service`] has the distributions of service times, [`power`] what a server draws.
+
+pub mod power;
+pub mod service;
+
+/// Why there is no answer. Each message is one line: what, where, why, what to do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// More work comes in than can be done: no steady state.
+    #[error(
+        "the load is {load:.3}: more work than can be done, and the queue grows for ever; below 1 it is stable{}",
+        hint
+    )]
+    Unstable { load: f64, hint: String },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

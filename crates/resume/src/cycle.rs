@@ -1,0 +1,112 @@
+//! What is known of a suspend and the resume after it.
+//!
+//! Instants are microseconds of the log's own clock, as its lines have them; they are only ever
+//! subtracted from each other. What a log does not say is `None`, never zero.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// An instant of the log's clock or a time between two, in microseconds.
+pub type Us = i64;
+
+/// A name that many calls share.
+pub type Name = Arc<str>;
+
+/// One suspend and its resume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cycle {
+    /// From 1, in the order of the log.
+    pub number: usize,
+    /// What the kernel was asked for: `deep`, `s2idle`, `shallow`, as /sys/power/mem_sleep names it.
+    pub sleep: Option<String>,
+    /// The wall clock at its beginning, as the log's prefix has it.
+    pub at: Option<String>,
+    /// In the order of time. No stage is in it twice.
+    pub stages: Vec<Stage>,
+    /// CPUs taken off and brought on, in the order of time.
+    pub cpus: Vec<CpuStep>,
+    /// In the order of their beginnings; where that is not known, of their ends.
+    pub calls: Vec<Call>,
+    /// The time asleep as the kernel tells it (`Timekeeping suspended for …`). The log's clock
+    /// stands still meanwhile.
+    pub asleep_us: Option<Us>,
+    /// What failed, in the kernel's words: a device that refused, an aborted suspend, a watchdog.
+    pub failures: Vec<Failure>,
+    /// Missing at its beginning or its end: the log is cut there.
+    pub cut: bool,
+}
+
+/// The parts of a cycle, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StageKind {
+    /// File systems are synced and processes frozen.
+    Freeze,
+    Prepare,
+    Suspend,
+    SuspendLate,
+    SuspendNoirq,
+    CpusOff,
+    /// From the last word of the kernel to its first one: firmware and sleep.
+    Platform,
+    CpusOn,
+    ResumeNoirq,
+    ResumeEarly,
+    /// The devices' main resume.
+    Resume,
+    Complete,
+    /// Processes run again.
+    Thaw,
+}
+
+/// One part of a cycle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    pub kind: StageKind,
+    pub start: Us,
+    pub end: Us,
+    /// The time that the kernel gives it (`… of devices complete after 4.955 msecs`).
+    pub says_us: Option<Us>,
+}
+
+/// A CPU taken off or brought on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuStep {
+    pub cpu: u32,
+    pub on: bool,
+    /// The end of the step before it, where the kernel does not tell when this one began.
+    pub start: Us,
+    pub end: Us,
+}
+
+/// A device's callback in one stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    pub device: Name,
+    pub driver: Option<Name>,
+    pub parent: Option<Name>,
+    /// Without offset and length.
+    pub function: Option<Name>,
+    pub stage: StageKind,
+    /// `None`: the log has only its end, and not how long it took.
+    pub start: Option<Us>,
+    /// `None`: it did not return before the log or the cycle ended.
+    pub end: Option<Us>,
+    /// As the kernel tells it. Before Linux 5.11 or so its "usecs" are 1024 ns.
+    pub says_us: Option<Us>,
+    /// The process or kernel thread that ran it.
+    pub worker: Option<u32>,
+    /// 0, or a negative error number.
+    pub result: Option<i32>,
+}
+
+/// What failed, and where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    pub at: Us,
+    pub device: Option<Name>,
+    pub stage: Option<StageKind>,
+    /// In the kernel's words.
+    pub message: String,
+}

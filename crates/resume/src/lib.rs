@@ -1,0 +1,29 @@
+//! Where the time of a suspend and a resume goes.
+//!
+//! [`cycle`] says what is known of one.
+
+pub mod cycle;
+
+/// Why there is no analysis. Each message is one line: what, where, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine, kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
+    #[error("{0}")]
+    Failed(String),
+    /// Not a log or a power meter's file that this program knows, or nothing of use in it.
+    #[error("{path}: {why}")]
+    Unreadable {
+        path: std::path::PathBuf,
+        why: String,
+    },
+    #[error(transparent)]
+    Machine(#[from] reveille_machine::Error),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
