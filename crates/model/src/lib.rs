@@ -2,8 +2,10 @@
 //!
 //! Times are in seconds, powers in watts, rates in requests a second.
 //!
-//! [`service`] has the distributions of service times, [`power`] what a server draws.
+//! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
+//! it does without work, and what comes of it.
 
+pub mod policy;
 pub mod power;
 pub mod service;
 
