@@ -3,8 +3,9 @@
 //! Times are in seconds, powers in watts, rates in requests a second.
 //!
 //! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
-//! it does without work, and what comes of it.
+//! it does without work, and what comes of it. [`closed`] computes that.
 
+pub mod closed;
 pub mod policy;
 pub mod power;
 pub mod service;
@@ -18,7 +19,7 @@ pub enum Error {
     Usage(String),
     /// More work comes in than can be done: no steady state.
     #[error(
-        "the load is {load:.3}: more work than can be done, and the queue grows for ever; below 1 it is stable{}",
+        "the load is {load:.3}: more work than can be done, and the queue grows for ever; it is stable below 1{}",
         hint
     )]
     Unstable { load: f64, hint: String },

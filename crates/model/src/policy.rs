@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::power::Power;
+use crate::{Error, Result};
 
 /// How one server with one queue (first come, first served) saves power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -193,5 +194,138 @@ impl CStates {
             Choice::Mean => self.fitting(gap),
             Choice::Oracle => self.fitting(idle),
         }
+    }
+}
+
+impl Policy {
+    /// # Errors
+    /// [`Error::Usage`] for a figure that cannot be meant: which, and what can.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Policy::AlwaysOn => Ok(()),
+            Policy::PowerNap(nap) => nap.check(),
+            Policy::Dvfs(dvfs) => dvfs.check(),
+            Policy::CStates(states) => states.check(),
+        }
+    }
+}
+
+impl PowerNap {
+    fn check(&self) -> Result<()> {
+        time("suspend", self.suspend)?;
+        time("resume", self.resume)?;
+        // Never to sleep is a timeout, too.
+        match self.timeout == f64::INFINITY {
+            true => Ok(()),
+            false => time("timeout", self.timeout),
+        }
+    }
+}
+
+impl Dvfs {
+    fn check(&self) -> Result<()> {
+        within(
+            "floor",
+            self.floor,
+            self.floor > 0.0 && self.floor <= 1.0,
+            "above 0, at most 1",
+        )?;
+        for (name, share) in [
+            ("processor_share", self.processor_share),
+            ("idle_share", self.idle_share),
+        ] {
+            within(name, share, (0.0..=1.0).contains(&share), "from 0 to 1")?;
+        }
+        match self.rule {
+            Rule::Fixed(f) => within("fixed", f, f > 0.0 && f <= 1.0, "above 0, at most 1")?,
+            Rule::BusyShare(share) => {
+                within(
+                    "busy_share",
+                    share,
+                    share > 0.0 && share < 1.0,
+                    "between 0 and 1",
+                )?;
+            }
+            Rule::Slowdown(limit) => {
+                within(
+                    "slowdown",
+                    limit,
+                    limit >= 1.0 && limit.is_finite(),
+                    "1 or above",
+                )?;
+            }
+            Rule::Linear => {}
+        }
+        match &self.law {
+            Law::Cubic => Ok(()),
+            Law::Measured(points) => check_law(points),
+        }
+    }
+}
+
+fn check_law(points: &[(f64, f64)]) -> Result<()> {
+    let ascending = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let last = points
+        .last()
+        .is_some_and(|(frequency, _)| *frequency == 1.0);
+    let positive = points
+        .iter()
+        .all(|(f, p)| *f > 0.0 && *p >= 0.0 && p.is_finite());
+    match ascending && last && positive {
+        true => Ok(()),
+        false => Err(Error::Usage(
+            "law: give pairs of relative frequency and relative power, frequencies ascending from \
+             above 0 to 1, powers 0 or above"
+                .into(),
+        )),
+    }
+}
+
+impl CStates {
+    fn check(&self) -> Result<()> {
+        for state in &self.states {
+            time(&format!("{}: exit_latency", state.name), state.exit_latency)?;
+            time(
+                &format!("{}: target_residency", state.name),
+                state.target_residency,
+            )?;
+            let power = state.power;
+            let known = power >= 0.0 && power.is_finite();
+            within(
+                &format!("{}: power", state.name),
+                power,
+                known,
+                "0 W or above",
+            )?;
+        }
+        let residencies = self.states.windows(2);
+        let fallen = residencies.into_iter().find(|pair| {
+            let [shallow, deep] = pair else { return false };
+            shallow.target_residency > deep.target_residency
+        });
+        match fallen {
+            Some([shallow, deep]) => Err(Error::Usage(format!(
+                "states: {} stands before {}, whose target residency is shorter; give them from \
+                 shallow to deep",
+                shallow.name, deep.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn time(name: &str, seconds: f64) -> Result<()> {
+    within(
+        name,
+        seconds,
+        seconds >= 0.0 && seconds.is_finite(),
+        "a time of 0 s or above",
+    )
+}
+
+fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
+    match is_within {
+        true => Ok(()),
+        false => Err(Error::Usage(format!("{name}: {value}; give {wanted}"))),
     }
 }
