@@ -9,6 +9,7 @@ pub mod closed;
 pub mod policy;
 pub mod power;
 pub mod service;
+pub mod simulate;
 
 /// Why there is no answer. Each message is one line: what, where, why, what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum Error {
     /// What was asked for cannot be meant.
     #[error("{0}")]
     Usage(String),
+    /// Nothing was simulated that figures could be made of.
+    #[error("{0}")]
+    Nothing(String),
     /// More work comes in than can be done: no steady state.
     #[error(
         "the load is {load:.3}: more work than can be done, and the queue grows for ever; it is stable below 1{}",
