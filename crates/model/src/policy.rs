@@ -1,6 +1,6 @@
 //! What a server does while it has no work, and what comes of it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::power::Power;
 use crate::{Error, Result};
@@ -49,7 +49,7 @@ pub struct Dvfs {
 }
 
 /// The processor's power at a relative frequency, by that at full frequency.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
     /// f³: voltage falls as the frequency does (P = C·V²·f).
@@ -61,7 +61,7 @@ pub enum Law {
 
 /// How the relative frequency f follows the load ρ (arrival rate by mean service time at full
 /// frequency). Below the floor it is the floor, above 1 it is 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// Always the same.
@@ -99,7 +99,7 @@ pub struct CState {
 }
 
 /// Which state an idle period is spent in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// The deepest, always.

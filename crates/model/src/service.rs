@@ -55,6 +55,17 @@ impl Service {
         }
     }
 
+    /// The distribution's name, as parameter files have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Service::Exponential { .. } => "exponential",
+            Service::Deterministic { .. } => "deterministic",
+            Service::Lognormal { .. } => "lognormal",
+            Service::Gamma { .. } => "gamma",
+            Service::Empirical { .. } => "empirical",
+        }
+    }
+
     /// Standard deviation by mean.
     pub fn cv(&self) -> f64 {
         match self {
