@@ -8,6 +8,7 @@
 //! or the paper's.
 
 pub mod closed;
+pub mod farm;
 pub mod parameters;
 pub mod policy;
 pub mod power;
