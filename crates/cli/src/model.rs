@@ -2,6 +2,7 @@
 
 mod farm;
 mod from;
+mod percentiles;
 mod run;
 mod source;
 mod sweep;
