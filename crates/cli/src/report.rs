@@ -182,14 +182,22 @@ fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
     )))
 }
 
-fn write(output: &Path, html: &str) -> anyhow::Result<()> {
+/// Writes a page that another command made; what is there and no page stays.
+pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
+    refuse_foreign(output)?;
     if output == Path::new("-") {
         let mut out = io::stdout().lock();
         out.write_all(html.as_bytes())?;
         return Ok(out.flush()?);
     }
-    replace(output, html).with_context(|| output.display().to_string())?;
-    println!("{}", output.display());
+    replace(output, html).with_context(|| output.display().to_string())
+}
+
+fn write(output: &Path, html: &str) -> anyhow::Result<()> {
+    write_page(output, html)?;
+    if output != Path::new("-") {
+        println!("{}", output.display());
+    }
     Ok(())
 }
 

@@ -3,13 +3,22 @@
 //! Times are in seconds, powers in watts, rates in requests a second.
 //!
 //! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
-//! it does without work, and what comes of it. [`closed`] computes that.
+//! it does without work, and what comes of it. [`closed`] computes that, [`sweep`] does so over all
+//! loads, and [`question`] looks for the place where something changes. [`parameters`] are a file's,
+//! or the paper's. [`simulate`] has what closed forms do not give: percentiles, several servers, other
+//! arrivals.
 
 pub mod closed;
+pub mod farm;
+pub mod parameters;
 pub mod policy;
 pub mod power;
+pub mod question;
+pub mod seconds;
+pub mod sentence;
 pub mod service;
 pub mod simulate;
+pub mod sweep;
 
 /// Why there is no answer. Each message is one line: what, where, why, what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

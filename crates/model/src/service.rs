@@ -9,22 +9,27 @@ use crate::{Error, Result};
 #[serde(tag = "distribution", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
     Exponential {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     Deterministic {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     /// `cv` is the coefficient of variation: standard deviation by mean.
     Lognormal {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     Gamma {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     /// As measured: each value as likely as another.
     Empirical {
+        #[serde(rename = "values_s")]
         values: Vec<f64>,
     },
 }
@@ -52,6 +57,17 @@ impl Service {
             Service::Empirical { values } => {
                 values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64
             }
+        }
+    }
+
+    /// The distribution's name, as parameter files have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Service::Exponential { .. } => "exponential",
+            Service::Deterministic { .. } => "deterministic",
+            Service::Lognormal { .. } => "lognormal",
+            Service::Gamma { .. } => "gamma",
+            Service::Empirical { .. } => "empirical",
         }
     }
 
