@@ -1,8 +1,9 @@
 //! Where the time of a suspend and a resume goes.
 //!
-//! [`cycle`] says what is known of one.
+//! [`cycle`] says what is known of one, and [`log`] reads it from a kernel's log.
 
 pub mod cycle;
+pub mod log;
 
 /// Why there is no analysis. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]
