@@ -226,7 +226,8 @@ fn enact(
         }
     }
     let mut order: Vec<usize> = (0..count).filter(|&one| takes_part[one]).collect();
-    if stage < 4 && stage > 0 {
+    // `complete` goes through its list from behind, as the stages of a suspend do.
+    if stage != 0 && !(4..7).contains(&stage) {
         order.reverse();
     }
     let mut enactment = Enactment {
@@ -279,11 +280,12 @@ impl Enactment<'_> {
     }
 
     /// What must be done before this device: its parent and supplier, in a suspend the other way
-    /// round.
+    /// round, in `prepare` and `complete` nothing.
     fn waits_for(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         let devices = &self.machine.devices;
         let suspends = (1..4).contains(&self.stage);
-        let above = (!suspends).then(|| {
+        let resumes = (4..7).contains(&self.stage);
+        let above = resumes.then(|| {
             let own = &devices[device];
             own.parent.into_iter().chain(own.supplier)
         });
