@@ -51,7 +51,7 @@ pub const PATIENCE_US: Us = 500;
 
 /// A kernel thread goes from one call to the next within this time, in µs, the writing of two lines
 /// included.
-pub const HANDOVER_US: Us = 300;
+pub const HANDOVER_US: Us = 500;
 
 /// One half of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
