@@ -1,10 +1,12 @@
 //! Where the time of a suspend and a resume goes.
 //!
-//! [`cycle`] says what is known of one. [`graph`] finds what waited for what in it, [`path`] the chain
-//! that set how long it took, and [`what_if`] how long it would take if something were different.
+//! [`cycle`] says what is known of one, and [`log`] reads it from a kernel's log. [`graph`] finds what
+//! waited for what in it, [`path`] the chain that set how long it took, and [`what_if`] how long it
+//! would take if something were different.
 
 pub mod cycle;
 pub mod graph;
+pub mod log;
 pub mod path;
 pub mod what_if;
 
