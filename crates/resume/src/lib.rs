@@ -3,6 +3,7 @@
 //! [`cycle`] says what is known of one.
 
 pub mod cycle;
+pub mod power;
 
 /// Why there is no analysis. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]
