@@ -4,6 +4,7 @@
 
 pub mod cycle;
 pub mod power;
+pub mod times;
 
 /// Why there is no analysis. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]

@@ -13,8 +13,6 @@ enum Line {
     Sample(Stamp, f64),
     Unreadable,
     Negative,
-    /// A comment, a head, nothing.
-    Empty,
 }
 
 pub fn parse(bytes: &[u8]) -> Result<Meter, String> {
@@ -46,7 +44,6 @@ fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
                 left_out.negative += 1;
                 continue;
             }
-            Line::Empty => continue,
         };
         if *clock.get_or_insert(stamp.clock) != stamp.clock {
             left_out.unreadable += 1;
