@@ -1,10 +1,14 @@
 //! Where the time of a suspend and a resume goes.
 //!
-//! [`cycle`] says what is known of one.
+//! [`cycle`] says what is known of one. [`graph`] finds what waited for what in it, [`path`] the chain
+//! that set how long it took, and [`what_if`] how long it would take if something were different.
 
 pub mod cycle;
+pub mod graph;
+pub mod path;
 pub mod power;
 pub mod times;
+pub mod what_if;
 
 /// Why there is no analysis. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]
