@@ -2,7 +2,9 @@
 //!
 //! [`cycle`] says what is known of one. [`graph`] finds what waited for what in it, [`path`] the chain
 //! that set how long it took, and [`what_if`] how long it would take if something were different.
+//! [`power`] lays a power meter's samples beside it. [`analysis`] is all that is shown of it.
 
+pub mod analysis;
 pub mod cycle;
 pub mod graph;
 pub mod path;
