@@ -52,6 +52,8 @@ pub struct Power {
     pub suspend: Mean,
     pub resume: Mean,
     pub cycles: Vec<CyclePower>,
+    /// The samples for a picture, in at most [`POINTS`] points.
+    pub series: Vec<Point>,
     /// What a reader must know, a sentence each.
     pub notes: Vec<String>,
 }
@@ -78,6 +80,20 @@ pub struct Mean {
     pub max_w: Option<f64>,
     pub standard_deviation_w: Option<f64>,
 }
+
+/// Samples that follow each other, as one point of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Of the last of them, by the meter's clock.
+    pub at_us: Us,
+    pub min_w: f64,
+    pub max_w: f64,
+    /// Samples are missing before it.
+    pub after_gap: bool,
+}
+
+/// More than a picture has columns.
+pub const POINTS: usize = 1_500;
 
 /// One cycle by the meter's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -299,8 +315,31 @@ fn averaged(
         suspend: Mean::of(&suspend),
         resume: Mean::of(&resume),
         cycles,
+        series: series(meter, most),
         notes: Vec::new(),
     }
+}
+
+/// The least and the greatest of as many neighbours as a point has to stand for.
+fn series(meter: &Meter, most: Us) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    let together = meter.samples.len().div_ceil(POINTS);
+    let mut before = meter.samples[0].at_us;
+    for samples in meter.samples.chunks(together) {
+        let watts = || samples.iter().map(|sample| sample.watts);
+        let gap = |sample: &Sample| {
+            let is_gap = sample.at_us - before > most;
+            before = sample.at_us;
+            is_gap
+        };
+        points.push(Point {
+            after_gap: samples.iter().map(gap).fold(false, |any, one| any | one),
+            at_us: samples[samples.len() - 1].at_us,
+            min_w: watts().fold(f64::INFINITY, f64::min),
+            max_w: watts().fold(0.0, f64::max),
+        });
+    }
+    points
 }
 
 /// Samples that stand for time between these two instants only. Samples are in the order of time.
