@@ -188,8 +188,10 @@ pub struct DeviceSpread {
     pub resume_us: Spread,
     /// The sum of its calls in a suspend.
     pub suspend_us: Option<Spread>,
-    /// In how many cycles one of its calls is on the critical path of the resume.
+    /// In how many cycles its longest call in the resume is on the critical path.
     pub on_path: usize,
+    /// Of its longest call in the resume: how much longer it could take.
+    pub slack_us: Option<Spread>,
 }
 
 impl CycleResult {

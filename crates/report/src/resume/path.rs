@@ -8,7 +8,10 @@ use crate::quantity::share;
 use crate::section::table::{Origin, Table};
 
 /// Rows of the table; what is shorter is put together.
-const LINKS: usize = 60;
+const LINKS: usize = 40;
+
+/// Of the whole; what is shorter is put together, too.
+const LEAST_SHARE: f64 = 0.0005;
 
 /// How much of the path is devices, CPUs, the kernel itself, and what the log does not tell.
 pub fn sentence(cycle: &CycleResult) -> String {
@@ -83,6 +86,7 @@ pub fn table(cycle: &CycleResult) -> String {
     let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();
     lengths.sort_unstable_by_key(|us| std::cmp::Reverse(*us));
     let least = lengths.get(LINKS).copied().unwrap_or(0);
+    let least = least.max((total as f64 * LEAST_SHARE) as Us);
     let mut smaller: Vec<&LinkResult> = Vec::new();
     for link in path {
         if link.duration_us < least {

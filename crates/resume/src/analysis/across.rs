@@ -1,6 +1,6 @@
 //! Many cycles, side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,7 @@ type Key<'a> = (&'a Name, Option<&'a Name>);
 struct Sums {
     resume: Vec<Us>,
     suspend: Vec<Us>,
+    slack: Vec<Us>,
     on_path: usize,
 }
 
@@ -66,11 +67,17 @@ struct Sums {
 pub fn devices(cycles: &[&CycleResult]) -> Vec<DeviceSpread> {
     let mut all: BTreeMap<Key<'_>, Sums> = BTreeMap::new();
     for cycle in cycles {
+        let calls = cycle.path.iter().filter(|link| link.what == LinkKind::Call);
+        let paths: HashSet<usize> = calls.filter_map(|link| link.call).collect();
         for (key, sum) in of_cycle(cycle) {
             let sums = all.entry(key).or_default();
             sums.resume.extend(sum.resume);
             sums.suspend.extend(sum.suspend);
-            sums.on_path += usize::from(sum.on_path);
+            if let Some(call) = sum.longest {
+                let on_path = paths.contains(&call);
+                sums.slack.extend(cycle.calls[call].slack_us);
+                sums.on_path += usize::from(on_path);
+            }
         }
     }
     let one = |((device, driver), sums): (Key<'_>, Sums)| {
@@ -80,6 +87,7 @@ pub fn devices(cycles: &[&CycleResult]) -> Vec<DeviceSpread> {
             resume_us: spread(sums.resume)?,
             suspend_us: spread(sums.suspend),
             on_path: sums.on_path,
+            slack_us: spread(sums.slack),
         })
     };
     let mut devices: Vec<DeviceSpread> = all.into_iter().filter_map(one).collect();
@@ -92,29 +100,26 @@ pub fn devices(cycles: &[&CycleResult]) -> Vec<DeviceSpread> {
 struct Sum {
     resume: Option<Us>,
     suspend: Option<Us>,
-    on_path: bool,
+    /// Its longest call in the resume.
+    longest: Option<usize>,
 }
 
 fn of_cycle(cycle: &CycleResult) -> BTreeMap<Key<'_>, Sum> {
     let mut sums: BTreeMap<Key<'_>, Sum> = BTreeMap::new();
-    for one in &cycle.calls {
+    for (place, one) in cycle.calls.iter().enumerate() {
         let Some(us) = one.duration_us else {
             continue;
         };
-        let sum = sums
-            .entry((&one.call.device, one.call.driver.as_ref()))
-            .or_default();
-        let half = match one.call.stage > StageKind::Platform {
-            true => &mut sum.resume,
-            false => &mut sum.suspend,
-        };
-        *half.get_or_insert(0) += us;
-    }
-    for link in cycle.path.iter().filter(|link| link.what == LinkKind::Call) {
-        let call = link.call.and_then(|call| cycle.calls.get(call));
-        let key = call.map(|one| (&one.call.device, one.call.driver.as_ref()));
-        if let Some(sum) = key.and_then(|key| sums.get_mut(&key)) {
-            sum.on_path = true;
+        let key = (&one.call.device, one.call.driver.as_ref());
+        let sum = sums.entry(key).or_default();
+        if one.call.stage < StageKind::Platform {
+            *sum.suspend.get_or_insert(0) += us;
+            continue;
+        }
+        *sum.resume.get_or_insert(0) += us;
+        let longest = sum.longest.map(|longest| &cycle.calls[longest]);
+        if longest.is_none_or(|longest| longest.duration_us < one.duration_us) {
+            sum.longest = Some(place);
         }
     }
     sums

@@ -1,7 +1,7 @@
 //! From cycles to what is shown of them.
 
 use super::across::{self, spread};
-use super::what_if::{link, what_if};
+use super::what_if::{links, what_if};
 use super::{Analysis, CallResult, CycleResult, FORMAT, Machine, Source, StageResult, VERSION};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
@@ -165,10 +165,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
-    let path = |graph: &Graph| {
-        let path = graph.critical_path();
-        path.links.iter().map(|one| link(cycle, one)).collect()
-    };
+    let path = |graph: &Graph| links(cycle, &graph.critical_path().links);
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: duration(call),
         slack_us: match Half::Resume.has(call.stage) {

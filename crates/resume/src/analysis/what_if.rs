@@ -7,7 +7,7 @@ use super::{LinkKind, LinkResult};
 use crate::Result;
 use crate::cycle::{Cycle, Name, Us};
 use crate::graph::Graph;
-use crate::path::{Link, Part};
+use crate::path::{Link, Part, Why};
 use crate::what_if::{Change, Deferred, replay};
 
 pub use crate::what_if::Removal;
@@ -77,10 +77,10 @@ pub fn what_if(
         last = Some(replayed);
     }
     let cycle = cycles.iter().find(|cycle| cycle.number == number);
-    let path = last.as_ref().zip(cycle).map(|(last, cycle)| {
-        let links = last.path.links.iter();
-        links.map(|one| link(cycle, one)).collect()
-    });
+    let path = last
+        .as_ref()
+        .zip(cycle)
+        .map(|(last, cycle)| links(cycle, &last.path.links));
     let of_cycle = |cycle: &Cycle| {
         let graph = Graph::of(cycle);
         let is_whole = !cycle.cut && !graph.stages.is_empty();
@@ -97,8 +97,22 @@ pub fn what_if(
     }))
 }
 
+/// A path with the names of what it consists of. A call that follows on the wait before it could not
+/// begin earlier for that wait's reason.
+pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
+    let mut links: Vec<LinkResult> = path.iter().map(|one| link(cycle, one)).collect();
+    for place in 1..links.len() {
+        let (before, one) = (&links[place - 1], &links[place]);
+        let is_wait = matches!(before.what, LinkKind::BeforeCall | LinkKind::NotTold);
+        if one.why == Why::Follows && is_wait && before.call == one.call {
+            links[place].why = before.why;
+        }
+    }
+    links
+}
+
 /// A link with the names of what it is.
-pub fn link(cycle: &Cycle, link: &Link) -> LinkResult {
+fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let (what, call, cpu) = match link.part {
         Part::Call(call) => (LinkKind::Call, Some(call), None),
         Part::Before(call) => (LinkKind::BeforeCall, Some(call), None),

@@ -2,9 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{
-    CycleResult, DeviceSpread, LinkKind, LinkResult, Machine, why_words,
-};
+use reveille_resume::analysis::{CycleResult, LinkKind, LinkResult, Machine, why_words};
 use reveille_resume::cycle::Us;
 
 use super::text::{UNKNOWN, duration, known, ms, stage_column};
@@ -86,11 +84,15 @@ fn smaller(count: usize, us: Us, total: Us) -> [String; 6] {
     ]
 }
 
+/// Shorter pieces of the path have no row of their own.
+const LEAST_SHARE: f64 = 0.0005;
+
 /// The length of the last of the `top` longest links.
 fn least(path: &[LinkResult], top: usize) -> Us {
     let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();
     lengths.sort_unstable_by_key(|us| std::cmp::Reverse(*us));
-    lengths.get(top.saturating_sub(1)).copied().unwrap_or(0)
+    let longest = lengths.get(top.saturating_sub(1)).copied().unwrap_or(0);
+    longest.max((lengths.iter().sum::<Us>() as f64 * LEAST_SHARE) as Us)
 }
 
 pub fn share(us: Us, total: Us) -> String {
@@ -136,7 +138,7 @@ pub fn devices(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resul
         if several {
             row.extend([ms(device.resume_us.min), ms(device.resume_us.max)]);
         }
-        row.push(known(slack(machine.shown(), device), ms));
+        row.push(known(device.slack_us, |slack| ms(slack.median)));
         row.push(match (several, device.on_path) {
             (_, 0) => String::new(),
             (false, _) => "yes".to_owned(),
@@ -145,14 +147,6 @@ pub fn devices(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resul
         table.cells(row);
     }
     table.write(out)
-}
-
-/// The least slack among the device's calls in the resume.
-pub fn slack(cycle: &CycleResult, device: &DeviceSpread) -> Option<Us> {
-    let calls = cycle.resume_calls().map(|(_, one)| one);
-    let own =
-        calls.filter(|one| one.call.device == device.device && one.call.driver == device.driver);
-    own.filter_map(|one| one.slack_us).min()
 }
 
 /// Single devices whose absence shortens the resume.
