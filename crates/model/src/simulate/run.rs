@@ -50,10 +50,15 @@ impl Watch {
         !n.is_multiple_of(Self::EVERY) || self.looks(Self::EVERY)
     }
 
+    /// Called where a run begins, which may be shorter than those.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
     #[cold]
     fn looks(&self, more: u64) -> bool {
         self.simulated.fetch_add(more, Ordering::Relaxed);
-        !self.stop.load(Ordering::Relaxed)
+        !self.is_stopped()
     }
 
     /// Requests that were not yet told, at the end.
@@ -115,6 +120,9 @@ pub(super) fn alone<F: Follow>(
     follow: &mut F,
     watch: &Watch,
 ) -> Result<Option<Account>> {
+    if watch.is_stopped() {
+        return Ok(None);
+    }
     let behaviour = plan.behaviour(server);
     let mut arriving = arriving(plan, replication, server, 1.0 / plan.setup.servers as f64)?;
     let mut working = Working::of(plan, replication, server);
@@ -165,6 +173,9 @@ pub(super) fn together<F: Follow>(
     follow: &mut F,
     watch: &Watch,
 ) -> Result<Option<Accounts>> {
+    if watch.is_stopped() {
+        return Ok(None);
+    }
     let servers = plan.setup.servers;
     let queues = |bound| {
         let sleeps_after = (0..servers).map(|server| {
