@@ -15,6 +15,7 @@ mod measure;
 mod path;
 mod report;
 mod restore;
+mod resume;
 mod states;
 mod table;
 mod top;
@@ -69,6 +70,7 @@ enum Command {
     Anticipate(anticipate::Args),
     Doctor(doctor::Args),
     Export(export::Args),
+    Resume(resume::Args),
     Restore(restore::Args),
     #[command(hide = true)]
     Manual(manual::Args),
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Anticipate(args) => anticipate::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),
+        Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Manual(args) => manual::run(args),
     };

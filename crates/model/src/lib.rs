@@ -2,10 +2,20 @@
 //!
 //! Times are in seconds, powers in watts, rates in requests a second.
 //!
-//! [`service`] has the distributions of service times, [`power`] what a server draws.
+//! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
+//! it does without work, and what comes of it. [`closed`] computes that, [`sweep`] does so over all
+//! loads, and [`question`] looks for the place where something changes. [`parameters`] are a file's,
+//! or the paper's.
 
+pub mod closed;
+pub mod parameters;
+pub mod policy;
 pub mod power;
+pub mod question;
+pub mod seconds;
+pub mod sentence;
 pub mod service;
+pub mod sweep;
 
 /// Why there is no answer. Each message is one line: what, where, why, what to do.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -16,7 +26,7 @@ pub enum Error {
     Usage(String),
     /// More work comes in than can be done: no steady state.
     #[error(
-        "the load is {load:.3}: more work than can be done, and the queue grows for ever; below 1 it is stable{}",
+        "the load is {load:.3}: more work than can be done, and the queue grows for ever; it is stable below 1{}",
         hint
     )]
     Unstable { load: f64, hint: String },

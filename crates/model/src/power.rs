@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::Shares;
+use crate::{Error, Result};
+
 /// A server's power, in watts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,4 +17,33 @@ pub struct Power {
     pub nap: f64,
     /// On the way to sleep and back.
     pub transition: f64,
+}
+
+impl Power {
+    /// The mean, where these are the shares of time.
+    pub fn of(&self, shares: &Shares) -> f64 {
+        shares.active * self.active
+            + shares.idle * self.idle
+            + shares.transition * self.transition
+            + shares.nap * self.nap
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] unless all four are 0 or above.
+    pub fn check(&self) -> Result<()> {
+        let figures = [
+            ("active", self.active),
+            ("idle", self.idle),
+            ("nap", self.nap),
+            ("transition", self.transition),
+        ];
+        for (name, watts) in figures {
+            if !(watts >= 0.0 && watts.is_finite()) {
+                return Err(Error::Usage(format!(
+                    "power, {name}: {watts} W; give a number of 0 or above"
+                )));
+            }
+        }
+        Ok(())
+    }
 }

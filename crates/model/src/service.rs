@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Error, Result};
+
 /// How long a server works on a request when it does nothing else, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "distribution", rename_all = "snake_case", deny_unknown_fields)]
@@ -52,4 +54,64 @@ impl Service {
             }
         }
     }
+
+    /// The distribution's name, as parameter files have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Service::Exponential { .. } => "exponential",
+            Service::Deterministic { .. } => "deterministic",
+            Service::Lognormal { .. } => "lognormal",
+            Service::Gamma { .. } => "gamma",
+            Service::Empirical { .. } => "empirical",
+        }
+    }
+
+    /// Standard deviation by mean.
+    pub fn cv(&self) -> f64 {
+        match self {
+            Service::Exponential { .. } => 1.0,
+            Service::Deterministic { .. } => 0.0,
+            Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } => *cv,
+            Service::Empirical { .. } => {
+                let mean = self.mean();
+                (self.second_moment() / (mean * mean) - 1.0).max(0.0).sqrt()
+            }
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] unless the mean is above 0, a coefficient of variation 0 or above, and
+    /// measured values are there and 0 or above.
+    pub fn check(&self) -> Result<()> {
+        if let Service::Empirical { values } = self {
+            if values.is_empty() {
+                return Err(Error::Usage(
+                    "service time: there is no measured value; give at least one".into(),
+                ));
+            }
+            if let Some(value) = values.iter().find(|value| !not_negative(**value)) {
+                return Err(Error::Usage(format!(
+                    "service time: a measured value is {value} s; give 0 or above"
+                )));
+            }
+        }
+        if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self
+            && !not_negative(*cv)
+        {
+            return Err(Error::Usage(format!(
+                "service time: the coefficient of variation is {cv}; give 0 or above"
+            )));
+        }
+        let mean = self.mean();
+        match mean > 0.0 && mean.is_finite() {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "service time: the mean is {mean} s; give a time above 0"
+            ))),
+        }
+    }
+}
+
+fn not_negative(value: f64) -> bool {
+    value >= 0.0 && value.is_finite()
 }

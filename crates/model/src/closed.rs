@@ -1,0 +1,91 @@
+//! Closed forms: what each policy comes to in steady state, for one server with one queue.
+//!
+//! All are exact for **Poisson arrivals**, service times that are independent of each other and of
+//! the arrivals, and service in the order of arrival. For other arrivals they are estimates; the
+//! simulator takes any.
+//!
+//! The frame is one: what a policy does between two busy periods is a *setup time* I, from the first
+//! arrival at the empty system to the beginning of its service. [`setup`] has what follows from I's
+//! first two moments; [`nap`] and [`c_states`] derive these moments and the shares of time, [`dvfs`]
+//! stretches the service times instead.
+
+pub mod c_states;
+pub mod dvfs;
+pub mod nap;
+pub mod setup;
+
+use crate::policy::{Outcome, Policy, Shares};
+use crate::power::Power;
+use crate::service::Service;
+use crate::{Error, Result};
+use setup::Setup;
+
+/// What `policy` comes to, where `rate` requests a second come as a Poisson process.
+///
+/// # Errors
+/// [`Error::Usage`] where a figure cannot be meant, [`Error::Unstable`] where there is no steady
+/// state.
+pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
+    service.check()?;
+    power.check()?;
+    policy.check()?;
+    check_rate(rate)?;
+    match policy {
+        Policy::AlwaysOn => always_on(power, service, rate),
+        Policy::PowerNap(nap) => nap::outcome(nap, power, service, rate),
+        Policy::Dvfs(dvfs) => dvfs::outcome(dvfs, power, service, rate),
+        Policy::CStates(states) => c_states::outcome(states, power, service, rate),
+    }
+}
+
+/// The load ρ: the share of time that serving takes at full speed.
+pub fn load(service: &Service, rate: f64) -> f64 {
+    rate * service.mean()
+}
+
+/// The M/G/1 queue itself (Pollaczek and Khinchine): no setup, and all that is not service is idle.
+fn always_on(power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
+    let busy = stable(service, rate)?;
+    let wait_mean = setup::wait(rate, service, Setup::NONE);
+    let shares = Shares {
+        active: busy,
+        idle: 1.0 - busy,
+        ..Shares::default()
+    };
+    Ok(Outcome {
+        response_mean: wait_mean + service.mean(),
+        wait_mean,
+        power_mean: shares.active * power.active + shares.idle * power.idle,
+        shares,
+        naps_per_s: 0.0,
+        frequency: 1.0,
+    })
+}
+
+fn check_rate(rate: f64) -> Result<()> {
+    match rate > 0.0 && rate.is_finite() {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "arrivals: {rate} requests a second; give a number above 0"
+        ))),
+    }
+}
+
+/// The load, where it is below 1.
+fn stable(service: &Service, rate: f64) -> Result<f64> {
+    let load = load(service, rate);
+    match load < 1.0 {
+        true => Ok(load),
+        false => Err(Error::Unstable {
+            load,
+            hint: format!(
+                ": with {} s a request that is fewer than {} requests a second",
+                service.mean(),
+                1.0 / service.mean()
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

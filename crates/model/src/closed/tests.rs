@@ -1,0 +1,334 @@
+use super::*;
+use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
+
+const POWER: Power = Power {
+    active: 100.0,
+    idle: 60.0,
+    nap: 5.0,
+    transition: 80.0,
+};
+
+fn exponential(mean: f64) -> Service {
+    Service::Exponential { mean }
+}
+
+/// The five distributions, with a mean of 10 ms each.
+fn services() -> [Service; 5] {
+    let (mean, cv) = (0.010, 1.7);
+    let values = vec![0.002, 0.004, 0.006, 0.028];
+    [
+        exponential(mean),
+        Service::Deterministic { mean },
+        Service::Lognormal { mean, cv },
+        Service::Gamma { mean, cv },
+        Service::Empirical { values },
+    ]
+}
+
+fn nap(suspend: f64, resume: f64, timeout: f64) -> Policy {
+    Policy::PowerNap(PowerNap {
+        suspend,
+        resume,
+        timeout,
+    })
+}
+
+fn of(policy: &Policy, service: &Service, rate: f64) -> Outcome {
+    outcome(policy, &POWER, service, rate).unwrap()
+}
+
+#[track_caller]
+fn close(value: f64, expected: f64) {
+    let far = (value - expected).abs() > 1e-12 * expected.abs().max(1e-3);
+    assert!(!far, "{value} is not {expected}");
+}
+
+/// Simpson's rule: a second way to the moments.
+fn integral(from: f64, to: f64, f: impl Fn(f64) -> f64) -> f64 {
+    let pieces = 20_000;
+    let step = (to - from) / f64::from(pieces);
+    let at = |place: u32| f(from + step * f64::from(place));
+    let inner = (1..pieces).map(|place| at(place) * if place % 2 == 1 { 4.0 } else { 2.0 });
+    (at(0) + inner.sum::<f64>() + at(pieces)) * step / 3.0
+}
+
+#[test]
+fn queues_that_textbooks_give_come_out() {
+    // M/M/1: E[R] = 1 / (100 - 50).
+    close(
+        of(&Policy::AlwaysOn, &exponential(0.010), 50.0).response_mean,
+        0.020,
+    );
+    // M/D/1 waits half as long.
+    let fixed = Service::Deterministic { mean: 0.010 };
+    close(of(&Policy::AlwaysOn, &fixed, 50.0).wait_mean, 0.005);
+    // M/G/1: (1 + cv²) / 2 times as long as M/M/1.
+    let cv = 3.0;
+    for service in [
+        Service::Lognormal { mean: 0.010, cv },
+        Service::Gamma { mean: 0.010, cv },
+    ] {
+        close(of(&Policy::AlwaysOn, &service, 50.0).wait_mean, 0.050);
+    }
+}
+
+#[test]
+fn without_transition_times_napping_is_the_queue_itself_to_the_last_digit() {
+    for service in services() {
+        for percent in [1, 10, 50, 95] {
+            let rate = f64::from(percent) / 100.0 / service.mean();
+            let awake = of(&Policy::AlwaysOn, &service, rate);
+            let napping = of(&nap(0.0, 0.0, 0.0), &service, rate);
+            assert_eq!(napping.response_mean, awake.response_mean);
+            assert_eq!(napping.wait_mean, awake.wait_mean);
+            assert_eq!(napping.shares.nap, awake.shares.idle);
+            assert_eq!(napping.shares.active, awake.shares.active);
+            assert_eq!((napping.shares.transition, napping.shares.idle), (0.0, 0.0));
+            let never = of(&nap(0.3, 0.2, f64::INFINITY), &service, rate);
+            assert_eq!(never.response_mean, awake.response_mean);
+            assert_eq!(never.shares, awake.shares);
+            assert_eq!(never.power_mean, awake.power_mean);
+        }
+    }
+}
+
+#[test]
+fn a_constant_setup_adds_what_the_formula_says() {
+    // No suspend, 20 ms of resume, 50/s: (2·0.02 + 50·0.0004) / (2 (1 + 1)) = 15 ms.
+    let outcome = of(&nap(0.0, 0.020, 0.0), &exponential(0.010), 50.0);
+    close(outcome.response_mean, 0.035);
+    // A cycle has 20 ms of nap and 20 ms of resume outside service.
+    close(outcome.shares.nap, 0.25);
+    close(outcome.shares.transition, 0.25);
+    close(outcome.power_mean, 50.0 + 0.25 * 5.0 + 0.25 * 80.0);
+    close(outcome.naps_per_s, 12.5);
+}
+
+#[test]
+fn the_setups_moments_are_those_of_powernap_and_of_their_integrals() {
+    for (rate, time) in [(0.01, 0.05), (1.0, 0.65), (20.0, 0.05), (90.0, 0.65)] {
+        let one = PowerNap {
+            suspend: time,
+            resume: time,
+            timeout: 0.0,
+        };
+        let setup = nap::setup(&one, rate);
+        let paper = 2.0 * time - 1.0 / rate + (-rate * time).exp() / rate;
+        assert!(
+            (setup.mean / paper - 1.0).abs() < 1e-9,
+            "{} {paper}",
+            setup.mean
+        );
+        let asleep = (-rate * time).exp() * time * time;
+        let second = asleep
+            + integral(0.0, time, |x| {
+                (2.0 * time - x).powi(2) * rate * (-rate * x).exp()
+            });
+        assert!(
+            (setup.second_moment / second - 1.0).abs() < 1e-9,
+            "{rate} {time}"
+        );
+    }
+}
+
+#[test]
+fn small_and_large_arguments_keep_their_digits() {
+    for a in [1e-12, 1e-7, 1e-3] {
+        assert!((setup::first(a) / (a / 2.0) - 1.0).abs() < a);
+        assert!((setup::second(a) / (a / 3.0) - 1.0).abs() < a);
+    }
+    // The two ways of computing meet.
+    let (below, above) = (1.0 - 1e-12, 1.0);
+    assert!((setup::first(below) - setup::first(above)).abs() < 1e-11);
+    assert!((setup::second(below) - setup::second(above)).abs() < 1e-11);
+    assert_eq!((setup::first(0.0), setup::second(0.0)), (0.0, 0.0));
+}
+
+#[test]
+fn shares_sum_to_one_and_power_is_theirs() {
+    let states = CStates {
+        states: vec![
+            state("C1", 2e-6, 50.0, 0.0),
+            state("C6", 133e-6, 20.0, 0.01),
+        ],
+        choice: Choice::Oracle,
+    };
+    let policies = [
+        Policy::AlwaysOn,
+        nap(0.65, 0.65, 0.0),
+        nap(0.05, 0.02, 0.1),
+        Policy::CStates(states),
+        Policy::Dvfs(dvfs(Rule::Linear)),
+    ];
+    for policy in &policies {
+        for service in services() {
+            for rate in [0.1, 30.0, 95.0] {
+                let shares = of(policy, &service, rate).shares;
+                close(
+                    shares.active + shares.idle + shares.transition + shares.nap,
+                    1.0,
+                );
+                assert!(shares.active > 0.0 && shares.nap >= 0.0 && shares.idle >= 0.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lone_request_pays_the_resume_and_a_steady_stream_nothing() {
+    let service = exponential(0.010);
+    let rare = of(&nap(0.05, 0.02, 0.0), &service, 1e-9);
+    assert!((rare.response_mean - 0.030).abs() < 1e-9);
+    assert!((rare.power_mean - POWER.nap).abs() < 1e-6);
+    let full = of(&nap(0.05, 0.02, 0.0), &service, 99.9999);
+    assert!((full.shares.active - 1.0).abs() < 1e-5);
+}
+
+#[test]
+fn a_timeout_takes_its_share_of_the_idle_periods() {
+    // P = e^(-1): of the idle periods so many outlast a timeout of 1/λ.
+    let (rate, timeout) = (20.0, 0.05);
+    let one = of(&nap(0.0, 0.020, timeout), &exponential(0.010), rate);
+    let p = (-1f64).exp();
+    close(
+        one.wait_mean,
+        0.0025 + p * (0.040 + 20.0 * 0.0004) / (2.0 * (1.0 + p * 0.4)),
+    );
+    close(one.shares.idle / one.shares.nap, (1.0 - p) / p);
+}
+
+fn dvfs(rule: Rule) -> Dvfs {
+    Dvfs {
+        floor: 0.25,
+        processor_share: 0.4,
+        idle_share: 0.0,
+        law: Law::Cubic,
+        rule,
+    }
+}
+
+#[test]
+fn at_half_frequency_all_takes_twice_as_long() {
+    let outcome = of(
+        &Policy::Dvfs(dvfs(Rule::Fixed(0.5))),
+        &exponential(0.010),
+        25.0,
+    );
+    close(outcome.response_mean, 0.040);
+    close(outcome.shares.active, 0.5);
+    close(
+        outcome.power_mean,
+        0.5 * 100.0 * (0.6 + 0.4 / 8.0) + 0.5 * 60.0,
+    );
+}
+
+#[test]
+fn rules_choose_the_frequency_that_they_say() {
+    let at = |rule, rate| dvfs::frequency(&dvfs(rule), &exponential(0.010), rate).unwrap();
+    close(at(Rule::BusyShare(0.8), 40.0), 0.5);
+    close(at(Rule::BusyShare(0.8), 10.0), 0.25);
+    close(at(Rule::BusyShare(0.8), 90.0), 1.0);
+    close(at(Rule::Linear, 20.0), 0.4);
+    // For exponential service times a slow-down is a line.
+    close(at(Rule::Slowdown(4.0), 20.0), 0.4);
+    for service in services() {
+        let slow = Policy::Dvfs(dvfs(Rule::Slowdown(1.5)));
+        let ratio = of(&slow, &service, 60.0).response_mean
+            / of(&Policy::AlwaysOn, &service, 60.0).response_mean;
+        close(ratio, 1.5);
+    }
+}
+
+#[test]
+fn a_measured_law_goes_through_its_points() {
+    let law = Law::Measured(vec![(0.4, 0.2), (0.8, 0.6), (1.0, 1.0)]);
+    for (frequency, power) in [(0.1, 0.2), (0.4, 0.2), (0.6, 0.4), (0.9, 0.8), (1.0, 1.0)] {
+        close(law.power(frequency), power);
+    }
+}
+
+fn state(name: &str, exit_latency: f64, power: f64, target_residency: f64) -> CState {
+    CState {
+        name: name.into(),
+        exit_latency,
+        power,
+        target_residency,
+    }
+}
+
+#[test]
+fn the_oracle_spends_each_idle_period_where_it_pays() {
+    let (r1, r2, rate) = (0.004, 0.020, 60.0);
+    let states = vec![state("C1", 0.001, 40.0, r1), state("C6", 0.003, 10.0, r2)];
+    let policy = |choice| {
+        Policy::CStates(CStates {
+            states: states.clone(),
+            choice,
+        })
+    };
+    let service = exponential(0.010);
+    let oracle = of(&policy(Choice::Oracle), &service, rate);
+    let density = |x: f64| x * rate * (-rate * x).exp();
+    let in_c1 = integral(r1, r2, density);
+    let in_c6 = integral(r2, 1.0, density);
+    let p1 = (-rate * r1).exp() - (-rate * r2).exp();
+    let p2 = (-rate * r2).exp();
+    let setup = p1 * 0.001 + p2 * 0.003;
+    let outside = 1.0 / rate + setup;
+    let nap = 0.4 * (in_c1 + in_c6) / outside;
+    assert!((oracle.shares.nap / nap - 1.0).abs() < 1e-9);
+    let awake = integral(0.0, r1, density);
+    let energy = awake * 60.0 + in_c1 * 40.0 + in_c6 * 10.0 + setup * 80.0;
+    let power = 0.6 * 100.0 + 0.4 * energy / outside;
+    assert!((oracle.power_mean / power - 1.0).abs() < 1e-9);
+    // The mean idle period is 16.7 ms: C1 fits it; C6 is the deepest.
+    let mean = of(&policy(Choice::Mean), &service, rate);
+    close(mean.wait_mean, 0.015 + (0.002 + 60.0 * 1e-6) / (2.0 * 1.06));
+    let deepest = of(&policy(Choice::Deepest), &service, rate);
+    close(
+        deepest.wait_mean,
+        0.015 + (0.006 + 60.0 * 9e-6) / (2.0 * 1.18),
+    );
+}
+
+#[test]
+fn an_unstable_load_is_said_with_what_would_be_stable() {
+    let service = exponential(0.010);
+    let error = outcome(&Policy::AlwaysOn, &POWER, &service, 120.0).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the load is 1.200: more work than can be done, and the queue grows for ever; it is stable \
+         below 1: with 0.01 s a request that is fewer than 100 requests a second"
+    );
+    let slow = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
+    let error = outcome(&slow, &POWER, &service, 60.0).unwrap_err();
+    assert!(
+        error.to_string().contains("at relative frequency 0.5"),
+        "{error}"
+    );
+}
+
+#[test]
+fn figures_that_cannot_be_meant_are_refused_by_name() {
+    let service = exponential(0.010);
+    let refused = |policy: &Policy, power: &Power, service: &Service, rate: f64| {
+        outcome(policy, power, service, rate)
+            .unwrap_err()
+            .to_string()
+    };
+    let on = Policy::AlwaysOn;
+    assert!(refused(&on, &POWER, &service, -1.0).starts_with("arrivals"));
+    assert!(refused(&on, &POWER, &service, f64::NAN).starts_with("arrivals"));
+    assert!(refused(&on, &POWER, &exponential(-0.1), 1.0).starts_with("service time"));
+    let nothing = Service::Empirical { values: Vec::new() };
+    assert!(refused(&on, &POWER, &nothing, 1.0).contains("no measured value"));
+    let negative = Power { nap: -1.0, ..POWER };
+    assert!(refused(&on, &negative, &service, 1.0).starts_with("power, nap"));
+    assert!(refused(&nap(-0.1, 0.0, 0.0), &POWER, &service, 1.0).starts_with("suspend"));
+    assert!(refused(&nap(0.1, f64::NAN, 0.0), &POWER, &service, 1.0).starts_with("resume"));
+    let stopped = Policy::Dvfs(Dvfs {
+        floor: 0.0,
+        ..dvfs(Rule::Linear)
+    });
+    assert!(refused(&stopped, &POWER, &service, 1.0).starts_with("floor"));
+}

@@ -1,0 +1,218 @@
+//! What a model is asked about: TOML, or the paper's figures.
+//!
+//! `docs/example/model.toml` shows every key. Times are written `"50ms"`, or as a number of seconds;
+//! powers in watts. Unknown keys are refused.
+
+mod form;
+
+use serde::Serialize;
+
+use crate::closed;
+use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
+use crate::power::Power;
+use crate::service::Service;
+use crate::{Error, Result};
+
+/// A policy with the name that tables and charts give it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Named {
+    pub name: String,
+    pub policy: Policy,
+}
+
+/// How many requests come to one server.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// The load: arrival rate by mean service time at full speed.
+    Utilisation(f64),
+    /// Requests a second.
+    Rate(f64),
+}
+
+/// Many such servers.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Farm {
+    pub servers: u64,
+    /// Money for a kWh at the socket; `None`: not said, and no money is shown.
+    pub price_per_kwh: Option<f64>,
+    /// What the building draws for each watt of its servers (power usage effectiveness): 1 and above.
+    pub overhead: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Parameters {
+    pub service: Service,
+    pub power: Power,
+    pub arrivals: Arrivals,
+    /// Not empty, names differ. Always-on need not be in it: it is what others are compared with.
+    pub policies: Vec<Named>,
+    /// The loads of a sweep: ascending, between 0 and 1.
+    pub utilisations: Vec<f64>,
+    pub farm: Option<Farm>,
+}
+
+impl Parameters {
+    /// Parameters out of TOML. What it does not say is as in [`Parameters::paper`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
+    pub fn parse(text: &str) -> Result<Self> {
+        let parameters = form::parse(text)?;
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// What "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
+    /// 2013) draws in its figures 7 and 8. Service times, DVFS law and powers are not in it; these
+    /// are the ones under which its statements hold, as the book's chapter on models says.
+    pub fn paper() -> Self {
+        let nap = |ms: u32| Named {
+            name: format!("nap {ms} ms"),
+            policy: Policy::PowerNap(PowerNap {
+                suspend: 0.0,
+                resume: f64::from(ms) / 1e3,
+                timeout: 0.0,
+            }),
+        };
+        let mut policies: Vec<Named> = [10, 50, 100, 650].map(nap).into();
+        policies.push(Named {
+            name: "DVFS".into(),
+            policy: Policy::Dvfs(Dvfs {
+                floor: 1.0 / 2.4,
+                processor_share: 0.57,
+                idle_share: 0.95,
+                law: Law::Cubic,
+                rule: Rule::Linear,
+            }),
+        });
+        Self {
+            service: Service::Exponential { mean: 0.038 },
+            power: Power {
+                active: 100.0,
+                idle: 60.0,
+                nap: 3.0,
+                transition: 14.0,
+            },
+            arrivals: Arrivals::Utilisation(0.3),
+            policies,
+            utilisations: (1..=95).map(|percent| f64::from(percent) / 100.0).collect(),
+            farm: None,
+        }
+    }
+
+    /// Requests a second to one server.
+    pub fn rate(&self) -> f64 {
+        match self.arrivals {
+            Arrivals::Utilisation(load) => load / self.service.mean(),
+            Arrivals::Rate(rate) => rate,
+        }
+    }
+
+    /// What a policy comes to at this load.
+    ///
+    /// # Errors
+    /// As [`closed::outcome`].
+    pub fn outcome(&self, policy: &Policy, utilisation: f64) -> Result<Outcome> {
+        let rate = utilisation / self.service.mean();
+        closed::outcome(policy, &self.power, &self.service, rate)
+    }
+
+    /// The policy of that name; upper and lower case are one.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the names that there are.
+    pub fn policy(&self, name: &str) -> Result<&Named> {
+        let wanted = name.to_lowercase();
+        let mut named = self.policies.iter();
+        named
+            .find(|named| named.name.to_lowercase() == wanted)
+            .ok_or_else(|| {
+                let names: Vec<&str> = self.policies.iter().map(|one| one.name.as_str()).collect();
+                Error::Usage(format!(
+                    "there is no policy `{name}`; there are: {}",
+                    names.join(", ")
+                ))
+            })
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] for the first figure that cannot be meant.
+    pub fn check(&self) -> Result<()> {
+        self.service.check()?;
+        self.power.check()?;
+        match self.arrivals {
+            Arrivals::Utilisation(load) => positive("arrivals: utilisation", load)?,
+            Arrivals::Rate(rate) => positive("arrivals: rate", rate)?,
+        }
+        for (place, named) in self.policies.iter().enumerate() {
+            named.policy.check().map_err(|error| match error {
+                Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", named.name)),
+                other => other,
+            })?;
+            if self.policies[..place]
+                .iter()
+                .any(|other| other.name == named.name)
+            {
+                return Err(Error::Usage(format!(
+                    "policy `{}`: there are two of that name; name them apart",
+                    named.name
+                )));
+            }
+        }
+        self.check_sweep()?;
+        self.farm.as_ref().map_or(Ok(()), Farm::check)
+    }
+
+    fn check_sweep(&self) -> Result<()> {
+        if self.utilisations.is_empty() {
+            return Err(Error::Usage(
+                "sweep: there is no utilisation; give at least one".into(),
+            ));
+        }
+        for load in &self.utilisations {
+            if !(*load > 0.0 && *load < 1.0) {
+                return Err(Error::Usage(format!(
+                    "sweep: utilisation {load}; give numbers between 0 and 1, neither included: at 1 \
+                     no queue is stable"
+                )));
+            }
+        }
+        match self.utilisations.windows(2).all(|pair| pair[0] < pair[1]) {
+            true => Ok(()),
+            false => Err(Error::Usage(
+                "sweep: utilisations do not ascend; sort them".into(),
+            )),
+        }
+    }
+}
+
+impl Farm {
+    fn check(&self) -> Result<()> {
+        if self.servers == 0 {
+            return Err(Error::Usage("farm: 0 servers; give at least one".into()));
+        }
+        if let Some(price) = self.price_per_kwh {
+            positive("farm: price_per_kwh", price)?;
+        }
+        match self.overhead >= 1.0 && self.overhead.is_finite() {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "farm: overhead {}; give 1 or above",
+                self.overhead
+            ))),
+        }
+    }
+}
+
+fn positive(name: &str, value: f64) -> Result<()> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "{name}: {value}; give a number above 0"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+use super::*;
+use crate::policy::{CStates, Choice};
+
+const EXAMPLE: &str = include_str!("../../../../docs/example/model.toml");
+
+#[test]
+fn the_example_says_what_its_comments_say() {
+    let example = Parameters::parse(EXAMPLE).unwrap();
+    let (mean, cv) = (0.038, 1.5);
+    assert_eq!(example.service, Service::Lognormal { mean, cv });
+    assert_eq!(example.arrivals, Arrivals::Utilisation(0.3));
+    assert_eq!(
+        (example.power.active, example.power.transition),
+        (100.0, 60.0)
+    );
+    let names: Vec<&str> = example
+        .policies
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect();
+    let expected = [
+        "nap at once",
+        "nap after 2 s",
+        "DVFS",
+        "idle states",
+        "always on",
+    ];
+    assert_eq!(names, expected);
+    let late = PowerNap {
+        suspend: 0.68,
+        resume: 0.65,
+        timeout: 2.0,
+    };
+    assert_eq!(example.policies[1].policy, Policy::PowerNap(late));
+    let Policy::Dvfs(dvfs) = &example.policies[2].policy else {
+        panic!("{:?}", example.policies[2]);
+    };
+    assert_eq!((&dvfs.law, dvfs.rule), (&Law::Cubic, Rule::BusyShare(0.8)));
+    let Policy::CStates(CStates { states, choice }) = &example.policies[3].policy else {
+        panic!("{:?}", example.policies[3]);
+    };
+    assert_eq!((states.len(), *choice), (2, Choice::Mean));
+    assert_eq!(states[1].exit_latency, 0.000133);
+    assert_eq!(example.utilisations.len(), 10);
+    assert_eq!(example.farm.unwrap().price_per_kwh, Some(0.2));
+}
+
+#[test]
+fn the_examples_other_ways_can_be_taken_too() {
+    let instead = EXAMPLE
+        .replace(
+            "distribution = \"lognormal\"",
+            "distribution = \"empirical\"",
+        )
+        .replace("mean = \"38ms\"", "")
+        .replace("cv = 1.5", "")
+        .replace("# values", "values")
+        .replace("utilisation = 0.3", "")
+        .replace("# rate", "rate")
+        .replace("law = \"cubic\"", "")
+        .replace("# law", "law");
+    let parameters = Parameters::parse(&instead).unwrap();
+    let values = vec![0.012, 0.038];
+    assert_eq!(parameters.service, Service::Empirical { values });
+    assert_eq!(parameters.rate(), 7.9);
+    let Policy::Dvfs(dvfs) = &parameters.policies[2].policy else {
+        panic!("{:?}", parameters.policies[2]);
+    };
+    assert_eq!(dvfs.law.power(0.7), 0.5);
+}
+
+#[test]
+fn nothing_said_is_the_paper() {
+    assert_eq!(Parameters::parse("").unwrap(), Parameters::paper());
+}
+
+#[test]
+fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
+    let refused = |text: &str| {
+        let why = Parameters::parse(text).unwrap_err().to_string();
+        assert!(!why.contains('\n'), "{why}");
+        why
+    };
+    for (text, parts) in [
+        (
+            "[power]\nactiv = 3",
+            vec!["line 2", "unknown field `activ`", "`active`"],
+        ),
+        ("\n[servce]\n", vec!["line 2", "unknown field `servce`"]),
+        ("[power", vec!["line 1"]),
+        (
+            "[service]\nmean = \"3ms\"",
+            vec!["line 1", "distribution is missing"],
+        ),
+        (
+            "[service]\ndistribution = \"weibull\"",
+            vec!["weibull", "lognormal"],
+        ),
+        (
+            "[service]\ndistribution = \"exponential\"\nmean = \"3 apples\"",
+            vec!["line 1", "3 apples", "50ms"],
+        ),
+        (
+            "[service]\ndistribution = \"exponential\"\nmean = 1\ncv = 2",
+            vec!["unknown field `cv`"],
+        ),
+        (
+            "\n\n[[policy]]\nname = \"a\"\nkind = \"power_nap\"\nsuspend = 1",
+            vec!["line 3", "`a`", "missing field `resume`"],
+        ),
+        (
+            "[[policy]]\nname = \"a\"\nkind = \"always_on\"\nsuspend = 1",
+            vec!["unknown field `suspend`"],
+        ),
+        (
+            "[[policy]]\nname = \"a\"\nkind = \"sleep\"",
+            vec!["kind `sleep`", "power_nap"],
+        ),
+        (
+            "[[policy]]\nname = \"a\"\nkind = \"power_nap\"\nsuspend = -1\nresume = 1",
+            vec!["policy `a`", "suspend: -1"],
+        ),
+        ("[arrivals]\nutilisation = 0.2\nrate = 3", vec!["either"]),
+        ("[arrivals]\nrate = -3", vec!["rate: -3"]),
+        ("[sweep]\nutilisations = [0.5, 1.0]", vec!["utilisation 1"]),
+        ("[sweep]\nutilisations = []", vec!["no utilisation"]),
+        ("[farm]\nservers = 10\noverhead = 0.5", vec!["overhead 0.5"]),
+        (
+            "[power]\nactive = -1\nidle = 1\nnap = 1\ntransition = 1",
+            vec!["active: -1"],
+        ),
+    ] {
+        let why = refused(text);
+        for part in parts {
+            assert!(why.contains(part), "{part:?} is not in {why:?}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_brings_the_reader_down(text in "[a-z_=\\[\\]\"{}.0-9,# \n-]{0,200}") {
+        let _ = Parameters::parse(&text);
+    }
+}

@@ -1,0 +1,331 @@
+//! What a server does while it has no work, and what comes of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::power::Power;
+use crate::{Error, Result};
+
+/// How one server with one queue (first come, first served) saves power.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Policy {
+    /// Idle at [`Power::idle`], ready at once.
+    AlwaysOn,
+    PowerNap(PowerNap),
+    Dvfs(Dvfs),
+    CStates(CStates),
+}
+
+/// Asleep when there is nothing to do: PowerNap (Meisner, Gold and Wenisch, ASPLOS 2009), with a
+/// timeout.
+///
+/// When its queue is empty, the server waits for `timeout` at [`Power::idle`]; who comes meanwhile is
+/// served at once. Then it suspends, which cannot be broken off. Who comes meanwhile waits for the
+/// suspend's end and then for the resume. After the suspend it naps at [`Power::nap`]; the first
+/// arrival begins the resume, after which all who have come are served. Suspend and resume draw
+/// [`Power::transition`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct PowerNap {
+    /// Seconds from awake to asleep; 0 and above.
+    pub suspend: f64,
+    /// Seconds from asleep to ready; 0 and above.
+    pub resume: f64,
+    /// Seconds of idleness before the suspend; 0: at once. `f64::INFINITY`: never.
+    pub timeout: f64,
+}
+
+/// Dynamic voltage and frequency scaling. The frequency follows the mean load, not each request: in
+/// steady state it is one frequency. A request takes its service time divided by it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Dvfs {
+    /// The lowest relative frequency: above 0, at most 1.
+    pub floor: f64,
+    /// The part of [`Power::active`] that is the processor's and follows the frequency: 0 to 1.
+    pub processor_share: f64,
+    /// The part of [`Power::idle`] that follows the frequency: 0 to 1.
+    pub idle_share: f64,
+    pub law: Law,
+    pub rule: Rule,
+}
+
+/// The processor's power at a relative frequency, by that at full frequency.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    /// f³: voltage falls as the frequency does (P = C·V²·f).
+    Cubic,
+    /// As measured: (relative frequency, relative power), ascending, the last at 1; straight lines
+    /// between them, and below the first its power.
+    Measured(Vec<(f64, f64)>),
+}
+
+/// How the relative frequency f follows the load ρ (arrival rate by mean service time at full
+/// frequency). Below the floor it is the floor, above 1 it is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Always the same.
+    Fixed(f64),
+    /// f = ρ / target: the server is busy for this share of the time, as governors of `cpufreq` aim
+    /// at (`schedutil`: 0.8).
+    BusyShare(f64),
+    /// The lowest at which the mean response time is at most so many times that at full frequency:
+    /// at least 1.
+    Slowdown(f64),
+    /// f = floor + (1 − floor) · ρ.
+    Linear,
+}
+
+/// Idle states of a processor: the deeper, the less power, the later the first instruction.
+///
+/// Entered at once when the queue is empty; the first arrival begins the exit, which takes the exit
+/// latency at [`Power::transition`]. Where no state fits, the server idles awake at [`Power::idle`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CStates {
+    /// From shallow to deep: target residencies ascend.
+    pub states: Vec<CState>,
+    pub choice: Choice,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CState {
+    pub name: String,
+    /// Seconds from the arrival to the first instruction.
+    pub exit_latency: f64,
+    /// What the whole server draws in it, in watts.
+    pub power: f64,
+    /// Seconds that an idle period must last for the state to pay.
+    pub target_residency: f64,
+}
+
+/// Which state an idle period is spent in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// The deepest, always.
+    Deepest,
+    /// The deepest whose target residency is at most the mean time to the next arrival, 1/λ: what a
+    /// governor predicts that knows the arrival rate and no more.
+    Mean,
+    /// The deepest whose target residency is at most the length of *this* idle period. Nobody knows
+    /// it beforehand: a bound for governors.
+    Oracle,
+}
+
+/// Shares of time; their sum is 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Shares {
+    /// Serving a request.
+    pub active: f64,
+    /// Awake without a request: the timeout too.
+    pub idle: f64,
+    /// On the way to sleep and back.
+    pub transition: f64,
+    /// Asleep, or in any idle state.
+    pub nap: f64,
+}
+
+/// What a policy comes to in steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Outcome {
+    /// From arrival to departure, mean, in seconds.
+    pub response_mean: f64,
+    /// From arrival to the beginning of service, mean, in seconds.
+    pub wait_mean: f64,
+    /// Watts.
+    pub power_mean: f64,
+    pub shares: Shares,
+    /// How often a second the server falls asleep (or enters an idle state).
+    pub naps_per_s: f64,
+    /// The relative frequency at which it serves: 1 but for DVFS.
+    pub frequency: f64,
+}
+
+impl Law {
+    /// The processor's relative power at this relative frequency.
+    pub fn power(&self, frequency: f64) -> f64 {
+        match self {
+            Law::Cubic => frequency * frequency * frequency,
+            Law::Measured(points) => between(points, frequency),
+        }
+    }
+}
+
+fn between(points: &[(f64, f64)], frequency: f64) -> f64 {
+    let above = points.partition_point(|(at, _)| *at < frequency);
+    match (
+        above.checked_sub(1).map(|below| points[below]),
+        points.get(above),
+    ) {
+        (Some((f0, p0)), Some((f1, p1))) => p0 + (p1 - p0) * (frequency - f0) / (f1 - f0),
+        (None, Some((_, power))) => *power,
+        (Some((_, power)), None) => power,
+        (None, None) => 1.0,
+    }
+}
+
+impl Dvfs {
+    /// What the server draws while it serves at this relative frequency, in watts.
+    pub fn active_power(&self, power: &Power, frequency: f64) -> f64 {
+        power.active
+            * (1.0 - self.processor_share + self.processor_share * self.law.power(frequency))
+    }
+
+    /// What the server draws while it waits at this relative frequency, in watts.
+    pub fn idle_power(&self, power: &Power, frequency: f64) -> f64 {
+        power.idle * (1.0 - self.idle_share + self.idle_share * self.law.power(frequency))
+    }
+}
+
+impl CStates {
+    /// The place of the deepest state whose target residency is at most `idle` seconds; `None`: stay
+    /// awake. [`Choice::Deepest`] does not ask.
+    pub fn fitting(&self, idle: f64) -> Option<usize> {
+        self.states
+            .iter()
+            .rposition(|state| state.target_residency <= idle)
+    }
+
+    /// The state of an idle period of `idle` seconds, where arrivals come every `gap` seconds in the
+    /// mean.
+    pub fn state(&self, idle: f64, gap: f64) -> Option<usize> {
+        match self.choice {
+            Choice::Deepest => self.states.len().checked_sub(1),
+            Choice::Mean => self.fitting(gap),
+            Choice::Oracle => self.fitting(idle),
+        }
+    }
+}
+
+impl Policy {
+    /// # Errors
+    /// [`Error::Usage`] for a figure that cannot be meant: which, and what can.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Policy::AlwaysOn => Ok(()),
+            Policy::PowerNap(nap) => nap.check(),
+            Policy::Dvfs(dvfs) => dvfs.check(),
+            Policy::CStates(states) => states.check(),
+        }
+    }
+}
+
+impl PowerNap {
+    fn check(&self) -> Result<()> {
+        time("suspend", self.suspend)?;
+        time("resume", self.resume)?;
+        // Never to sleep is a timeout, too.
+        match self.timeout == f64::INFINITY {
+            true => Ok(()),
+            false => time("timeout", self.timeout),
+        }
+    }
+}
+
+impl Dvfs {
+    fn check(&self) -> Result<()> {
+        within(
+            "floor",
+            self.floor,
+            self.floor > 0.0 && self.floor <= 1.0,
+            "above 0, at most 1",
+        )?;
+        for (name, share) in [
+            ("processor_share", self.processor_share),
+            ("idle_share", self.idle_share),
+        ] {
+            within(name, share, (0.0..=1.0).contains(&share), "from 0 to 1")?;
+        }
+        match self.rule {
+            Rule::Fixed(f) => within("fixed", f, f > 0.0 && f <= 1.0, "above 0, at most 1")?,
+            Rule::BusyShare(share) => {
+                within(
+                    "busy_share",
+                    share,
+                    share > 0.0 && share < 1.0,
+                    "between 0 and 1",
+                )?;
+            }
+            Rule::Slowdown(limit) => {
+                within(
+                    "slowdown",
+                    limit,
+                    limit >= 1.0 && limit.is_finite(),
+                    "1 or above",
+                )?;
+            }
+            Rule::Linear => {}
+        }
+        match &self.law {
+            Law::Cubic => Ok(()),
+            Law::Measured(points) => check_law(points),
+        }
+    }
+}
+
+fn check_law(points: &[(f64, f64)]) -> Result<()> {
+    let ascending = points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let last = points
+        .last()
+        .is_some_and(|(frequency, _)| *frequency == 1.0);
+    let positive = points
+        .iter()
+        .all(|(f, p)| *f > 0.0 && *p >= 0.0 && p.is_finite());
+    match ascending && last && positive {
+        true => Ok(()),
+        false => Err(Error::Usage(
+            "law: give pairs of relative frequency and relative power, frequencies ascending from \
+             above 0 to 1, powers 0 or above"
+                .into(),
+        )),
+    }
+}
+
+impl CStates {
+    fn check(&self) -> Result<()> {
+        for state in &self.states {
+            time(&format!("{}: exit_latency", state.name), state.exit_latency)?;
+            time(
+                &format!("{}: target_residency", state.name),
+                state.target_residency,
+            )?;
+            let power = state.power;
+            let known = power >= 0.0 && power.is_finite();
+            within(
+                &format!("{}: power", state.name),
+                power,
+                known,
+                "0 W or above",
+            )?;
+        }
+        let residencies = self.states.windows(2);
+        let fallen = residencies.into_iter().find(|pair| {
+            let [shallow, deep] = pair else { return false };
+            shallow.target_residency > deep.target_residency
+        });
+        match fallen {
+            Some([shallow, deep]) => Err(Error::Usage(format!(
+                "states: {} stands before {}, whose target residency is shorter; give them from \
+                 shallow to deep",
+                shallow.name, deep.name
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn time(name: &str, seconds: f64) -> Result<()> {
+    within(
+        name,
+        seconds,
+        seconds >= 0.0 && seconds.is_finite(),
+        "a time of 0 s or above",
+    )
+}
+
+fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
+    match is_within {
+        true => Ok(()),
+        false => Err(Error::Usage(format!("{name}: {value}; give {wanted}"))),
+    }
+}

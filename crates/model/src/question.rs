@@ -1,0 +1,280 @@
+//! Where something changes: crossings, the largest transition time, the best timeout.
+
+use serde::Serialize;
+
+use crate::closed::nap;
+use crate::closed::setup::{self, Setup};
+use crate::parameters::Parameters;
+use crate::policy::{Outcome, Policy, PowerNap};
+use crate::{Error, Result};
+
+/// The figure in which policies are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    Power,
+    Response,
+}
+
+impl Figure {
+    pub fn of(self, outcome: &Outcome) -> f64 {
+        match self {
+            Figure::Power => outcome.power_mean,
+            Figure::Response => outcome.response_mean,
+        }
+    }
+}
+
+/// A load at which two policies are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Crossing {
+    pub utilisation: f64,
+    /// The first policy has the lower figure below this load, and the second above it; else the other
+    /// way round.
+    pub first_is_lower_below: bool,
+}
+
+/// Where two policies cross, and who is lower where they do not.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Crossings {
+    pub figure: Figure,
+    /// Ascending.
+    pub crossings: Vec<Crossing>,
+    /// Is the first lower at the lowest load that was looked at? `None`: they are equal there.
+    pub first_is_lower_at_first: Option<bool>,
+    /// The loads that were looked at: from 0.1 % to 99.9 %, as far as both are stable.
+    pub looked_at: Option<(f64, f64)>,
+}
+
+/// Loads between which a change of sign is looked for. Two crossings within one step are not seen.
+const STEPS: u32 = 1000;
+
+/// The loads at which the two policies have the same figure, to within 1e-9.
+///
+/// # Errors
+/// As [`crate::closed::outcome`], unless a load is unstable: such loads are left out.
+pub fn crossings(
+    parameters: &Parameters,
+    first: &Policy,
+    second: &Policy,
+    figure: Figure,
+) -> Result<Crossings> {
+    let difference = |load: f64| difference(parameters, first, second, figure, load);
+    let mut points = Vec::new();
+    for step in 1..STEPS {
+        let load = f64::from(step) / f64::from(STEPS);
+        if let Some(difference) = difference(load)? {
+            points.push((load, difference));
+        }
+    }
+    // A zero that is met exactly takes the sign of what comes before: one crossing, not two.
+    let signs = points.iter().filter(|(_, difference)| *difference != 0.0);
+    let signs: Vec<(f64, f64)> = signs.copied().collect();
+    let mut crossings = Vec::new();
+    for pair in signs.windows(2) {
+        let [(low, below), (high, above)] = [pair[0], pair[1]];
+        if (below < 0.0) != (above < 0.0) {
+            crossings.push(Crossing {
+                utilisation: root(low, high, below, difference)?,
+                first_is_lower_below: below < 0.0,
+            });
+        }
+    }
+    Ok(Crossings {
+        figure,
+        crossings,
+        first_is_lower_at_first: signs.first().map(|(_, difference)| *difference < 0.0),
+        looked_at: points.first().zip(points.last()).map(|(a, b)| (a.0, b.0)),
+    })
+}
+
+/// The first policy's figure less the second's; `None` where one of them is unstable.
+fn difference(
+    parameters: &Parameters,
+    first: &Policy,
+    second: &Policy,
+    figure: Figure,
+    load: f64,
+) -> Result<Option<f64>> {
+    let of = |policy| match parameters.outcome(policy, load) {
+        Ok(outcome) => Ok(Some(figure.of(&outcome))),
+        Err(Error::Unstable { .. }) => Ok(None),
+        Err(other) => Err(other),
+    };
+    Ok(of(first)?.zip(of(second)?).map(|(a, b)| a - b))
+}
+
+/// Halves the interval until it is below 1e-9 of its place. Where a value is missing the search ends
+/// there.
+fn root(
+    mut low: f64,
+    mut high: f64,
+    below: f64,
+    value: impl Fn(f64) -> Result<Option<f64>>,
+) -> Result<f64> {
+    while high - low > 1e-9 * high {
+        let middle = low + (high - low) / 2.0;
+        match value(middle)? {
+            Some(at) if (at < 0.0) == (below < 0.0) && at != 0.0 => low = middle,
+            Some(_) => high = middle,
+            None => break,
+        }
+    }
+    Ok(low + (high - low) / 2.0)
+}
+
+/// The largest transition time at which napping still has the lower figure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Largest {
+    /// Seconds of suspend and resume together, and the policy with it.
+    Seconds { transition: f64, nap: PowerNap },
+    /// It has not, even without any transition.
+    Never,
+    /// It has up to an hour, which was the longest looked at.
+    Any,
+}
+
+/// How long suspend and resume may take together, if napping is to have a lower figure than `other`
+/// at this load. They are split as they are in `nap` (half and half where both are 0); the timeout
+/// stays.
+///
+/// A longer transition never lowers the response time; power it raises, unless a transition draws
+/// less than the nap. The first time at which napping is no longer lower is the answer.
+///
+/// # Errors
+/// As [`crate::closed::outcome`], also where the load is unstable.
+pub fn largest_transition(
+    parameters: &Parameters,
+    nap: &PowerNap,
+    other: &Policy,
+    utilisation: f64,
+    figure: Figure,
+) -> Result<Largest> {
+    let bound = figure.of(&parameters.outcome(other, utilisation)?);
+    let whole = nap.suspend + nap.resume;
+    let suspend_part = if whole > 0.0 {
+        nap.suspend / whole
+    } else {
+        0.5
+    };
+    let with = |transition: f64| PowerNap {
+        suspend: transition * suspend_part,
+        resume: transition * (1.0 - suspend_part),
+        ..*nap
+    };
+    let excess = |transition: f64| -> Result<Option<f64>> {
+        let outcome = parameters.outcome(&Policy::PowerNap(with(transition)), utilisation)?;
+        Ok(Some(figure.of(&outcome) - bound))
+    };
+    if excess(0.0)?.is_some_and(|excess| excess >= 0.0) {
+        return Ok(Largest::Never);
+    }
+    let mut low = 0.0;
+    for high in times() {
+        if excess(high)?.is_some_and(|excess| excess >= 0.0) {
+            let transition = root(low, high, -1.0, excess)?;
+            let nap = with(transition);
+            return Ok(Largest::Seconds { transition, nap });
+        }
+        low = high;
+    }
+    Ok(Largest::Any)
+}
+
+/// From a microsecond to an hour, each 5 % longer than the one before.
+fn times() -> impl Iterator<Item = f64> {
+    const SHORTEST: f64 = 1e-6;
+    const LONGEST: f64 = 3600.0;
+    let all = std::iter::successors(Some(SHORTEST), |time| Some(time * 1.05));
+    all.take_while(|time| *time < LONGEST).chain([LONGEST])
+}
+
+/// The timeout that saves most within a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BestTimeout {
+    /// Seconds of idleness before the suspend; infinite: never to sleep.
+    #[serde(serialize_with = "number_or_text")]
+    pub timeout: f64,
+    pub outcome: Outcome,
+    pub why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Sleeping at once is within the budget and draws least.
+    AtOnceFits,
+    /// The budget is met exactly; a shorter timeout would save more.
+    BudgetBinds,
+    /// At this load sleeping saves nothing.
+    SleepingSavesNothing,
+}
+
+/// JSON has no infinity.
+fn number_or_text<S: serde::Serializer>(
+    value: &f64,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    match value.is_finite() {
+        true => to.serialize_f64(*value),
+        false => to.serialize_str("never"),
+    }
+}
+
+/// The timeout with the least mean power whose mean response time is within `budget` seconds.
+///
+/// With Poisson arrivals it has a closed form. Everything depends on the timeout through
+/// P = e^(−λτ) alone, and both the mean response time and the mean power are ratios of linear
+/// functions of P: monotone. The delay by setup, P·D / (2(1 + P·λe)) with D = 2e + λe₂, rises with P.
+/// So the best P is 1 (at once), 0 (never), or the P at which the budget is met: with b twice what
+/// the budget leaves for setup, P = b / (D − bλe). In other words: a timeout in itself saves no
+/// power; it buys response time.
+///
+/// # Errors
+/// [`Error::Usage`] where the budget is below the response time without any sleep, and as
+/// [`crate::closed::outcome`].
+pub fn best_timeout(
+    parameters: &Parameters,
+    nap: &PowerNap,
+    utilisation: f64,
+    budget: f64,
+) -> Result<BestTimeout> {
+    let at = |timeout: f64| -> Result<Outcome> {
+        parameters.outcome(&Policy::PowerNap(PowerNap { timeout, ..*nap }), utilisation)
+    };
+    let (at_once, never) = (at(0.0)?, at(f64::INFINITY)?);
+    if never.response_mean > budget || budget.is_nan() {
+        return Err(Error::Usage(format!(
+            "a budget of {budget} s cannot be met: without any sleep the mean response time is {} s \
+             at this load",
+            never.response_mean
+        )));
+    }
+    let (timeout, outcome, why) = if at_once.power_mean >= never.power_mean {
+        (f64::INFINITY, never, Why::SleepingSavesNothing)
+    } else if at_once.response_mean <= budget {
+        (0.0, at_once, Why::AtOnceFits)
+    } else {
+        let rate = utilisation / parameters.service.mean();
+        let timeout = binding(nap::setup(nap, rate), rate, budget - never.response_mean);
+        (timeout, at(timeout)?, Why::BudgetBinds)
+    };
+    Ok(BestTimeout {
+        timeout,
+        outcome,
+        why,
+    })
+}
+
+/// The timeout at which setups add just `allowed` seconds to the mean response time.
+fn binding(setup: Setup, rate: f64, allowed: f64) -> f64 {
+    let twice = 2.0 * allowed;
+    let sum = 2.0 * setup.mean + rate * setup.second_moment;
+    let probability = twice / (sum - twice * rate * setup.mean);
+    debug_assert!(allowed <= setup::delay(rate, setup));
+    -probability.ln() / rate
+}
+
+#[cfg(test)]
+mod tests;

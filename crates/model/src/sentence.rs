@@ -1,0 +1,290 @@
+//! Answers in words: for the terminal and for the page.
+
+use crate::parameters::{Farm, Parameters};
+use crate::policy::Policy;
+use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
+use crate::sweep::Pair;
+
+/// What every closed form supposes.
+pub const POISSON: &str = "Closed forms: exact for Poisson arrivals at one server with one queue, in \
+                           the order of arrival; for other arrivals they are estimates.";
+
+/// Where the two cross, in power and in response time.
+pub fn pair(pair: &Pair) -> [String; 2] {
+    let said = |crossings: &Crossings, lower: &str| {
+        let Pair { first, second, .. } = pair;
+        crossed(crossings, first, second, lower)
+    };
+    [
+        said(&pair.power, "draws less than"),
+        said(&pair.response, "answers faster than"),
+    ]
+}
+
+/// `nap 50 ms draws less than DVFS below 35.0 % load.`
+fn crossed(crossings: &Crossings, first: &str, second: &str, lower: &str) -> String {
+    let Some(is_lower) = crossings.first_is_lower_at_first else {
+        let alike = match crossings.figure {
+            Figure::Power => "draw the same",
+            Figure::Response => "answer in the same time",
+        };
+        return format!("{first} and {second} {alike} at every load.");
+    };
+    let percent: Vec<String> = crossings
+        .crossings
+        .iter()
+        .map(|crossing| format!("{} %", digits(crossing.utilisation * 100.0)))
+        .collect();
+    let verb = match (percent.is_empty(), is_lower) {
+        (true, true) => return format!("{first} {lower} {second} at every load."),
+        (true, false) => return format!("{first} never {lower} {second}."),
+        _ => format!("{first} {lower} {second}"),
+    };
+    // Where it is lower: between crossings, from the first or from the beginning on.
+    let mut spans = Vec::new();
+    let mut edges = percent.iter();
+    if is_lower && let Some(end) = edges.next() {
+        spans.push(format!("below {end}"));
+    }
+    while let Some(begin) = edges.next() {
+        spans.push(match edges.next() {
+            Some(end) => format!("from {begin} to {end}"),
+            None => format!("above {begin}"),
+        });
+    }
+    format!("{verb} {} load.", spans.join(" and "))
+}
+
+/// The largest transition time at which napping has the lower figure.
+pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -> String {
+    let lower = match figure {
+        Figure::Power => "draws less than",
+        Figure::Response => "answers faster than",
+    };
+    let load = format!("at {} % load", digits(utilisation * 100.0));
+    match found {
+        Largest::Never => {
+            format!("{load} napping never {lower} {other}, even without any transition.")
+        }
+        Largest::Any => format!(
+            "{load} napping {lower} {other} whatever the transition takes (looked at: up to an hour)."
+        ),
+        Largest::Seconds { transition, nap } => format!(
+            "{load} napping {lower} {other} if suspend and resume take less than {} together ({} and {}).",
+            time(*transition),
+            time(nap.suspend),
+            time(nap.resume)
+        ),
+    }
+}
+
+/// The best timeout for a budget.
+pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f64) -> String {
+    let load = format!("at {} % load", digits(utilisation * 100.0));
+    let come_to = format!(
+        "{} W and a mean response time of {}",
+        digits(best.outcome.power_mean),
+        time(best.outcome.response_mean)
+    );
+    match best.why {
+        Why::AtOnceFits => format!(
+            "{load} {name} needs no timeout for a budget of {}: sleeping at once gives {come_to}.",
+            time(budget)
+        ),
+        Why::BudgetBinds => format!(
+            "{load} {name} saves most within a budget of {} with a timeout of {}: {come_to}.",
+            time(budget),
+            time(best.timeout)
+        ),
+        Why::SleepingSavesNothing => format!(
+            "{load} {name} saves nothing by sleeping: its transitions draw more than its naps save. \
+             Without sleep: {come_to}."
+        ),
+    }
+}
+
+/// What a farm draws in a year with that mean power for a server.
+pub fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
+    /// The mean year of the Gregorian calendar.
+    const HOURS: f64 = 365.2425 * 24.0;
+    farm.servers as f64 * power_mean * farm.overhead * HOURS / 1000.0
+}
+
+/// A policy's kind and figures in a line.
+pub fn described(policy: &Policy) -> String {
+    match policy {
+        Policy::AlwaysOn => "always on".into(),
+        Policy::PowerNap(nap) => {
+            let timeout = match nap.timeout {
+                0.0 => "at once".to_owned(),
+                f64::INFINITY => "never".to_owned(),
+                timeout => format!("after {}", time(timeout)),
+            };
+            let (suspend, resume) = (time(nap.suspend), time(nap.resume));
+            format!("naps {timeout}; suspend {suspend}, resume {resume}")
+        }
+        Policy::Dvfs(dvfs) => {
+            use crate::policy::{Law, Rule};
+            let rule = match dvfs.rule {
+                Rule::Fixed(frequency) => format!("always {}", digits(frequency)),
+                Rule::BusyShare(share) => format!("load / {}", digits(share)),
+                Rule::Slowdown(limit) => format!("response at most {} times", digits(limit)),
+                Rule::Linear => "floor + (1 − floor) · load".to_owned(),
+            };
+            let law = match dvfs.law {
+                Law::Cubic => "f³",
+                Law::Measured(_) => "as measured",
+            };
+            format!(
+                "frequency {rule}, floor {}; of active power {} % follow {law}, of idle power {} %",
+                digits(dvfs.floor),
+                digits(dvfs.processor_share * 100.0),
+                digits(dvfs.idle_share * 100.0)
+            )
+        }
+        Policy::CStates(states) => {
+            let names = states.states.iter().map(|state| {
+                let latency = time(state.exit_latency);
+                format!("{} ({latency}, {} W)", state.name, digits(state.power))
+            });
+            let names: Vec<String> = names.collect();
+            let choice = match states.choice {
+                crate::policy::Choice::Deepest => "the deepest",
+                crate::policy::Choice::Mean => "what fits the mean idle period",
+                crate::policy::Choice::Oracle => "what fits each idle period",
+            };
+            format!("idle states {}; {choice}", names.join(", "))
+        }
+    }
+}
+
+/// What was taken for the whole: services and powers.
+pub fn assumptions(parameters: &Parameters) -> Vec<String> {
+    let service = &parameters.service;
+    let power = &parameters.power;
+    vec![
+        format!(
+            "Service times: {}, mean {}, coefficient of variation {}.",
+            service.name(),
+            time(service.mean()),
+            digits(service.cv())
+        ),
+        format!(
+            "Power: {} W active, {} W idle, {} W napping, {} W in transition.",
+            digits(power.active),
+            digits(power.idle),
+            digits(power.nap),
+            digits(power.transition)
+        ),
+    ]
+}
+
+/// Three digits that count, without zeros that say nothing.
+pub fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let before = value.abs().log10().floor() as i32 + 1;
+    let decimals = (3 - before).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Seconds with the unit that fits.
+pub fn time(seconds: f64) -> String {
+    match seconds.abs() {
+        0.0 => "0".into(),
+        f64::INFINITY => "ever".into(),
+        size if size < 999.5e-9 => format!("{} ns", digits(seconds * 1e9)),
+        size if size < 999.5e-6 => format!("{} µs", digits(seconds * 1e6)),
+        size if size < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
+        _ => format!("{} s", digits(seconds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::question::Crossing;
+
+    fn said(at: &[f64], is_lower: Option<bool>) -> String {
+        let crossing = |utilisation: &f64| Crossing {
+            utilisation: *utilisation,
+            first_is_lower_below: true,
+        };
+        let crossings = Crossings {
+            figure: Figure::Power,
+            crossings: at.iter().map(crossing).collect(),
+            first_is_lower_at_first: is_lower,
+            looked_at: Some((0.001, 0.999)),
+        };
+        crossed(&crossings, "A", "B", "draws less than")
+    }
+
+    #[test]
+    fn crossings_are_said_as_spans_of_load() {
+        for (at, is_lower, sentence) in [
+            (vec![], Some(true), "A draws less than B at every load."),
+            (vec![], Some(false), "A never draws less than B."),
+            (vec![], None, "A and B draw the same at every load."),
+            (
+                vec![0.353],
+                Some(true),
+                "A draws less than B below 35.3 % load.",
+            ),
+            (
+                vec![0.353],
+                Some(false),
+                "A draws less than B above 35.3 % load.",
+            ),
+            (
+                vec![0.1, 0.9],
+                Some(false),
+                "A draws less than B from 10 % to 90 % load.",
+            ),
+            (
+                vec![0.1, 0.5],
+                Some(true),
+                "A draws less than B below 10 % and above 50 % load.",
+            ),
+        ] {
+            assert_eq!(said(&at, is_lower), sentence);
+        }
+    }
+
+    #[test]
+    fn numbers_keep_three_digits_and_times_their_unit() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012345, "0.0123"),
+            (99.96, "100"),
+            (41.7, "41.7"),
+            (2.0, "2"),
+            (1234.5, "1234"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        for (seconds, text) in [
+            (0.0, "0"),
+            (133e-6, "133 µs"),
+            (0.038, "38 ms"),
+            (0.65, "650 ms"),
+            (2.5, "2.5 s"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_farm_of_thousand_servers_of_100_w_draws_877_mwh_a_year() {
+        let farm = Farm {
+            servers: 1000,
+            price_per_kwh: None,
+            overhead: 1.0,
+        };
+        assert!((kwh_a_year(&farm, 100.0) - 876_582.0).abs() < 1.0);
+    }
+}

@@ -1,0 +1,134 @@
+//! Policies side by side, load by load.
+
+use serde::Serialize;
+
+use crate::closed;
+use crate::parameters::{Named, Parameters};
+use crate::policy::{Outcome, Policy};
+use crate::power::Power;
+use crate::question::{self, Crossings, Figure};
+use crate::service::Service;
+use crate::{Error, Result};
+
+/// A policy's outcome beside that of a server without power management.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Compared {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Mean power by that of always-on at the same load.
+    pub relative_power: f64,
+    /// Mean response time by that of always-on at the same load.
+    pub relative_response: f64,
+}
+
+/// One load.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    pub utilisation: f64,
+    /// Requests a second.
+    pub rate_per_s: f64,
+    pub always_on: Outcome,
+    /// In the order of the policies; `None` where the policy has no steady state at this load.
+    pub policies: Vec<Option<Compared>>,
+}
+
+/// One load: every policy against always-on.
+///
+/// # Errors
+/// As [`closed::outcome`] for always-on, or for a figure that cannot be meant. Where only a policy is
+/// unstable (a frequency that does not follow), it has no outcome.
+pub fn point(policies: &[Named], power: &Power, service: &Service, rate: f64) -> Result<Point> {
+    let always_on = closed::outcome(&Policy::AlwaysOn, power, service, rate)?;
+    let compared = |named: &Named| match closed::outcome(&named.policy, power, service, rate) {
+        Ok(outcome) => Ok(Some(compare(outcome, &always_on))),
+        Err(Error::Unstable { .. }) => Ok(None),
+        Err(other) => Err(other),
+    };
+    Ok(Point {
+        utilisation: closed::load(service, rate),
+        rate_per_s: rate,
+        always_on,
+        policies: policies.iter().map(compared).collect::<Result<_>>()?,
+    })
+}
+
+fn compare(outcome: Outcome, always_on: &Outcome) -> Compared {
+    Compared {
+        outcome,
+        relative_power: outcome.power_mean / always_on.power_mean,
+        relative_response: outcome.response_mean / always_on.response_mean,
+    }
+}
+
+/// Two policies, and where they cross.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    pub first: String,
+    pub second: String,
+    pub power: Crossings,
+    pub response: Crossings,
+}
+
+/// All loads, and where policies cross: what a page and tables are made from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sweep {
+    pub parameters: Parameters,
+    pub points: Vec<Point>,
+    pub pairs: Vec<Pair>,
+}
+
+impl Sweep {
+    /// All loads of the parameters, and each policy that sleeps against each that scales the
+    /// frequency.
+    ///
+    /// # Errors
+    /// As [`point`].
+    pub fn of(parameters: &Parameters) -> Result<Self> {
+        let all = &parameters.policies;
+        let scales = |named: &&Named| matches!(named.policy, Policy::Dvfs(_));
+        let sleeps =
+            |named: &&Named| matches!(named.policy, Policy::PowerNap(_) | Policy::CStates(_));
+        let mut pairs = Vec::new();
+        for first in all.iter().filter(sleeps) {
+            for second in all.iter().filter(scales) {
+                pairs.push(pair(parameters, first, second)?);
+            }
+        }
+        Ok(Self {
+            parameters: parameters.clone(),
+            points: points(parameters)?,
+            pairs,
+        })
+    }
+}
+
+/// Where these two cross, in power and in response time.
+///
+/// # Errors
+/// As [`question::crossings`].
+pub fn pair(parameters: &Parameters, first: &Named, second: &Named) -> Result<Pair> {
+    let crossings = |figure| question::crossings(parameters, &first.policy, &second.policy, figure);
+    Ok(Pair {
+        first: first.name.clone(),
+        second: second.name.clone(),
+        power: crossings(Figure::Power)?,
+        response: crossings(Figure::Response)?,
+    })
+}
+
+/// Every load of the parameters.
+fn points(parameters: &Parameters) -> Result<Vec<Point>> {
+    let Parameters { service, power, .. } = parameters;
+    let loads = parameters.utilisations.iter();
+    loads
+        .map(|load| {
+            let rate = load / service.mean();
+            let point = point(&parameters.policies, power, service, rate)?;
+            // As it was asked for: the product may differ in the last digit.
+            Ok(Point {
+                utilisation: *load,
+                ..point
+            })
+        })
+        .collect()
+}
