@@ -147,3 +147,82 @@ fn what_ifs_equal_the_kernels_own_run_to_the_microsecond() {
         assert_eq!(replayed.deferred.len(), count, "seed {seed}");
     }
 }
+
+/// The number of devices that a call of the path or beside it is changed by.
+fn with_longer(machine: &Machine, call: &generator::kernel::TrueCall, by: Us) -> Machine {
+    let mut machine = machine.clone();
+    let stage = STAGES.iter().position(|&one| one == call.stage).unwrap();
+    let work = machine.devices[call.device].work[stage].as_mut().unwrap();
+    work.took += by;
+    machine
+}
+
+fn total(machine: &Machine) -> Us {
+    run(machine, FROM, &mut Threads::default()).resume_us()
+}
+
+/// What the kernel's own run says of the path: a microsecond less in any of its calls is one less in
+/// all. Of a call beside it: as much as its slack makes no difference, a microsecond more makes one.
+#[test]
+fn the_path_and_the_slack_are_the_kernels_own() {
+    let mut alone = 0;
+    for (seed, machine) in machines() {
+        let (truth, cycle) = made(&machine);
+        let graph = Graph::of(&cycle);
+        let path = graph.critical_path();
+        assert_eq!(path.total_us, truth.resume_us());
+        let slack = graph.slack_us();
+        let on_path: Vec<usize> = path
+            .links
+            .iter()
+            .filter_map(|link| match link.part {
+                Part::Call(call) => Some(call),
+                _ => None,
+            })
+            .collect();
+        assert!(
+            on_path.iter().all(|&call| slack[call] == Some(0)),
+            "seed {seed}"
+        );
+        // With two paths of the same length neither shortens anything alone.
+        let zero = slack.iter().filter(|&&slack| slack == Some(0)).count();
+        let rng = &mut fastrand::Rng::with_seed(seed);
+        let few = if machine.devices.len() > 1000 { 3 } else { 20 };
+        if zero == on_path.len() {
+            alone += 1;
+            for call in rng.choose_multiple(on_path.iter().copied(), few) {
+                let shorter = with_longer(&machine, &truth.calls[call], -1);
+                assert_eq!(
+                    total(&shorter),
+                    path.total_us - 1,
+                    "seed {seed}, call {call}"
+                );
+            }
+        }
+        let in_resume: Vec<usize> = (0..truth.calls.len())
+            .filter(|&call| Half::Resume.has(truth.calls[call].stage))
+            .collect();
+        for call in rng.choose_multiple(in_resume.iter().copied(), few) {
+            let slack = slack[call].expect("a call of the resume has a slack");
+            let longer = with_longer(&machine, &truth.calls[call], slack);
+            assert_eq!(total(&longer), path.total_us, "seed {seed}, call {call}");
+            let longer = with_longer(&machine, &truth.calls[call], slack + 1);
+            assert_eq!(
+                total(&longer),
+                path.total_us + 1,
+                "seed {seed}, call {call}"
+            );
+        }
+    }
+    assert!(alone > 250, "{alone} of 302 machines have one path only");
+}
+
+/// Links follow each other without a gap and add up.
+fn assert_whole(links: &[Link], start: Us, end: Us) {
+    let mut at = start;
+    for link in links {
+        assert_eq!(link.start, at, "{links:#?}");
+        at = link.end;
+    }
+    assert_eq!(at, end);
+}

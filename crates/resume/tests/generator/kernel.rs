@@ -226,7 +226,8 @@ fn enact(
         }
     }
     let mut order: Vec<usize> = (0..count).filter(|&one| takes_part[one]).collect();
-    if stage < 4 && stage > 0 {
+    // `complete` goes through its list from behind, as the stages of a suspend do.
+    if stage != 0 && !(4..7).contains(&stage) {
         order.reverse();
     }
     let mut enactment = Enactment {
@@ -279,11 +280,12 @@ impl Enactment<'_> {
     }
 
     /// What must be done before this device: its parent and supplier, in a suspend the other way
-    /// round.
+    /// round, in `prepare` and `complete` nothing.
     fn waits_for(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         let devices = &self.machine.devices;
         let suspends = (1..4).contains(&self.stage);
-        let above = (!suspends).then(|| {
+        let resumes = (4..7).contains(&self.stage);
+        let above = resumes.then(|| {
             let own = &devices[device];
             own.parent.into_iter().chain(own.supplier)
         });
@@ -306,22 +308,27 @@ impl Enactment<'_> {
         }
     }
 
-    /// Threads take what is queued, as long as there are threads.
+    /// Threads take what is queued, as long as there are threads. Where they are few, the reason is
+    /// that CPUs are: a thread that waits for another device takes no CPU, so only what is ready is
+    /// taken.
     fn take(&mut self, now: Us) {
-        while let Some(&device) = self.queue.front() {
-            let may_make = self
-                .machine
-                .threads
-                .is_none_or(|most| (self.threads.made as usize) < most);
+        loop {
+            let few = self.machine.threads.is_some();
+            let is_ready = |&one: &usize| !few || self.waits_for(one).all(|other| self.done[other]);
+            let Some(place) = self.queue.iter().position(is_ready) else {
+                return;
+            };
+            let made = self.threads.made;
+            let may_make = |most: usize| (made as usize) < most;
             let thread = match self.threads.idle.pop() {
                 Some(thread) => thread,
-                None if may_make => {
+                None if self.machine.threads.is_none_or(may_make) => {
                     self.threads.made += 1;
                     100 + self.threads.made
                 }
                 None => return,
             };
-            self.queue.pop_front();
+            let device = self.queue.remove(place).expect("it was found there");
             self.work_on(Thread::Worker(thread), device, now);
         }
     }

@@ -250,7 +250,7 @@ impl Names {
     fn draw(&mut self, rng: &mut fastrand::Rng) -> (String, String) {
         loop {
             let (n, m) = (rng.u32(0..9999), rng.u32(0..99));
-            let (driver, name) = match rng.u8(0..12) {
+            let (driver, name) = match rng.u8(0..13) {
                 0 => ("ahci", format!("0000:{m:02x}:{:02x}.{}", n % 32, n % 8)),
                 1 => (
                     "snd_hda_intel",
@@ -264,7 +264,8 @@ impl Names {
                 7 => ("ata", format!("ata{n}")),
                 8 => ("i2c_hid_acpi", format!("i2c-ELAN{n:04}:{m:02}")),
                 9 => ("pcieport", format!("0000:00:{:02x}.{}", n % 32, m % 8)),
-                10 => ("platform", format!("PNP{n:04X}:{m:02}")),
+                10 => ("i8042 aux", format!("{n:02}:{m:02}")),
+                11 => ("platform", format!("PNP{n:04X}:{m:02}")),
                 _ => ("snd_hda_codec_realtek", format!("hdaudioC{n}D{m}")),
             };
             if self.taken.insert(name.clone()) {
