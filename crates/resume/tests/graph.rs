@@ -18,10 +18,10 @@ fn made(machine: &Machine) -> (Truth, Cycle) {
     (truth, cycle)
 }
 
-/// A hundred machines of each size; in a debug build that takes some seconds.
+/// Seventy machines of each size, and two big ones.
 fn machines() -> impl Iterator<Item = (u64, Machine)> {
     let sizes = [1..=4, 5..=30, 31..=150];
-    let seeds = (0..100).flat_map(move |seed| sizes.clone().map(|size| (seed, size)));
+    let seeds = (0..70).flat_map(move |seed| sizes.clone().map(|size| (seed, size)));
     seeds
         .chain([(1, 2000..=2000), (2, 2000..=2000)])
         .map(|(seed, size)| {
@@ -187,7 +187,7 @@ fn the_path_and_the_slack_are_the_kernels_own() {
         // With two paths of the same length neither shortens anything alone.
         let zero = slack.iter().filter(|&&slack| slack == Some(0)).count();
         let rng = &mut fastrand::Rng::with_seed(seed);
-        let few = if machine.devices.len() > 1000 { 3 } else { 20 };
+        let few = if machine.devices.len() > 1000 { 2 } else { 8 };
         if zero == on_path.len() {
             alone += 1;
             for call in rng.choose_multiple(on_path.iter().copied(), few) {
@@ -214,7 +214,7 @@ fn the_path_and_the_slack_are_the_kernels_own() {
             );
         }
     }
-    assert!(alone > 250, "{alone} of 302 machines have one path only");
+    assert!(alone > 180, "{alone} of 212 machines have one path only");
 }
 
 /// Links follow each other without a gap and add up.

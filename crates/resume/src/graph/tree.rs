@@ -1,6 +1,6 @@
 //! The devices of a machine, as the calls of its cycles tell them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::cycle::{Call, Cycle, Name, StageKind};
 
@@ -79,8 +79,10 @@ impl Tree {
     /// taken; where none has, the parent has no calls and is added.
     fn join(&mut self, parents: Vec<Option<Name>>) {
         let mut chosen: HashMap<Name, usize> = HashMap::new();
-        for (device, parent) in parents.into_iter().enumerate() {
+        let mut parents: VecDeque<_> = parents.into_iter().enumerate().collect();
+        while let Some((device, parent)) = parents.pop_front() {
             let Some(name) = parent else { continue };
+            let known = self.devices.len();
             let parent = match chosen.get(&name) {
                 Some(&parent) => parent,
                 None => {
@@ -89,6 +91,11 @@ impl Tree {
                     parent
                 }
             };
+            if self.devices.len() > known
+                && let Some(above) = usb_parent(&self.devices[parent].name)
+            {
+                parents.push_back((parent, Some(above)));
+            }
             if !self.is_below(parent, device) {
                 self.devices[device].parent = Some(parent);
                 self.devices[parent].children.push(device);
@@ -128,6 +135,30 @@ impl Tree {
         }
         found
     }
+}
+
+/// What a USB device or interface without a call lies below, as drivers/usb/core names them: the
+/// interface `2-3.1:1.0` is one of the device `2-3.1`, that hangs on the hub `2-3`, and that on the
+/// root hub `usb2`. Interfaces have no callback that a kernel's log shows.
+fn usb_parent(name: &str) -> Option<Name> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let numbers = |text: &str| text.split('.').all(is_number);
+    let (bus, rest) = name.split_once('-')?;
+    let (ports, interface) = match rest.split_once(':') {
+        Some((ports, interface)) => (ports, Some(interface)),
+        None => (rest, None),
+    };
+    if !is_number(bus) || !numbers(ports) || !interface.is_none_or(numbers) {
+        return None;
+    }
+    let above = match (interface, ports.rsplit_once('.')) {
+        // The root hub's own interface is `1-0:1.0`.
+        (Some(_), None) if ports == "0" => format!("usb{bus}"),
+        (Some(_), _) => format!("{bus}-{ports}"),
+        (None, Some((hub, _))) => format!("{bus}-{hub}"),
+        (None, None) => format!("usb{bus}"),
+    };
+    Some(above.into())
 }
 
 /// The process that suspends, in each of the machine's cycles the one that is told in this one.
