@@ -22,10 +22,12 @@ pub mod cost;
 pub mod density;
 pub mod groups;
 mod markup;
+pub mod model;
 mod outliers;
 mod page;
 pub mod path;
 pub mod quantity;
+pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;

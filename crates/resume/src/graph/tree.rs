@@ -1,6 +1,6 @@
 //! The devices of a machine, as the calls of its cycles tell them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use crate::cycle::{Call, Cycle, Name, StageKind};
 
@@ -43,6 +43,7 @@ impl Tree {
             }
         }
         tree.join(parents);
+        tree.join_usb_interfaces();
         tree
     }
 
@@ -79,10 +80,8 @@ impl Tree {
     /// taken; where none has, the parent has no calls and is added.
     fn join(&mut self, parents: Vec<Option<Name>>) {
         let mut chosen: HashMap<Name, usize> = HashMap::new();
-        let mut parents: VecDeque<_> = parents.into_iter().enumerate().collect();
-        while let Some((device, parent)) = parents.pop_front() {
+        for (device, parent) in parents.into_iter().enumerate() {
             let Some(name) = parent else { continue };
-            let known = self.devices.len();
             let parent = match chosen.get(&name) {
                 Some(&parent) => parent,
                 None => {
@@ -91,14 +90,27 @@ impl Tree {
                     parent
                 }
             };
-            if self.devices.len() > known
-                && let Some(above) = usb_parent(&self.devices[parent].name)
-            {
-                parents.push_back((parent, Some(above)));
-            }
             if !self.is_below(parent, device) {
                 self.devices[device].parent = Some(parent);
                 self.devices[parent].children.push(device);
+            }
+        }
+    }
+
+    /// An interface of a USB device has no calls, so no line tells its parent; its name does.
+    fn join_usb_interfaces(&mut self) {
+        for interface in 0..self.devices.len() {
+            let one = &self.devices[interface];
+            if one.parent.is_some() || one.calls > 0 {
+                continue;
+            }
+            let device = of_usb_interface(&one.name).and_then(|name| {
+                let named = self.by_name.get(name.as_str())?;
+                named.first().copied()
+            });
+            if let Some(device) = device {
+                self.devices[interface].parent = Some(device);
+                self.devices[device].children.push(interface);
             }
         }
     }
@@ -137,28 +149,21 @@ impl Tree {
     }
 }
 
-/// What a USB device or interface without a call lies below, as drivers/usb/core names them: the
-/// interface `2-3.1:1.0` is one of the device `2-3.1`, that hangs on the hub `2-3`, and that on the
-/// root hub `usb2`. Interfaces have no callback that a kernel's log shows.
-fn usb_parent(name: &str) -> Option<Name> {
+/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
+/// in drivers/usb/core/message.c.
+fn of_usb_interface(name: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
-    let numbers = |text: &str| text.split('.').all(is_number);
-    let (bus, rest) = name.split_once('-')?;
-    let (ports, interface) = match rest.split_once(':') {
-        Some((ports, interface)) => (ports, Some(interface)),
-        None => (rest, None),
-    };
-    if !is_number(bus) || !numbers(ports) || !interface.is_none_or(numbers) {
-        return None;
+    let (device, interface) = name.split_once(':')?;
+    let (configuration, number) = interface.split_once('.')?;
+    let (bus, ports) = device.split_once('-')?;
+    let is_one =
+        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
+    match ports {
+        _ if !is_one => None,
+        "0" => Some(format!("usb{bus}")),
+        _ => Some(device.to_owned()),
     }
-    let above = match (interface, ports.rsplit_once('.')) {
-        // The root hub's own interface is `1-0:1.0`.
-        (Some(_), None) if ports == "0" => format!("usb{bus}"),
-        (Some(_), _) => format!("{bus}-{ports}"),
-        (None, Some((hub, _))) => format!("{bus}-{hub}"),
-        (None, None) => format!("usb{bus}"),
-    };
-    Some(above.into())
 }
 
 /// The process that suspends, in each of the machine's cycles the one that is told in this one.
@@ -203,5 +208,29 @@ pub fn main_worker(cycle: &Cycle) -> Option<u32> {
     match (best.next(), best.next()) {
         (Some((&worker, _)), None) => Some(worker),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_usb_interface;
+
+    #[test]
+    fn an_interface_of_a_usb_device_names_its_device() {
+        let of = |name| of_usb_interface(name);
+        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
+        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
+        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
+        for other in [
+            "0:0:0:0",
+            "pci0000:00",
+            "0000:00:1f.2",
+            "target12:0:0",
+            "a-1:1.0",
+            "1-:1.0",
+            "1-1:1",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }
