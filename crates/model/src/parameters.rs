@@ -27,6 +27,7 @@ pub enum Arrivals {
     /// The load: arrival rate by mean service time at full speed.
     Utilisation(f64),
     /// Requests a second.
+    #[serde(rename = "rate_per_s")]
     Rate(f64),
 }
 
@@ -101,12 +102,38 @@ impl Parameters {
         }
     }
 
+    /// The same machines with nothing fitted: what the paper says of power, and the simplest where it
+    /// says nothing. A processor's share of 33 % of active power, a server that idles at 60 % of it
+    /// and sleeps at 5 % of that, and (not told) transitions that draw what idling does.
+    pub fn as_told() -> Self {
+        let mut parameters = Self::paper();
+        parameters.power.transition = parameters.power.idle;
+        for named in &mut parameters.policies {
+            match &mut named.policy {
+                Policy::Dvfs(dvfs) => {
+                    dvfs.processor_share = 0.33;
+                    dvfs.idle_share = 0.0;
+                }
+                Policy::PowerNap(nap) => nap.suspend = nap.resume,
+                Policy::AlwaysOn | Policy::CStates(_) => {}
+            }
+        }
+        parameters
+    }
+
     /// Requests a second to one server.
     pub fn rate(&self) -> f64 {
         match self.arrivals {
             Arrivals::Utilisation(load) => load / self.service.mean(),
             Arrivals::Rate(rate) => rate,
         }
+    }
+
+    /// Is always-on one of the policies? Tables show it in any case.
+    pub fn has_always_on(&self) -> bool {
+        self.policies
+            .iter()
+            .any(|named| named.policy == Policy::AlwaysOn)
     }
 
     /// What a policy comes to at this load.

@@ -1,13 +1,13 @@
 //! Answers in words: for the terminal and for the page.
 
-use crate::parameters::{Farm, Parameters};
+use crate::parameters::Parameters;
 use crate::policy::Policy;
 use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
 use crate::sweep::Pair;
 
 /// What every closed form supposes.
-pub const POISSON: &str = "Closed forms: exact for Poisson arrivals at one server with one queue, in \
-                           the order of arrival; for other arrivals they are estimates.";
+pub const POISSON: &str =
+    "Exact for Poisson arrivals at one server with one queue; for others an estimate.";
 
 /// Where the two cross, in power and in response time.
 pub fn pair(pair: &Pair) -> [String; 2] {
@@ -61,7 +61,7 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
         Figure::Power => "draws less than",
         Figure::Response => "answers faster than",
     };
-    let load = format!("at {} % load", digits(utilisation * 100.0));
+    let load = format!("At {} % load", digits(utilisation * 100.0));
     match found {
         Largest::Never => {
             format!("{load} napping never {lower} {other}, even without any transition.")
@@ -80,7 +80,7 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
 
 /// The best timeout for a budget.
 pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f64) -> String {
-    let load = format!("at {} % load", digits(utilisation * 100.0));
+    let load = format!("At {} % load", digits(utilisation * 100.0));
     let come_to = format!(
         "{} W and a mean response time of {}",
         digits(best.outcome.power_mean),
@@ -101,13 +101,6 @@ pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f6
              Without sleep: {come_to}."
         ),
     }
-}
-
-/// What a farm draws in a year with that mean power for a server.
-pub fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
-    /// The mean year of the Gregorian calendar.
-    const HOURS: f64 = 365.2425 * 24.0;
-    farm.servers as f64 * power_mean * farm.overhead * HOURS / 1000.0
 }
 
 /// A policy's kind and figures in a line.
@@ -276,15 +269,5 @@ mod tests {
         ] {
             assert_eq!(time(seconds), text);
         }
-    }
-
-    #[test]
-    fn a_farm_of_thousand_servers_of_100_w_draws_877_mwh_a_year() {
-        let farm = Farm {
-            servers: 1000,
-            price_per_kwh: None,
-            overhead: 1.0,
-        };
-        assert!((kwh_a_year(&farm, 100.0) - 876_582.0).abs() < 1.0);
     }
 }

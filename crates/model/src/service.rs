@@ -9,22 +9,27 @@ use crate::{Error, Result};
 #[serde(tag = "distribution", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
     Exponential {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     Deterministic {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     /// `cv` is the coefficient of variation: standard deviation by mean.
     Lognormal {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     Gamma {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     /// As measured: each value as likely as another.
     Empirical {
+        #[serde(rename = "values_s")]
         values: Vec<f64>,
     },
 }

@@ -12,6 +12,8 @@
 //!   line `calling …` is written. A call's duration has no such wait in it. A device without a
 //!   callback waits all the same, so a call waits for the nearest ancestor that has one.
 //! - At its end a stage waits for all asynchronous calls.
+//! - `prepare` and `complete` run in the process that suspends, one device after the other, and wait
+//!   for no other one.
 //!
 //! So a call starts at the latest end of what it waits for, and a **lag** later. The lag is what was
 //! measured; it stays as it is when something else changes. A supplier, a lock or a CPU that had
@@ -49,7 +51,7 @@ pub const PATIENCE_US: Us = 500;
 
 /// A kernel thread goes from one call to the next within this time, in µs, the writing of two lines
 /// included.
-pub const HANDOVER_US: Us = 300;
+pub const HANDOVER_US: Us = 500;
 
 /// One half of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -128,7 +128,7 @@ impl Graph {
         };
         for mut step in steps {
             step.stage = stage;
-            self.connect(&mut step, start, &mut known);
+            self.connect(&mut step, (kind, start), &mut known);
             // A stamp may be a microsecond or so ahead of the stage's own line; a stage whose end is
             // computed from what the kernel says is cut to the microsecond as well.
             step.outlasts = step.end > end;
@@ -154,9 +154,10 @@ impl Graph {
     }
 
     /// What the step waits for, and how long after that it starts.
-    fn connect(&mut self, step: &mut Step, begins: Us, known: &mut Known) {
+    fn connect(&mut self, step: &mut Step, (kind, begins): (StageKind, Us), known: &mut Known) {
         let mut ready = begins;
-        if let Some(device) = step.device {
+        let serial = matches!(kind, StageKind::Prepare | StageKind::Complete);
+        if let Some(device) = step.device.filter(|_| !serial) {
             let (waits_for, too_late) = self.waits_for(device, step.start, known);
             self.left_out.did_not_wait += usize::from(too_late);
             step.tree = waits_for;

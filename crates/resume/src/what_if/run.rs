@@ -193,8 +193,11 @@ impl<'a> Run<'a> {
             let message = "0 CPUs: give 1 or more";
             return Err(Error::Usage(message.to_owned()));
         };
-        for &one in own.iter().skip(wanted as usize) {
-            self.fates[one] = Fate::Gone;
+        for (count, &one) in own.iter().enumerate() {
+            self.fates[one] = match count < wanted as usize {
+                true => Fate::Runs,
+                false => Fate::Gone,
+            };
         }
         self.more_cpus = None;
         let more = wanted.saturating_sub(own.len() as u32);
