@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let output = args.output.unwrap_or_else(|| default_output(&args.results));
-    refuse_foreign(&output)?;
+    refuse_foreign(&output, "--output")?;
     if let Some((file, page)) = kept(&args.results) {
         if args.results.len() > 1 || filter.is_some() {
             let file = file.display();
@@ -152,13 +152,13 @@ fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
 }
 
 /// An older page is written over; anything else is somebody's file.
-fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
+pub fn refuse_foreign(output: &Path, option: &str) -> anyhow::Result<()> {
     if output == Path::new("-") {
         return Ok(());
     }
     if output.is_dir() {
         return Err(Failure::usage(format!(
-            "{}: is a folder; name a file in it with --output",
+            "{}: is a folder; name a file in it with {option}",
             output.display()
         )));
     }
@@ -177,20 +177,9 @@ fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: exists and is no page of reveille; choose another file with --output",
+        "{}: exists and is no page of reveille; choose another file with {option}",
         output.display()
     )))
-}
-
-/// Writes a page that another command made; what is there and no page stays.
-pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
-    refuse_foreign(output)?;
-    if output == Path::new("-") {
-        let mut out = io::stdout().lock();
-        out.write_all(html.as_bytes())?;
-        return Ok(out.flush()?);
-    }
-    replace(output, html).with_context(|| output.display().to_string())
 }
 
 fn write(output: &Path, html: &str) -> anyhow::Result<()> {
@@ -199,6 +188,16 @@ fn write(output: &Path, html: &str) -> anyhow::Result<()> {
         println!("{}", output.display());
     }
     Ok(())
+}
+
+/// To the file, or to standard output for `-`.
+pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        let mut out = io::stdout().lock();
+        out.write_all(html.as_bytes())?;
+        return Ok(out.flush()?);
+    }
+    replace(output, html).with_context(|| output.display().to_string())
 }
 
 /// Whoever opens the file sees the old page or the new one, never half of one.
