@@ -59,7 +59,7 @@ fn a_simulation_agrees_with_the_closed_form_beside_it() {
     let rows = all["simulated"].as_array().unwrap();
     assert_eq!(rows.len(), 6);
     let closed = all["policies"][1]["power_mean_w"].as_f64().unwrap();
-    let simulated = rows[2]["simulated"]["power_mean"]["value"]
+    let simulated = rows[2]["simulated"]["power_mean_w"]["value"]
         .as_f64()
         .unwrap();
     assert!(
@@ -69,8 +69,8 @@ fn a_simulation_agrees_with_the_closed_form_beside_it() {
     let percentiles = rows[2]["simulated"]["response_percentiles"]
         .as_array()
         .unwrap();
-    let p50 = percentiles[0]["response"]["value"].as_f64().unwrap();
-    let p99 = percentiles[3]["response"]["value"].as_f64().unwrap();
+    let p50 = percentiles[0]["response_s"]["value"].as_f64().unwrap();
+    let p99 = percentiles[3]["response_s"]["value"].as_f64().unwrap();
     assert!(p50 < p99);
 }
 
