@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod export;
 mod hold;
+mod keeping;
 mod limit;
 mod manual;
 mod measure;
@@ -16,6 +17,7 @@ mod model;
 mod path;
 mod report;
 mod restore;
+mod resume;
 mod states;
 mod table;
 mod top;
@@ -72,6 +74,7 @@ enum Command {
     Model(Box<model::Args>),
     Doctor(doctor::Args),
     Export(export::Args),
+    Resume(resume::Args),
     Restore(restore::Args),
     #[command(hide = true)]
     Manual(manual::Args),
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),
+        Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Manual(args) => manual::run(args),
     };

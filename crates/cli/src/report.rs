@@ -24,10 +24,11 @@ Examples:
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
   reveille report wult-result -o - | gzip       a result of wult, to a pipe
   reveille report pings                         what `path --out pings`, `cost`, `trial` or
-                                                `anticipate bench` kept")]
+                                                `anticipate bench` kept
+  reveille report resume.json                   what `resume analyze --json` printed")]
 pub struct Args {
     /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
-    /// `cost`, `trial` or `anticipate bench` kept
+    /// `cost`, `trial` or `anticipate bench` kept, or that holds a resume.json of `resume analyze`
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
 
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let output = args.output.unwrap_or_else(|| default_output(&args.results));
-    refuse_foreign(&output)?;
+    refuse_foreign(&output, "--output")?;
     if let Some((file, page)) = kept(&args.results) {
         if args.results.len() > 1 || filter.is_some() {
             let file = file.display();
@@ -85,13 +86,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
 
 /// Files that other commands keep in their folder.
-const KEPT: [(&str, MakePage); 4] = [
+const KEPT: [(&str, MakePage); 5] = [
     (reveille_watch::cost::FILE, reveille_report::cost::page),
     (reveille_watch::path::FILE, reveille_report::path::page),
     (reveille_trial::result::FILE, reveille_report::trial::page),
     (
         reveille_anticipate::bench::result::FILE,
         reveille_report::anticipate::page,
+    ),
+    (
+        reveille_resume::analysis::FILE,
+        reveille_report::resume::from_json,
     ),
 ];
 
@@ -152,13 +157,13 @@ fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
 }
 
 /// An older page is written over; anything else is somebody's file.
-fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
+pub fn refuse_foreign(output: &Path, option: &str) -> anyhow::Result<()> {
     if output == Path::new("-") {
         return Ok(());
     }
     if output.is_dir() {
         return Err(Failure::usage(format!(
-            "{}: is a folder; name a file in it with --output",
+            "{}: is a folder; name a file in it with {option}",
             output.display()
         )));
     }
@@ -177,20 +182,9 @@ fn refuse_foreign(output: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{}: exists and is no page of reveille; choose another file with --output",
+        "{}: exists and is no page of reveille; choose another file with {option}",
         output.display()
     )))
-}
-
-/// Writes a page that another command made; what is there and no page stays.
-pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
-    refuse_foreign(output)?;
-    if output == Path::new("-") {
-        let mut out = io::stdout().lock();
-        out.write_all(html.as_bytes())?;
-        return Ok(out.flush()?);
-    }
-    replace(output, html).with_context(|| output.display().to_string())
 }
 
 fn write(output: &Path, html: &str) -> anyhow::Result<()> {
@@ -199,6 +193,16 @@ fn write(output: &Path, html: &str) -> anyhow::Result<()> {
         println!("{}", output.display());
     }
     Ok(())
+}
+
+/// To the file, or to standard output for `-`.
+pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
+    if output == Path::new("-") {
+        let mut out = io::stdout().lock();
+        out.write_all(html.as_bytes())?;
+        return Ok(out.flush()?);
+    }
+    replace(output, html).with_context(|| output.display().to_string())
 }
 
 /// Whoever opens the file sees the old page or the new one, never half of one.

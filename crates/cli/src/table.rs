@@ -46,6 +46,16 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// As [`Table::row`], for tables whose columns are chosen at run time.
+    pub fn cells(&mut self, cells: Vec<String>) {
+        assert_eq!(
+            cells.len(),
+            self.headings.len(),
+            "a row has a cell for each column"
+        );
+        self.rows.push(cells);
+    }
+
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let all: Vec<usize> = (0..self.headings.len()).collect();
         self.write_columns(&all, &self.widths(), out)

@@ -21,12 +21,30 @@ use crate::{Error, Result};
 /// Where journals of the running machine are kept; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
 
-/// One changed setting.
+/// One changed setting, or one folder that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     pub path: PathBuf,
     pub before: String,
     pub set: String,
+}
+
+/// What stands before and after where a folder is made in place of a setting that is written.
+const ABSENT: &str = "absent";
+const FOLDER_MADE: &str = "a folder of reveille's";
+
+impl Change {
+    fn folder(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            before: ABSENT.to_owned(),
+            set: FOLDER_MADE.to_owned(),
+        }
+    }
+
+    fn is_folder(&self) -> bool {
+        self.before == ABSENT && self.set == FOLDER_MADE
+    }
 }
 
 /// What a restore did.
@@ -147,6 +165,26 @@ impl Journal {
         if done.is_err() {
             self.changes.pop();
             // The file may name a change that was not made; undoing that one changes nothing.
+            let _ = self.save();
+        }
+        done
+    }
+
+    /// Makes a folder in a file system of the kernel's (an instance of the tracer, say), where
+    /// taking it down again undoes it with all that is in it.
+    ///
+    /// # Errors
+    /// Where it is there already or cannot be made, or the journal cannot be written.
+    pub fn make_folder(&mut self, path: &Path) -> Result<()> {
+        self.changes.push(Change::folder(path));
+        let done = match path.exists() {
+            true => Err(io(path)(std::io::ErrorKind::AlreadyExists.into())),
+            false => self
+                .save()
+                .and_then(|()| fs::create_dir(path).map_err(io(path))),
+        };
+        if done.is_err() {
+            self.changes.pop();
             let _ = self.save();
         }
         done
@@ -313,6 +351,15 @@ fn unreadable(file: &Path) -> Change {
 fn undo(changes: Vec<Change>, others: &[Page]) -> Restored {
     let mut restored = Restored::default();
     for change in changes.into_iter().rev() {
+        if change.is_folder() {
+            match fs::remove_dir(&change.path) {
+                Err(error) if change.path.exists() => {
+                    restored.failed.push((change, error.to_string()));
+                }
+                _ => restored.undone.push(change),
+            }
+            continue;
+        }
         match read(&change.path) {
             Ok(present) => undo_one(change, present, others, &mut restored),
             Err(error) => restored.failed.push((change, error.to_string())),
@@ -347,9 +394,18 @@ fn undo_one(change: Change, present: String, others: &[Page], restored: &mut Res
     }
 }
 
+/// What stands there; of a list of choices (`s2idle [deep]`) the chosen one, in the form in which
+/// it is written.
 fn read(path: &Path) -> Result<String> {
     let text = fs::read_to_string(path).map_err(io(path))?;
-    Ok(text.trim_end().to_owned())
+    let text = text.trim_end();
+    let mut chosen = text
+        .split(' ')
+        .filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    Ok(match (chosen.next(), chosen.next()) {
+        (Some(only), None) => only.to_owned(),
+        _ => text.to_owned(),
+    })
 }
 
 fn write(path: &Path, value: &str) -> Result<()> {
@@ -359,7 +415,10 @@ fn write(path: &Path, value: &str) -> Result<()> {
         .truncate(true)
         .open(path)
         .map_err(io(path))?;
-    file.write_all(value.as_bytes()).map_err(io(path))?;
+    // A write of nothing does not reach the kernel: what reads as nothing is unset by 0.
+    // Source: Documentation/ABI/testing/sysfs-class-rtc, wakealarm.
+    let written = if value.is_empty() { "0" } else { value };
+    file.write_all(written.as_bytes()).map_err(io(path))?;
     drop(file);
     let present = read(path)?;
     match present == value {
@@ -558,6 +617,38 @@ mod tests {
         assert_eq!(read(&setting).unwrap(), "1");
         release(&journals).unwrap();
         assert_eq!(read(&setting).unwrap(), "0");
+    }
+
+    #[test]
+    fn of_a_list_of_choices_the_chosen_one_is_put_back() {
+        let (_folder, setting, journals) = settings();
+        fs::write(&setting, "s2idle [deep]\n").unwrap();
+        let mut journal = Journal::new(&journals);
+        // A file is no kernel: it holds what was written, and not the list.
+        journal.set(&setting, "s2idle").unwrap();
+        assert_eq!(journal.restore().undone.len(), 1);
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "deep");
+        fs::write(&setting, "[a] [b]\n").unwrap();
+        assert_eq!(read(&setting).unwrap(), "[a] [b]");
+    }
+
+    #[test]
+    fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
+        let (folder, _setting, journals) = settings();
+        let made = folder.path().join("instance");
+        let mut journal = Journal::new(&journals);
+        journal.make_folder(&made).unwrap();
+        assert!(made.is_dir());
+        assert!(Journal::new(&journals).make_folder(&made).is_err());
+        kill(journal);
+        assert_eq!(recover(&journals).unwrap().undone.len(), 1);
+        assert!(!made.exists());
+        assert_eq!(journal_files(&journals), 0);
+        // One that somebody else took down needs nothing.
+        let mut journal = Journal::new(&journals);
+        journal.make_folder(&made).unwrap();
+        fs::remove_dir(&made).unwrap();
+        assert!(journal.restore().failed.is_empty());
     }
 
     #[test]

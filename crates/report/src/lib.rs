@@ -27,6 +27,7 @@ mod outliers;
 mod page;
 pub mod path;
 pub mod quantity;
+pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;

@@ -1,8 +1,20 @@
 //! Where the time of a suspend and a resume goes.
 //!
-//! [`cycle`] says what is known of one.
+//! [`log`] reads a kernel's log, and [`cycle`] says what is known of one suspend and its resume.
+//! [`graph`] finds what waited for what in it, [`path`] the chain that set how long it took, and
+//! [`what_if`] how long it would take if something were different. [`power`] lays a power meter's
+//! samples beside it. [`analysis`] is all that is shown of it. [`capture`] suspends this machine and
+//! keeps what its kernel tells.
 
+pub mod analysis;
+pub mod capture;
 pub mod cycle;
+pub mod graph;
+pub mod log;
+pub mod path;
+pub mod power;
+pub mod times;
+pub mod what_if;
 
 /// Why there is no analysis. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]

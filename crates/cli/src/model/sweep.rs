@@ -139,6 +139,7 @@ pub fn page(
     title: Option<&str>,
 ) -> anyhow::Result<()> {
     let html = reveille_report::model::page(sweep, notes, title);
+    crate::report::refuse_foreign(path, "--out")?;
     crate::report::write_page(path, &html)
 }
 

@@ -1,0 +1,250 @@
+//! One machine's cycles in a terminal: in short first, then its stages and tables.
+
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use reveille_resume::analysis::{CycleResult, Machine, Spread, stage_name, stage_words};
+use reveille_resume::cycle::{StageKind, Us};
+
+use super::{power, tables, what_if};
+use crate::table::{Side, Table};
+use crate::wrap::wrapped;
+
+pub const UNKNOWN: &str = "-";
+
+const BAD: Style = AnsiColor::Red.on_default().bold();
+
+pub fn machine(machine: &Machine, top: usize, out: &mut impl Write) -> io::Result<()> {
+    let cycle = machine.shown();
+    summary(machine, cycle, out)?;
+    failures(cycle, out)?;
+    writeln!(out)?;
+    stages(machine, cycle).write(out)?;
+    tables::path(cycle, top, out)?;
+    tables::devices(machine, top, out)?;
+    tables::removals(machine, top, out)?;
+    what_if::changes(machine, out)?;
+    what_if::steps(machine, out)?;
+    power::print(machine, out)?;
+    notes(machine, out)
+}
+
+/// `suspend 680 ms, asleep 20.3 s, resume 650 ms`, and over all cycles where there are several.
+fn summary(machine: &Machine, cycle: &CycleResult, out: &mut impl Write) -> io::Result<()> {
+    let kernel = machine.source.kernel.as_ref();
+    let kernel = kernel.map_or(String::new(), |kernel| format!(", Linux {kernel}"));
+    let sleep = cycle.sleep.as_ref();
+    let sleep = sleep.map_or(String::new(), |sleep| format!(", {sleep}"));
+    let cycles = match machine.cycles.len() {
+        1 => "1 cycle".to_owned(),
+        count => format!("{count} cycles"),
+    };
+    wrapped(
+        out,
+        "",
+        2,
+        &format!("{}: {cycles}{sleep}{kernel}", machine.name),
+    )?;
+    let times = [
+        ("suspend", cycle.suspend_us, machine.suspend_us),
+        ("asleep", cycle.asleep_us, machine.asleep_us),
+        ("resume", cycle.resume_us, machine.resume_us),
+    ];
+    let told = times.map(|(name, us, _)| format!("{name} {}", known(us, duration)));
+    let which = match machine.cycles.len() {
+        1 => String::new(),
+        _ => format!("cycle {}: ", cycle.number),
+    };
+    wrapped(out, "", 2, &format!("{which}{}", told.join(", ")))?;
+    if machine.cycles.len() > 1 {
+        let told = times.map(|(name, _, spread)| format!("{name} {}", known(spread, range)));
+        wrapped(out, "", 2, &format!("all: {}", told.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// `650 ms (640 to 702 ms)`.
+pub fn range(spread: Spread) -> String {
+    format!(
+        "{} ({} to {})",
+        duration(spread.median),
+        duration(spread.min),
+        duration(spread.max)
+    )
+}
+
+/// What failed stands out.
+fn failures(cycle: &CycleResult, out: &mut impl Write) -> io::Result<()> {
+    for failure in &cycle.failures {
+        let stage = failure
+            .stage
+            .map_or(String::new(), |stage| format!(", {}", stage_words(stage)));
+        let device = failure.device.as_deref();
+        let device = device.map_or(String::new(), |device| format!("{device}: "));
+        write!(out, "{BAD}FAILED{BAD:#} ")?;
+        let at = duration(failure.at - cycle.start_us);
+        wrapped(
+            out,
+            "",
+            2,
+            &format!("{device}{} (at {at}{stage})", failure.message),
+        )?;
+    }
+    let refused = cycle
+        .calls
+        .iter()
+        .filter(|one| one.call.result.unwrap_or(0) < 0);
+    for one in refused {
+        let code = one.call.result.unwrap_or(0);
+        write!(out, "{BAD}FAILED{BAD:#} ")?;
+        let stage = stage_words(one.call.stage);
+        wrapped(
+            out,
+            "",
+            2,
+            &format!("{}: returned {code} ({stage})", one.call.device),
+        )?;
+    }
+    let open = cycle
+        .calls
+        .iter()
+        .filter(|one| one.call.start.is_some() && one.call.end.is_none());
+    for one in open {
+        write!(out, "{BAD}NEVER RETURNED{BAD:#} ")?;
+        let stage = stage_words(one.call.stage);
+        wrapped(out, "", 2, &format!("{} ({stage})", one.call.device))?;
+    }
+    Ok(())
+}
+
+/// The stages of the shown cycle; with several cycles, their spread.
+fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
+    let several = machine.cycles.len() > 1;
+    let mut heads = vec![
+        ("stage", "", Side::Left),
+        ("begins", "ms", Side::Right),
+        ("takes", "ms", Side::Right),
+        ("calls", "", Side::Right),
+        ("they take", "ms", Side::Right),
+    ];
+    if several {
+        heads.extend([
+            ("median", "ms", Side::Right),
+            ("min", "ms", Side::Right),
+            ("max", "ms", Side::Right),
+        ]);
+    }
+    let mut table = Table::new(&heads);
+    for stage in &cycle.stages {
+        let has_calls = stage.calls > 0;
+        let mut row = vec![
+            stage_words(stage.stage).to_owned(),
+            ms(stage.start_us - cycle.start_us),
+            ms(stage.duration_us),
+            if has_calls {
+                stage.calls.to_string()
+            } else {
+                String::new()
+            },
+            if has_calls {
+                ms(stage.calls_us)
+            } else {
+                String::new()
+            },
+        ];
+        if several {
+            let all = machine.stages.iter().find(|one| one.stage == stage.stage);
+            let figure = |of: fn(&Spread) -> Us| {
+                all.map_or(UNKNOWN.to_owned(), |all| ms(of(&all.duration_us)))
+            };
+            row.extend([
+                figure(|one| one.median),
+                figure(|one| one.min),
+                figure(|one| one.max),
+            ]);
+        }
+        table.cells(row);
+        if stage.stage == StageKind::Platform
+            && let Some(asleep) = cycle.asleep_us
+        {
+            let mut row = vec!["asleep".to_owned(), String::new(), ms(asleep)];
+            row.resize(heads.len(), String::new());
+            if several && let Some(all) = &machine.asleep_us {
+                row[5..].clone_from_slice(&[ms(all.median), ms(all.min), ms(all.max)]);
+            }
+            table.cells(row);
+        }
+    }
+    table
+}
+
+/// What was left out, and what else a reader must know.
+pub fn notes(machine: &Machine, out: &mut impl Write) -> io::Result<()> {
+    let left_out = &machine.source.left_out;
+    if !left_out.is_empty() || !machine.notes.is_empty() {
+        writeln!(out)?;
+    }
+    if !left_out.is_empty() {
+        let counts: Vec<String> = left_out
+            .iter()
+            .map(|(why, count)| format!("{count} {why}"))
+            .collect();
+        wrapped(out, "Left out: ", 2, &counts.join(", "))?;
+    }
+    for note in &machine.notes {
+        wrapped(out, "Note: ", 2, note)?;
+    }
+    Ok(())
+}
+
+/// `None` as a dash.
+pub fn known<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    figure.map_or(UNKNOWN.to_owned(), text)
+}
+
+/// Milliseconds: three significant digits and at least whole ones; µs below 10 ms.
+pub fn ms(us: Us) -> String {
+    let ms = us as f64 / 1e3;
+    match us.abs() {
+        100_000.. => format!("{ms:.0}"),
+        10_000.. => format!("{ms:.1}"),
+        1_000.. => format!("{ms:.2}"),
+        _ => format!("{ms:.3}"),
+    }
+}
+
+/// In the unit that fits.
+pub fn duration(us: Us) -> String {
+    let size = us as f64;
+    let digits = |value: f64| match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    };
+    match us.abs() {
+        ..1_000 => format!("{us} µs"),
+        ..999_500 => format!("{} ms", digits(size / 1e3)),
+        _ => format!("{} s", digits(size / 1e6)),
+    }
+}
+
+/// A stage in one word, for columns.
+pub fn stage_column(stage: StageKind) -> String {
+    stage_name(stage).replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_the_unit_that_fits() {
+        assert_eq!(duration(7), "7 µs");
+        assert_eq!(duration(49_000), "49.0 ms");
+        assert_eq!(duration(650_000), "650 ms");
+        assert_eq!(duration(999_600), "1.00 s");
+        assert_eq!(ms(650_123), "650");
+        assert_eq!(ms(-12), "-0.012");
+        assert_eq!(ms(1_740), "1.74");
+    }
+}

@@ -1,0 +1,234 @@
+//! The page of `reveille resume analyze`: where the time of a suspend and a resume went.
+
+mod bins;
+mod path;
+mod power;
+mod several;
+mod stairs;
+mod tables;
+mod timeline;
+
+use std::fmt::Write as _;
+
+use reveille_resume::analysis::{Analysis, CycleResult, Machine, Spread, read, stage_words};
+use reveille_resume::cycle::{StageKind, Us};
+use reveille_resume::graph::Half;
+use serde_json::json;
+
+use crate::markup::escape;
+use crate::page::framed;
+use crate::quantity::{count, duration};
+
+const SCRIPT: &str = include_str!("../assets/resume.js");
+
+/// What the page shows besides the analysis.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The machines' names where there is none.
+    pub title: Option<String>,
+    /// Devices of the timeline and rows of tables; [`DEVICES`] where nothing is said.
+    pub top: Option<usize>,
+}
+
+/// As many as in the paper's pictures.
+pub const DEVICES: usize = 40;
+
+/// The page of the JSON of `reveille resume analyze --json`.
+///
+/// # Errors
+/// One line of what is wrong with it.
+pub fn from_json(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let options = Options {
+        title: title.map(str::to_owned),
+        top: None,
+    };
+    Ok(page(&read(text)?, &options))
+}
+
+/// The page of an analysis. Of many cycles the one in the middle is drawn, and the others as their
+/// spread.
+pub fn page(analysis: &Analysis, options: &Options) -> String {
+    let top = options.top.unwrap_or(DEVICES);
+    let title = options.title.clone().unwrap_or_else(|| {
+        let names = analysis
+            .machines
+            .iter()
+            .map(|machine| machine.name.as_str());
+        format!(
+            "Suspend and resume: {}",
+            names.collect::<Vec<_>>().join(", ")
+        )
+    });
+    let about: Vec<String> = analysis.machines.iter().map(about).collect();
+    let mut body = several::machines(&analysis.machines, top);
+    for (place, machine) in analysis.machines.iter().enumerate() {
+        body.push_str(&self::machine(analysis, place, machine, top));
+    }
+    let _ = write!(body, "<script>{SCRIPT}</script>");
+    framed(&title, &about, &body, NOTE, &json!([]))
+}
+
+const NOTE: &str = "Times are differences of the log's own stamps; the log's clock stands still while \
+                    the machine sleeps. The critical path is the chain of what waited for what from \
+                    the resume's begin to its end; slack is how much longer a call could take \
+                    without the whole getting longer. What-ifs keep every other duration as it was.";
+
+fn about(machine: &Machine) -> String {
+    let cycles = match machine.cycles.len() {
+        1 => "1 cycle".to_owned(),
+        cycles => format!("{} cycles", count(cycles as u64)),
+    };
+    let kernel = machine.source.kernel.as_ref();
+    let known = [
+        Some(machine.name.clone()),
+        Some(cycles),
+        machine.shown().sleep.clone(),
+        kernel.map(|kernel| format!("Linux {kernel}")),
+        machine.shown().at.clone(),
+    ];
+    known.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+fn machine(analysis: &Analysis, place: usize, machine: &Machine, top: usize) -> String {
+    let cycle = machine.shown();
+    let mut html = String::new();
+    if analysis.machines.len() > 1 {
+        let _ = write!(
+            html,
+            "<h2 id=\"machine-{place}\">{}</h2>",
+            escape(&machine.name)
+        );
+    }
+    let parts = [
+        headline(machine, cycle),
+        failures(cycle),
+        section(
+            "Timeline of the resume",
+            &timeline::timeline(cycle, Half::Resume, top),
+        ),
+        section("Critical path of the resume", &path::table(cycle)),
+        section(
+            "What would be gained",
+            &[stairs::stairs(machine), tables::removals(machine, top)].concat(),
+        ),
+        section("Stages", &tables::stages(machine, cycle)),
+        section(
+            "When calls begin and end",
+            &[bins::chart(cycle), several::cycles(machine, top)].concat(),
+        ),
+        section("Slack", &tables::slack(machine, top)),
+        section("Power", &power::power(machine)),
+        section(
+            "Timeline of the suspend",
+            &timeline::timeline(cycle, Half::Suspend, top),
+        ),
+        notes(machine),
+    ];
+    html.push_str(&parts.concat());
+    html
+}
+
+/// Nothing where there is nothing to show.
+fn section(title: &str, body: &str) -> String {
+    match body.is_empty() {
+        true => String::new(),
+        false => format!("<section><h2>{}</h2>{body}</section>", escape(title)),
+    }
+}
+
+/// The three times, and what the path consists of.
+fn headline(machine: &Machine, cycle: &CycleResult) -> String {
+    let several = machine.cycles.len() > 1;
+    let one = |name: &str, us: Option<Us>, all: Option<Spread>| {
+        let us = us.map_or("of unknown length".to_owned(), time);
+        let all = all.filter(|all| several && all.count > 1);
+        let all = all.map_or(String::new(), |all| {
+            format!(" ({} to {})", time(all.min), time(all.max))
+        });
+        format!("{name} <b>{}</b>{}", escape(&us), escape(&all))
+    };
+    let times = [
+        one("suspend", cycle.suspend_us, machine.suspend_us),
+        one("asleep", cycle.asleep_us, machine.asleep_us),
+        one("resume", cycle.resume_us, machine.resume_us),
+    ];
+    let which = match several {
+        true => format!(
+            "Cycle {} of {}, whose resume is the median, stands for the others; in brackets the \
+             shortest and the longest. ",
+            cycle.number,
+            machine.cycles.len()
+        ),
+        false => String::new(),
+    };
+    format!(
+        "<p class=\"headline\">{}.</p><p>{which}{}</p>",
+        times.join(", "),
+        escape(&path::sentence(cycle))
+    )
+}
+
+/// What failed stands out.
+fn failures(cycle: &CycleResult) -> String {
+    let mut html = String::new();
+    for failure in &cycle.failures {
+        let device = failure.device.as_deref();
+        let device = device.map_or(String::new(), |device| format!("{device}: "));
+        let stage = failure
+            .stage
+            .map_or(String::new(), |stage| format!(" ({})", stage_words(stage)));
+        let _ = write!(
+            html,
+            "<p class=\"notice strong\" role=\"alert\"><b>Failed.</b> {}</p>",
+            escape(&format!("{device}{}{stage}", failure.message))
+        );
+    }
+    for one in &cycle.calls {
+        let call = &one.call;
+        let what = match (call.result, call.start, call.end) {
+            (Some(code @ ..0), _, _) => format!("returned {code}"),
+            (_, Some(_), None) => "never returned".to_owned(),
+            _ => continue,
+        };
+        let _ = write!(
+            html,
+            "<p class=\"notice strong\" role=\"alert\"><b>{}</b> {} ({})</p>",
+            escape(&call.device),
+            escape(&what),
+            stage_words(call.stage)
+        );
+    }
+    html
+}
+
+fn notes(machine: &Machine) -> String {
+    let mut notes = machine.notes.clone();
+    let left_out = &machine.source.left_out;
+    if !left_out.is_empty() {
+        let counts: Vec<String> = left_out
+            .iter()
+            .map(|(why, times)| format!("{} {why}", count(*times)))
+            .collect();
+        notes.push(format!("Left out of the log: {}.", counts.join(", ")));
+    }
+    let one = |note: &String| format!("<p class=\"notice\" role=\"note\">{}</p>", escape(note));
+    notes.iter().map(one).collect()
+}
+
+/// In the unit that fits.
+pub(crate) fn time(us: Us) -> String {
+    duration(us as f64 * 1e3)
+}
+
+/// The colour of a stage: the two halves' counterparts have the same.
+pub(crate) fn stage_class(stage: StageKind) -> &'static str {
+    match stage {
+        StageKind::CpusOff | StageKind::CpusOn => "c2",
+        StageKind::SuspendNoirq | StageKind::ResumeNoirq => "c1",
+        StageKind::SuspendLate | StageKind::ResumeEarly => "c4",
+        StageKind::Suspend | StageKind::Resume => "c5",
+        StageKind::Prepare | StageKind::Complete => "c7",
+        StageKind::Freeze | StageKind::Thaw => "c3",
+        StageKind::Platform => "c6",
+    }
+}

@@ -1,0 +1,132 @@
+//! Stages, slack and removals in figures.
+
+use reveille_resume::analysis::{CallResult, CycleResult, Machine, Spread, stage_words};
+use reveille_resume::cycle::Us;
+
+use super::time;
+use crate::quantity::count;
+use crate::section::table::{Origin, Table, known};
+
+pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
+    let several = machine.cycles.len() > 1;
+    let measured = Some(Origin::Measured);
+    let mut heads = vec![
+        ("stage", None),
+        ("begins", measured),
+        ("takes", measured),
+        ("by the kernel's word", measured),
+        ("calls", None),
+        ("they take in all", measured),
+    ];
+    if several {
+        heads.extend([
+            ("median", measured),
+            ("shortest", measured),
+            ("longest", measured),
+        ]);
+    }
+    let caption = match several {
+        true => format!("Cycle {}, and all {}", cycle.number, machine.cycles.len()),
+        false => "The cycle".to_owned(),
+    };
+    let mut table = Table::new(&caption, 1, &heads);
+    for stage in &cycle.stages {
+        let mut row = vec![
+            stage_words(stage.stage).to_owned(),
+            time(stage.start_us - cycle.start_us),
+            time(stage.duration_us),
+            known(stage.says_us, time),
+            count(stage.calls as u64),
+            time(stage.calls_us),
+        ];
+        if several {
+            let all = machine.stages.iter().find(|one| one.stage == stage.stage);
+            let figure = |of: fn(&Spread) -> Us| known(all.map(|all| of(&all.duration_us)), time);
+            row.extend([
+                figure(|one| one.median),
+                figure(|one| one.min),
+                figure(|one| one.max),
+            ]);
+        }
+        table.row(&row);
+    }
+    table.html()
+}
+
+/// The longest calls of the resume with their slack.
+pub fn slack(machine: &Machine, top: usize) -> String {
+    let cycle = machine.shown();
+    let mut calls: Vec<&CallResult> = cycle
+        .resume_calls()
+        .map(|(_, one)| one)
+        .filter(|one| one.duration_us.is_some())
+        .collect();
+    if calls.is_empty() {
+        return String::new();
+    }
+    let all = calls.len();
+    calls.sort_by_key(|one| (std::cmp::Reverse(one.duration_us), one.call.start));
+    calls.truncate(top);
+    let heads = [
+        ("device", None),
+        ("driver", None),
+        ("parent", None),
+        ("stage", None),
+        ("takes", Some(Origin::Measured)),
+        ("slack", None),
+    ];
+    let caption = format!(
+        "The {} longest of {} calls in the resume",
+        calls.len(),
+        count(all as u64)
+    );
+    let mut table = Table::new(&caption, 4, &heads);
+    for one in calls {
+        let call = &one.call;
+        let text = |name: &Option<reveille_resume::cycle::Name>| {
+            name.as_deref().unwrap_or_default().to_owned()
+        };
+        table.row(&[
+            call.device.to_string(),
+            text(&call.driver),
+            text(&call.parent),
+            stage_words(call.stage).to_owned(),
+            known(one.duration_us, time),
+            known(one.slack_us, time),
+        ]);
+    }
+    format!(
+        "<p>Slack is how much longer a call could take without the resume getting longer; without \
+         slack a call is on a critical path.</p>{}",
+        table.html()
+    )
+}
+
+/// What each device alone would save.
+pub fn removals(machine: &Machine, top: usize) -> String {
+    if machine.removals.is_empty() {
+        return match machine.shown().path.is_empty() {
+            true => String::new(),
+            false => "<p>No single device shortens the resume if it is taken out.</p>".to_owned(),
+        };
+    }
+    let heads = [
+        ("without", None),
+        ("driver", None),
+        ("devices below", None),
+        ("resume", Some(Origin::Estimated)),
+        ("saves", Some(Origin::Estimated)),
+    ];
+    let caption = "What each device alone would save, with all that lies below it";
+    let mut table = Table::new(caption, 2, &heads);
+    for removal in machine.removals.iter().take(top) {
+        table.row(&[
+            removal.device.to_string(),
+            removal.driver.as_deref().unwrap_or_default().to_owned(),
+            count(removal.with_below as u64),
+            time(removal.total_us),
+            time(removal.saves_us),
+        ]);
+    }
+    table.html()
+}

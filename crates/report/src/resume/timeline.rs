@@ -1,0 +1,416 @@
+//! The timeline: a row for each of the slowest devices, a bar for each call, and the critical path
+//! through them (figures 1 and 4 of Xi and others).
+//!
+//! Bars are drawn in a picture of their own inside the drawing, one unit for a microsecond, so that
+//! the page's script zooms by changing what part of it is shown.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use reveille_resume::analysis::{CallResult, CycleResult, LinkKind, LinkResult, stage_words};
+use reveille_resume::cycle::{Name, Us};
+use reveille_resume::graph::Half;
+
+use super::{stage_class, time};
+use crate::axis::Axis;
+use crate::markup::escape;
+use crate::quantity::duration;
+
+/// The drawing, in its own units.
+const LEFT: f64 = 190.0;
+const WIDTH: f64 = 960.0;
+const FULL_WIDTH: f64 = 1160.0;
+const ROW: f64 = 15.0;
+const BAR: f64 = 11.0;
+/// Above the rows: the names of stages.
+const TOP: f64 = 18.0;
+const BOTTOM: f64 = 38.0;
+
+/// Letters of a name that the margin has room for.
+const NAME: usize = 28;
+
+/// What a row is of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Row {
+    Stages,
+    Cpus,
+    Device(Name, Option<Name>),
+}
+
+/// The picture of one half; empty where the log has none.
+pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
+    let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
+    let path = match half {
+        Half::Resume => &cycle.path,
+        Half::Suspend => &cycle.suspend_path,
+    };
+    let start = match half {
+        Half::Resume => cycle.resume_start_us,
+        Half::Suspend => stages().map(|stage| stage.start_us).min(),
+    };
+    let end = stages()
+        .map(|stage| stage.start_us + stage.duration_us)
+        .max();
+    let Some((start, end)) = start.zip(end).filter(|(start, end)| end > start) else {
+        return String::new();
+    };
+    let calls: Vec<(usize, &CallResult)> = cycle
+        .calls
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| half.has(one.call.stage))
+        .collect();
+    let rows = rows(cycle, &calls, path, half, top);
+    let drawing = Drawing {
+        cycle,
+        half,
+        path,
+        start,
+        end,
+        rows,
+    };
+    let all: HashSet<(&Name, Option<&Name>)> = calls
+        .iter()
+        .map(|(_, one)| (&one.call.device, one.call.driver.as_ref()))
+        .collect();
+    drawing.html(&calls, all.len())
+}
+
+/// The slowest devices and those on the path, in the order of their first calls.
+fn rows(
+    cycle: &CycleResult,
+    calls: &[(usize, &CallResult)],
+    path: &[LinkResult],
+    half: Half,
+    top: usize,
+) -> Vec<Row> {
+    /// Shorter pieces of the path are not seen in a picture of this width.
+    const LEAST_SHARE: f64 = 0.002;
+    let mut sums: HashMap<Row, (Us, Us)> = HashMap::new();
+    for (_, one) in calls {
+        let us = one.duration_us.unwrap_or(0);
+        let begins = one.call.start.or(one.call.end).unwrap_or(Us::MAX);
+        let sum = sums.entry(row(one)).or_insert((0, begins));
+        *sum = (sum.0 + us, sum.1.min(begins));
+    }
+    let mut slowest: Vec<(&Row, &(Us, Us))> = sums.iter().collect();
+    slowest.sort_by_key(|(row, (us, begins))| (std::cmp::Reverse(*us), *begins, name(row)));
+    let mut chosen: HashSet<&Row> = slowest.iter().take(top).map(|(row, _)| *row).collect();
+    let total: Us = path.iter().map(|link| link.duration_us).sum();
+    for link in path {
+        let is_seen = link.duration_us as f64 >= total as f64 * LEAST_SHARE;
+        let call = link
+            .call
+            .filter(|_| is_seen)
+            .and_then(|call| cycle.calls.get(call));
+        let row = call.map(row);
+        if let Some((row, _)) = row.and_then(|row| sums.get_key_value(&row)) {
+            chosen.insert(row);
+        }
+    }
+    let mut chosen: Vec<&Row> = chosen.into_iter().collect();
+    chosen.sort_by_key(|row| (sums[*row].1, name(row)));
+    let has_cpus = cycle
+        .cpus
+        .iter()
+        .any(|step| step.on == (half == Half::Resume));
+    let mut rows = vec![Row::Stages];
+    rows.extend(has_cpus.then_some(Row::Cpus));
+    rows.extend(chosen.into_iter().cloned());
+    rows
+}
+
+fn row(call: &CallResult) -> Row {
+    Row::Device(call.call.device.clone(), call.call.driver.clone())
+}
+
+fn name(row: &Row) -> String {
+    match row {
+        Row::Stages => "stages".to_owned(),
+        Row::Cpus => "CPUs".to_owned(),
+        Row::Device(device, _) => device.to_string(),
+    }
+}
+
+struct Drawing<'a> {
+    cycle: &'a CycleResult,
+    half: Half,
+    path: &'a [LinkResult],
+    start: Us,
+    end: Us,
+    rows: Vec<Row>,
+}
+
+impl Drawing<'_> {
+    fn html(&self, calls: &[(usize, &CallResult)], devices: usize) -> String {
+        let shown = self
+            .rows
+            .iter()
+            .filter(|row| matches!(row, Row::Device(..)));
+        let half = match self.half {
+            Half::Suspend => "suspend",
+            Half::Resume => "resume",
+        };
+        format!(
+            "<p>{} of {devices} devices: the slowest, and those on the critical path, in the order in \
+             which they begin. A dark line is the critical path; bars that are on it are full, others \
+             pale.</p>{}<div class=\"tools\" hidden><label>Search <input type=\"search\" \
+             placeholder=\"device or driver\"></label> <span>Drag over a span to enlarge it; \
+             double-click shows all.</span></div><figure>{}</figure>",
+            shown.count(),
+            legend(self.cycle, self.half),
+            self.svg(calls, half)
+        )
+    }
+
+    fn svg(&self, calls: &[(usize, &CallResult)], half: &str) -> String {
+        let high = ROW * self.rows.len() as f64;
+        let total = self.end - self.start;
+        let mut svg = format!(
+            "<svg class=\"timeline\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" tabindex=\"0\" \
+             aria-label=\"Timeline of the {half}, {}\" data-total=\"{total}\" data-left=\"{LEFT}\" \
+             data-width=\"{WIDTH}\" data-top=\"{TOP}\" data-height=\"{high}\">",
+            TOP + high + BOTTOM,
+            time(total)
+        );
+        self.axis(&mut svg, high);
+        self.names(&mut svg);
+        let _ = write!(
+            svg,
+            "<svg class=\"rows\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{WIDTH}\" height=\"{high}\" \
+             viewBox=\"0 0 {total} {high}\" preserveAspectRatio=\"none\">"
+        );
+        self.stages(&mut svg, high);
+        self.cpus(&mut svg);
+        self.bars(calls, &mut svg);
+        self.critical(&mut svg);
+        svg.push_str("</svg></svg>");
+        svg
+    }
+
+    fn axis(&self, svg: &mut String, high: f64) {
+        let axis = Axis::from_zero((self.end - self.start) as f64 * 1e3);
+        svg.push_str("<g class=\"time-axis\">");
+        for tick in axis.ticks() {
+            let x = LEFT + WIDTH * axis.fraction(tick.value);
+            let _ = write!(
+                svg,
+                "<path class=\"grid\" d=\"M{x:.1} {TOP}v{high}\"/><text text-anchor=\"middle\" \
+                 x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                TOP + high + 15.0,
+                duration(tick.value)
+            );
+        }
+        let _ = write!(
+            svg,
+            "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time from its \
+             begin</text>",
+            LEFT + WIDTH,
+            TOP + high + 33.0
+        );
+    }
+
+    fn names(&self, svg: &mut String) {
+        for (place, row) in self.rows.iter().enumerate() {
+            let name = name(row);
+            let short: String = match name.chars().count() > NAME {
+                true => name.chars().take(NAME - 1).chain(['…']).collect(),
+                false => name.clone(),
+            };
+            let driver = match row {
+                Row::Device(_, Some(driver)) => driver,
+                _ => "",
+            };
+            let _ = write!(
+                svg,
+                "<text class=\"row\" data-row=\"{place}\" data-name=\"{} {}\" text-anchor=\"end\" \
+                 x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                escape(&name.to_lowercase()),
+                escape(&driver.to_lowercase()),
+                LEFT - 6.0,
+                TOP + ROW * place as f64 + ROW - 4.0,
+                escape(&short)
+            );
+        }
+    }
+
+    fn place(&self, row: &Row) -> Option<usize> {
+        self.rows.iter().position(|one| one == row)
+    }
+
+    /// A bar in a row, with what is told of it: a head, and lines of `name: value`.
+    fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), told: &str) {
+        let (from, to) = (span.0 - self.start, span.1 - self.start);
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" data-row=\"{row}\" x=\"{from}\" y=\"{:.1}\" width=\"{}\" \
+             height=\"{BAR}\"><title>{}</title></rect>",
+            ROW * row as f64 + (ROW - BAR) / 2.0,
+            (to - from).max(0),
+            escape(told)
+        );
+    }
+
+    fn stages(&self, svg: &mut String, high: f64) {
+        let stages = self
+            .cycle
+            .stages
+            .iter()
+            .filter(|stage| self.half.has(stage.stage));
+        for stage in stages {
+            let span = (stage.start_us, stage.start_us + stage.duration_us);
+            let _ = write!(
+                svg,
+                "<path class=\"edge\" d=\"M{} 0v{high}\"/>",
+                span.1 - self.start
+            );
+            let told = format!(
+                "{}\nbegins: {}\ntakes: {}\ncalls: {}",
+                stage_words(stage.stage),
+                time(span.0 - self.start),
+                time(stage.duration_us),
+                stage.calls
+            );
+            self.bar(
+                svg,
+                0,
+                &format!("{} on", stage_class(stage.stage)),
+                span,
+                &told,
+            );
+        }
+    }
+
+    fn cpus(&self, svg: &mut String) {
+        let Some(row) = self.place(&Row::Cpus) else {
+            return;
+        };
+        let is_on = self.half == Half::Resume;
+        for step in self.cycle.cpus.iter().filter(|step| step.on == is_on) {
+            let told = format!(
+                "CPU {} {}\nbegins: {}\ntakes: {}",
+                step.cpu,
+                if is_on { "comes on" } else { "goes off" },
+                time(step.start - self.start),
+                time(step.end - step.start)
+            );
+            self.bar(svg, row, "c2 on", (step.start, step.end), &told);
+        }
+    }
+
+    fn bars(&self, calls: &[(usize, &CallResult)], svg: &mut String) {
+        let is_path = |link: &&LinkResult| link.what == LinkKind::Call;
+        let on_path: HashSet<usize> = self
+            .path
+            .iter()
+            .filter(is_path)
+            .filter_map(|link| link.call)
+            .collect();
+        let places: HashMap<&Row, usize> = self.rows.iter().zip(0..).collect();
+        for (number, one) in calls {
+            let Some(place) = places.get(&row(one)) else {
+                continue;
+            };
+            let Some(span) = span(one) else {
+                continue;
+            };
+            let on = if on_path.contains(number) { " on" } else { "" };
+            let class = format!("{}{on}", stage_class(one.call.stage));
+            self.bar(
+                svg,
+                *place,
+                &class,
+                span,
+                &told(one, self.start, !on.is_empty()),
+            );
+        }
+    }
+
+    /// The path as a line through the bars; waits that the log does not explain are dashed.
+    fn critical(&self, svg: &mut String) {
+        let mut line = String::new();
+        let mut untold = String::new();
+        let mut before: Option<f64> = None;
+        for link in self.path {
+            let call = link.call.and_then(|call| self.cycle.calls.get(call));
+            let row = match (link.what, call) {
+                (LinkKind::Cpu | LinkKind::BeforeCpu, _) => self.place(&Row::Cpus),
+                (_, Some(call)) => self.place(&row(call)),
+                _ => Some(0),
+            };
+            let Some(row) = row else {
+                continue;
+            };
+            let y = ROW * row as f64 + ROW / 2.0;
+            let (from, to) = (
+                link.start_us - self.start,
+                link.start_us + link.duration_us - self.start,
+            );
+            if link.what == LinkKind::NotTold {
+                let _ = write!(untold, "M{from} {y}H{to}");
+            }
+            let _ = match before {
+                None => write!(line, "M{from} {y}H{to}"),
+                Some(other) if other == y => write!(line, "H{to}"),
+                Some(_) => write!(line, "H{from}V{y}H{to}"),
+            };
+            before = Some(y);
+        }
+        let _ = write!(
+            svg,
+            "<path class=\"critical\" d=\"{line}\"/><path class=\"untold\" d=\"{untold}\"/>"
+        );
+    }
+}
+
+/// From and to; a missing end is made up for by how long the kernel says that it took.
+fn span(one: &CallResult) -> Option<(Us, Us)> {
+    let us = one.duration_us?;
+    let start = one.call.start.or(one.call.end.map(|end| end - us))?;
+    Some((start, start + us))
+}
+
+/// A call in words: its device, then lines of `name: value`.
+fn told(one: &CallResult, start: Us, on_path: bool) -> String {
+    let call = &one.call;
+    let mut told = format!("{}\nstage: {}", call.device, stage_words(call.stage));
+    let name = |name: &Option<Name>| name.as_ref().map(|name| name.to_string());
+    let begins = call.start.map(|from| time(from - start));
+    let fields = [
+        ("driver", name(&call.driver)),
+        ("parent", name(&call.parent)),
+        ("function", name(&call.function)),
+        ("begins", begins),
+        ("takes", one.duration_us.map(time)),
+        ("slack", one.slack_us.map(time)),
+        ("worker", call.worker.map(|worker| worker.to_string())),
+        (
+            "result",
+            call.result
+                .filter(|code| *code != 0)
+                .map(|code| code.to_string()),
+        ),
+        ("critical path", on_path.then(|| "yes".to_owned())),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            let _ = write!(told, "\n{name}: {value}");
+        }
+    }
+    told
+}
+
+fn legend(cycle: &CycleResult, half: Half) -> String {
+    let mut html = String::from("<p class=\"keys\">");
+    for stage in cycle.stages.iter().filter(|stage| half.has(stage.stage)) {
+        let _ = write!(
+            html,
+            "<span class=\"key {}\"><i></i>{}, {}</span> ",
+            stage_class(stage.stage),
+            stage_words(stage.stage),
+            time(stage.duration_us)
+        );
+    }
+    html.push_str("</p>");
+    html
+}

@@ -1,0 +1,243 @@
+//! What is shown of logs: one model between reading and showing. The terminal, the page and
+//! `--json` have it from here.
+//!
+//! [`Analysis`] is the JSON of `reveille resume analyze --json`, version [`VERSION`]. Fields are
+//! `snake_case` with their unit at the end; instants are microseconds of the log's own clock, which
+//! stands still while the machine sleeps; what the log does not tell is `null`.
+
+mod across;
+mod assemble;
+mod named;
+mod what_if;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cycle::{Call, CpuStep, Failure, Name, StageKind, Us};
+use crate::graph;
+use crate::path::Why;
+use crate::power::beside::Power;
+
+pub use across::{Spread, spread};
+pub use assemble::{Input, Question, analyse};
+pub use named::{stage_name, stage_words, why_words};
+pub use what_if::{Removal, Replay, WhatIf};
+
+/// What the JSON says it is.
+pub const FORMAT: &str = "reveille-resume";
+
+/// The name under which `reveille report` finds the JSON.
+pub const FILE: &str = "resume.json";
+
+/// Of the JSON. A reader refuses a higher one.
+pub const VERSION: u32 = 1;
+
+/// All that was asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Analysis {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    pub tool: String,
+    /// In the order of the command line.
+    pub machines: Vec<Machine>,
+}
+
+/// A machine, or one of its configurations: a log, or a folder of a capture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    pub name: String,
+    pub source: Source,
+    /// Times of all cycles that have them whole; `null` where none has.
+    pub suspend_us: Option<Spread>,
+    pub asleep_us: Option<Spread>,
+    pub resume_us: Option<Spread>,
+    pub stages: Vec<StageSpread>,
+    /// Those of the resume that took longest, over all cycles, the longest first.
+    pub devices: Vec<DeviceSpread>,
+    /// The number of the cycle that stands for the others: the one that was asked for, or the one
+    /// whose resume is the median.
+    pub shown: usize,
+    pub cycles: Vec<CycleResult>,
+    pub what_if: Option<WhatIf>,
+    /// Single devices whose absence shortens the shown cycle's resume, the best first.
+    pub removals: Vec<Removal>,
+    /// The best removal, then the best after it, and so on.
+    pub steps: Vec<Removal>,
+    pub power: Option<Power>,
+    /// What a reader must know, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Where a machine's cycles come from.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Source {
+    pub files: Vec<String>,
+    pub lines: u64,
+    pub bytes: u64,
+    /// What of the log is not in the analysis, by reason, and how often.
+    pub left_out: Vec<(String, u64)>,
+    /// As a capture noted it.
+    pub kernel: Option<String>,
+}
+
+/// One suspend and its resume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CycleResult {
+    pub number: usize,
+    /// What the kernel was asked for: `deep`, `s2idle`, `shallow`.
+    pub sleep: Option<String>,
+    /// The wall clock at its beginning, as the log has it.
+    pub at: Option<String>,
+    /// The log does not have all of it.
+    pub cut: bool,
+    /// It never slept.
+    pub aborted: bool,
+    /// From the beginning to the kernel's last word before the sleep.
+    pub suspend_us: Option<Us>,
+    /// Firmware's time at both ends of the sleep, by the log's clock.
+    pub platform_us: Option<Us>,
+    /// By the kernel's word.
+    pub asleep_us: Option<Us>,
+    /// From the kernel's first word after the sleep to the end.
+    pub resume_us: Option<Us>,
+    pub start_us: Us,
+    pub end_us: Us,
+    /// The resume's begin.
+    pub resume_start_us: Option<Us>,
+    pub stages: Vec<StageResult>,
+    pub cpus: Vec<CpuStep>,
+    pub calls: Vec<CallResult>,
+    pub failures: Vec<Failure>,
+    /// The critical path of the resume; its links' times add up to `resume_us`.
+    pub path: Vec<LinkResult>,
+    pub suspend_path: Vec<LinkResult>,
+    /// Of the resume's graph.
+    pub left_out: graph::LeftOut,
+}
+
+/// A part of a cycle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageResult {
+    pub stage: StageKind,
+    pub start_us: Us,
+    pub duration_us: Us,
+    /// As the kernel gives it.
+    pub says_us: Option<Us>,
+    pub calls: usize,
+    /// The sum of its calls' durations: what it would take one after the other.
+    pub calls_us: Us,
+}
+
+/// A device's callback.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallResult {
+    #[serde(flatten)]
+    pub call: Call,
+    pub duration_us: Option<Us>,
+    /// How much longer it could take without the suspend or the resume getting longer; `null` where
+    /// the log has not both its ends.
+    pub slack_us: Option<Us>,
+}
+
+/// A piece of the critical path.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// What the time went to.
+    pub what: LinkKind,
+    pub stage: StageKind,
+    /// The call's number in `calls`, where it is one, or the wait is before one.
+    pub call: Option<usize>,
+    pub device: Option<Name>,
+    pub driver: Option<Name>,
+    pub cpu: Option<u32>,
+    pub start_us: Us,
+    pub duration_us: Us,
+    /// Why it could not begin earlier.
+    pub why: Why,
+}
+
+/// Kinds of links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// A device's callback.
+    Call,
+    /// A CPU comes on or goes.
+    Cpu,
+    /// The kernel's own work before a call.
+    BeforeCall,
+    /// A wait before a call that the log does not explain.
+    NotTold,
+    BeforeCpu,
+    BeforeStage,
+    /// The stage's own work, or one that has no calls.
+    Stage,
+}
+
+/// A stage over all cycles of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageSpread {
+    pub stage: StageKind,
+    pub duration_us: Spread,
+}
+
+/// A device over all cycles of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSpread {
+    pub device: Name,
+    pub driver: Option<Name>,
+    /// The sum of its calls in a resume.
+    pub resume_us: Spread,
+    /// The sum of its calls in a suspend.
+    pub suspend_us: Option<Spread>,
+    /// In how many cycles its longest call in the resume is on the critical path.
+    pub on_path: usize,
+    /// Of its longest call in the resume: how much longer it could take.
+    pub slack_us: Option<Spread>,
+}
+
+impl CycleResult {
+    /// The calls of the resume.
+    pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
+        let calls = self.calls.iter().enumerate();
+        calls.filter(|(_, one)| one.call.stage > StageKind::Platform)
+    }
+
+    /// Are all its times known, and did it sleep?
+    pub fn is_whole(&self) -> bool {
+        !self.cut && !self.aborted && self.resume_us.is_some()
+    }
+}
+
+impl Machine {
+    /// The cycle that stands for the others.
+    pub fn shown(&self) -> &CycleResult {
+        let shown = self.cycles.iter().find(|cycle| cycle.number == self.shown);
+        shown.expect("a machine is made with the cycle that it shows")
+    }
+}
+
+/// Reads an [`Analysis`].
+///
+/// # Errors
+/// One line: it is no analysis, or of a later version.
+pub fn read(text: &[u8]) -> Result<Analysis, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: String,
+        version: u32,
+    }
+    let wrong = |why: String| format!("is no analysis of `reveille resume analyze --json`: {why}");
+    let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    if head.format != FORMAT {
+        return Err(wrong(format!("its format is {:?}", head.format)));
+    }
+    if head.version != VERSION {
+        return Err(format!(
+            "has version {}, and this program knows {VERSION}; take a newer reveille",
+            head.version
+        ));
+    }
+    serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,288 @@
+//! From cycles to what is shown of them.
+
+use super::across::{self, spread};
+use super::what_if::{links, what_if};
+use super::{Analysis, CallResult, CycleResult, FORMAT, Machine, Source, StageResult, VERSION};
+use crate::cycle::{Cycle, StageKind, Us};
+use crate::graph::{Graph, Half};
+use crate::power::Meter;
+use crate::power::beside::{self, Subject};
+use crate::what_if::{Change, best_removals, steps};
+use crate::{Error, Result, times};
+
+/// A machine's cycles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    pub name: String,
+    pub source: Source,
+    pub cycles: Vec<Cycle>,
+    /// What its reader has to say, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// What is asked of the machines.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Question {
+    /// Only this cycle.
+    pub cycle: Option<usize>,
+    /// One after the other, each on top of those before it.
+    pub changes: Vec<Change>,
+    /// So many best removals after the changes, one by one.
+    pub steps: usize,
+    /// Of the only machine.
+    pub meter: Option<Meter>,
+    /// From the meter's first sample to the beginning of the first cycle.
+    pub meter_offset_us: Option<Us>,
+}
+
+/// The analysis of these machines.
+///
+/// # Errors
+/// [`Error::Usage`] where a cycle that is asked for is not there or a change cannot be made or meets
+/// nothing; [`Error::Failed`] where the meter's samples cannot be laid beside the cycles.
+pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
+    if question.meter.is_some() && inputs.len() > 1 {
+        return Err(Error::Usage(
+            "--power: belongs to one machine; give one log".to_owned(),
+        ));
+    }
+    let machines = inputs
+        .into_iter()
+        .map(|input| machine(input, question))
+        .collect::<Result<Vec<Machine>>>()?;
+    for change in &question.changes {
+        let words = change.to_string();
+        let is_met = |machine: &Machine| {
+            let what_if = machine.what_if.as_ref();
+            what_if.is_some_and(|one| !one.unmet.contains(&words))
+        };
+        if !machines.iter().any(is_met) {
+            return Err(Error::Usage(format!(
+                "{words}: nothing in the resume is named so; `reveille resume analyze LOG --top 50` \
+                 lists its devices"
+            )));
+        }
+    }
+    Ok(Analysis {
+        format: FORMAT.to_owned(),
+        version: VERSION,
+        tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+        machines,
+    })
+}
+
+fn machine(input: Input, question: &Question) -> Result<Machine> {
+    let Input {
+        name,
+        source,
+        mut cycles,
+        mut notes,
+    } = input;
+    if let Some(number) = question.cycle {
+        let (there, name) = (cycles.len(), &name);
+        cycles.retain(|cycle| cycle.number == number);
+        if cycles.is_empty() {
+            return Err(Error::Usage(format!(
+                "--cycle {number}: {name} has {there} cycles, numbered from 1"
+            )));
+        }
+    }
+    let power = match &question.meter {
+        Some(meter) => Some(power(meter, &cycles, question.meter_offset_us)?),
+        None => None,
+    };
+    let mut results = Vec::new();
+    for cycle in &cycles {
+        let without_stages = cycle.stages.is_empty() && cycle.calls.is_empty();
+        results.extend(result(cycle).filter(|_| !without_stages));
+    }
+    let empty = cycles.len() - results.len();
+    if empty > 0 {
+        notes.push(format!("{empty} cycles have nothing but their first line"));
+    }
+    let counted = across::counted(&results);
+    let Some(shown) = shown(&counted) else {
+        return Err(Error::Failed(format!(
+            "{name}: has no cycle with any stage"
+        )));
+    };
+    notes.extend(notes_of(&results));
+    let all = |figure: fn(&CycleResult) -> Option<Us>| {
+        spread(counted.iter().filter_map(|cycle| figure(cycle)).collect())
+    };
+    let cycle = cycles.iter().find(|cycle| cycle.number == shown);
+    let graph = cycle
+        .map(Graph::of)
+        .filter(|graph| !graph.stages.is_empty());
+    let (mut removals, mut best) = (Vec::new(), Vec::new());
+    let mut changed = None;
+    if let Some(graph) = &graph {
+        removals = best_removals(graph);
+        removals.retain(|removal| removal.saves_us > 0);
+        best = steps(graph, &question.changes, question.steps)?;
+        changed = what_if(graph, &cycles, &question.changes, shown)?;
+    }
+    Ok(Machine {
+        source,
+        suspend_us: all(|cycle| cycle.suspend_us),
+        asleep_us: all(|cycle| cycle.asleep_us),
+        resume_us: all(|cycle| cycle.resume_us),
+        stages: across::stages(&counted),
+        devices: across::devices(&counted),
+        shown,
+        what_if: changed,
+        removals,
+        steps: best,
+        power,
+        notes,
+        name,
+        cycles: results,
+    })
+}
+
+/// The cycle whose resume is the median; where no resume is known, the first.
+fn shown(cycles: &[&CycleResult]) -> Option<usize> {
+    let resumes = cycles.iter().filter_map(|cycle| cycle.resume_us).collect();
+    let median = spread(resumes).map(|spread| spread.median);
+    let is_median = |cycle: &&&CycleResult| median.is_none() || cycle.resume_us == median;
+    cycles.iter().find(is_median).map(|cycle| cycle.number)
+}
+
+fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::Power> {
+    let subject = |cycle: &Cycle| {
+        Some(Subject {
+            number: cycle.number,
+            at: cycle.at.clone(),
+            times: times::of(cycle).filter(|times| !times.aborted)?,
+        })
+    };
+    let subjects: Vec<Subject> = cycles.iter().filter_map(subject).collect();
+    beside::lay(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
+}
+
+fn result(cycle: &Cycle) -> Option<CycleResult> {
+    let times = times::of(cycle)?;
+    let resume = Graph::of(cycle);
+    let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
+    let (after, before) = (resume.slack_us(), suspend.slack_us());
+    let path = |graph: &Graph| links(cycle, &graph.critical_path().links);
+    let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
+        duration_us: duration(call),
+        slack_us: match Half::Resume.has(call.stage) {
+            true => after[place],
+            false => before[place],
+        },
+        call: call.clone(),
+    };
+    Some(CycleResult {
+        number: cycle.number,
+        sleep: cycle.sleep.clone(),
+        at: cycle.at.clone(),
+        cut: cycle.cut,
+        aborted: times.aborted,
+        suspend_us: times.suspend_us,
+        platform_us: times.platform_us,
+        asleep_us: times.asleep_us,
+        resume_us: times.resume_us,
+        start_us: times.start,
+        end_us: times.end,
+        resume_start_us: times.resume_start,
+        stages: stages(cycle),
+        cpus: cycle.cpus.clone(),
+        calls: cycle.calls.iter().enumerate().map(call).collect(),
+        failures: cycle.failures.clone(),
+        path: path(&resume),
+        suspend_path: path(&suspend),
+        left_out: resume.left_out.clone(),
+    })
+}
+
+/// By the stamps of its lines; where one is missing, by the kernel's word.
+fn duration(call: &crate::cycle::Call) -> Option<Us> {
+    let by_stamps = call.start.zip(call.end).map(|(start, end)| end - start);
+    by_stamps.or(call.says_us)
+}
+
+fn stages(cycle: &Cycle) -> Vec<StageResult> {
+    let one = |stage: &crate::cycle::Stage| {
+        let calls = cycle.calls.iter().filter(|call| call.stage == stage.kind);
+        let durations: Vec<Us> = calls.clone().filter_map(duration).collect();
+        StageResult {
+            stage: stage.kind,
+            start_us: stage.start,
+            duration_us: stage.end - stage.start,
+            says_us: stage.says_us,
+            calls: calls.count(),
+            calls_us: durations.iter().sum(),
+        }
+    };
+    cycle.stages.iter().map(one).collect()
+}
+
+/// What of the cycles a reader must know before trusting the figures.
+fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let all = cycles.len();
+    let mut say = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} of {all} cycles {what}"));
+        }
+    };
+    let count = |is: fn(&CycleResult) -> bool| cycles.iter().filter(|cycle| is(cycle)).count();
+    let left = match count(CycleResult::is_whole) {
+        0 => "",
+        _ => " and are not in the medians",
+    };
+    say(
+        count(|cycle| cycle.cut),
+        &format!("are cut at their beginning or end{left}"),
+    );
+    say(
+        count(|cycle| cycle.aborted),
+        &format!("never slept, since something failed or woke the machine before{left}"),
+    );
+    say(
+        count(|cycle| cycle.resume_us.is_none() && !cycle.cut),
+        &format!("have no resume{left}"),
+    );
+    let mut say = |figure: fn(&CycleResult) -> usize, what: &str| {
+        let count: usize = cycles.iter().map(figure).sum();
+        if count > 0 {
+            notes.push(format!("{count} calls {what}"));
+        }
+    };
+    say(
+        |cycle| cycle.left_out.half_calls,
+        "of resumes lack their beginning or their end and are in no path",
+    );
+    say(
+        |cycle| cycle.left_out.backward_calls,
+        "of resumes end before they begin, by the log, and are in no path",
+    );
+    say(
+        |cycle| cycle.left_out.outlast,
+        "of resumes ended after their stage, which did not wait for them",
+    );
+    let unknown = cycles.iter().filter(|cycle| cycle.left_out.main_unknown);
+    let unknown = unknown.filter(|cycle| cycle.resume_calls().next().is_some());
+    let unknown = unknown.count();
+    if unknown > 0 {
+        notes.push(format!(
+            "in {unknown} of {all} cycles the log does not tell which process ran the synchronous \
+             devices; their order may be missing from the path"
+        ));
+    }
+    let is_late = |cycle: &&CycleResult| {
+        let kind = cycle.stages.first().map(|stage| stage.stage);
+        !cycle.cut
+            && kind.is_some_and(|kind| (StageKind::Suspend..StageKind::Platform).contains(&kind))
+    };
+    let late = cycles.iter().filter(is_late).count();
+    if late > 0 {
+        notes.push(format!(
+            "{late} of {all} cycles have no line before their devices suspend: freezing is not in \
+             the times"
+        ));
+    }
+    notes
+}

@@ -1,0 +1,81 @@
+//! Words for what the model tells by kind.
+
+use super::{LinkKind, LinkResult};
+use crate::cycle::StageKind;
+use crate::path::Why;
+
+/// In the JSON's spelling.
+pub fn stage_name(stage: StageKind) -> &'static str {
+    match stage {
+        StageKind::Freeze => "freeze",
+        StageKind::Prepare => "prepare",
+        StageKind::Suspend => "suspend",
+        StageKind::SuspendLate => "suspend_late",
+        StageKind::SuspendNoirq => "suspend_noirq",
+        StageKind::CpusOff => "cpus_off",
+        StageKind::Platform => "platform",
+        StageKind::CpusOn => "cpus_on",
+        StageKind::ResumeNoirq => "resume_noirq",
+        StageKind::ResumeEarly => "resume_early",
+        StageKind::Resume => "resume",
+        StageKind::Complete => "complete",
+        StageKind::Thaw => "thaw",
+    }
+}
+
+/// For people.
+pub fn stage_words(stage: StageKind) -> &'static str {
+    match stage {
+        StageKind::Freeze => "freeze processes",
+        StageKind::Prepare => "prepare",
+        StageKind::Suspend => "suspend devices",
+        StageKind::SuspendLate => "suspend late",
+        StageKind::SuspendNoirq => "suspend noirq",
+        StageKind::CpusOff => "CPUs off",
+        StageKind::Platform => "firmware",
+        StageKind::CpusOn => "CPUs on",
+        StageKind::ResumeNoirq => "resume noirq",
+        StageKind::ResumeEarly => "resume early",
+        StageKind::Resume => "resume devices",
+        StageKind::Complete => "complete",
+        StageKind::Thaw => "thaw processes",
+    }
+}
+
+/// Why a link of the path could not begin earlier, for people.
+pub fn why_words(why: Why) -> &'static str {
+    match why {
+        Why::Begins => "first",
+        Why::StageBefore => "after the stage before",
+        Why::StageBegins => "its stage begins",
+        Why::Parent => "waits for its parent",
+        Why::Children => "waits for its children",
+        Why::SameWorker => "same worker",
+        Why::JustAfter => "just after it, not told why",
+        Why::CpuBefore => "one CPU at a time",
+        Why::WaitsForAll => "waits for all calls",
+        Why::Follows => "follows",
+    }
+}
+
+impl LinkResult {
+    /// What the time went to, for people.
+    pub fn words(&self) -> String {
+        let device = self.device.as_deref().unwrap_or("a device");
+        match self.what {
+            LinkKind::Call => device.to_owned(),
+            LinkKind::Cpu => match self.cpu {
+                Some(cpu) => format!("CPU {cpu}"),
+                None => "more CPUs".to_owned(),
+            },
+            LinkKind::BeforeCall => format!("before {device}"),
+            LinkKind::NotTold => format!("before {device}, not told"),
+            LinkKind::BeforeCpu => match self.cpu {
+                Some(cpu) => format!("before CPU {cpu}"),
+                None => "before a CPU".to_owned(),
+            },
+            LinkKind::BeforeStage => "between stages".to_owned(),
+            LinkKind::Stage => stage_words(self.stage).to_owned(),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The resume with something changed, one change on top of the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::across::{Spread, spread};
+use super::{LinkKind, LinkResult};
+use crate::Result;
+use crate::cycle::{Cycle, Name, Us};
+use crate::graph::Graph;
+use crate::path::{Link, Part, Why};
+use crate::what_if::{Change, Deferred, replay};
+
+pub use crate::what_if::Removal;
+
+/// What the resume would take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// The cycle that was replayed.
+    pub cycle: usize,
+    pub measured_us: Us,
+    /// One for each change, together with those before it.
+    pub replays: Vec<Replay>,
+    /// With all changes, over all cycles.
+    pub all_cycles_us: Option<Spread>,
+    /// The critical path with all changes.
+    pub path: Vec<LinkResult>,
+    /// Changes that meet nothing here.
+    pub unmet: Vec<String>,
+}
+
+/// One change more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
+    pub change: String,
+    pub total_us: Us,
+    /// Against the total before this change.
+    pub saves_us: Us,
+    /// Devices that this change takes out.
+    pub removed: Vec<Name>,
+    /// Devices that this change defers, with the time from the resume's beginning at which each is
+    /// ready, in this replay.
+    pub deferred: Vec<Deferred>,
+}
+
+/// The replays of `changes`; `None` where there are none.
+pub fn what_if(
+    graph: &Graph,
+    cycles: &[Cycle],
+    changes: &[Change],
+    number: usize,
+) -> Result<Option<WhatIf>> {
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let mut replays: Vec<Replay> = Vec::new();
+    let (mut removed, mut deferred) = (Vec::new(), Vec::new());
+    let mut before = graph.total_us();
+    let mut last = None;
+    for place in 0..changes.len() {
+        let replayed = replay(graph, &changes[..=place])?;
+        let is_new = |name: &&Name| !removed.contains(*name);
+        let new_removed: Vec<Name> = replayed.removed.iter().filter(is_new).cloned().collect();
+        let is_new = |one: &&Deferred| !deferred.contains(&one.device);
+        let new_deferred: Vec<Deferred> =
+            replayed.deferred.iter().filter(is_new).cloned().collect();
+        removed.extend(new_removed.iter().cloned());
+        deferred.extend(new_deferred.iter().map(|one| one.device.clone()));
+        replays.push(Replay {
+            change: changes[place].to_string(),
+            total_us: replayed.total_us,
+            saves_us: before - replayed.total_us,
+            removed: new_removed,
+            deferred: new_deferred,
+        });
+        before = replayed.total_us;
+        last = Some(replayed);
+    }
+    let cycle = cycles.iter().find(|cycle| cycle.number == number);
+    let path = last
+        .as_ref()
+        .zip(cycle)
+        .map(|(last, cycle)| links(cycle, &last.path.links));
+    let of_cycle = |cycle: &Cycle| {
+        let graph = Graph::of(cycle);
+        let is_whole = !cycle.cut && !graph.stages.is_empty();
+        let replayed = is_whole.then(|| replay(&graph, changes))?.ok()?;
+        Some(replayed.total_us)
+    };
+    Ok(Some(WhatIf {
+        cycle: number,
+        measured_us: graph.total_us(),
+        replays,
+        all_cycles_us: spread(cycles.iter().filter_map(of_cycle).collect()),
+        path: path.unwrap_or_default(),
+        unmet: last.map(|last| last.unmet).unwrap_or_default(),
+    }))
+}
+
+/// A path with the names of what it consists of. A call that follows on the wait before it could not
+/// begin earlier for that wait's reason.
+pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
+    let mut links: Vec<LinkResult> = path.iter().map(|one| link(cycle, one)).collect();
+    for place in 1..links.len() {
+        let (before, one) = (&links[place - 1], &links[place]);
+        let is_wait = matches!(before.what, LinkKind::BeforeCall | LinkKind::NotTold);
+        if one.why == Why::Follows && is_wait && before.call == one.call {
+            links[place].why = before.why;
+        }
+    }
+    links
+}
+
+/// A link with the names of what it is.
+fn link(cycle: &Cycle, link: &Link) -> LinkResult {
+    let (what, call, cpu) = match link.part {
+        Part::Call(call) => (LinkKind::Call, Some(call), None),
+        Part::Before(call) => (LinkKind::BeforeCall, Some(call), None),
+        Part::NotTold(call) => (LinkKind::NotTold, Some(call), None),
+        Part::Cpu(step) => (LinkKind::Cpu, None, Some(step)),
+        Part::BeforeCpu(step) => (LinkKind::BeforeCpu, None, Some(step)),
+        Part::MoreCpus(_) => (LinkKind::Cpu, None, None),
+        Part::BeforeStage => (LinkKind::BeforeStage, None, None),
+        Part::StageItself | Part::StageSet => (LinkKind::Stage, None, None),
+    };
+    let device = call.and_then(|call| cycle.calls.get(call));
+    LinkResult {
+        what,
+        stage: link.stage,
+        call,
+        device: device.map(|call| call.device.clone()),
+        driver: device.and_then(|call| call.driver.clone()),
+        cpu: cpu
+            .and_then(|step| cycle.cpus.get(step))
+            .map(|step| step.cpu),
+        start_us: link.start,
+        duration_us: link.us(),
+        why: link.why,
+    }
+}

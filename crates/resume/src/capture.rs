@@ -1,0 +1,327 @@
+//! Suspending this machine for real, with the kernel telling what it does.
+//!
+//! The kernel is made to tell ([`Voice`]), an alarm of the real-time clock is set ([`Alarm`]), the
+//! machine is suspended by [`Means`], and what was told is kept in a folder: `dmesg.txt`,
+//! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
+
+mod alarm;
+mod kernel_log;
+mod means;
+mod record;
+mod tracer;
+mod voice;
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::time::{ClockId, clock_gettime};
+use reveille_machine::{Identity, Root};
+
+use crate::{Error, Result};
+pub use alarm::Alarm;
+pub use means::{Means, Mode};
+pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
+pub use voice::Voice;
+
+/// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
+/// up, USB that is found again) come to an end, and tell it.
+const BETWEEN: Duration = Duration::from_secs(2);
+
+/// A program that is asked to wait for the end of a wake-up event: some are told within
+/// milliseconds, and one that lasts would let no suspend begin.
+const EVENTS_END_WITHIN: Duration = Duration::from_secs(5);
+
+const STATE: &str = "sys/power/state";
+const WAKEUP_COUNT: &str = "sys/power/wakeup_count";
+
+/// What is to be captured.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `None`: what this machine does by default.
+    pub mode: Option<Mode>,
+    /// Whole seconds, one at least.
+    pub wake_after: Duration,
+    /// Cycles.
+    pub repeat: usize,
+    /// Where the files are put. It is made; it must not hold a capture.
+    pub folder: PathBuf,
+    /// For [`reveille_machine::Journal`].
+    pub journal_folder: PathBuf,
+    /// A virtual machine is suspended as well.
+    pub virtual_machine: bool,
+}
+
+/// What there is to tell while it goes on.
+pub enum Progress<'a> {
+    /// All is set, and the machine is suspended now.
+    Suspending {
+        record: &'a Record,
+        number: usize,
+    },
+    Awake(&'a CycleRecord),
+}
+
+/// May this machine be suspended, and how? Nothing is changed.
+///
+/// # Errors
+/// [`Error::Cannot`], with the reason; [`Error::Usage`] for a time that no alarm can be set to.
+pub fn prepare(root: &Root, options: &Options) -> Result<(Means, Alarm)> {
+    if options.wake_after < Duration::from_secs(1) || options.wake_after.subsec_nanos() != 0 {
+        return Err(Error::Usage(
+            "the alarm is set in whole seconds, one at least".into(),
+        ));
+    }
+    if options.folder.join(RECORD).exists() {
+        let folder = options.folder.display();
+        return Err(Error::Usage(format!(
+            "{folder}: holds a capture already; choose another folder with --out"
+        )));
+    }
+    means::refuse(root, options.virtual_machine)?;
+    let means = Means::find(root, options.mode)?;
+    let alarm = Alarm::find(root)?;
+    Ok((means, alarm))
+}
+
+/// Suspends and resumes, as often as asked or until `stop` is set, and keeps what the kernel told.
+/// A cycle that failed is one of the result: its log says why.
+///
+/// # Errors
+/// As [`prepare`]; and where the files cannot be written, or nothing of the kernel's words can be read.
+/// Settings are put back in every case.
+pub fn run(
+    root: &Root,
+    options: &Options,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress<'_>),
+) -> Result<Record> {
+    let (means, alarm) = prepare(root, options)?;
+    let mut kept = Kept::create(&options.folder)?;
+    let mut voice = Voice::raise(root, &means, &options.journal_folder)?;
+    let mut record = describe(root, options, &means, &alarm, &voice);
+    kept.write(&record)?;
+    for number in 1..=options.repeat {
+        if number > 1 && !pause(stop) {
+            break;
+        }
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        // What came since the last cycle belongs to that one.
+        keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
+        voice.mark(number, options.repeat);
+        keep_words(&mut voice, &mut kept, None)?;
+        tell(Progress::Suspending {
+            record: &record,
+            number,
+        });
+        let mut cycle = suspend(root, options, &means, &alarm, number)?;
+        keep_words(&mut voice, &mut kept, Some(&mut cycle))?;
+        tell(Progress::Awake(&cycle));
+        record.cycles.push(cycle);
+        kept.write(&record)?;
+    }
+    pause(&AtomicBool::new(false));
+    keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
+    record.interrupted = record.cycles.len() < options.repeat;
+    record.suspend_stats_after = record::suspend_stats(root);
+    record.left_changed = voice.lower();
+    kept.write(&record)?;
+    Ok(record)
+}
+
+/// One cycle: the alarm is set, and the kernel is told to suspend.
+fn suspend(
+    root: &Root,
+    options: &Options,
+    means: &Means,
+    alarm: &Alarm,
+    number: usize,
+) -> Result<CycleRecord> {
+    // Before the alarm: if it rings before the machine sleeps, it is one event more than the kernel
+    // was told of, and the suspend is called off. Otherwise nothing would wake the machine.
+    // Source: Documentation/ABI/testing/sysfs-power, wakeup_count.
+    let events = wakeup_events(root)?;
+    let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
+    let (started, before) = (SystemTime::now(), Clocks::now());
+    let outcome = events
+        .map_or(Ok(()), |count| set(root, WAKEUP_COUNT, &count))
+        .and_then(|()| set(root, STATE, means.state));
+    let after = Clocks::now();
+    let rang = armed.rang(root);
+    armed.clear();
+    let asleep = after.asleep.saturating_sub(before.asleep);
+    Ok(CycleRecord {
+        number,
+        started: humantime::format_rfc3339_micros(started).to_string(),
+        awake_us: micros(after.awake.saturating_sub(before.awake)),
+        asleep_us: micros(asleep),
+        error: outcome.err().map(|error| words(&error)),
+        alarm_rang: rang,
+        // The number of the interrupt that woke it; the file cannot be read where none is known.
+        wakeup_irq: root
+            .number("sys/power/pm_wakeup_irq")
+            .and_then(|irq| u32::try_from(irq).ok()),
+        log_records: 0,
+        log_lost: 0,
+        trace_events: 0,
+        trace_lost: 0,
+    })
+}
+
+/// The count of wake-up events, which the kernel is told again; `None` where it counts none.
+fn wakeup_events(root: &Root) -> Result<Option<String>> {
+    let path = root.path(WAKEUP_COUNT);
+    if !path.exists() {
+        return Ok(None);
+    }
+    // The file is read to its end when no event goes on any more.
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(std::fs::read_to_string(path)));
+    match receiver.recv_timeout(EVENTS_END_WITHIN) {
+        Ok(Ok(count)) => Ok(Some(count.trim().to_owned())),
+        Ok(Err(error)) => Err(Error::Failed(format!("/{WAKEUP_COUNT}: {error}"))),
+        Err(_) => Err(Error::Cannot(format!(
+            "this machine is kept from sleep by a wake-up event that goes on for more than {} s: \
+             /sys/kernel/debug/wakeup_sources names it",
+            EVENTS_END_WITHIN.as_secs()
+        ))),
+    }
+}
+
+fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(root.path(path))?;
+    file.write_all(value.as_bytes())
+}
+
+/// Why the kernel did not suspend. What a device has to do with it is in the log.
+fn words(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(nix::libc::EBUSY | nix::libc::EINVAL) => {
+            format!("called off, for a wake-up event came meanwhile or a device refused ({error})")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// False if it was cut short.
+fn pause(stop: &AtomicBool) -> bool {
+    let end = Instant::now() + BETWEEN;
+    while Instant::now() < end {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    true
+}
+
+/// Two clocks of the kernel: one stands still while the machine sleeps.
+/// Source: clock_gettime(2).
+struct Clocks {
+    awake: Duration,
+    /// Time since boot less `awake`.
+    asleep: Duration,
+}
+
+impl Clocks {
+    fn now() -> Self {
+        let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+        let awake = read(ClockId::CLOCK_MONOTONIC);
+        Self {
+            awake,
+            asleep: read(ClockId::CLOCK_BOOTTIME).saturating_sub(awake),
+        }
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice: &Voice) -> Record {
+    let stats = record::suspend_stats(root);
+    Record {
+        format: FORMAT.into(),
+        version: VERSION,
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        machine: Identity::read(root),
+        model: record::model(root),
+        mode: means.mode,
+        state: means.state.into(),
+        sleep: means.sleep.into(),
+        alarm: alarm.name.clone(),
+        wake_after_s: options.wake_after.as_secs(),
+        cycles_asked: options.repeat,
+        cycles: Vec::new(),
+        interrupted: false,
+        notes: voice.notes().to_vec(),
+        suspend_stats_before: stats.clone(),
+        suspend_stats_after: stats,
+        left_changed: Vec::new(),
+    }
+}
+
+/// The folder's files, written as it goes on: a machine that does not come back has its log up to
+/// the last cycle.
+struct Kept {
+    folder: PathBuf,
+    log: BufWriter<File>,
+    trace: BufWriter<File>,
+}
+
+impl Kept {
+    fn create(folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
+        let file = |name: &str| {
+            let path = folder.join(name);
+            let file = File::create(&path).map_err(unwritable(&path));
+            file.map(BufWriter::new)
+        };
+        Ok(Self {
+            log: file(DMESG)?,
+            trace: file(TRACE)?,
+            folder: folder.to_owned(),
+        })
+    }
+
+    fn write(&mut self, record: &Record) -> Result<()> {
+        for (name, file) in [(DMESG, &mut self.log), (TRACE, &mut self.trace)] {
+            let path = self.folder.join(name);
+            file.flush().map_err(unwritable(&path))?;
+            file.get_ref().sync_data().map_err(unwritable(&path))?;
+        }
+        let path = self.folder.join(RECORD);
+        let mut text = serde_json::to_vec_pretty(record).expect("a record is plain data");
+        text.push(b'\n');
+        let next = path.with_extension("next");
+        std::fs::write(&next, text).map_err(unwritable(&next))?;
+        std::fs::rename(&next, &path).map_err(unwritable(&path))
+    }
+}
+
+/// Keeps what the kernel has told since the last time, and counts it to that cycle.
+fn keep_words(voice: &mut Voice, kept: &mut Kept, cycle: Option<&mut CycleRecord>) -> Result<()> {
+    let (log, trace) = voice
+        .words(&mut kept.log, &mut kept.trace)
+        .map_err(unwritable(&kept.folder))?;
+    if let Some(cycle) = cycle {
+        cycle.log_records += log.kept;
+        cycle.log_lost += log.lost;
+        cycle.trace_events += trace.kept;
+        cycle.trace_lost += trace.lost;
+    }
+    Ok(())
+}
+
+fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |error| Error::Failed(format!("{path}: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What a capture says of itself: `capture.json`, beside the kernel's words.
+
+use std::collections::BTreeMap;
+
+use reveille_machine::{Identity, Root};
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+
+/// The kernel's log, as `dmesg` prints it: `[seconds.micros] text`.
+pub const DMESG: &str = "dmesg.txt";
+/// The kernel's trace, in its own text; empty where it could not be traced.
+pub const TRACE: &str = "trace.txt";
+/// A [`Record`].
+pub const RECORD: &str = "capture.json";
+
+/// [`Record::format`].
+pub const FORMAT: &str = "reveille-capture";
+/// [`Record::version`], one more where a reader of the older one would err.
+pub const VERSION: u32 = 1;
+
+/// One capture: what was asked for, on which machine, and what became of each cycle.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub format: String,
+    pub version: u32,
+    /// RFC 3339, UTC.
+    pub started: String,
+    pub machine: Identity,
+    /// The machine's maker and model as its firmware names them.
+    pub model: Option<String>,
+    pub mode: Mode,
+    /// What was written to /sys/power/state.
+    pub state: String,
+    /// `deep`, `s2idle` or `shallow`, as /sys/power/mem_sleep names it.
+    pub sleep: String,
+    /// The clock whose alarm woke it: `rtc0`.
+    pub alarm: String,
+    pub wake_after_s: u64,
+    pub cycles_asked: usize,
+    pub cycles: Vec<CycleRecord>,
+    /// Fewer cycles than asked for: somebody ended it.
+    pub interrupted: bool,
+    /// What the kernel could not be made to tell, and why.
+    pub notes: Vec<String>,
+    /// /sys/power/suspend_stats before the first cycle; empty where the kernel has none.
+    pub suspend_stats_before: BTreeMap<String, String>,
+    /// The same after the last one.
+    pub suspend_stats_after: BTreeMap<String, String>,
+    /// Settings that could not be put back, with the reason.
+    pub left_changed: Vec<String>,
+}
+
+/// One cycle, as it is seen from outside of the kernel.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CycleRecord {
+    /// From 1.
+    pub number: usize,
+    /// When the kernel was told to suspend: RFC 3339, UTC, to the microsecond.
+    pub started: String,
+    /// From then until it came back, without the time asleep (CLOCK_MONOTONIC): suspend and resume.
+    /// With s2idle, the kernel may count a part of the time asleep as time awake.
+    pub awake_us: i64,
+    /// By how much CLOCK_BOOTTIME went on meanwhile beyond that. Where nothing but the real-time
+    /// clock runs on during sleep, this is known to its second only.
+    pub asleep_us: i64,
+    /// Why the kernel did not suspend, or broke it off.
+    pub error: Option<String>,
+    /// The time of the alarm had come: false if something else woke it. `None`: the clock could not
+    /// be read.
+    pub alarm_rang: Option<bool>,
+    /// The number of the interrupt that woke it, where the kernel knows one.
+    pub wakeup_irq: Option<u32>,
+    /// Records of the kernel's log in `dmesg.txt`.
+    pub log_records: u64,
+    /// Records that were written over before they could be read.
+    pub log_lost: u64,
+    /// Events in `trace.txt`.
+    pub trace_events: u64,
+    pub trace_lost: u64,
+}
+
+pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {
+    const FOLDER: &str = "sys/power/suspend_stats";
+    let entries = std::fs::read_dir(root.path(FOLDER)).into_iter().flatten();
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let known = names.filter_map(|name| {
+        let name = name.into_string().ok()?;
+        let value = root.line(&format!("{FOLDER}/{name}"))?;
+        Some((name, value))
+    });
+    known.collect()
+}
+
+pub(super) fn model(root: &Root) -> Option<String> {
+    let told = |name: &str| root.line(&format!("sys/class/dmi/id/{name}"));
+    match (told("sys_vendor"), told("product_name")) {
+        (Some(maker), Some(name)) => Some(format!("{maker} {name}")),
+        (maker, name) => name
+            .or(maker)
+            // Where there is no DMI: ARM and RISC-V.
+            .or_else(|| root.line("proc/device-tree/model")),
+    }
+}

@@ -1,0 +1,146 @@
+//! The kernel is made to tell what it does while it suspends and resumes.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use reveille_machine::{Identity, Journal, Root};
+
+use super::kernel_log::{Drained, KernelLog};
+use super::means::Means;
+use super::tracer::Tracer;
+use crate::{Error, Result};
+
+const PRINT_TIMES: &str = "sys/power/pm_print_times";
+const DEBUG_MESSAGES: &str = "sys/power/pm_debug_messages";
+const MEM_SLEEP: &str = "sys/power/mem_sleep";
+const PRINTK: &str = "proc/sys/kernel/printk";
+
+/// Messages of this level and below are shown on the console: warnings and worse. What is told here
+/// is of levels 6 and 7, and a serial console would print a line for as long as a device resumes.
+/// Source: Documentation/core-api/printk-basics.rst.
+const CONSOLE_LEVEL: u32 = 5;
+
+/// The kernel's words, as long as it is made to tell them.
+pub struct Voice {
+    kmsg: PathBuf,
+    log: KernelLog,
+    tracer: Option<Tracer>,
+    journal: Journal,
+    notes: Vec<String>,
+}
+
+impl Voice {
+    /// Changes the settings, each in the journal; dropped, all is put back.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where the kernel can be made to tell neither in its log nor in a trace.
+    pub fn raise(root: &Root, means: &Means, journals: &Path) -> Result<Self> {
+        let kmsg = root.path("dev/kmsg");
+        let log = KernelLog::open(root)
+            .map_err(|error| Error::Cannot(format!("{}: {error}", kmsg.display())))?;
+        let mut journal = Journal::new(journals);
+        let mut notes = Vec::new();
+        let prints = root.path(PRINT_TIMES).exists();
+        for (path, what) in [
+            (PRINT_TIMES, "devices are only in the trace"),
+            (DEBUG_MESSAGES, "some phases are only in the trace"),
+        ] {
+            match root.path(path).exists() {
+                true => journal.set(&root.path(path), "1")?,
+                false => notes.push(format!("this kernel has no /{path}: {what}")),
+            }
+        }
+        if let Some(depth) = means.mem_sleep {
+            journal.set(&root.path(MEM_SLEEP), depth)?;
+        }
+        if let Some(quieter) = quieter(&root.text(PRINTK).unwrap_or_default()) {
+            journal.set(&root.path(PRINTK), &quieter)?;
+        }
+        let cpus = Identity::read(root).cpus_online.unwrap_or(1);
+        let tracer = match Tracer::start(root, &mut journal, cpus as usize) {
+            Ok(tracer) => Some(tracer),
+            Err(why) if prints => {
+                notes.push(format!("there is no trace: {why}"));
+                None
+            }
+            Err(why) => {
+                return Err(Error::Cannot(format!(
+                    "this kernel does not tell of devices: it has no /{PRINT_TIMES} (it wants \
+                     CONFIG_PM_SLEEP_DEBUG), and {why}"
+                )));
+            }
+        };
+        Ok(Self {
+            kmsg,
+            log,
+            tracer,
+            journal,
+            notes,
+        })
+    }
+
+    /// What the kernel could not be made to tell, and why.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// A line in the kernel's log, before a cycle. Its number is one from which on records are
+    /// counted, so that those that are missing are.
+    pub fn mark(&mut self, number: usize, of: usize) {
+        let line = format!("<6>reveille: cycle {number} of {of}\n");
+        // Without it the log is as good, but for losses at its very beginning.
+        let _ = OpenOptions::new()
+            .write(true)
+            .open(&self.kmsg)
+            .and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+
+    /// Writes what the kernel has told since the last time: in its log, and in the trace.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn words(
+        &mut self,
+        log: &mut impl Write,
+        trace: &mut impl Write,
+    ) -> io::Result<(Drained, Drained)> {
+        let logged = self.log.drain(log)?;
+        let traced = match &mut self.tracer {
+            Some(tracer) => tracer.drain(trace)?,
+            None => Drained::default(),
+        };
+        Ok((logged, traced))
+    }
+
+    /// Puts all settings back; those that could not be, with the reason.
+    pub fn lower(mut self) -> Vec<String> {
+        let restored = self.journal.restore();
+        let failed = restored.failed.iter();
+        failed
+            .map(|(change, why)| format!("{}: {why}", change.path.display()))
+            .collect()
+    }
+}
+
+/// The levels with a console that shows only warnings and worse; `None` where it shows no more.
+fn quieter(levels: &str) -> Option<String> {
+    let mut levels: Vec<&str> = levels.split_whitespace().collect();
+    let console: u32 = levels.first()?.parse().ok()?;
+    let quiet = CONSOLE_LEVEL.to_string();
+    levels[0] = &quiet;
+    // As the kernel shows them.
+    (console > CONSOLE_LEVEL).then(|| levels.join("\t"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_console_that_shows_more_than_warnings_is_made_quieter() {
+        assert_eq!(quieter("7\t4\t1\t7").as_deref(), Some("5\t4\t1\t7"));
+        assert_eq!(quieter("4\t4\t1\t7"), None);
+        assert_eq!(quieter(""), None);
+    }
+}

@@ -1,0 +1,266 @@
+//! From a cycle to its graph.
+
+use std::collections::{HashMap, HashSet};
+
+use super::tree::main_worker;
+use super::{
+    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
+};
+use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
+
+pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+    let tree = Tree::of(cycle, machine);
+    let main = main_worker(cycle);
+    let mut left_out = LeftOut {
+        parents_of_one_name: tree.ambiguous,
+        main_unknown: main.is_none(),
+        ..LeftOut::default()
+    };
+    let mut by_stage = steps_by_stage(cycle, half, &tree, &mut left_out);
+    let spans = stages(cycle, half, &by_stage);
+    let start = begin(cycle, half, &spans);
+    let mut graph = Graph {
+        half,
+        start,
+        end: start,
+        stages: Vec::new(),
+        steps: Vec::new(),
+        main,
+        left_out,
+        tree,
+        calls: cycle.calls.clone(),
+    };
+    for (kind, start, end) in spans {
+        let steps = by_stage.remove(&kind).unwrap_or_default();
+        graph.add_stage(kind, start, end, steps);
+    }
+    graph
+}
+
+/// A resume begins where the platform's part ends, a suspend with its first stage.
+fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
+    let platform = cycle.stages.iter().find(|s| s.kind == StageKind::Platform);
+    let first = spans.first().map(|&(_, start, _)| start);
+    match (half, platform, first) {
+        (Half::Resume, Some(platform), Some(first)) => platform.end.min(first),
+        (_, _, first) => first.unwrap_or_default(),
+    }
+}
+
+/// The half's stages with their spans. A stage that only calls tell of reaches from the first one's
+/// start to the last one's end.
+fn stages(
+    cycle: &Cycle,
+    half: Half,
+    steps: &HashMap<StageKind, Vec<Step>>,
+) -> Vec<(StageKind, Us, Us)> {
+    let told = |stage: &&Stage| half.has(stage.kind);
+    let mut spans: Vec<_> = cycle
+        .stages
+        .iter()
+        .filter(told)
+        .map(|stage| (stage.kind, stage.start, stage.end.max(stage.start)))
+        .collect();
+    for (&kind, steps) in steps {
+        if spans.iter().all(|&(one, ..)| one != kind) {
+            let start = steps.iter().map(|step| step.start).min();
+            let end = steps.iter().map(|step| step.end).max();
+            spans.extend(start.zip(end).map(|(start, end)| (kind, start, end)));
+        }
+    }
+    spans.sort_by_key(|&(kind, start, _)| (kind, start));
+    spans
+}
+
+fn steps_by_stage(
+    cycle: &Cycle,
+    half: Half,
+    tree: &Tree,
+    left_out: &mut LeftOut,
+) -> HashMap<StageKind, Vec<Step>> {
+    let mut steps: HashMap<StageKind, Vec<Step>> = HashMap::new();
+    let mut add = |kind, what, device, start, end| {
+        steps.entry(kind).or_default().push(Step {
+            what,
+            device,
+            stage: 0,
+            start,
+            end,
+            lag: 0,
+            tree: Vec::new(),
+            before: None,
+            just_after: None,
+            outlasts: false,
+        });
+    };
+    for (index, call) in cycle.calls.iter().enumerate() {
+        if !half.has(call.stage) {
+            continue;
+        }
+        match (call.start, call.end) {
+            (Some(start), Some(end)) if start <= end => {
+                let device = tree.find(&call.device, call.driver.as_ref());
+                add(call.stage, What::Call(index), device, start, end);
+            }
+            (Some(_), Some(_)) => left_out.backward_calls += 1,
+            _ => left_out.half_calls += 1,
+        }
+    }
+    let (on, kind) = match half {
+        Half::Suspend => (false, StageKind::CpusOff),
+        Half::Resume => (true, StageKind::CpusOn),
+    };
+    for (index, cpu) in cycle.cpus.iter().enumerate() {
+        if cpu.on == on && cpu.start <= cpu.end {
+            add(kind, What::Cpu(index), None, cpu.start, cpu.end);
+        }
+    }
+    for steps in steps.values_mut() {
+        steps.sort_by_key(|step| (step.start, step.end));
+    }
+    steps
+}
+
+impl Graph {
+    fn add_stage(&mut self, kind: StageKind, start: Us, end: Us, steps: Vec<Step>) {
+        let first = self.steps.len();
+        let stage = self.stages.len();
+        let mut known = Known {
+            with_call: steps.iter().filter_map(|step| step.device).collect(),
+            ..Known::default()
+        };
+        for mut step in steps {
+            step.stage = stage;
+            self.connect(&mut step, (kind, start), &mut known);
+            // A stamp may be a microsecond or so ahead of the stage's own line; a stage whose end is
+            // computed from what the kernel says is cut to the microsecond as well.
+            step.outlasts = step.end > end;
+            self.left_out.outlast += usize::from(step.outlasts);
+            known.note(&self.calls, &step, self.steps.len());
+            self.steps.push(step);
+        }
+        let last = self.steps[first..]
+            .iter()
+            .filter(|step| !step.outlasts)
+            .map(|step| step.end)
+            .max();
+        let before = self.stages.last().map_or(self.start, |stage| stage.end);
+        self.stages.push(StageNode {
+            kind,
+            start,
+            end,
+            gap: start - before,
+            tail: end - last.unwrap_or(start).max(start),
+            steps: first..self.steps.len(),
+        });
+        self.end = end;
+    }
+
+    /// What the step waits for, and how long after that it starts.
+    fn connect(&mut self, step: &mut Step, (kind, begins): (StageKind, Us), known: &mut Known) {
+        let mut ready = begins;
+        let serial = matches!(kind, StageKind::Prepare | StageKind::Complete);
+        if let Some(device) = step.device.filter(|_| !serial) {
+            let (waits_for, too_late) = self.waits_for(device, step.start, known);
+            self.left_out.did_not_wait += usize::from(too_late);
+            step.tree = waits_for;
+            let ends = step.tree.iter().map(|&one| self.steps[one].end);
+            ready = ends.fold(ready, Us::max);
+        }
+        step.before = self.before(step, ready, known);
+        if let Some(before) = step.before {
+            ready = ready.max(self.steps[before].end);
+        }
+        if step.start - ready >= TOLD_US && step.device.is_some() {
+            step.just_after = known.just_before(step.start, ready);
+            let end = step.just_after.map(|one| self.steps[one].end);
+            ready = end.unwrap_or(ready);
+        }
+        step.lag = step.start - ready;
+    }
+
+    /// The step before this one in its process or thread, if it had to wait for that one.
+    fn before(&self, step: &Step, ready: Us, known: &Known) -> Option<usize> {
+        let worker = match step.what {
+            What::Cpu(_) => None,
+            What::Call(call) => Some(self.calls[call].worker?),
+        };
+        let before = *known.last_in.get(&worker)?;
+        let end = self.steps[before].end;
+        let ordered = worker.is_none() || worker == self.main;
+        let left_lying = end - ready >= PATIENCE_US && step.start - end <= HANDOVER_US;
+        (end <= step.start && (ordered || left_lying)).then_some(before)
+    }
+
+    /// The calls in this stage that a device waits for, and whether some that it should have waited
+    /// for had not ended.
+    fn waits_for(&self, device: usize, start: Us, known: &Known) -> (Vec<usize>, bool) {
+        let mut nearest = Vec::new();
+        match self.half {
+            Half::Resume => {
+                let mut up = self.tree.with_ancestors(device).skip(1);
+                nearest.extend(up.find(|one| known.with_call.contains(one)));
+            }
+            Half::Suspend => {
+                let mut below = self.tree.devices[device].children.clone();
+                while let Some(one) = below.pop() {
+                    match known.with_call.contains(&one) {
+                        true => nearest.push(one),
+                        false => below.extend(&self.tree.devices[one].children),
+                    }
+                }
+            }
+        }
+        let mut too_late = nearest.iter().any(|one| !known.of_device.contains_key(one));
+        let known = nearest.iter().filter_map(|one| known.of_device.get(one));
+        let mut found: Vec<usize> = known.flatten().copied().collect();
+        found.retain(|&one| {
+            too_late |= self.steps[one].end > start;
+            self.steps[one].end <= start
+        });
+        (found, too_late)
+    }
+}
+
+/// The steps of a stage so far.
+#[derive(Default)]
+struct Known {
+    /// The devices that have a call in the stage.
+    with_call: HashSet<usize>,
+    /// The calls so far of each.
+    of_device: HashMap<usize, Vec<usize>>,
+    /// The last step of each worker; of `None`, the last CPU.
+    last_in: HashMap<Option<u32>, usize>,
+    /// The ends of the calls so far, in their order.
+    ends: Vec<(Us, usize)>,
+}
+
+impl Known {
+    fn note(&mut self, calls: &[Call], step: &Step, index: usize) {
+        match step.what {
+            What::Cpu(_) => {
+                self.last_in.insert(None, index);
+            }
+            What::Call(call) => {
+                if let Some(worker) = calls[call].worker {
+                    self.last_in.insert(Some(worker), index);
+                }
+            }
+        }
+        if let Some(device) = step.device {
+            self.of_device.entry(device).or_default().push(index);
+            let end = (step.end, index);
+            let place = self.ends.partition_point(|one| *one < end);
+            self.ends.insert(place, end);
+        }
+    }
+
+    /// The call that ended so shortly before a start that it is no chance, in a lag that began then.
+    fn just_before(&self, start: Us, ready: Us) -> Option<usize> {
+        let until = self.ends.partition_point(|&(end, _)| end <= start);
+        let from = self.ends.partition_point(|&(end, _)| end <= ready);
+        let &(end, last) = self.ends[from.min(until)..until].last()?;
+        let by_chance = (until - from) as f64 * (start - end) as f64 / (start - ready) as f64;
+        (start - end <= HANDOVER_US && by_chance <= CHANCE).then_some(last)
+    }
+}

@@ -1,0 +1,236 @@
+//! The devices of a machine, as the calls of its cycles tell them.
+
+use std::collections::HashMap;
+
+use crate::cycle::{Call, Cycle, Name, StageKind};
+
+/// The devices that calls name, and what lies below what.
+#[derive(Debug, Clone, Default)]
+pub struct Tree {
+    pub devices: Vec<Device>,
+    by_name: HashMap<Name, Vec<usize>>,
+    /// Names of parents that several devices have.
+    pub ambiguous: usize,
+}
+
+/// A device, or a parent that has no calls of its own.
+#[derive(Debug, Clone)]
+pub struct Device {
+    pub name: Name,
+    /// Its driver, or its bus or class where it has none: what the kernel writes before the name.
+    pub driver: Option<Name>,
+    /// In [`Tree::devices`].
+    pub parent: Option<usize>,
+    pub children: Vec<usize>,
+    /// In all cycles that the tree was made of.
+    pub calls: usize,
+}
+
+impl Tree {
+    /// The tree of the devices that `cycle` names, and of those that the machine's other cycles do.
+    /// Where cycles name different parents, `cycle` has the word.
+    pub fn of(cycle: &Cycle, machine: &[Cycle]) -> Tree {
+        let mut tree = Tree::default();
+        let mut parents: Vec<Option<Name>> = Vec::new();
+        let all = std::iter::once(cycle).chain(machine);
+        for call in all.flat_map(|cycle| &cycle.calls) {
+            let device = tree.find_or_add(call);
+            parents.resize(tree.devices.len(), None);
+            tree.devices[device].calls += 1;
+            let parent = call.parent.as_ref().filter(|parent| &***parent != "none");
+            if parents[device].is_none() {
+                parents[device] = parent.cloned();
+            }
+        }
+        tree.join(parents);
+        tree.join_usb_interfaces();
+        tree
+    }
+
+    fn find_or_add(&mut self, call: &Call) -> usize {
+        match self.find(&call.device, call.driver.as_ref()) {
+            Some(device) => device,
+            None => self.add(call.device.clone(), call.driver.clone()),
+        }
+    }
+
+    fn add(&mut self, name: Name, driver: Option<Name>) -> usize {
+        let device = self.devices.len();
+        self.by_name.entry(name.clone()).or_default().push(device);
+        self.devices.push(Device {
+            name,
+            driver,
+            parent: None,
+            children: Vec::new(),
+            calls: 0,
+        });
+        device
+    }
+
+    /// The device of this name and driver. Names are unique on a bus only, so the driver counts.
+    pub fn find(&self, name: &str, driver: Option<&Name>) -> Option<usize> {
+        let named = self.by_name.get(name)?;
+        named
+            .iter()
+            .copied()
+            .find(|&device| self.devices[device].driver.as_ref() == driver)
+    }
+
+    /// Parents are told by name only. Where several devices have it, the one with the most calls is
+    /// taken; where none has, the parent has no calls and is added.
+    fn join(&mut self, parents: Vec<Option<Name>>) {
+        let mut chosen: HashMap<Name, usize> = HashMap::new();
+        for (device, parent) in parents.into_iter().enumerate() {
+            let Some(name) = parent else { continue };
+            let parent = match chosen.get(&name) {
+                Some(&parent) => parent,
+                None => {
+                    let parent = self.named(&name);
+                    chosen.insert(name, parent);
+                    parent
+                }
+            };
+            if !self.is_below(parent, device) {
+                self.devices[device].parent = Some(parent);
+                self.devices[parent].children.push(device);
+            }
+        }
+    }
+
+    /// An interface of a USB device has no calls, so no line tells its parent; its name does.
+    fn join_usb_interfaces(&mut self) {
+        for interface in 0..self.devices.len() {
+            let one = &self.devices[interface];
+            if one.parent.is_some() || one.calls > 0 {
+                continue;
+            }
+            let device = of_usb_interface(&one.name).and_then(|name| {
+                let named = self.by_name.get(name.as_str())?;
+                named.first().copied()
+            });
+            if let Some(device) = device {
+                self.devices[interface].parent = Some(device);
+                self.devices[device].children.push(interface);
+            }
+        }
+    }
+
+    fn named(&mut self, name: &Name) -> usize {
+        let Some(named) = self.by_name.get(name) else {
+            return self.add(name.clone(), None);
+        };
+        self.ambiguous += usize::from(named.len() > 1);
+        let most = named
+            .iter()
+            .copied()
+            .max_by_key(|&device| (self.devices[device].calls, std::cmp::Reverse(device)));
+        most.expect("a name is kept with its devices")
+    }
+
+    /// Whether `device` is `ancestor` or lies below it.
+    pub fn is_below(&self, device: usize, ancestor: usize) -> bool {
+        self.with_ancestors(device).any(|one| one == ancestor)
+    }
+
+    /// The device, its parent, and so on up.
+    pub fn with_ancestors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(Some(device), |&one| self.devices[one].parent)
+    }
+
+    /// The device and all that lies below it.
+    pub fn with_below(&self, device: usize) -> Vec<usize> {
+        let mut found = vec![device];
+        let mut next = 0;
+        while next < found.len() {
+            found.extend(&self.devices[found[next]].children);
+            next += 1;
+        }
+        found
+    }
+}
+
+/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
+/// in drivers/usb/core/message.c.
+fn of_usb_interface(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let (device, interface) = name.split_once(':')?;
+    let (configuration, number) = interface.split_once('.')?;
+    let (bus, ports) = device.split_once('-')?;
+    let is_one =
+        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
+    match ports {
+        _ if !is_one => None,
+        "0" => Some(format!("usb{bus}")),
+        _ => Some(device.to_owned()),
+    }
+}
+
+/// The process that suspends, in each of the machine's cycles the one that is told in this one.
+///
+/// `prepare` and `complete` run in no other. Without these (a kernel's log has no lines of them):
+/// a synchronous device never runs anywhere else, and an asynchronous one runs in whatever thread
+/// takes it. So it is the worker whose devices never ran in another one, with the most calls of
+/// devices that ran more than once, for one call alone shows nothing.
+pub fn main_worker(cycle: &Cycle) -> Option<u32> {
+    let serial = |call: &&Call| matches!(call.stage, StageKind::Prepare | StageKind::Complete);
+    if let Some(worker) = cycle
+        .calls
+        .iter()
+        .filter(serial)
+        .find_map(|call| call.worker)
+    {
+        return Some(worker);
+    }
+    let mut ran_in: HashMap<(&Name, Option<&Name>), (u32, usize, bool)> = HashMap::new();
+    for call in &cycle.calls {
+        let Some(worker) = call.worker else { continue };
+        let device = ran_in
+            .entry((&call.device, call.driver.as_ref()))
+            .or_insert((worker, 0, true));
+        device.1 += 1;
+        device.2 &= device.0 == worker;
+    }
+    let mut evidence: HashMap<u32, usize> = HashMap::new();
+    for &(worker, calls, alone) in ran_in.values() {
+        if alone && calls > 1 {
+            *evidence.entry(worker).or_default() += calls;
+        }
+    }
+    for call in &cycle.calls {
+        let Some(worker) = call.worker else { continue };
+        if !ran_in[&(&call.device, call.driver.as_ref())].2 {
+            evidence.remove(&worker);
+        }
+    }
+    let most = evidence.values().copied().max()?;
+    let mut best = evidence.iter().filter(|&(_, &calls)| calls == most);
+    match (best.next(), best.next()) {
+        (Some((&worker, _)), None) => Some(worker),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_usb_interface;
+
+    #[test]
+    fn an_interface_of_a_usb_device_names_its_device() {
+        let of = |name| of_usb_interface(name);
+        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
+        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
+        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
+        for other in [
+            "0:0:0:0",
+            "pci0000:00",
+            "0000:00:1f.2",
+            "target12:0:0",
+            "a-1:1.0",
+            "1-:1.0",
+            "1-1:1",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A kernel's log becomes [`Cycle`]s.
+//!
+//! Read are dmesg and syslog or journal texts of Linux 3.6 to today with any prefix, and ftrace's
+//! text with the events `power:suspend_resume` and `power:device_pm_callback_*`. Everything else in
+//! between is passed over. What was cut, damaged or could not be told is counted in [`LeftOut`].
+//!
+//! What there is to see depends on the kernel's settings: `/sys/power/pm_print_times` (or
+//! `initcall_debug`) for the devices, `/sys/power/pm_debug_messages` for the stages since Linux 4.13.
+//! Without the latter, stages run from their first call to the end of their last one.
+//!
+//! Lines of one stream are taken in their order. Where printk and ftrace saw the same cycle, it is
+//! given once: ftrace's instants, for it sees every call and its clock is not held up by printing,
+//! with what only printk tells (the functions, the time asleep, failures in words).
+
+mod both;
+mod cycles;
+mod event;
+mod journal;
+mod lines;
+mod message;
+mod names;
+mod prefix;
+mod reader;
+mod stages;
+mod stamp;
+mod trace;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::cycle::{Cycle, Us};
+use crate::{Error, Result};
+use reader::Reader;
+
+/// What was read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Log {
+    /// In the order of the log. None where it has no suspend.
+    pub cycles: Vec<Cycle>,
+    pub lines: u64,
+    pub bytes: u64,
+    /// Lines that are about a suspend or a resume.
+    pub told_lines: u64,
+    /// The coarsest stamp among these, in microseconds: a million means whole seconds (`dmesg -T`, a
+    /// syslog without the kernel's stamps), and nothing shorter can be told.
+    pub resolution_us: Option<Us>,
+    pub left_out: LeftOut,
+}
+
+/// What was not understood, and how often.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LeftOut {
+    /// Of more than 64 KiB.
+    pub long_lines: u64,
+    /// About a suspend, and without a time.
+    pub lines_without_stamp: u64,
+    /// Damaged.
+    pub torn_lines: u64,
+    /// Kept, with an end only: its start is its end less what the kernel says.
+    pub returns_without_call: u64,
+    /// Of these, those of which the kernel does not say how long they took: without a start.
+    pub calls_without_start: u64,
+    /// Kept, without an end.
+    pub calls_without_end: u64,
+    /// Calls whose stage nothing tells but that their device was in the one before.
+    pub guessed_stages: u64,
+    /// The clock was set within a cycle: no time passes there.
+    pub clock_jumps: u64,
+    /// Suspends to disk.
+    pub hibernations: u64,
+    /// Cycles that the log has twice (kern.log and messages).
+    pub repeated_cycles: u64,
+    /// What ftrace lost, as its text says.
+    pub lost_events: u64,
+}
+
+impl LeftOut {
+    /// Each reason that is there, with its count, as a phrase behind the number.
+    pub fn reasons(&self) -> Vec<(u64, &'static str)> {
+        [
+            (self.long_lines, "lines of more than 64 KiB"),
+            (self.lines_without_stamp, "lines without a time"),
+            (self.torn_lines, "damaged lines"),
+            (
+                self.returns_without_call,
+                "calls of which only the end is there: their start is what the kernel says",
+            ),
+            (
+                self.calls_without_start,
+                "calls without a start, and without a duration",
+            ),
+            (self.calls_without_end, "calls without an end"),
+            (
+                self.guessed_stages,
+                "calls whose stage is a guess: no line tells when a stage ends \
+                 (/sys/power/pm_debug_messages)",
+            ),
+            (
+                self.clock_jumps,
+                "jumps of the clock within a cycle: no time passes there",
+            ),
+            (self.hibernations, "suspends to disk"),
+            (self.repeated_cycles, "cycles that are in the log twice"),
+            (self.lost_events, "events that the tracing buffer lost"),
+        ]
+        .into_iter()
+        .filter(|&(count, _)| count > 0)
+        .collect()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.long_lines += other.long_lines;
+        self.lines_without_stamp += other.lines_without_stamp;
+        self.torn_lines += other.torn_lines;
+        self.returns_without_call += other.returns_without_call;
+        self.calls_without_start += other.calls_without_start;
+        self.calls_without_end += other.calls_without_end;
+        self.guessed_stages += other.guessed_stages;
+        self.clock_jumps += other.clock_jumps;
+        self.hibernations += other.hibernations;
+        self.repeated_cycles += other.repeated_cycles;
+        self.lost_events += other.lost_events;
+    }
+}
+
+/// Reads a log of any length in a few megabytes and what its cycles need.
+///
+/// A log without a suspend is no error here: it has no cycles.
+///
+/// # Errors
+///
+/// Those of `input`.
+pub fn read(input: impl Read) -> io::Result<Log> {
+    read_all([input])
+}
+
+/// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
+///
+/// # Errors
+///
+/// Those of the inputs.
+pub fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
+    let mut reader = Reader::new();
+    for input in inputs {
+        reader.source(input)?;
+    }
+    Ok(reader.finish())
+}
+
+/// Reads the files of one machine's log.
+///
+/// # Errors
+///
+/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
+pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
+    let mut reader = Reader::new();
+    for path in paths {
+        let unreadable = |error: io::Error| Error::Unreadable {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        reader
+            .source(File::open(path).map_err(unreadable)?)
+            .map_err(unreadable)?;
+    }
+    let path = paths
+        .first()
+        .map(PathBuf::as_path)
+        .unwrap_or(Path::new("-"));
+    reader.finish().or_no_suspend(path)
+}
+
+impl Log {
+    /// Itself, if it has a cycle.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreadable`] with `path` and one line on what was looked for and what is there.
+    pub fn or_no_suspend(self, path: &Path) -> Result<Self> {
+        if !self.cycles.is_empty() {
+            return Ok(self);
+        }
+        let why = if self.left_out.lines_without_stamp > 0 {
+            format!(
+                "its {} lines about a suspend have no time; boot with printk.time=1, or use \
+                 `dmesg` or `journalctl -k -o short-monotonic`",
+                self.left_out.lines_without_stamp
+            )
+        } else if self.left_out.hibernations > 0 {
+            "only suspends to disk (hibernation) are in it, which are not analysed".to_owned()
+        } else if self.lines == 0 {
+            "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
+        } else {
+            format!(
+                "no suspend is in its {} lines; expected lines such as `PM: suspend entry (deep)` \
+                 (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
+                 `reveille resume capture` makes such a log",
+                self.lines
+            )
+        };
+        Err(Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,597 @@
+//! From what lines say, in their order, to cycles.
+//!
+//! printk's order is kept: a line that waits for another in the kernel stands behind it, while the
+//! stamps of two CPUs may differ by some microseconds. Calls are sorted at the end.
+
+use std::collections::HashMap;
+
+use super::LeftOut;
+use super::event::{Call, Event, Return, stage_of_name};
+use super::names::{Id, Names};
+use super::prefix::Clock;
+use super::stages::Open;
+use crate::cycle::{self, Cycle, Failure, Name, StageKind, Us};
+
+/// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
+const OUT_OF_ORDER_US: Us = 100_000;
+/// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
+/// between two lines of a cycle that does not sleep the clock was set.
+const LEAP_US: Us = 400_000_000;
+/// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
+/// if the call began where the return says, within so much.
+const MIXED_US: Us = 5_000;
+
+/// Where and when a line is from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct At<'a> {
+    pub(super) us: Us,
+    /// `None` for ftrace, of which no other clock is mixed in.
+    pub(super) clock: Option<Clock>,
+    pub(super) wall: Option<&'a [u8]>,
+    pub(super) caller: Option<u32>,
+}
+
+/// Builds the cycles of one stream: printk's, or ftrace's.
+#[derive(Debug, Default)]
+pub(super) struct Cycles {
+    pub(super) done: Vec<Cycle>,
+    pub(super) left_out: LeftOut,
+    names: Names,
+    open: Option<Open>,
+    /// Of the open cycle: its calls by device.
+    by_device: HashMap<Id, Vec<u32>>,
+    /// Returns without a call so far.
+    orphans: Vec<u32>,
+    last: Option<(Option<Clock>, Us)>,
+    /// The clock was set back since the last event.
+    set_back: bool,
+    /// What is added to stamps of the open cycle, so that its clock goes on evenly.
+    shift: Us,
+    /// This kernel prints the stages' times.
+    has_stage_times: bool,
+    hibernating: bool,
+}
+
+impl Cycles {
+    /// A line's stamp, whatever the line says.
+    pub(super) fn passes(&mut self, at: &At<'_>) {
+        if let Some((clock, last)) = self.last {
+            if clock != at.clock {
+                self.close();
+            } else if at.us < last - OUT_OF_ORDER_US {
+                self.set_back = true;
+            }
+        }
+        self.last = Some((at.clock, at.us));
+    }
+
+    /// What a line says. Its stamp has to have passed.
+    pub(super) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
+        if let Event::Hibernation { ends } = event {
+            self.close();
+            self.hibernating = !ends;
+            self.left_out.hibernations += u64::from(!ends);
+            return;
+        }
+        let begins = matches!(event, Event::Boot | Event::Begin { first: true, .. });
+        if begins {
+            self.hibernating = false;
+        }
+        if self.hibernating {
+            return;
+        }
+        self.follow_clock(at, &event);
+        if !self.fits(&event) {
+            self.close();
+        }
+        if self.open.is_none() {
+            if !opens(&event) {
+                return;
+            }
+            self.open = Some(Open::at(at.us, at.wall));
+        }
+        self.take(at.us + self.shift, at, event);
+    }
+
+    /// The end of the log.
+    pub(super) fn finish(&mut self) {
+        self.close();
+    }
+
+    /// A clock that was set, or a machine that was started again.
+    fn follow_clock(&mut self, at: &At<'_>, event: &Event<'_>) {
+        let set_back = std::mem::take(&mut self.set_back);
+        let Some(open) = &mut self.open else { return };
+        let now = at.us + self.shift;
+        if set_back {
+            let goes_on = at.clock == Some(Clock::Wall) || (open.is_down() && is_of_resume(event));
+            if !goes_on || matches!(event, Event::Boot) {
+                self.close();
+                return;
+            }
+            self.left_out.clock_jumps += 1;
+            open.platform_unknown |= open.is_down();
+            self.shift += open.last - now;
+            return;
+        }
+        let sleeps =
+            open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
+        if now - open.last > LEAP_US && !sleeps && !open.ended {
+            self.left_out.clock_jumps += 1;
+            self.shift += open.last - now;
+        }
+    }
+
+    /// Can the open cycle go on with it?
+    fn fits(&self, event: &Event<'_>) -> bool {
+        let Some(open) = &self.open else { return true };
+        let resumes = open.stage >= StageKind::ResumeNoirq;
+        match event {
+            Event::Boot => false,
+            Event::Begin { first: true, .. } => false,
+            Event::Begin { first: false, .. } | Event::Freezing => {
+                open.stage == StageKind::Freeze && !open.ended
+            }
+            Event::Suspending => open.stage <= StageKind::Prepare && !open.ended,
+            Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
+            Event::StageEnd { kind, aborted, .. } => {
+                !(open.ended || resumes && *kind <= StageKind::SuspendNoirq && !aborted)
+            }
+            Event::Call(call) => {
+                let suspends = call
+                    .function
+                    .and_then(stage_of_name)
+                    .is_some_and(|(_, s)| s);
+                !(open.ended || resumes && suspends)
+            }
+            Event::Took { stage, .. } => !(open.ended || resumes && *stage < StageKind::Platform),
+            _ => true,
+        }
+    }
+
+    fn close(&mut self) {
+        self.shift = 0;
+        self.by_device.clear();
+        let orphans = std::mem::take(&mut self.orphans).len() as u64;
+        let Some(open) = self.open.take() else { return };
+        let starts_only = open.calls.iter().filter(|call| call.end.is_none());
+        let starts_only = starts_only.count() as u64;
+        let ends_only = open.calls.iter().filter(|call| call.start.is_none());
+        let ends_only = ends_only.count() as u64;
+        match open.close() {
+            Some(mut cycle) => {
+                self.left_out.calls_without_end += starts_only;
+                self.left_out.returns_without_call += orphans;
+                self.left_out.calls_without_start += ends_only;
+                cycle.number = self.done.len() + 1;
+                self.done.push(cycle);
+            }
+            None => self.left_out.hibernations += 1,
+        }
+    }
+
+    fn take(&mut self, us: Us, at: &At<'_>, event: Event<'_>) {
+        let Some(open) = &mut self.open else { return };
+        // CPUs that are taken off and brought on later are none of its business.
+        let done = matches!(
+            event,
+            Event::Cpus { .. }
+                | Event::CpuBegin { .. }
+                | Event::CpuEnd { .. }
+                | Event::Word { .. }
+                | Event::Asleep(_)
+        );
+        if open.ended && done {
+            return;
+        }
+        open.last = us;
+        match event {
+            Event::Boot | Event::Hibernation { .. } => {}
+            Event::Begin { sleep, .. } => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+                if let Some(sleep) = sleep {
+                    open.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+                }
+            }
+            Event::Freezing => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+            }
+            Event::Frozen { after_us } => {
+                open.mark(StageKind::Freeze).end = Some(us + after_us.unwrap_or(0));
+            }
+            Event::Done if open.stage == StageKind::Freeze && !open.ended => {
+                open.mark(StageKind::Freeze).end = Some(us);
+            }
+            Event::Suspending => {
+                open.suspending.get_or_insert(us);
+                open.stage = StageKind::Prepare;
+            }
+            Event::StageBegin(kind) => {
+                open.mark(kind).start = Some(us);
+                match kind {
+                    StageKind::Platform => open.goes_down(us),
+                    StageKind::ResumeNoirq => open.comes_up(us),
+                    StageKind::Thaw => open.ended = true,
+                    _ => {}
+                }
+                open.stage = kind;
+            }
+            Event::StageEnd {
+                kind,
+                says_us,
+                aborted,
+            } => self.stage_ends(us, kind, says_us, aborted),
+            Event::Call(call) => self.call(us, at, call),
+            Event::Return(ret) => self.returns(us, at, ret),
+            Event::Took {
+                stage,
+                driver,
+                device,
+                us: took,
+            } => self.took(us, stage, driver, device, took),
+            Event::Cpus { on: false } => {
+                open.mark(StageKind::CpusOff).start = Some(us);
+                open.goes_down(us);
+                open.stage = StageKind::CpusOff;
+            }
+            Event::Cpus { on: true } => {
+                open.comes_up(us);
+                open.mark(StageKind::CpusOn).start = Some(us);
+                open.stage = StageKind::CpusOn;
+            }
+            Event::CpuBegin { cpu, on } => {
+                if on {
+                    open.comes_up(us);
+                }
+                open.cpu_begins(cpu, on, us);
+            }
+            Event::CpuEnd { cpu, on } => {
+                open.cpu_done(cpu, on, us);
+                if on {
+                    open.comes_up(us);
+                } else {
+                    open.goes_down(us);
+                }
+            }
+            Event::Word { awake: false } => open.goes_down(us),
+            Event::Word { awake: true } => {
+                open.slept |= open.is_down();
+                open.comes_up(us);
+            }
+            Event::Idle { ends: false } => {
+                open.goes_down(us);
+                open.idling = true;
+            }
+            Event::Idle { ends: true } => {
+                open.idling = false;
+                open.slept = true;
+                open.comes_up(us);
+            }
+            Event::Asleep(asleep) => {
+                open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
+                open.slept = true;
+                open.comes_up(us);
+            }
+            Event::Failure { device, message } => self.fails(us, device, message),
+            Event::Thawing => {
+                open.mark(StageKind::Thaw).start.get_or_insert(us);
+                open.ended = true;
+            }
+            Event::Thawed | Event::Done => {
+                if open.ended {
+                    open.mark(StageKind::Thaw).end = Some(us);
+                }
+            }
+            Event::Exit => {
+                if open.mark(StageKind::Thaw).start.is_some() {
+                    open.mark(StageKind::Thaw).end = Some(us);
+                }
+                open.ended = true;
+                self.close();
+            }
+            Event::HibernationCall => open.hibernates = true,
+        }
+    }
+
+    fn stage_ends(&mut self, us: Us, kind: StageKind, says_us: Option<Us>, aborted: bool) {
+        self.has_stage_times |= says_us.is_some();
+        let Some(open) = &mut self.open else { return };
+        if kind == StageKind::Platform {
+            open.slept = true;
+            open.comes_up_by_trace(us);
+            return;
+        }
+        let resumes = open.stage >= StageKind::ResumeNoirq;
+        let mark = open.mark(kind);
+        mark.end = Some(us);
+        mark.says_us = says_us;
+        mark.aborted = aborted;
+        if kind == StageKind::Prepare && says_us.is_some() {
+            // It stands behind the suspend, which it is the whole of.
+            return;
+        }
+        if let Some(says_us) = says_us {
+            if aborted && resumes {
+                return;
+            }
+            if kind == StageKind::ResumeNoirq {
+                open.comes_up(us - says_us);
+            }
+            open.calls_since(us - says_us, kind);
+        }
+        if kind == StageKind::SuspendNoirq && !aborted {
+            open.goes_down(us);
+        }
+        open.stage = after(kind, aborted);
+    }
+
+    fn call(&mut self, us: Us, at: &At<'_>, call: Call<'_>) {
+        let device = self.names.id(call.device);
+        let stage = match call.stage {
+            Some(stage) => stage,
+            None => self.stage_of(at, device, call.function),
+        };
+        let Some(open) = &mut self.open else { return };
+        if call.stage.is_none() || stage > open.stage {
+            open.stage = open.stage.max(stage);
+        }
+        if stage == StageKind::ResumeNoirq {
+            open.comes_up(us);
+        }
+        let worker = call.worker.or(at.caller);
+        let began = cycle::Call {
+            device: self.names.name(call.device),
+            driver: call.driver.map(|name| self.names.name(name)),
+            parent: call.parent.map(|name| self.names.name(name)),
+            function: call.function.map(|name| self.names.name(name)),
+            stage,
+            start: Some(us),
+            end: None,
+            says_us: None,
+            worker,
+            result: None,
+        };
+        // Its return may have come before it.
+        let orphan = self.orphans.iter().position(|&orphan| {
+            let ended = &open.calls[orphan as usize];
+            ended.device == began.device
+                && (ended.function == began.function || ended.function.is_none())
+                && ended
+                    .start
+                    .is_some_and(|start| (start - us).abs() <= MIXED_US)
+                && ended.end.is_some_and(|end| us <= end)
+        });
+        if let Some(orphan) = orphan {
+            let ended = &mut open.calls[self.orphans.swap_remove(orphan) as usize];
+            *ended = cycle::Call {
+                end: ended.end,
+                says_us: ended.says_us,
+                result: ended.result,
+                ..began
+            };
+            return;
+        }
+        self.by_device
+            .entry(device)
+            .or_default()
+            .push(open.calls.len() as u32);
+        open.calls.push(began);
+    }
+
+    /// The stage of a call that begins.
+    fn stage_of(&mut self, at: &At<'_>, device: Id, function: Option<&[u8]>) -> StageKind {
+        let Some(open) = &self.open else {
+            return StageKind::Suspend;
+        };
+        let now = open.stage;
+        // ftrace tells where each stage begins.
+        if at.clock.is_none() && now != StageKind::Freeze {
+            return now;
+        }
+        let named = function.and_then(stage_of_name);
+        let suspends = match named {
+            Some((Some(stage), _)) => return stage,
+            Some((None, suspends)) => suspends,
+            None if !self.has_stage_times && self.was_in(device, now) => {
+                self.left_out.guessed_stages += 1;
+                return after(now, false);
+            }
+            // Nothing but the lines around it tells.
+            None if open.began || now > StageKind::Freeze => now < StageKind::Platform,
+            None => true,
+        };
+        match (suspends, now) {
+            (true, StageKind::SuspendLate | StageKind::SuspendNoirq) => now,
+            (true, StageKind::CpusOff | StageKind::Platform) => StageKind::SuspendNoirq,
+            (true, _) => StageKind::Suspend,
+            (false, StageKind::Resume | StageKind::Complete) => now,
+            (false, StageKind::ResumeNoirq | StageKind::ResumeEarly) if self.has_stage_times => now,
+            (false, StageKind::CpusOff | StageKind::Platform | StageKind::CpusOn)
+                if self.has_stage_times || named.is_none() =>
+            {
+                StageKind::ResumeNoirq
+            }
+            (false, _) => StageKind::Resume,
+        }
+    }
+
+    /// Has the device been through that stage? One callback is all it has in one.
+    fn was_in(&self, device: Id, stage: StageKind) -> bool {
+        let Some(open) = &self.open else { return false };
+        self.by_device.get(&device).is_some_and(|calls| {
+            calls.iter().any(|&call| {
+                let call = &open.calls[call as usize];
+                call.stage == stage && call.end.is_some()
+            })
+        })
+    }
+
+    fn returns(&mut self, us: Us, at: &At<'_>, ret: Return<'_>) {
+        let device = self.names.id(ret.device);
+        let driver = ret.driver.map(|name| self.names.name(name));
+        let function = ret.function.map(|name| self.names.name(name));
+        let worker = ret.worker.or(at.caller);
+        let Some(open) = &mut self.open else { return };
+        let same =
+            |had: &Option<Name>, has: &Option<Name>| had.is_none() || has.is_none() || had == has;
+        let calls = self.by_device.entry(device).or_default();
+        let mut begun = calls.iter().rev().copied().filter(|&call| {
+            let call = &open.calls[call as usize];
+            call.end.is_none() && same(&call.driver, &driver) && same(&call.function, &function)
+        });
+        // Of several devices of one name: the one in the same hands.
+        let any = begun.clone().next();
+        let begun = begun
+            .find(|&call| worker.is_none() || open.calls[call as usize].worker == worker)
+            .or(any);
+        if let Some(begun) = begun {
+            let call = &mut open.calls[begun as usize];
+            call.end = Some(us);
+            call.says_us = ret.says_us;
+            call.result = ret.result;
+        } else {
+            let took = ret.says_us.map(|says| match ret.of_1024_ns {
+                true => says.saturating_mul(128) / 125,
+                false => says,
+            });
+            let name = self.names.name(ret.device);
+            let stage = self.stage_of(at, device, ret.function);
+            let Some(open) = &mut self.open else { return };
+            let number = open.calls.len() as u32;
+            self.by_device.entry(device).or_default().push(number);
+            self.orphans.push(number);
+            open.calls.push(cycle::Call {
+                device: name,
+                driver,
+                parent: None,
+                function,
+                stage,
+                start: took.map(|took| us - took),
+                end: Some(us),
+                says_us: ret.says_us,
+                worker,
+                result: ret.result,
+            });
+        }
+        if at.clock.is_none() && ret.result.is_some_and(|result| result < 0) {
+            // dmesg has the kernel's words for it.
+            let message = format!("err={}", ret.result.unwrap_or(0));
+            self.fails(us, Some(ret.device), message.as_bytes());
+        }
+    }
+
+    /// The line of old kernels for a device that takes long: it is the call's only trace, unless
+    /// each call is printed, too.
+    fn took(&mut self, us: Us, stage: StageKind, driver: &[u8], device: &[u8], took: Us) {
+        let id = self.names.id(device);
+        let driver = (!driver.is_empty()).then(|| self.names.name(driver));
+        let device = self.names.name(device);
+        let Some(open) = &mut self.open else { return };
+        let calls = self.by_device.entry(id).or_default();
+        let printed = calls.iter().rev().copied().find(|&call| {
+            let call = &open.calls[call as usize];
+            call.stage == stage && (call.driver.is_none() || call.driver == driver)
+        });
+        if let Some(printed) = printed {
+            open.calls[printed as usize].driver = driver;
+            return;
+        }
+        calls.push(open.calls.len() as u32);
+        open.calls.push(cycle::Call {
+            device,
+            driver,
+            parent: None,
+            function: None,
+            stage,
+            start: Some(us - took),
+            end: Some(us),
+            says_us: Some(took),
+            worker: None,
+            result: None,
+        });
+        open.stage = open.stage.max(stage);
+    }
+
+    fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
+        let names = &mut self.names;
+        let Some(open) = &mut self.open else { return };
+        let device = device.map(|device| (names.id(device), names.name(device)));
+        let call = device.as_ref().and_then(|(id, _)| {
+            let last = self.by_device.get(id)?.last()?;
+            Some(open.calls[*last as usize].stage)
+        });
+        let starts = |words: &[u8]| message.starts_with(words);
+        let stage = if starts(b"late suspend") {
+            StageKind::SuspendLate
+        } else if starts(b"noirq suspend") {
+            StageKind::SuspendNoirq
+        } else {
+            call.unwrap_or(open.stage)
+        };
+        // In older kernels nothing else tells that the resume begins.
+        if starts(b"Some devices failed") && open.stage <= StageKind::Suspend {
+            open.stage = StageKind::Resume;
+        }
+        open.failures.push(Failure {
+            at: us,
+            device: device.map(|(_, name)| name),
+            stage: Some(stage),
+            message: String::from_utf8_lossy(message).trim_end().to_owned(),
+        });
+    }
+}
+
+/// Which stage follows.
+fn after(stage: StageKind, aborted: bool) -> StageKind {
+    match (stage, aborted) {
+        (StageKind::Freeze, _) => StageKind::Suspend,
+        (StageKind::Prepare | StageKind::Suspend, true) => StageKind::Resume,
+        (StageKind::SuspendLate, true) => StageKind::ResumeEarly,
+        (StageKind::SuspendNoirq, true) => StageKind::ResumeNoirq,
+        (StageKind::Prepare, false) => StageKind::Suspend,
+        (StageKind::Suspend, false) => StageKind::SuspendLate,
+        (StageKind::SuspendLate, false) => StageKind::SuspendNoirq,
+        (StageKind::SuspendNoirq, false) => StageKind::CpusOff,
+        (StageKind::CpusOff | StageKind::Platform | StageKind::CpusOn, _) => StageKind::ResumeNoirq,
+        (StageKind::ResumeNoirq, _) => StageKind::ResumeEarly,
+        (StageKind::ResumeEarly, _) => StageKind::Resume,
+        (StageKind::Resume | StageKind::Complete, _) => StageKind::Complete,
+        (StageKind::Thaw, _) => StageKind::Thaw,
+    }
+}
+
+/// Does a cycle begin with it, if only because the log does?
+///
+/// CPUs go off and on, and processes are restarted, for other reasons, too.
+fn opens(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::Begin { .. }
+            | Event::Freezing
+            | Event::Suspending
+            | Event::StageBegin(_)
+            | Event::StageEnd { .. }
+            | Event::Call(_)
+            | Event::Return(_)
+            | Event::Took { .. }
+            | Event::Cpus { on: true }
+    )
+}
+
+/// Can a machine say that when it comes back from sleep?
+fn is_of_resume(event: &Event<'_>) -> bool {
+    match event {
+        Event::Word { awake } => *awake,
+        Event::Cpus { on } | Event::CpuBegin { on, .. } | Event::CpuEnd { on, .. } => *on,
+        Event::Idle { ends } => *ends,
+        Event::Asleep(_) => true,
+        Event::StageBegin(kind) | Event::StageEnd { kind, .. } => *kind >= StageKind::Platform,
+        Event::Call(call) => call
+            .function
+            .and_then(stage_of_name)
+            .is_none_or(|(_, s)| !s),
+        _ => false,
+    }
+}

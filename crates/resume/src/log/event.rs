@@ -1,0 +1,149 @@
+//! What a line says of a suspend or a resume, whichever log it is from.
+
+use crate::cycle::{StageKind, Us};
+
+/// What one line says. Names are bytes of the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event<'a> {
+    /// The kernel starts: no cycle spans it.
+    Boot,
+    /// A suspend begins; `deep`, `s2idle` and the like where the line names it.
+    Begin {
+        sleep: Option<&'a [u8]>,
+        /// No other line of the suspend comes before this one.
+        first: bool,
+    },
+    /// File systems are synced or processes frozen: the first word of kernels before Linux 4.12.
+    Freezing,
+    /// Processes are frozen; how long it took, if that is told from the line's stamp on.
+    Frozen {
+        after_us: Option<Us>,
+    },
+    /// From here on it is about devices.
+    Suspending,
+    /// ftrace: a stage begins.
+    StageBegin(StageKind),
+    StageEnd {
+        kind: StageKind,
+        says_us: Option<Us>,
+        /// It did not get to its end.
+        aborted: bool,
+    },
+    Call(Call<'a>),
+    Return(Return<'a>),
+    /// `PM: resume of drv:sd dev:3:0:0:0 complete after 7928.413 msecs`.
+    Took {
+        stage: StageKind,
+        driver: &'a [u8],
+        device: &'a [u8],
+        us: Us,
+    },
+    /// CPUs are about to be taken off (`false`) or brought on.
+    Cpus {
+        on: bool,
+    },
+    /// One begins.
+    CpuBegin {
+        cpu: u32,
+        on: bool,
+    },
+    CpuEnd {
+        cpu: u32,
+        on: bool,
+    },
+    /// A word of the kernel with the CPUs off, before sleep or after it.
+    Word {
+        awake: bool,
+    },
+    /// The kernel idles until it is woken (s2idle), or is done with that.
+    Idle {
+        ends: bool,
+    },
+    Asleep(Us),
+    Failure {
+        device: Option<&'a [u8]>,
+        message: &'a [u8],
+    },
+    /// Devices are done; processes are about to run.
+    Thawing,
+    Thawed,
+    /// The suspend is over, however it went.
+    Exit,
+    /// To disk, which is not read.
+    Hibernation {
+        ends: bool,
+    },
+    /// A callback of a hibernation.
+    HibernationCall,
+    /// `done.` on a line of its own: another message came between it and its beginning.
+    Done,
+}
+
+/// A device's callback begins.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Call<'a> {
+    pub(super) device: &'a [u8],
+    pub(super) driver: Option<&'a [u8]>,
+    pub(super) parent: Option<&'a [u8]>,
+    pub(super) function: Option<&'a [u8]>,
+    pub(super) worker: Option<u32>,
+    /// Where the line tells it.
+    pub(super) stage: Option<StageKind>,
+}
+
+/// It ends.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Return<'a> {
+    pub(super) device: &'a [u8],
+    pub(super) driver: Option<&'a [u8]>,
+    pub(super) function: Option<&'a [u8]>,
+    pub(super) worker: Option<u32>,
+    pub(super) result: Option<i32>,
+    pub(super) says_us: Option<Us>,
+    /// The kernel's microseconds are of 1024 ns: always where the line is of the old form.
+    pub(super) of_1024_ns: bool,
+}
+
+/// What a line is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    Event(Event<'a>),
+    /// Nothing about suspend and resume.
+    Nothing,
+    /// It begins as one that says something, and is damaged.
+    Torn,
+}
+
+/// The stage that a function's name tells, and whether it suspends; `None` where it tells neither.
+///
+/// A name without `noirq`, `late` or `early` may be of any stage of its direction: one function may
+/// serve several (`pm_runtime_force_suspend`).
+pub(super) fn stage_of_name(function: &[u8]) -> Option<(Option<StageKind>, bool)> {
+    let has = |word: &[u8]| memchr::memmem::find(function, word).is_some();
+    let suspends = match (has(b"suspend"), has(b"resume")) {
+        (true, false) => true,
+        (false, true) => false,
+        _ => return None,
+    };
+    let stage = match (has(b"noirq"), suspends) {
+        (true, true) => Some(StageKind::SuspendNoirq),
+        (true, false) => Some(StageKind::ResumeNoirq),
+        (false, true) if function.ends_with(b"_late") || has(b"late_suspend") => {
+            Some(StageKind::SuspendLate)
+        }
+        (false, false) if function.ends_with(b"_early") || has(b"early_resume") => {
+            Some(StageKind::ResumeEarly)
+        }
+        _ => None,
+    };
+    Some((stage, suspends))
+}
+
+/// Of `freeze`, `thaw`, `poweroff` and `restore`: to disk and back.
+pub(super) fn is_of_hibernation(function: &[u8]) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(function, word).is_some();
+    stage_of_name(function).is_none()
+        && [&b"_freeze"[..], b"_thaw", b"_poweroff", b"_restore"]
+            .iter()
+            .any(|&word| has(word))
+}

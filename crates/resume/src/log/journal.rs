@@ -1,0 +1,154 @@
+//! A journal's entries as `journalctl -o json` and `-o export` write them (systemd, "Journal Export
+//! Formats").
+
+use serde::Deserialize;
+
+use super::prefix::Clock;
+use super::stamp::Cursor;
+use crate::cycle::Us;
+
+/// A kernel message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) us: Us,
+    pub(super) clock: Clock,
+    pub(super) message: Vec<u8>,
+}
+
+#[derive(Deserialize)]
+struct Json {
+    #[serde(rename = "_TRANSPORT")]
+    transport: Option<String>,
+    #[serde(rename = "MESSAGE")]
+    message: Option<serde_json::Value>,
+    #[serde(rename = "_SOURCE_MONOTONIC_TIMESTAMP")]
+    monotonic: Option<String>,
+    #[serde(rename = "__REALTIME_TIMESTAMP")]
+    realtime: Option<String>,
+}
+
+/// An entry that is the kernel's.
+pub(super) fn of_json(line: &[u8]) -> Option<Entry> {
+    memchr::memmem::find(line, b"\"kernel\"")?;
+    let json: Json = serde_json::from_slice(line).ok()?;
+    if json.transport.as_deref() != Some("kernel") {
+        return None;
+    }
+    let message = match json.message? {
+        serde_json::Value::String(text) => text.into_bytes(),
+        // Bytes that are no UTF-8.
+        serde_json::Value::Array(bytes) => bytes
+            .iter()
+            .map(|byte| byte.as_u64().and_then(|byte| u8::try_from(byte).ok()))
+            .collect::<Option<_>>()?,
+        _ => return None,
+    };
+    entry(
+        json.monotonic.as_deref().map(str::as_bytes),
+        json.realtime.as_deref().map(str::as_bytes),
+        message,
+    )
+}
+
+fn entry(monotonic: Option<&[u8]>, realtime: Option<&[u8]>, message: Vec<u8>) -> Option<Entry> {
+    let (text, clock) = match (monotonic, realtime) {
+        (Some(text), _) => (text, Clock::Kernel),
+        (None, Some(text)) => (text, Clock::Wall),
+        (None, None) => return None,
+    };
+    let us = Cursor(text).number().filter(|&us| us < 1 << 55)? as Us;
+    Some(Entry { us, clock, message })
+}
+
+/// The fields of an entry for export, line by line.
+#[derive(Debug, Default)]
+pub(super) struct Export {
+    inside: bool,
+    of_kernel: bool,
+    message: Option<Vec<u8>>,
+    monotonic: Option<Vec<u8>>,
+    realtime: Option<Vec<u8>>,
+}
+
+impl Export {
+    /// `None`: not a line of an export. `Some(Some(…))`: an entry ends with it.
+    pub(super) fn line(&mut self, line: &[u8]) -> Option<Option<Entry>> {
+        if !self.inside {
+            if !line.starts_with(b"__CURSOR=") {
+                return None;
+            }
+            *self = Self {
+                inside: true,
+                ..Self::default()
+            };
+            return Some(None);
+        }
+        if line.is_empty() {
+            let ended = std::mem::take(self);
+            return Some(if ended.of_kernel {
+                entry(
+                    ended.monotonic.as_deref(),
+                    ended.realtime.as_deref(),
+                    ended.message.unwrap_or_default(),
+                )
+            } else {
+                None
+            });
+        }
+        let value = |name: &[u8]| line.strip_prefix(name).map(<[u8]>::to_vec);
+        if line == b"_TRANSPORT=kernel" {
+            self.of_kernel = true;
+        } else if let Some(text) = value(b"MESSAGE=") {
+            self.message = Some(text);
+        } else if let Some(text) = value(b"_SOURCE_MONOTONIC_TIMESTAMP=") {
+            self.monotonic = Some(text);
+        } else if let Some(text) = value(b"__REALTIME_TIMESTAMP=") {
+            self.realtime = Some(text);
+        }
+        Some(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected() -> Entry {
+        Entry {
+            us: 12_345_678,
+            clock: Clock::Kernel,
+            message: b"PM: suspend exit".to_vec(),
+        }
+    }
+
+    #[test]
+    fn an_entry_as_json_is_its_message_and_the_kernels_time() {
+        let json = r#"{"_TRANSPORT":"kernel","MESSAGE":"PM: suspend exit","_HOSTNAME":"h","_SOURCE_MONOTONIC_TIMESTAMP":"12345678","__REALTIME_TIMESTAMP":"1795284000123456"}"#;
+        assert_eq!(of_json(json.as_bytes()), Some(expected()));
+        let bytes = json.replace(
+            r#""PM: suspend exit""#,
+            "[80,77,58,32,115,117,115,112,101,110,100,32,101,120,105,116]",
+        );
+        assert_eq!(of_json(bytes.as_bytes()), Some(expected()));
+        let other = json.replace(r#""_TRANSPORT":"kernel""#, r#""_TRANSPORT":"syslog""#);
+        assert_eq!(of_json(other.as_bytes()), None);
+        assert_eq!(of_json(&json.as_bytes()[..40]), None);
+    }
+
+    #[test]
+    fn an_entry_for_export_ends_with_an_empty_line() {
+        let mut export = Export::default();
+        assert_eq!(export.line(b"[ 12.3] PM: suspend exit"), None);
+        for line in [
+            "__CURSOR=s=1",
+            "__REALTIME_TIMESTAMP=1795284000123456",
+            "_TRANSPORT=kernel",
+            "MESSAGE=PM: suspend exit",
+            "_SOURCE_MONOTONIC_TIMESTAMP=12345678",
+        ] {
+            assert_eq!(export.line(line.as_bytes()), Some(None), "{line}");
+        }
+        assert_eq!(export.line(b""), Some(Some(expected())));
+        assert_eq!(export.line(b""), None);
+    }
+}

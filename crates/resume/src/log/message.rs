@@ -1,0 +1,516 @@
+//! What a message of the kernel says of a suspend or a resume.
+//!
+//! The words are those of drivers/base/power/main.c, drivers/base/syscore.c, kernel/power/{main,
+//! suspend,process,wakeup_reason}.c, kernel/cpu.c, kernel/time/timekeeping_debug.c and
+//! drivers/acpi/sleep.c, from Linux 3.6 to 6.18. Where a message changed, the versions stand beside
+//! it. Until 4.13 the lines with the stages' times are always printed, since then with
+//! /sys/power/pm_debug_messages only.
+
+use memchr::memmem::{self, Finder};
+
+use super::event::{Call, Event, Return, Said, is_of_hibernation};
+use super::stamp::{Cursor, millionths};
+use crate::cycle::{StageKind, Us};
+
+/// Looks for the words in messages. Made once: the searchers are prepared.
+pub(super) struct Messages {
+    pm: Finder<'static>,
+    calling: Finder<'static>,
+    returned: Finder<'static>,
+    timeout: Finder<'static>,
+    unrecoverable: Finder<'static>,
+    fails: Finder<'static>,
+}
+
+impl Messages {
+    pub(super) fn new() -> Self {
+        Self {
+            pm: Finder::new("PM: "),
+            calling: Finder::new(": calling "),
+            returned: Finder::new(" return"),
+            timeout: Finder::new("**** DPM device timeout"),
+            unrecoverable: Finder::new(": unrecoverable failure"),
+            fails: Finder::new("failed to "),
+        }
+    }
+
+    /// What `text` says.
+    pub(super) fn said<'a>(&self, text: &'a [u8]) -> Said<'a> {
+        let text = without_task(text);
+        if let Some(event) = own_words(text) {
+            return Said::Event(event);
+        }
+        if text.starts_with(b"call") {
+            return old_call(text);
+        }
+        if let Some(at) = self.pm.find(text) {
+            let (before, after) = (&text[..at], &text[at + 4..]);
+            // Before `PM: ` stands nothing, `printk: ` and the like, or a driver and a device.
+            return match before.strip_suffix(b": ") {
+                None if before.is_empty() => self.of_power_management(after),
+                Some(b"ACPI") => said(acpi(after)),
+                Some(device) => self.of_device(device, after, true),
+                None => Said::Nothing,
+            };
+        }
+        if let Some(acpi_words) = text.strip_prefix(b"ACPI: ") {
+            return said(acpi(acpi_words));
+        }
+        // Linux 4.19 to 5.1 have the driver and the device without `PM: `.
+        if let Some(at) = self.calling.find(text) {
+            return self.of_device(&text[..at], &text[at + 2..], false);
+        }
+        if let Some(returned) = self.returned.find(text) {
+            if let Some(event) = reported_result(text) {
+                return Said::Event(event);
+            }
+            return match memmem::rfind(&text[..returned], b": ") {
+                Some(at) => self.of_device(&text[..at], &text[at + 2..], false),
+                None => Said::Nothing,
+            };
+        }
+        if let Some(at) = self.timeout.find(text) {
+            let device = text[..at].strip_suffix(b": ").unwrap_or_default();
+            return Said::Event(failure(device, &text[at..]));
+        }
+        if let Some(at) = self.unrecoverable.find(text) {
+            let device = text[..at].strip_prefix(b"Kernel panic - not syncing: ");
+            return Said::Event(failure(device.unwrap_or_default(), text));
+        }
+        Said::Nothing
+    }
+
+    /// Behind `PM: ` at the beginning.
+    fn of_power_management<'a>(&self, text: &'a [u8]) -> Said<'a> {
+        if let Some(event) = own_words(text).or_else(|| pm_words(text)) {
+            return Said::Event(event);
+        }
+        let failed = is_failure(text);
+        if let Some(said) = stage_time(text).filter(|_| !failed) {
+            return said;
+        }
+        if failed || self.fails.find(text).is_some() {
+            let device = text
+                .strip_prefix(b"Device ")
+                .and_then(|rest| rest.split(|&byte| byte == b' ').next());
+            return Said::Event(Event::Failure {
+                device,
+                message: text,
+            });
+        }
+        Said::Nothing
+    }
+
+    /// `head` is `DRIVER DEVICE`, of which the driver may be empty.
+    fn of_device<'a>(&self, head: &'a [u8], text: &'a [u8], named: bool) -> Said<'a> {
+        let (driver, device) = driver_and_device(head);
+        if device.is_empty() {
+            return Said::Nothing;
+        }
+        if let Some(rest) = text.strip_prefix(b"calling ") {
+            let function = function(rest);
+            return match call_tail(rest) {
+                Some(_) if is_of_hibernation(function) => Said::Event(Event::HibernationCall),
+                Some((worker, parent)) => Said::Event(Event::Call(Call {
+                    device,
+                    driver,
+                    parent,
+                    function: Some(function),
+                    worker: Some(worker),
+                    stage: None,
+                })),
+                None if named => Said::Torn,
+                None => Said::Nothing,
+            };
+        }
+        if let Some(at) = memmem::find(text, b" returned ") {
+            let function = function(text);
+            // `initcall FN+0x0/0x10 returned 0 after …` and `probe of DEVICE returned …` are others'.
+            let is_callback = named || memchr::memchr(b'+', &text[..at]).is_some();
+            return match returned(&text[at..]) {
+                _ if !is_callback => Said::Nothing,
+                Some(_) if is_of_hibernation(function) => Said::Event(Event::HibernationCall),
+                Some((result, us)) => Said::Event(Event::Return(Return {
+                    device,
+                    driver,
+                    function: Some(function),
+                    worker: None,
+                    result: Some(result),
+                    says_us: Some(us),
+                    of_1024_ns: false,
+                })),
+                None if named => Said::Torn,
+                None => Said::Nothing,
+            };
+        }
+        let reported = memmem::find(text, b" returns -").is_some();
+        if self.timeout.find(text).is_some()
+            || (named && (self.fails.find(text).is_some() || reported))
+        {
+            return Said::Event(failure(head, text));
+        }
+        Said::Nothing
+    }
+}
+
+fn said(event: Option<Event<'_>>) -> Said<'_> {
+    event.map_or(Said::Nothing, Said::Event)
+}
+
+/// Messages that stand for themselves, with `PM: ` before them in some versions and without in others.
+fn own_words(text: &[u8]) -> Option<Event<'_>> {
+    let starts = |word: &str| text.starts_with(word.as_bytes());
+    Some(match *text.first()? {
+        b'B' => {
+            // `Booting Node 0 Processor 1 APIC 0x1`, before 3.10 or so without `smpboot: `.
+            let at = memmem::find(text.strip_prefix(b"Booting Node ")?, b"Processor ")?;
+            let cpu = Cursor(&text[13 + at + 10..]).number()?;
+            Event::CpuBegin {
+                cpu: u32::try_from(cpu).ok()?,
+                on: true,
+            }
+        }
+        b'C' => return cpu(text).or_else(|| calling_core(text)),
+        b'D' if starts("Disabling non-boot CPUs") => Event::Cpus { on: false },
+        b'E' if starts("Enabling non-boot CPUs") => Event::Cpus { on: true },
+        b'E' if starts("Error taking CPU") => failure(b"", text),
+        // `Filesystems sync: 0.012 seconds` (5.2)
+        b'F' if starts("Filesystems sync: ") => Event::Freezing,
+        b'F' => return freezing(text),
+        b'L' if starts("Linux version ") => Event::Boot,
+        b'N' if starts("Non-boot CPUs are not disabled") => failure(b"", text),
+        // 4.13
+        b'O' if starts("OOM killer enabled") => Event::Thawing,
+        // `Restarting tasks ... done.`; since 6.16 `Restarting tasks: Starting` and `… Done`.
+        b'R' if starts("Restarting tasks: Done") => Event::Thawed,
+        b'R' if starts("Restarting tasks") => Event::Thawing,
+        b'S' if starts("Suspending console(s)") => Event::Suspending,
+        // `PM: Syncing filesystems ... done.` (before 5.2)
+        b'S' if starts("Syncing filesystems") => Event::Freezing,
+        // timekeeping: before 4.16, then as below.
+        b'S' => Event::Asleep(millionths(&mut Cursor(
+            text.strip_prefix(b"Suspended for ")?,
+        ))?),
+        b'T' => {
+            let rest = text.strip_prefix(b"Timekeeping suspended for ")?;
+            Event::Asleep(millionths(&mut Cursor(rest))?)
+        }
+        b'd' if text == b"done." => Event::Done,
+        // Which subsystem speaks, since 3.10 (smpboot), 5.1 (printk).
+        b's' => return own_words(text.strip_prefix(b"smpboot: ")?),
+        b'p' if starts("printk: ") => return own_words(&text[8..]),
+        b'p' => return cpu(text.strip_prefix(b"psci: ")?),
+        _ => return None,
+    })
+}
+
+/// `CPU 1 is now offline` (x86), `CPU1: shutdown` (ARM; `CPU1 killed.` follows), `CPU1 is up`.
+fn cpu(text: &[u8]) -> Option<Event<'_>> {
+    let mut rest = Cursor(text.strip_prefix(b"CPU")?);
+    rest.spaces();
+    let cpu = u32::try_from(rest.number()?).ok()?;
+    let _ = rest.eat(b':');
+    let on = if rest.0.starts_with(b" is up") {
+        true
+    } else if rest.0.starts_with(b" is now offline") || rest.0.starts_with(b" shutdown") {
+        false
+    } else {
+        return None;
+    };
+    Some(Event::CpuEnd { cpu, on })
+}
+
+/// `Calling timekeeping_suspend+0x0/0x2f0`: what runs on the last CPU, with interrupts off. `PM: `
+/// is before it in some versions.
+fn calling_core(text: &[u8]) -> Option<Event<'_>> {
+    let name = function(text.strip_prefix(b"Calling ")?);
+    let (_, suspends) = super::event::stage_of_name(name).or_else(|| {
+        // `save_ioapic_entries`, `acpi_save_bm_rld` and their like.
+        (memmem::find(name, b"save").is_some()).then_some((None, true))
+    })?;
+    Some(Event::Word { awake: !suspends })
+}
+
+/// To 6.2 `Freezing user space processes ... (elapsed 0.001 seconds) done.` with the stamp of its
+/// beginning; since 6.3 `Freezing user space processes`, and `… completed (elapsed 0.001 seconds)`
+/// with the stamp of the end. `Freezing remaining freezable tasks` likewise.
+fn freezing(text: &[u8]) -> Option<Event<'_>> {
+    if !text.starts_with(b"Freezing ") {
+        return None;
+    }
+    let has = |word: &[u8]| memmem::find(text, word).is_some();
+    if has(b" failed after ") || has(b" aborted") {
+        return Some(failure(b"", text));
+    }
+    let known = has(b"user space processes") || has(b"remaining freezable ");
+    if !known {
+        return None;
+    }
+    if has(b" completed") {
+        return Some(Event::Frozen { after_us: None });
+    }
+    let elapsed = memmem::find(text, b"(elapsed ")
+        .and_then(|at| millionths(&mut Cursor(&text[at + 9..])))
+        .filter(|_| has(b"remaining"));
+    Some(match elapsed {
+        Some(us) => Event::Frozen { after_us: Some(us) },
+        None => Event::Freezing,
+    })
+}
+
+/// Behind `PM: `.
+fn pm_words(text: &[u8]) -> Option<Event<'_>> {
+    let starts = |word: &str| text.starts_with(word.as_bytes());
+    Some(match *text.first()? {
+        // 4.12: `suspend entry (deep)`, and `suspend exit`. Android has a date instead.
+        b's' if starts("suspend entry") => Event::Begin {
+            sleep: in_brackets(text).filter(|_| starts("suspend entry (")),
+            first: true,
+        },
+        b's' if starts("suspend exit") => Event::Exit,
+        b's' if starts("suspend-to-idle") => Event::Idle { ends: false },
+        b'r' if starts("resume from suspend-to-idle") => Event::Idle { ends: true },
+        // `Preparing system for mem sleep` (to 3.19), `… for sleep (mem)`, since 4.12 `(deep)`.
+        b'P' if starts("Preparing system for ") => Event::Begin {
+            sleep: in_brackets(text),
+            first: false,
+        },
+        // `Entering mem sleep` (to 3.19), `Suspending system (deep)`.
+        b'E' if starts("Entering ") && text.ends_with(b" sleep") => Event::Suspending,
+        b'S' if starts("Suspending system (") => Event::Suspending,
+        b'F' if starts("Finishing wakeup") => Event::Thawing,
+        b'h' if starts("hibernation: hibernation e") || starts("hibernation e") => {
+            Event::Hibernation {
+                ends: memmem::find(text, b"exit").is_some(),
+            }
+        }
+        _ => return None,
+    })
+}
+
+fn acpi(text: &[u8]) -> Option<Event<'_>> {
+    let text = text.strip_prefix(b"PM: ").unwrap_or(text);
+    let awake = if text.starts_with(b"Preparing to enter system sleep state")
+        || text.starts_with(b"Saving platform NVS memory")
+    {
+        false
+    } else if text.starts_with(b"Low-level resume complete")
+        || text.starts_with(b"Restoring platform NVS memory")
+        || text.starts_with(b"Waking up from system sleep state")
+    {
+        true
+    } else {
+        return None;
+    };
+    Some(Event::Word { awake })
+}
+
+fn is_failure(text: &[u8]) -> bool {
+    [
+        &b"Some devices failed"[..],
+        b"Some system devices failed",
+        b"late suspend of devices failed",
+        b"noirq suspend of devices failed",
+        b"Wakeup pending, aborting suspend",
+        b"last active wakeup source",
+        b"active wakeup source",
+        b"Pending Wakeup Sources",
+        b"System core suspend callback",
+    ]
+    .iter()
+    .any(|&known| text.starts_with(known))
+        || (text.starts_with(b"Device ")
+            && memmem::find(text, b" not prepared for power").is_some())
+}
+
+/// `noirq resume of devices complete after 4.955 msecs`, `resume of drv:sd dev:3:0:0:0 complete after
+/// 7928.413 msecs`, `late suspend of devices aborted after 1.234 msecs`.
+///
+/// `start suspend` (5.2) is the preparing with the suspend, `end suspend` late and noirq.
+fn stage_time(text: &[u8]) -> Option<Said<'_>> {
+    let (what, of) = split_at(text, b" of ")?;
+    let mut words = what.rsplit(|&byte| byte == b' ');
+    let suspends = match words.next()? {
+        b"suspend" => true,
+        b"resume" => false,
+        b"freeze" | b"quiesce" | b"hibernate" | b"thaw" | b"restore" | b"recover"
+            if of.starts_with(b"d") =>
+        {
+            return Some(Said::Event(Event::HibernationCall));
+        }
+        _ => return None,
+    };
+    let step = words.next().unwrap_or_default();
+    let stage = match (step, suspends) {
+        (b"" | b"type" | b"class" | b"legacy", true) => StageKind::Suspend,
+        (b"late", true) => StageKind::SuspendLate,
+        (b"noirq", true) => StageKind::SuspendNoirq,
+        (b"noirq", false) => StageKind::ResumeNoirq,
+        (b"early", false) => StageKind::ResumeEarly,
+        (b"" | b"type" | b"class" | b"legacy", false) => StageKind::Resume,
+        (b"start", true) => StageKind::Prepare,
+        _ => return None,
+    };
+    let Some((subject, after)) = split_at(of, b" after ") else {
+        let begun = of.starts_with(b"devices") || of.starts_with(b"drv:");
+        return begun.then_some(Said::Torn);
+    };
+    let mut figure = Cursor(after);
+    // Milliseconds times a million are nanoseconds.
+    let us = match millionths(&mut figure) {
+        Some(ns) if figure.0.trim_ascii_start().starts_with(b"msec") => ns / 1000,
+        _ => return Some(Said::Torn),
+    };
+    Some(match subject {
+        b"devices complete" => Said::Event(Event::StageEnd {
+            kind: stage,
+            says_us: Some(us),
+            aborted: false,
+        }),
+        b"devices aborted" => Said::Event(Event::StageEnd {
+            kind: stage,
+            says_us: Some(us),
+            aborted: true,
+        }),
+        _ => {
+            let (driver, device) = split_at(subject.strip_prefix(b"drv:")?, b" dev:")?;
+            Said::Event(Event::Took {
+                stage,
+                driver,
+                device: device.strip_suffix(b" complete")?,
+                us,
+            })
+        }
+    })
+}
+
+/// `calling  usb1+ @ 4321, parent: 0000:00:14.0` and `call usb1+ returned 0 after 1234 usecs` (to 4.18).
+/// `calling  FN+0x0/0x10 @ 1` is an initcall.
+fn old_call(text: &[u8]) -> Said<'_> {
+    if let Some(rest) = text.strip_prefix(b"calling ") {
+        let rest = rest.trim_ascii_start();
+        let Some(at) = memmem::find(rest, b"+ @ ") else {
+            return Said::Nothing;
+        };
+        return match call_tail(&rest[at..]) {
+            Some((worker, parent)) => Said::Event(Event::Call(Call {
+                device: &rest[..at],
+                parent,
+                worker: Some(worker),
+                ..Call::default()
+            })),
+            None => Said::Torn,
+        };
+    }
+    let Some((device, rest)) = text
+        .strip_prefix(b"call ")
+        .and_then(|rest| split_at(rest, b"+ returned "))
+    else {
+        return Said::Nothing;
+    };
+    let from = text.len() - rest.len() - b" returned ".len();
+    match returned(&text[from..]) {
+        Some((result, us)) => Said::Event(Event::Return(Return {
+            device,
+            result: Some(result),
+            says_us: Some(us),
+            of_1024_ns: true,
+            ..Return::default()
+        })),
+        None => Said::Torn,
+    }
+}
+
+/// `… @ 4321, parent: NAME`: the worker, and the parent where there is one.
+fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
+    let at = memmem::find(text, b" @ ")?;
+    let mut rest = Cursor(&text[at + 3..]);
+    rest.spaces();
+    let worker = u32::try_from(rest.number()?).ok()?;
+    rest.eat_text(b", parent:")?;
+    rest.spaces();
+    let parent = rest.word()?;
+    Some((worker, Some(parent).filter(|&parent| parent != b"none")))
+}
+
+/// ` returned -16 after 117 usecs`; `usec` in 3.x.
+fn returned(text: &[u8]) -> Option<(i32, Us)> {
+    let mut rest = Cursor(text.strip_prefix(b" returned ")?);
+    let negative = rest.eat(b'-').is_some();
+    let result = i32::try_from(rest.number()?).ok()?;
+    rest.eat_text(b" after ")?;
+    let us = Us::try_from(rest.number()?)
+        .ok()
+        .filter(|&us| us < 1 << 50)?;
+    rest.eat_text(b" usec")?;
+    Some((if negative { -result } else { result }, us))
+}
+
+/// `pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16` (to 5.16 or so without the device).
+fn reported_result(text: &[u8]) -> Option<Event<'_>> {
+    let (callback, _) = split_at(text, b" returns -")?;
+    let caller = memmem::find(callback, b"(): ")?;
+    if callback[..caller].contains(&b' ') {
+        return None;
+    }
+    super::event::stage_of_name(callback)?;
+    Some(failure(b"", text))
+}
+
+fn failure<'a>(head: &'a [u8], message: &'a [u8]) -> Event<'a> {
+    let (_, device) = driver_and_device(head);
+    Event::Failure {
+        device: Some(device).filter(|device| !device.is_empty()),
+        message,
+    }
+}
+
+/// Of `DRIVER DEVICE`. A driver's name may have spaces (`HDA Intel`) or be missing; a device's has
+/// none but for a few (`Fixed MDIO bus.0`).
+fn driver_and_device(head: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    const WITH_SPACES: &[u8] = b"Fixed MDIO bus.0";
+    let at = if head.ends_with(WITH_SPACES) {
+        (head.len() - WITH_SPACES.len()).checked_sub(1)
+    } else {
+        memchr::memrchr(b' ', head)
+    };
+    match at {
+        Some(at) => {
+            let driver = head[..at].trim_ascii();
+            (Some(driver).filter(|d| !d.is_empty()), &head[at + 1..])
+        }
+        None => (None, head),
+    }
+}
+
+/// `usb_dev_resume+0x0/0x20 [usbcore] @ …` without what follows the name.
+fn function(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii_start();
+    let end = text
+        .iter()
+        .position(|&byte| matches!(byte, b'+' | b' '))
+        .unwrap_or(text.len());
+    &text[..end]
+}
+
+/// Without `[pid:916,cpu7,bash]`, as some vendors' kernels have it.
+fn without_task(text: &[u8]) -> &[u8] {
+    if !text.starts_with(b"[pid:") {
+        return text;
+    }
+    memchr::memchr(b']', text).map_or(text, |at| &text[at + 1..])
+}
+
+fn in_brackets(text: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = split_at(text, b"(")?;
+    split_at(rest, b")").map(|(inside, _)| inside)
+}
+
+fn split_at<'a>(text: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+    let at = memmem::find(text, separator)?;
+    Some((&text[..at], &text[at + separator.len()..]))
+}
+
+#[cfg(test)]
+#[path = "message/tests.rs"]
+mod tests;

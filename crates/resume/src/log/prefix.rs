@@ -1,0 +1,402 @@
+//! What stands before a kernel message: when it was, and who passed it on.
+//!
+//! The kernel's own clock (`[   12.345678] `) is preferred to the wall clock of a syslog before it.
+//! A prefix that is none of the known ones is passed over where the kernel's stamp follows it.
+
+use memchr::{memchr, memmem};
+
+use super::stamp::{Cursor, Instant};
+use crate::cycle::Us;
+
+/// Beyond it no stamp is looked for.
+const PREFIX_BYTES_MAX: usize = 120;
+/// Of these few a line has, each once or twice.
+const PARTS_MAX: usize = 8;
+
+/// Which clock a stamp is of. Only stamps of one clock are subtracted from each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// printk's, from the boot on.
+    Kernel,
+    /// As a syslog, a journal or `dmesg -T` have it.
+    Wall,
+}
+
+/// A line without what stands before and around its message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Stripped<'a> {
+    Message(Message<'a>),
+    /// Of ftrace: `TASK-PID [CPU] FLAGS STAMP: EVENT: …`.
+    Trace {
+        at: Instant,
+        pid: Option<u32>,
+        event: &'a [u8],
+    },
+    /// Another program's.
+    Foreign,
+    /// Without a stamp.
+    Bare(&'a [u8]),
+    Blank,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Message<'a> {
+    pub(super) at: Instant,
+    pub(super) clock: Clock,
+    /// The wall clock's text, where there is one.
+    pub(super) wall: Option<&'a [u8]>,
+    /// The thread that printed it (`[ T123]`, CONFIG_PRINTK_CALLER).
+    pub(super) caller: Option<u32>,
+    pub(super) text: &'a [u8],
+}
+
+/// What the lines before a line say about its stamp.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    /// For `dmesg -H` and `dmesg --time-format delta`: stamps that count from the line before.
+    running_us: Us,
+}
+
+#[derive(Default)]
+struct Parts<'a> {
+    kernel: Option<Instant>,
+    wall: Option<(Instant, &'a [u8])>,
+    caller: Option<u32>,
+    foreign: bool,
+}
+
+impl Prefixes {
+    pub(super) fn strip<'a>(&mut self, line: &'a [u8]) -> Stripped<'a> {
+        let line = unquoted(line);
+        if line.is_empty() {
+            return Stripped::Blank;
+        }
+        let mut parts = Parts::default();
+        let mut rest = self.parts(line, &mut parts);
+        if parts.kernel.is_none() && parts.wall.is_none() {
+            if let Some(event) = trace(line) {
+                return event;
+            }
+            if let Some(at) = stamp_within(line) {
+                rest = self.parts(&line[at..], &mut parts);
+            }
+        }
+        let (at, clock) = match (parts.kernel, parts.wall) {
+            (Some(at), _) => (at, Clock::Kernel),
+            (None, Some(_)) if parts.foreign => return Stripped::Foreign,
+            (None, Some((at, _))) => (at, Clock::Wall),
+            (None, None) => return Stripped::Bare(line),
+        };
+        Stripped::Message(Message {
+            at,
+            clock,
+            wall: parts.wall.map(|(_, text)| text),
+            caller: parts.caller,
+            text: rest,
+        })
+    }
+
+    /// Takes the parts of a prefix one by one; the message.
+    fn parts<'a>(&mut self, line: &'a [u8], parts: &mut Parts<'a>) -> &'a [u8] {
+        let mut rest = Cursor(line);
+        for _ in 0..PARTS_MAX {
+            let mut ahead = rest;
+            // A message may begin with a space: a device without a driver does.
+            if parts.kernel.is_none() {
+                ahead.spaces();
+            }
+            let taken = match ahead.peek() {
+                Some(b'[') => self.bracket(&mut ahead, parts),
+                _ if parts.kernel.is_some() => passed_on(&mut ahead, parts),
+                Some(b'<') => level(&mut ahead),
+                Some(b'0'..=b'9') => self.number(&mut ahead, parts),
+                Some(b'a'..=b'z' | b'A'..=b'Z') => word(&mut ahead, parts),
+                _ => None,
+            };
+            if taken.is_none() {
+                break;
+            }
+            rest = ahead;
+        }
+        rest.0
+    }
+
+    /// `[   12.345678] `, `[ T123] `, `[Sat Nov 21 18:00:00 2026] `, `[Nov21 18:00] `, `[  +0.1] `.
+    fn bracket<'a>(&mut self, text: &mut Cursor<'a>, parts: &mut Parts<'a>) -> Option<()> {
+        text.eat(b'[')?;
+        let inside = *text;
+        text.spaces();
+        if parts.kernel.is_some() {
+            return caller(text, parts);
+        }
+        match text.peek()? {
+            b'+' => {
+                text.eat(b'+')?;
+                let delta = text.seconds()?;
+                self.running_us = self.running_us.saturating_add(delta.us);
+                parts.kernel = Some(self.running(delta.resolution_us));
+            }
+            // `dmesg --show-delta --notime`
+            b'<' => {
+                text.eat(b'<')?;
+                text.spaces();
+                let delta = text.seconds()?;
+                text.eat(b'>')?;
+                self.running_us = self.running_us.saturating_add(delta.us);
+                parts.kernel = Some(self.running(delta.resolution_us));
+            }
+            b'0'..=b'9' => {
+                let at = text.seconds()?;
+                // Behind it another figure: the CPU, or the time since the line before.
+                let behind = memchr(b']', text.0).filter(|&n| n < 32)?;
+                text.0 = &text.0[behind..];
+                parts.kernel = Some(at);
+            }
+            _ => {
+                let at = match text.date() {
+                    Some(at) => at,
+                    None => self.minute(text)?,
+                };
+                parts.wall = Some((at, consumed(inside.0, text.0)));
+                text.eat(b']')?;
+                let _ = text.eat(b' ');
+                return Some(());
+            }
+        }
+        text.eat(b']')?;
+        // `[   12.345678][ T123] `
+        let mut ahead = *text;
+        if ahead.eat(b'[').is_some() && caller(&mut ahead, parts).is_some() {
+            *text = ahead;
+            return Some(());
+        }
+        let _ = text.eat(b' ');
+        Some(())
+    }
+
+    fn running(&self, resolution_us: Us) -> Instant {
+        Instant {
+            us: self.running_us,
+            resolution_us,
+        }
+    }
+
+    /// `Nov21 18:00`: the first line of a minute of `dmesg -H`; deltas follow it.
+    fn minute(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
+        let inside = text.0.get(..11)?;
+        let with_seconds = [&inside[..3], b" ", &inside[3..], b":00"].concat();
+        let mut cursor = Cursor(&with_seconds);
+        let at = cursor.date()?;
+        text.0 = &text.0[11..];
+        self.running_us = at.us;
+        Some(at)
+    }
+
+    /// An ISO time, seconds since 1970, or a record of /dev/kmsg.
+    fn number<'a>(&mut self, text: &mut Cursor<'a>, parts: &mut Parts<'a>) -> Option<()> {
+        if parts.wall.is_some() {
+            return None;
+        }
+        let before = *text;
+        if let Some(at) = text.iso() {
+            let stamp = consumed(before.0, text.0);
+            parts.wall = Some((at, stamp));
+            text.eat(b' ')?;
+            // dmesg writes a comma before the fraction, and neither host nor program behind it.
+            return if stamp.contains(&b',') {
+                Some(())
+            } else {
+                host_and_program(text, parts)
+            };
+        }
+        *text = before;
+        if let Some(us) = kmsg(text) {
+            parts.kernel = Some(Instant {
+                us,
+                resolution_us: 1,
+            });
+            return Some(());
+        }
+        *text = before;
+        let at = text.seconds().filter(|at| at.us > 100_000_000_000_000)?;
+        parts.wall = Some((at, consumed(before.0, text.0)));
+        text.eat(b' ')?;
+        host_and_program(text, parts)
+    }
+}
+
+/// `T123] ` or `C1] `, behind the bracket.
+fn caller(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
+    text.spaces();
+    let of = text.peek().filter(|of| matches!(of, b'T' | b'C'))?;
+    text.0 = &text.0[1..];
+    let id = text.number()?;
+    text.eat(b']')?;
+    let _ = text.eat(b' ');
+    if of == b'T' {
+        parts.caller = u32::try_from(id).ok();
+    }
+    Some(())
+}
+
+/// `<6>`, and RFC 5424's version behind it.
+fn level(text: &mut Cursor<'_>) -> Option<()> {
+    text.eat(b'<')?;
+    text.number()?;
+    text.eat(b'>')?;
+    let _ = text.eat_text(b"1 ");
+    Some(())
+}
+
+/// A date, `kern  :info  : `, or a program that passed the line on.
+fn word<'a>(text: &mut Cursor<'a>, parts: &mut Parts<'a>) -> Option<()> {
+    if parts.wall.is_some() {
+        return None;
+    }
+    let before = *text;
+    if let Some(at) = text.date() {
+        parts.wall = Some((at, consumed(before.0, text.0)));
+        text.eat(b' ')?;
+        return host_and_program(text, parts);
+    }
+    *text = before;
+    passed_on(text, parts).or_else(|| {
+        *text = before;
+        for _ in 0..2 {
+            let n = memchr(b':', text.0).filter(|&n| n < 10)?;
+            let name = text.0[..n].trim_ascii_end();
+            if name.is_empty() || !name.iter().all(u8::is_ascii_lowercase) {
+                return None;
+            }
+            text.0 = &text.0[n + 1..];
+        }
+        text.eat(b' ')
+    })
+}
+
+/// `kernel: ` or `HOST kernel: `, as journalctl -o short-monotonic has it behind the stamp.
+fn passed_on(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
+    if text.eat_text(b"kernel:").is_none() {
+        let colon = memchr(b':', text.0).filter(|&n| n < PREFIX_BYTES_MAX)?;
+        let host = text.0[..colon].strip_suffix(b" kernel")?;
+        if host.contains(&b' ') {
+            return None;
+        }
+        text.0 = &text.0[colon + 1..];
+    }
+    let _ = text.eat(b' ');
+    parts.foreign = false;
+    Some(())
+}
+
+/// `HOST PROGRAM[PID]: `; or RFC 5424's `HOST PROGRAM PID ID DATA `.
+fn host_and_program(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
+    if passed_on(text, parts).is_some() {
+        return Some(());
+    }
+    let mut ahead = *text;
+    let rfc_5424 = ahead.word().is_some()
+        && ahead.eat(b' ').is_some()
+        && ahead.word().is_some_and(|program| program == b"kernel")
+        && ahead.eat(b' ').is_some();
+    if rfc_5424 {
+        for _ in 0..2 {
+            ahead.word()?;
+            ahead.eat(b' ')?;
+        }
+        if ahead.eat_text(b"- ").is_none() {
+            let data = memmem::find(ahead.0, b"] ")?;
+            ahead.0 = &ahead.0[data + 2..];
+        }
+        let _ = ahead.eat_text(b"\xef\xbb\xbf");
+        *text = ahead;
+        return Some(());
+    }
+    parts.foreign = true;
+    // A program that passes on the kernel's messages leaves the kernel's stamp.
+    let program = memmem::find(&text.0[..text.0.len().min(PREFIX_BYTES_MAX)], b": [")?;
+    text.0 = &text.0[program + 2..];
+    Some(())
+}
+
+/// `6,1234,12345678,-;`: level, number, microseconds, flags.
+fn kmsg(text: &mut Cursor<'_>) -> Option<Us> {
+    text.number().filter(|&level| level < 1000)?;
+    text.eat(b',')?;
+    text.number()?;
+    text.eat(b',')?;
+    let us = text.number().filter(|&us| us < 1 << 55)?;
+    text.eat(b',')?;
+    let flags = memchr(b';', text.0).filter(|&n| n < 64)?;
+    text.0 = &text.0[flags + 1..];
+    Some(us as Us)
+}
+
+/// Without `> ` of mails, white space at the end and bytes of zero around it (a machine that went
+/// down leaves such in its syslog).
+fn unquoted(line: &[u8]) -> &[u8] {
+    let is_padding = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    let end = line.iter().rposition(|byte| !is_padding(byte));
+    let mut line = &line[..end.map_or(0, |at| at + 1)];
+    while let [0, rest @ ..] = line {
+        line = rest;
+    }
+    while let [b'>', rest @ ..] = line {
+        line = rest.strip_prefix(b" ").unwrap_or(rest);
+    }
+    line
+}
+
+fn consumed<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {
+    &before[..before.len() - after.len()]
+}
+
+/// Where the kernel's stamp is behind a prefix that is not known.
+fn stamp_within(line: &[u8]) -> Option<usize> {
+    let within = &line[..line.len().min(PREFIX_BYTES_MAX)];
+    memchr::memchr_iter(b'[', within)
+        .filter(|&at| at > 0)
+        .find(|&at| {
+            let mut ahead = Cursor(&line[at + 1..]);
+            ahead.spaces();
+            ahead.seconds().is_some_and(|at| at.resolution_us <= 1000)
+                && ahead.peek() == Some(b']')
+                && matches!(line[at - 1], b' ' | b':')
+        })
+}
+
+/// `   sh-203     [000] d..1.     6.744896: suspend_resume: …`; the flags may be missing, and the
+/// thread group (`(  203)`) there.
+fn trace(line: &[u8]) -> Option<Stripped<'_>> {
+    let open = memchr(b'[', &line[..line.len().min(PREFIX_BYTES_MAX)])?;
+    let mut rest = Cursor(&line[open + 1..]);
+    if rest.digits()?.len() < 3 {
+        return None;
+    }
+    rest.eat(b']')?;
+    rest.spaces();
+    let at = rest.seconds().or_else(|| {
+        rest.word().filter(|flags| flags.len() < 8)?;
+        rest.spaces();
+        rest.seconds()
+    })?;
+    rest.eat(b':')?;
+    rest.spaces();
+    let mut task = line[..open].trim_ascii();
+    if let [before @ .., b')'] = task {
+        let group = memchr::memrchr(b'(', before)?;
+        task = before[..group].trim_ascii_end();
+    }
+    let dash = memchr::memrchr(b'-', task)?;
+    Some(Stripped::Trace {
+        at,
+        pid: Cursor(&task[dash + 1..])
+            .number()
+            .and_then(|pid| u32::try_from(pid).ok()),
+        event: rest.0,
+    })
+}
+
+#[cfg(test)]
+#[path = "prefix/tests.rs"]
+mod tests;

@@ -1,0 +1,309 @@
+//! From lines to what they say.
+
+use std::io::{self, Read};
+
+use memchr::{memchr, memmem};
+
+use super::cycles::{At, Cycles};
+use super::event::Said;
+use super::journal::{self, Export};
+use super::lines::{self, Line};
+use super::message::Messages;
+use super::prefix::{Clock, Prefixes, Stripped};
+use super::stamp::{Cursor, Instant};
+use super::{Log, both, trace};
+use crate::cycle::Us;
+
+/// A mail's line has room for half a message or so; what follows without a stamp is something else.
+const CONTINUATIONS_MAX: usize = 3;
+const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// Puts the lines of one machine's log together.
+pub(super) struct Reader {
+    messages: Messages,
+    prefixes: Prefixes,
+    export: Export,
+    printk: Cycles,
+    ftrace: Cycles,
+    pending: Pending,
+    /// Without colours.
+    plain: Vec<u8>,
+    lines: u64,
+    bytes: u64,
+    told: u64,
+    resolution_us: Option<Us>,
+    long_lines: u64,
+    unstamped: u64,
+    torn: u64,
+    lost: u64,
+}
+
+/// A message that may go on in the next line.
+#[derive(Default)]
+struct Pending {
+    is_some: bool,
+    text: Vec<u8>,
+    /// Where its lines end in `text`, but for the last.
+    joints: Vec<usize>,
+    wall: Vec<u8>,
+    has_wall: bool,
+    at: Option<(Instant, Option<Clock>)>,
+    caller: Option<u32>,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self {
+            messages: Messages::new(),
+            prefixes: Prefixes::default(),
+            export: Export::default(),
+            printk: Cycles::default(),
+            ftrace: Cycles::default(),
+            pending: Pending::default(),
+            plain: Vec::new(),
+            lines: 0,
+            bytes: 0,
+            told: 0,
+            resolution_us: None,
+            long_lines: 0,
+            unstamped: 0,
+            torn: 0,
+            lost: 0,
+        }
+    }
+
+    /// A file, or a part of the log otherwise.
+    pub(super) fn source(&mut self, input: impl Read) -> io::Result<()> {
+        self.prefixes = Prefixes::default();
+        self.export = Export::default();
+        let read = lines::each(input, |line| match line {
+            Line::Text(text) => self.line(text),
+            Line::TooLong => {
+                self.flush();
+                self.long_lines += 1;
+            }
+        });
+        self.flush();
+        let (lines, bytes) = read?;
+        self.lines += lines;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Log {
+        self.printk.finish();
+        self.ftrace.finish();
+        let mut left_out = self.printk.left_out;
+        left_out.add(&self.ftrace.left_out);
+        left_out.long_lines += self.long_lines;
+        left_out.lines_without_stamp += self.unstamped;
+        left_out.torn_lines += self.torn;
+        left_out.lost_events += self.lost;
+        left_out.repeated_cycles += both::without_repeated(&mut self.printk.done);
+        left_out.repeated_cycles += both::without_repeated(&mut self.ftrace.done);
+        Log {
+            cycles: both::together(self.printk.done, self.ftrace.done),
+            lines: self.lines,
+            bytes: self.bytes,
+            told_lines: self.told,
+            resolution_us: self.resolution_us,
+            left_out,
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        if memchr(0x1b, line).is_some() {
+            let mut plain = std::mem::take(&mut self.plain);
+            without_colours(line, &mut plain);
+            self.plain_line(&plain);
+            self.plain = plain;
+        } else {
+            self.plain_line(line);
+        }
+    }
+
+    fn plain_line(&mut self, line: &[u8]) {
+        if line.first() == Some(&b'{') {
+            if let Some(entry) = journal::of_json(line) {
+                self.entry(entry);
+                return;
+            }
+        } else if let Some(entry) = self.export.line(line) {
+            if let Some(entry) = entry {
+                self.entry(entry);
+            }
+            return;
+        }
+        match self.prefixes.strip(line) {
+            Stripped::Message(message) => {
+                self.flush();
+                let at = At {
+                    us: message.at.us,
+                    clock: Some(message.clock),
+                    wall: message.wall,
+                    caller: message.caller,
+                };
+                self.printk.passes(&at);
+                self.pending
+                    .begin(&at, message.at.resolution_us, message.text);
+            }
+            Stripped::Trace { at, pid, event } => {
+                self.flush();
+                let stamp = At {
+                    us: at.us,
+                    clock: None,
+                    wall: None,
+                    caller: pid,
+                };
+                self.ftrace.passes(&stamp);
+                self.pending.begin(&stamp, at.resolution_us, event);
+            }
+            Stripped::Foreign | Stripped::Blank => self.flush(),
+            Stripped::Bare(text) => self.bare(text),
+        }
+    }
+
+    /// A line without a stamp: the rest of the one before, or of no time.
+    fn bare(&mut self, text: &[u8]) {
+        if let Some(lost) = lost_events(text) {
+            self.lost += lost;
+            return;
+        }
+        if self.pending.goes_on(text) {
+            return;
+        }
+        self.flush();
+        if matches!(self.messages.said(text), Said::Event(_)) {
+            self.unstamped += 1;
+        }
+    }
+
+    /// Of a journal as JSON or for export.
+    fn entry(&mut self, entry: journal::Entry) {
+        self.flush();
+        let at = At {
+            us: entry.us,
+            clock: Some(entry.clock),
+            wall: None,
+            caller: None,
+        };
+        self.printk.passes(&at);
+        for (number, text) in entry.message.split(|&byte| byte == b'\n').enumerate() {
+            if number == 0 {
+                self.pending.begin(&at, 1, text);
+            }
+        }
+        self.flush();
+    }
+
+    /// What the message says, now that it is whole.
+    fn flush(&mut self) {
+        if !std::mem::take(&mut self.pending.is_some) {
+            return;
+        }
+        let Some((at, clock)) = self.pending.at else {
+            return;
+        };
+        let text = std::mem::take(&mut self.pending.text);
+        let stamp = At {
+            us: at.us,
+            clock,
+            wall: self.pending.has_wall.then_some(&self.pending.wall),
+            caller: self.pending.caller,
+        };
+        let glued;
+        let first = self.pending.joints.first().copied();
+        let mut said = self.said(&text, &stamp);
+        if let Some(first) = first
+            && !matches!(said, Said::Event(_))
+        {
+            // Cut within a word, or not by a mail at all.
+            glued = self.pending.without_joints(&text);
+            said = self.said(&glued, &stamp);
+            if !matches!(said, Said::Event(_)) {
+                said = self.said(&text[..first], &stamp);
+            }
+        }
+        match said {
+            Said::Event(event) => {
+                self.told += 1;
+                self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
+                if clock.is_some() {
+                    self.printk.event(&stamp, event);
+                } else {
+                    self.ftrace.event(&stamp, event);
+                }
+            }
+            Said::Torn => self.torn += 1,
+            Said::Nothing => {}
+        }
+        self.pending.text = text;
+    }
+
+    fn said<'a>(&self, text: &'a [u8], at: &At<'_>) -> Said<'a> {
+        match at.clock {
+            Some(_) => self.messages.said(text),
+            None => trace::said(text, at.caller),
+        }
+    }
+}
+
+impl Pending {
+    fn begin(&mut self, at: &At<'_>, resolution_us: Us, text: &[u8]) {
+        self.is_some = true;
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.joints.clear();
+        self.has_wall = at.wall.is_some();
+        self.wall.clear();
+        self.wall.extend_from_slice(at.wall.unwrap_or_default());
+        let us = at.us;
+        self.at = Some((Instant { us, resolution_us }, at.clock));
+        self.caller = at.caller;
+    }
+
+    fn goes_on(&mut self, text: &[u8]) -> bool {
+        let fits = self.is_some
+            && self.joints.len() < CONTINUATIONS_MAX
+            && self.text.len() + text.len() < MESSAGE_BYTES_MAX;
+        if fits {
+            self.joints.push(self.text.len());
+            self.text.push(b' ');
+            self.text.extend_from_slice(text.trim_ascii_start());
+        }
+        fits
+    }
+
+    /// `text` without the spaces at the joints.
+    fn without_joints(&self, text: &[u8]) -> Vec<u8> {
+        let mut from = 0;
+        let mut glued = Vec::with_capacity(text.len());
+        for &joint in &self.joints {
+            glued.extend_from_slice(&text[from..joint]);
+            from = joint + 1;
+        }
+        glued.extend_from_slice(&text[from..]);
+        glued
+    }
+}
+
+/// Without the escape sequences of ECMA-48 that terminals understand (`ESC [ … letter`).
+fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
+    plain.clear();
+    let mut rest = line;
+    while let Some(at) = memchr(0x1b, rest) {
+        plain.extend_from_slice(&rest[..at]);
+        rest = &rest[at + 1..];
+        if let [b'[', sequence @ ..] = rest {
+            let end = sequence.iter().position(|b| (0x40..=0x7e).contains(b));
+            rest = end.map_or(&[][..], |end| &sequence[end + 1..]);
+        }
+    }
+    plain.extend_from_slice(rest);
+}
+
+/// `CPU:1 [LOST 123 EVENTS]`
+fn lost_events(line: &[u8]) -> Option<u64> {
+    let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
+    Cursor(&line[at + 10..]).number()
+}

@@ -1,0 +1,277 @@
+//! Instants as the prefixes of log lines write them.
+
+use crate::cycle::Us;
+
+const SECOND_US: Us = 1_000_000;
+/// Beyond it (a thousand years) a number is no instant, and sums of such could overflow.
+const SECONDS_MAX: u64 = 40_000_000_000;
+
+const MONTHS: [&[u8]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
+const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
+
+/// An instant and the step of its notation, both in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instant {
+    pub(super) us: Us,
+    pub(super) resolution_us: Us,
+}
+
+/// Bytes that are taken from the front.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    pub(super) fn eat(&mut self, byte: u8) -> Option<()> {
+        (self.peek()? == byte).then(|| self.0 = &self.0[1..])
+    }
+
+    pub(super) fn eat_text(&mut self, text: &[u8]) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
+        Some(())
+    }
+
+    pub(super) fn spaces(&mut self) {
+        self.0 = self.0.trim_ascii_start();
+    }
+
+    /// At least one digit, at most nineteen.
+    pub(super) fn digits(&mut self) -> Option<&'a [u8]> {
+        let n = self.0.iter().take_while(|b| b.is_ascii_digit()).count();
+        let (digits, rest) = self.0.split_at_checked(n)?;
+        (1..20).contains(&n).then(|| {
+            self.0 = rest;
+            digits
+        })
+    }
+
+    pub(super) fn number(&mut self) -> Option<u64> {
+        Some(value_of(self.digits()?))
+    }
+
+    fn two_digits(&mut self) -> Option<i64> {
+        let (pair, rest) = self.0.split_at_checked(2)?;
+        pair.iter().all(u8::is_ascii_digit).then(|| {
+            self.0 = rest;
+            value_of(pair) as i64
+        })
+    }
+
+    /// Up to the next space or the end; never empty.
+    pub(super) fn word(&mut self) -> Option<&'a [u8]> {
+        let n = memchr::memchr(b' ', self.0).unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(n);
+        (n > 0).then(|| {
+            self.0 = rest;
+            word
+        })
+    }
+
+    /// `12.345678`: seconds with a fraction, cut to microseconds.
+    pub(super) fn seconds(&mut self) -> Option<Instant> {
+        let mut ahead = *self;
+        let whole = ahead.number().filter(|&s| s < SECONDS_MAX)? as Us;
+        ahead.eat(b'.')?;
+        let fraction = ahead.digits()?;
+        *self = ahead;
+        Some(with_fraction(whole, fraction))
+    }
+
+    /// `18:00:00`, with `.123456` or `,123456` or without.
+    fn clock(&mut self) -> Option<Instant> {
+        let hour = self.two_digits()?;
+        self.eat(b':')?;
+        let minute = self.two_digits()?;
+        self.eat(b':')?;
+        let second = self.two_digits()?;
+        let whole = (hour * 60 + minute) * 60 + second;
+        if matches!(self.peek(), Some(b'.' | b',')) {
+            let mut ahead = Cursor(&self.0[1..]);
+            if let Some(fraction) = ahead.digits() {
+                *self = ahead;
+                return Some(with_fraction(whole, fraction));
+            }
+        }
+        Some(Instant {
+            us: whole * SECOND_US,
+            resolution_us: SECOND_US,
+        })
+    }
+
+    fn month(&mut self) -> Option<i64> {
+        let name = self.0.get(..3)?;
+        let month = MONTHS.iter().position(|&known| known == name)?;
+        self.0 = &self.0[3..];
+        Some(month as i64 + 1)
+    }
+
+    fn weekday(&mut self) -> Option<()> {
+        let name = self.0.get(..3)?;
+        WEEKDAYS.contains(&name).then(|| self.0 = &self.0[3..])
+    }
+
+    /// `2026-11-21T18:00:00.123456+01:00`, as ISO 8601 and RFC 3339 have it, in UTC.
+    /// A zone in letters (`UTC`, `CET`) is read over.
+    pub(super) fn iso(&mut self) -> Option<Instant> {
+        let mut ahead = *self;
+        let year = ahead.digits().filter(|digits| digits.len() == 4)?;
+        ahead.eat(b'-')?;
+        let month = ahead.two_digits()?;
+        ahead.eat(b'-')?;
+        let day = ahead.two_digits()?;
+        ahead.eat(b'T').or_else(|| ahead.eat(b' '))?;
+        let mut instant = ahead.clock()?;
+        instant.us += days(value_of(year) as i64, month, day) * 86_400 * SECOND_US;
+        match ahead.peek() {
+            Some(b'Z') => ahead.0 = &ahead.0[1..],
+            Some(sign @ (b'+' | b'-')) => {
+                ahead.0 = &ahead.0[1..];
+                let hours = ahead.two_digits()?;
+                let _ = ahead.eat(b':');
+                let minutes = ahead.two_digits().unwrap_or(0);
+                let zone = (hours * 60 + minutes) * 60 * SECOND_US;
+                instant.us -= if sign == b'+' { zone } else { -zone };
+            }
+            _ => {}
+        }
+        *self = ahead;
+        Some(instant)
+    }
+
+    /// `Nov 21 18:00:00`, with a weekday before and a year behind or without. Where the year is
+    /// missing it is taken for a leap year: differences within one year are right.
+    pub(super) fn date(&mut self) -> Option<Instant> {
+        let mut ahead = *self;
+        if ahead.weekday().is_some() {
+            ahead.eat(b' ')?;
+            if let Some(instant) = ahead.iso() {
+                // journalctl -o short-full names the zone.
+                let mut zone = ahead;
+                if zone.eat(b' ').is_some()
+                    && zone.word().is_some_and(|word| {
+                        (3..6).contains(&word.len()) && word.iter().all(u8::is_ascii_uppercase)
+                    })
+                {
+                    ahead = zone;
+                }
+                *self = ahead;
+                return Some(instant);
+            }
+        }
+        let month = ahead.month()?;
+        ahead.eat(b' ')?;
+        ahead.spaces();
+        let day = ahead.number().filter(|day| *day < 32)? as i64;
+        ahead.eat(b' ')?;
+        let mut instant = ahead.clock()?;
+        let mut behind = ahead;
+        let year = behind
+            .eat(b' ')
+            .and_then(|()| behind.digits())
+            .filter(|digits| digits.len() == 4 && behind.peek().is_none_or(|b| b == b']'))
+            .map(|digits| {
+                ahead = behind;
+                value_of(digits) as i64
+            });
+        instant.us += days(year.unwrap_or(2000), month, day) * 86_400 * SECOND_US;
+        *self = ahead;
+        Some(instant)
+    }
+}
+
+fn value_of(digits: &[u8]) -> u64 {
+    digits.iter().fold(0, |value: u64, &digit| {
+        value
+            .saturating_mul(10)
+            .saturating_add(u64::from(digit.wrapping_sub(b'0')))
+    })
+}
+
+fn with_fraction(whole: Us, fraction: &[u8]) -> Instant {
+    let mut us = whole * SECOND_US;
+    let mut resolution_us = SECOND_US;
+    for &digit in fraction.iter().take(6) {
+        resolution_us /= 10;
+        us += Us::from(digit - b'0') * resolution_us;
+    }
+    Instant { us, resolution_us }
+}
+
+/// A decimal number times a million: `0.001` seconds and `7928.413` of anything.
+pub(super) fn millionths(text: &mut Cursor<'_>) -> Option<Us> {
+    if let Some(instant) = text.seconds() {
+        return Some(instant.us);
+    }
+    let whole = text.number().filter(|&s| s < SECONDS_MAX)? as Us;
+    Some(whole * SECOND_US)
+}
+
+/// Days from 1970-01-01 to a date of the Gregorian calendar: the years counted from March, so that
+/// the leap day is a year's last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let from_march = (month + 9) % 12;
+    let year = if month <= 2 { year - 1 } else { year };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap_days + (from_march * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds since 1970, from `date -u -d ... +%s`.
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (text, seconds) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29T23:59:59+00:00", 951_868_799),
+            ("2026-11-21T18:00:00+0100", 1_795_280_400),
+            ("2026-11-21T18:00:00-01:30", 1_795_289_400),
+            ("2026-11-21 18:00:00", 1_795_284_000),
+            ("2100-03-01T00:00:00", 4_107_542_400),
+        ] {
+            let mut cursor = Cursor(text.as_bytes());
+            let instant = cursor.iso().unwrap();
+            assert_eq!(instant.us, seconds * SECOND_US, "{text}");
+            assert_eq!(instant.resolution_us, SECOND_US);
+            assert!(cursor.0.is_empty(), "{text}");
+        }
+        for text in [
+            "Sat Nov 21 18:00:00 2026]",
+            "Sat 2026-11-21 18:00:00 UTC host",
+        ] {
+            assert_eq!(
+                Cursor(text.as_bytes()).date().unwrap().us,
+                1_795_284_000 * SECOND_US,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn without_a_year_differences_within_the_year_are_right() {
+        let at = |text: &str| Cursor(text.as_bytes()).date().unwrap().us;
+        assert_eq!(
+            at("Mar  1 00:00:00.5 host") - at("Feb 29 23:59:59.250000 host"),
+            1_250_000
+        );
+        assert_eq!(at("Nov 21 18:00:01 h") - at("Nov 21 18:00:00 h"), SECOND_US);
+    }
+
+    #[test]
+    fn fractions_are_cut_to_microseconds_and_tell_their_step() {
+        let of = |text: &str| Cursor(text.as_bytes()).seconds();
+        let instant = |us, resolution_us| Some(Instant { us, resolution_us });
+        assert_eq!(of("12.345678"), instant(12_345_678, 1));
+        assert_eq!(of("12.345678999"), instant(12_345_678, 1));
+        assert_eq!(of("12.34"), instant(12_340_000, 10_000));
+        assert_eq!(of("12"), None);
+        assert_eq!(of("99999999999999999999.1"), None);
+        assert_eq!(of("9999999999999999999.1"), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! What an event of ftrace says: `suspend_resume`, `device_pm_callback_start` and `…_end`
+//! (include/trace/events/power.h, since Linux 3.16).
+
+use memchr::memmem;
+
+use super::event::{Call, Event, Return, Said};
+use super::stamp::Cursor;
+use crate::cycle::StageKind;
+
+/// What the event says. `pid` is the thread that it is of.
+pub(super) fn said(event: &[u8], pid: Option<u32>) -> Said<'_> {
+    if let Some(rest) = event.strip_prefix(b"suspend_resume:") {
+        return step(rest.trim_ascii())
+            .map_or(Said::Torn, |event| event.map_or(Said::Nothing, Said::Event));
+    }
+    if let Some(rest) = event.strip_prefix(b"device_pm_callback_start:") {
+        return call(rest, pid).map_or(Said::Torn, Said::Event);
+    }
+    if let Some(rest) = event.strip_prefix(b"device_pm_callback_end:") {
+        return ret(rest, pid).map_or(Said::Torn, Said::Event);
+    }
+    Said::Nothing
+}
+
+/// `dpm_resume_noirq[16] begin`: what, a figure, and its begin or end. `Some(None)`: of no interest.
+fn step(text: &[u8]) -> Option<Option<Event<'_>>> {
+    let open = memchr::memchr(b'[', text)?;
+    let name = text[..open].trim_ascii();
+    let mut rest = Cursor(&text[open + 1..]);
+    let value = rest.number()?;
+    rest.eat(b']')?;
+    rest.spaces();
+    let begins = match rest.0 {
+        b"begin" => true,
+        b"end" => false,
+        _ => return None,
+    };
+    let kind = match name {
+        b"suspend_enter" if begins => {
+            // suspend_state_t; 3 is memory.
+            let sleep: &[u8] = match value {
+                1 => b"s2idle",
+                2 => b"shallow",
+                3 => b"deep",
+                _ => b"",
+            };
+            return Some(Some(Event::Begin {
+                sleep: Some(sleep).filter(|sleep| !sleep.is_empty()),
+                first: true,
+            }));
+        }
+        b"sync_filesystems" | b"freeze_processes" if begins => return Some(Some(Event::Freezing)),
+        b"freeze_processes" => return Some(Some(Event::Frozen { after_us: None })),
+        b"CPU_OFF" | b"CPU_ON" => {
+            let cpu = u32::try_from(value).ok()?;
+            let on = name == b"CPU_ON";
+            return Some(Some(if begins {
+                Event::CpuBegin { cpu, on }
+            } else {
+                Event::CpuEnd { cpu, on }
+            }));
+        }
+        b"thaw_processes" if !begins => return Some(Some(Event::Exit)),
+        b"thaw_processes" => StageKind::Thaw,
+        b"machine_suspend" => StageKind::Platform,
+        // Before its end a clock that counts the time asleep leaps.
+        b"syscore_resume" if !begins => StageKind::Platform,
+        b"dpm_prepare" => StageKind::Prepare,
+        b"dpm_suspend" => StageKind::Suspend,
+        b"dpm_suspend_late" => StageKind::SuspendLate,
+        b"dpm_suspend_noirq" => StageKind::SuspendNoirq,
+        b"dpm_resume_noirq" => StageKind::ResumeNoirq,
+        b"dpm_resume_early" => StageKind::ResumeEarly,
+        b"dpm_resume" => StageKind::Resume,
+        b"dpm_complete" => StageKind::Complete,
+        _ => return Some(None),
+    };
+    Some(Some(if begins {
+        Event::StageBegin(kind)
+    } else {
+        Event::StageEnd {
+            kind,
+            says_us: None,
+            aborted: false,
+        }
+    }))
+}
+
+/// ` usb usb1, parent: 0000:00:14.0, noirq bus [resume]`.
+fn call(text: &[u8], pid: Option<u32>) -> Option<Event<'_>> {
+    let at = memmem::rfind(text, b", parent: ")?;
+    let (driver, device) = driver_and_device(&text[..at])?;
+    let rest = &text[at + b", parent: ".len()..];
+    let comma = memmem::rfind(rest, b", ")?;
+    let (parent, what) = (&rest[..comma], &rest[comma + 2..]);
+    let open = memchr::memrchr(b'[', what)?;
+    let event = what[open + 1..].strip_suffix(b"]")?;
+    let how = &what[..open];
+    let suspends = match event {
+        b"suspend" => true,
+        b"resume" => false,
+        _ => return Some(Event::HibernationCall),
+    };
+    let stage = if how.starts_with(b"noirq ") {
+        Some(if suspends {
+            StageKind::SuspendNoirq
+        } else {
+            StageKind::ResumeNoirq
+        })
+    } else if how.starts_with(b"late ") {
+        Some(StageKind::SuspendLate)
+    } else if how.starts_with(b"early ") {
+        Some(StageKind::ResumeEarly)
+    } else if how.starts_with(b"preparing ") {
+        Some(StageKind::Prepare)
+    } else if how.starts_with(b"completing ") {
+        Some(StageKind::Complete)
+    } else {
+        None
+    };
+    Some(Event::Call(Call {
+        device,
+        driver,
+        parent: Some(parent).filter(|&parent| parent != b"none"),
+        function: None,
+        worker: pid,
+        stage,
+    }))
+}
+
+/// ` usb usb1, err=0`.
+fn ret(text: &[u8], pid: Option<u32>) -> Option<Event<'_>> {
+    let at = memmem::rfind(text, b", err=")?;
+    let (driver, device) = driver_and_device(&text[..at])?;
+    let mut rest = Cursor(&text[at + b", err=".len()..]);
+    let negative = rest.eat(b'-').is_some();
+    let result = i32::try_from(rest.number()?).ok()?;
+    Some(Event::Return(Return {
+        device,
+        driver,
+        worker: pid,
+        result: Some(if negative { -result } else { result }),
+        ..Return::default()
+    }))
+}
+
+/// ` DRIVER DEVICE`; the driver may be missing.
+fn driver_and_device(head: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let head = head.trim_ascii();
+    let (driver, device) = match memchr::memrchr(b' ', head) {
+        Some(at) => (Some(head[..at].trim_ascii()), &head[at + 1..]),
+        None => (None, head),
+    };
+    (!device.is_empty()).then_some((driver, device))
+}

@@ -1,0 +1,101 @@
+//! A power meter's samples beside the cycles of a log: what the machine draws awake, asleep and in
+//! between.
+//!
+//! [`Meter::parse`] reads the meter's file, [`beside::lay`] finds out when by the meter's clock each
+//! cycle was, and averages.
+
+pub mod beside;
+mod read;
+pub mod time;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cycle::Us;
+use crate::{Error, Result};
+
+/// What a meter recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meter {
+    /// In the order of time; no two at the same instant.
+    pub samples: Vec<Sample>,
+    pub clock: Clock,
+    /// From one sample to the next: the median.
+    pub interval_us: Us,
+    pub format: Format,
+    pub left_out: LeftOut,
+}
+
+/// One reading.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// By the meter's clock ([`Clock`] says which).
+    pub at_us: Us,
+    /// Not negative.
+    pub watts: f64,
+}
+
+/// What a file's times count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// Its own beginning, or anything else.
+    Elapsed,
+    /// 1970, UTC.
+    Utc,
+    /// 1970, in a time zone that is not named.
+    Local,
+    /// A midnight.
+    TimeOfDay,
+}
+
+/// What kind of file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Columns of text.
+    Csv,
+    /// The records of a Watts Up? PRO, `#d,-,18,…;`, tenths of a watt each.
+    WattsUp,
+}
+
+/// Lines that gave no sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Their time or their power is no number.
+    pub unreadable: usize,
+    /// Below zero.
+    pub negative: usize,
+    /// Their time is not after that of the one before.
+    pub out_of_order: usize,
+}
+
+impl LeftOut {
+    pub fn all(&self) -> usize {
+        self.unreadable + self.negative + self.out_of_order
+    }
+}
+
+impl Meter {
+    /// The samples of a file's bytes.
+    ///
+    /// # Errors
+    /// One line that says why this is no power meter's file, or that there is nothing of use in it.
+    pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
+        read::parse(bytes)
+    }
+
+    /// As [`Meter::parse`], from a file.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], with its path.
+    pub fn open(path: &Path) -> Result<Self> {
+        let unreadable = |why: String| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        };
+        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&bytes).map_err(unreadable)
+    }
+}

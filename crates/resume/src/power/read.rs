@@ -1,0 +1,439 @@
+//! From a meter's file to its samples.
+//!
+//! The records of a Watts Up? PRO are those of its manufacturer's "Serial Data Format", revision
+//! 4.41: a packet from `#` to `;`, `#d,-,18,` and then watts and volts in tenths, milliamperes and
+//! so on; `_` stands for what the meter was not asked for.
+
+use super::time::{Stamp, parse as parse_time};
+use super::{Clock, Format, LeftOut, Meter, Sample};
+use crate::cycle::Us;
+
+/// What one line gave.
+enum Line {
+    Sample(Stamp, f64),
+    Unreadable,
+    Negative,
+}
+
+pub fn parse(bytes: &[u8]) -> Result<Meter, String> {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        return Err("is empty; a power meter's file has a line for each sample".to_owned());
+    }
+    let (format, lines): (_, Vec<Line>) = match text.contains("#d,") {
+        true => (Format::WattsUp, watts_up(text)),
+        false => (Format::Csv, csv(text)?),
+    };
+    gather(format, lines)
+}
+
+/// Samples in their order, and what was left out.
+fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
+    let mut left_out = LeftOut::default();
+    let mut samples: Vec<Sample> = Vec::new();
+    let (mut clock, mut midnights) = (None, 0);
+    for line in lines {
+        let (stamp, watts) = match line {
+            Line::Sample(stamp, watts) => (stamp, watts),
+            Line::Unreadable => {
+                left_out.unreadable += 1;
+                continue;
+            }
+            Line::Negative => {
+                left_out.negative += 1;
+                continue;
+            }
+        };
+        if *clock.get_or_insert(stamp.clock) != stamp.clock {
+            left_out.unreadable += 1;
+            continue;
+        }
+        let last = samples.last().map(|sample| sample.at_us);
+        let mut at_us = stamp.us + midnights * DAY;
+        let is_past_midnight = last.is_some_and(|last| at_us < last - DAY / 2);
+        if stamp.clock == Clock::TimeOfDay && is_past_midnight {
+            midnights += 1;
+            at_us += DAY;
+        }
+        match last.is_none_or(|last| at_us > last) {
+            true => samples.push(Sample { at_us, watts }),
+            false => left_out.out_of_order += 1,
+        }
+    }
+    let Some(clock) = clock.filter(|_| samples.len() >= FEWEST) else {
+        return Err(format!(
+            "{} of its lines can be read as a sample (and {} not); a CSV needs a column of times and \
+             one of watts, named in its first line, or these two in this order",
+            samples.len(),
+            left_out.all()
+        ));
+    };
+    let mut intervals: Vec<Us> = samples
+        .windows(2)
+        .map(|two| two[1].at_us - two[0].at_us)
+        .collect();
+    intervals.sort_unstable();
+    let interval_us = intervals[intervals.len() / 2];
+    Ok(Meter {
+        samples,
+        clock,
+        interval_us,
+        format,
+        left_out,
+    })
+}
+
+/// Fewer have no interval.
+const FEWEST: usize = 2;
+const DAY: Us = 86_400_000_000;
+const SECOND: Us = 1_000_000;
+
+/// Records of the meter, each with a stamp before it where the logging program wrote one, and else
+/// one interval after the record before.
+fn watts_up(text: &str) -> Vec<Line> {
+    let mut interval = SECOND;
+    let mut next = 0;
+    let mut lines = Vec::new();
+    let mut watts_at = WATTS;
+    for line in text.lines() {
+        if let Some(seconds) = logging_interval(line) {
+            interval = seconds * SECOND;
+        }
+        if let Some(place) = head(line) {
+            watts_at = place;
+        }
+        let Some((before, packet)) = line.split_once("#d,") else {
+            continue;
+        };
+        let packet = packet.split(';').next().unwrap_or(packet);
+        let tenths = packet.split(',').nth(watts_at);
+        let tenths = tenths.and_then(|cell| cell.trim().parse::<f64>().ok());
+        let before = before.trim().trim_end_matches([',', ';', ':', '>']).trim();
+        let stamp = match before.is_empty() {
+            true => Some(Stamp {
+                us: next,
+                clock: Clock::Elapsed,
+            }),
+            false => parse_time(before.trim_matches(['[', ']']), 1e6),
+        };
+        next += interval;
+        lines.push(sample(stamp, tenths.map(|tenths| tenths / 10.0)));
+    }
+    lines
+}
+
+/// Arguments of `#d` before the watts: `-` and their number.
+const WATTS: usize = 2;
+
+/// `#h,-,18,W,V,A,…;`: where the watts are.
+fn head(line: &str) -> Option<usize> {
+    let (_, packet) = line.split_once("#h,")?;
+    let mut cells = packet.split([',', ';']);
+    cells.position(|cell| cell.trim().eq_ignore_ascii_case("w"))
+}
+
+/// `#L,W,3,E,,10;` tells the meter to send a record each 10 seconds.
+fn logging_interval(line: &str) -> Option<Us> {
+    let (_, packet) = line.split_once("#L,W,3,")?;
+    let seconds: Us = packet.split(';').next()?.split(',').nth(2)?.parse().ok()?;
+    (1..=86_400).contains(&seconds).then_some(seconds)
+}
+
+/// Where a table's columns are.
+#[derive(Debug, Clone, PartialEq)]
+struct Columns {
+    separator: Option<char>,
+    /// More than one where date and time are apart.
+    time: Vec<usize>,
+    unit_us: f64,
+    watts: usize,
+    /// Watts for each unit of the column.
+    scale: f64,
+}
+
+fn csv(text: &str) -> Result<Vec<Line>, String> {
+    let mut columns: Option<Columns> = None;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let line = line.trim_matches(['\0', '\r', ' ']);
+        if line.is_empty() || line.starts_with(['#', '%', '<']) {
+            continue;
+        }
+        if let Some(columns) = &columns {
+            lines.push(row(line, columns));
+        } else if let Some(first) = unnamed(line) {
+            lines.push(row(line, &first));
+            columns = Some(first);
+        } else {
+            // What a program wrote above its table is passed over.
+            columns = named(line)?;
+        }
+    }
+    match columns {
+        Some(_) => Ok(lines),
+        None => Err(
+            "is no power meter's file: neither a table of times and watts nor a Watts Up? log; name \
+             its columns in the first line, such as `time_s,power_w`"
+                .to_owned(),
+        ),
+    }
+}
+
+fn separator(line: &str) -> Option<char> {
+    [';', '\t', ',']
+        .into_iter()
+        .find(|mark| line.contains(*mark))
+}
+
+/// Columns apart by that mark, else by blanks; without quotation marks.
+fn cells(line: &str, separator: Option<char>) -> Vec<&str> {
+    let bare = |cell| str::trim(str::trim(cell).trim_matches('"'));
+    match separator {
+        Some(mark) => line.split(mark).map(bare).collect(),
+        None => line.split_whitespace().map(bare).collect(),
+    }
+}
+
+/// Columns by their names; `None` where the line names none.
+fn named(line: &str) -> Result<Option<Columns>, String> {
+    let separator = separator(line);
+    let names: Vec<String> = cells(line, separator)
+        .iter()
+        .map(|name| name.to_lowercase())
+        .collect();
+    let exactly = |word: &str| names.iter().position(|name| name == word);
+    let time = match (exactly("date"), exactly("time")) {
+        (Some(date), Some(time)) => vec![date, time],
+        _ => names
+            .iter()
+            .position(|name| is_time(name))
+            .into_iter()
+            .collect(),
+    };
+    let watts = (0..=2).find_map(|rank| names.iter().position(|name| is_power(name, rank)));
+    match (time.last(), watts) {
+        (Some(last), Some(watts)) => Ok(Some(Columns {
+            separator,
+            unit_us: unit_us(&names[*last]),
+            time,
+            watts,
+            scale: scale(&names[watts]),
+        })),
+        // Words without a mark between them may be anything, and so may long ones.
+        _ if separator.is_none() || !names.iter().all(|name| is_name(name)) => Ok(None),
+        (time, _) => {
+            let lacks = if time.is_none() { "times" } else { "watts" };
+            let names: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
+            Err(format!(
+                "has no column of {lacks} among {}; rename one, such as to time_s or power_w",
+                names.join(", ")
+            ))
+        }
+    }
+}
+
+/// Could it be a column's?
+fn is_name(name: &str) -> bool {
+    name.chars().count() <= 40 && name.parse::<f64>().is_err()
+}
+
+fn is_time(name: &str) -> bool {
+    let words = ["time", "date", "stamp", "clock", "elapsed", "second"];
+    words.iter().any(|word| name.contains(word))
+        || ["t", "s", "sec", "secs", "ms", "t_s", "t_ms"].contains(&name)
+}
+
+/// From the surest (0) to names that only look like it.
+fn is_power(name: &str, rank: u8) -> bool {
+    let other = [
+        "hour", "factor", "max", "min", "cycle", "apparent", "reactive", "wh", "/", "peak",
+    ];
+    if other.iter().any(|word| name.contains(word)) {
+        return false;
+    }
+    match rank {
+        0 => ["w", "watts", "watt", "power", "power_w", "p"].contains(&name),
+        1 => name.contains("watt") || name.contains("power"),
+        _ => [
+            "_w", "_mw", "_kw", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw",
+        ]
+        .iter()
+        .any(|end| name.ends_with(end)),
+    }
+}
+
+/// A time column's unit, µs; seconds where its name does not say.
+fn unit_us(name: &str) -> f64 {
+    let is = |unit: &str| {
+        ["_", "(", "[", " "]
+            .iter()
+            .any(|mark| name.contains(&format!("{mark}{unit}")))
+            || name == unit
+    };
+    match () {
+        () if is("ms") || name.contains("milli") => 1e3,
+        () if is("us") || is("µs") || name.contains("micro") => 1.0,
+        () if is("ns") || name.contains("nano") => 1e-3,
+        () => 1e6,
+    }
+}
+
+/// Watts for each unit of a power column. No computer draws megawatts.
+fn scale(name: &str) -> f64 {
+    match () {
+        () if name.contains("mw") || name.contains("milliw") => 1e-3,
+        () if name.contains("kw") || name.contains("kilow") => 1e3,
+        () => 1.0,
+    }
+}
+
+/// Columns of a table without names: time and then watts.
+fn unnamed(line: &str) -> Option<Columns> {
+    let separator = separator(line);
+    let cells = cells(line, separator);
+    let is_number = |place: usize| {
+        cells
+            .get(place)
+            .is_some_and(|cell| cell.parse::<f64>().is_ok())
+    };
+    let is_time = |text: &str| parse_time(text, 1e6).is_some();
+    let two = || format!("{} {}", cells[0], cells[1]);
+    let (time, watts) = if cells.len() >= 2 && is_time(cells[0]) && is_number(1) {
+        (vec![0], 1)
+    } else if cells.len() >= 3 && is_time(&two()) && is_number(2) {
+        // A logger for the Watts Up? PRO writes date, time, a running number, W, V, A.
+        let watts = if separator.is_none() && cells.len() == 6 {
+            3
+        } else {
+            2
+        };
+        (vec![0, 1], watts)
+    } else {
+        return None;
+    };
+    Some(Columns {
+        separator,
+        time,
+        unit_us: 1e6,
+        watts,
+        scale: 1.0,
+    })
+}
+
+fn row(line: &str, columns: &Columns) -> Line {
+    let cells = cells(line, columns.separator);
+    let time: Option<Vec<&str>> = columns
+        .time
+        .iter()
+        .map(|place| cells.get(*place).copied())
+        .collect();
+    let stamp = time.and_then(|time| parse_time(&time.join(" "), columns.unit_us));
+    let number = cells.get(columns.watts).map(|cell| {
+        let cell = cell.trim_end_matches(|c: char| c.is_alphabetic() || c == ' ');
+        cell.parse::<f64>().ok()
+    });
+    sample(stamp, number.flatten().map(|number| number * columns.scale))
+}
+
+fn sample(stamp: Option<Stamp>, watts: Option<f64>) -> Line {
+    /// A hundred years, µs: beyond it sums of times could overflow.
+    const MOST: Us = 100 * 366 * DAY;
+    match (stamp, watts) {
+        (Some(_), Some(watts)) if watts < 0.0 => Line::Negative,
+        (Some(stamp), Some(watts)) if watts.is_finite() && stamp.us.abs() < MOST => {
+            Line::Sample(stamp, watts)
+        }
+        _ => Line::Unreadable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watts(text: &str) -> Vec<f64> {
+        let meter = parse(text.as_bytes()).unwrap();
+        meter.samples.iter().map(|sample| sample.watts).collect()
+    }
+
+    #[test]
+    fn columns_are_found_by_their_names_in_any_order_and_unit() {
+        for text in [
+            "time_s,power_w\n0,130\n1,131.5\n",
+            "Watts;Time\n130;0\n131.5;1\n",
+            "sample\tElapsed (ms)\tVolts\tPower (mW)\n1\t0\t230\t130000\n2\t1000\t230\t131500\n",
+            "Date,Time,Volts,Watts,Watt Hours\n2026-11-21,18:00:00,230,130,1\n2026-11-21,18:00:01,230,131.5,1\n",
+            "\"timestamp\",\"W\"\r\n\"2026-11-21T18:00:00Z\",\"130 W\"\r\n\"2026-11-21T18:00:01Z\",\"131.5 W\"\r\n",
+            "\u{feff}0;130\n1;131.5\n",
+        ] {
+            let meter = parse(text.as_bytes()).unwrap();
+            assert_eq!(watts(text), [130.0, 131.5], "{text}");
+            assert_eq!(meter.interval_us, SECOND, "{text}");
+            assert_eq!(meter.left_out, LeftOut::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_loggers_of_the_watts_up_are_read() {
+        let own = "#h,-,18,W,V,A,WH;\n#d,-,18,1304,2301,571,0,_,_,_;\n#d,-,18,52,2301,40,0;\n";
+        let meter = parse(own.as_bytes()).unwrap();
+        assert_eq!(
+            (meter.format, meter.clock),
+            (Format::WattsUp, Clock::Elapsed)
+        );
+        assert_eq!(watts(own), [130.4, 5.2]);
+        assert_eq!(meter.interval_us, SECOND);
+
+        let stamped =
+            "2026-11-21T18:00:00Z #d,-,18,1304,2301;\n2026-11-21T18:00:02Z #d,-,18,52,2301;\n";
+        let meter = parse(stamped.as_bytes()).unwrap();
+        assert_eq!((meter.clock, meter.interval_us), (Clock::Utc, 2 * SECOND));
+
+        let slow = "#L,W,3,E,,10;\n#d,-,18,1304;\n#d,-,18,_;\n#d,-,18,52;\n";
+        let meter = parse(slow.as_bytes()).unwrap();
+        assert_eq!(meter.samples[1].at_us, 20 * SECOND);
+        assert_eq!(meter.left_out.unreadable, 1);
+
+        let python =
+            "2026-11-21 18:00:00.5 1 130.4 230.1 0.571\n2026-11-21 18:00:01.5 2 5.2 230.1 0.04\n";
+        assert_eq!(watts(python), [130.4, 5.2]);
+    }
+
+    #[test]
+    fn what_gives_no_sample_is_counted() {
+        let text = "time,watts\n0,1\n1,-5\n2,x\n3,2\n3,2\n2,2\n4,inf\n5\n6,3\n";
+        let meter = parse(text.as_bytes()).unwrap();
+        assert_eq!(watts(text), [1.0, 2.0, 3.0]);
+        let expected = LeftOut {
+            unreadable: 3,
+            negative: 1,
+            out_of_order: 2,
+        };
+        assert_eq!(meter.left_out, expected);
+    }
+
+    #[test]
+    fn midnight_is_passed() {
+        let text = "23:59:59,1\n00:00:00,2\n00:00:01,3\n";
+        let meter = parse(text.as_bytes()).unwrap();
+        assert_eq!(meter.samples[2].at_us, DAY + SECOND);
+        assert_eq!(meter.left_out.all(), 0);
+    }
+
+    #[test]
+    fn what_is_no_meters_file_is_said_in_a_line() {
+        for (text, why) in [
+            ("", "is empty"),
+            ("time,temperature\n0,20\n1,21\n", "no column of watts"),
+            ("volts,watts\n230,20\n230,21\n", "no column of times"),
+            ("[    0.0] Linux version 6.1\n", "is no power meter's file"),
+            ("time,watts\n1,5\n", "1 of its lines"),
+            ("time,watts\nx,5\ny,6\n", "0 of its lines"),
+        ] {
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+            assert_eq!(error.lines().count(), 1);
+        }
+    }
+}

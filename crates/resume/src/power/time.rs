@@ -1,0 +1,285 @@
+//! Times as meters and logs write them.
+
+use super::Clock;
+use crate::cycle::Us;
+
+const SECOND: Us = 1_000_000;
+const DAY: Us = 86_400 * SECOND;
+
+/// An instant, and what it counts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    pub us: Us,
+    pub clock: Clock,
+}
+
+/// A time: a number (seconds, or what `unit_us` makes of it), ISO 8601, a date as in the United
+/// States with a time, a time of day, or syslog's month, day and time. Syslog has no year: such a
+/// stamp counts from the beginning of 1970, and [`shift_to_year_of`] moves it.
+pub fn parse(text: &str, unit_us: f64) -> Option<Stamp> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return from_number(number, unit_us);
+    }
+    if let Some(stamp) = iso(text) {
+        return Some(stamp);
+    }
+    if let Some(us) = time_of_day(text) {
+        let clock = Clock::TimeOfDay;
+        return Some(Stamp { us, clock });
+    }
+    american(text).or_else(|| syslog(text))
+}
+
+/// From this number of seconds on it is one since 1970 (September 2001), and no elapsed time.
+const SINCE_1970: f64 = 1e9;
+
+/// Seconds since 1970 come in ms, µs and ns, too; a head does not always say so.
+fn from_number(number: f64, unit_us: f64) -> Option<Stamp> {
+    /// Seconds since 1970 stay below it until the year 5138.
+    const MOST_SECONDS: f64 = 1e11;
+    if !number.is_finite() {
+        return None;
+    }
+    let mut seconds = number * unit_us / 1e6;
+    while seconds.abs() >= MOST_SECONDS {
+        seconds /= 1e3;
+    }
+    let clock = match seconds >= SINCE_1970 {
+        true => Clock::Utc,
+        false => Clock::Elapsed,
+    };
+    let us = (seconds * 1e6).round() as Us;
+    Some(Stamp { us, clock })
+}
+
+/// `2026-11-21T18:00:00.123456+01:00`, with a blank or a `T`, with or without a fraction or a zone.
+fn iso(text: &str) -> Option<Stamp> {
+    let (date, rest) = (text.get(..10)?, text.get(10..)?);
+    let mut parts = date.split(['-', '/']);
+    let year = parts.next().filter(|year| year.len() == 4)?;
+    let us = days(
+        number(year)?,
+        number(parts.next()?)?,
+        number(parts.next()?)?,
+    )? * DAY;
+    let rest = rest.strip_prefix(['T', 't', ' ', '_'])?.trim_start();
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || ":.,".contains(c)));
+    let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
+    let us = us + time_of_day(time)?;
+    match zone.trim() {
+        "" => Some(Stamp {
+            us,
+            clock: Clock::Local,
+        }),
+        zone => Some(Stamp {
+            us: us - zone_us(zone)?,
+            clock: Clock::Utc,
+        }),
+    }
+}
+
+/// `Z`, `UTC`, `+01:00`, `-0500`, `+01`: how far it is ahead.
+fn zone_us(zone: &str) -> Option<Us> {
+    if ["Z", "z", "UTC", "GMT"].contains(&zone) {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
+    let (hours, minutes) = match digits.len() {
+        2 => (digits.as_str(), "0"),
+        4 => digits.split_at(2),
+        _ => return None,
+    };
+    Some(sign * (number(hours)? * 3600 + number(minutes)? * 60) * SECOND)
+}
+
+/// `18:00:00`, `18:00:00.123`, `6:00:00 PM`, `18:00`.
+fn time_of_day(text: &str) -> Option<Us> {
+    let upper = text.trim().to_ascii_uppercase();
+    let (clock, noon) = match (upper.strip_suffix("PM"), upper.strip_suffix("AM")) {
+        (Some(clock), _) => (clock, Some(12)),
+        (_, Some(clock)) => (clock, Some(0)),
+        _ => (upper.as_str(), None),
+    };
+    let mut parts = clock.trim().split(':');
+    let mut hours = number(parts.next()?)?;
+    let minutes = number(parts.next()?)?;
+    let seconds = parts.next().unwrap_or("0").replace(',', ".");
+    if let Some(noon) = noon {
+        hours = hours % 12 + noon;
+    }
+    let is_number = seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let seconds: f64 = seconds.parse().ok().filter(|_| is_number)?;
+    let is_time = parts.next().is_none() && hours < 24 && minutes < 60 && seconds < 61.0;
+    is_time.then(|| (hours * 3600 + minutes * 60) * SECOND + (seconds * 1e6).round() as Us)
+}
+
+/// `11/21/2026 6:00:00 PM`.
+fn american(text: &str) -> Option<Stamp> {
+    let (date, time) = text.split_once(char::is_whitespace)?;
+    let mut parts = date.split('/');
+    let (month, day) = (number(parts.next()?)?, number(parts.next()?)?);
+    let year = match number(parts.next()?)? {
+        short @ 0..100 => 2000 + short,
+        year => year,
+    };
+    let us = days(year, month, day)? * DAY + time_of_day(time)?;
+    let clock = Clock::Local;
+    Some(Stamp { us, clock })
+}
+
+/// `Nov 21 18:00:00.123`, in 1970.
+fn syslog(text: &str) -> Option<Stamp> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let mut words = text.split_whitespace();
+    let name = words.next()?;
+    let month = MONTHS
+        .iter()
+        .position(|month| month.eq_ignore_ascii_case(name))?;
+    let day = days(1970, month as i64 + 1, number(words.next()?)?)?;
+    let us = day * DAY + time_of_day(words.next()?)?;
+    let clock = Clock::Local;
+    Some(Stamp { us, clock })
+}
+
+/// A stamp without a year, in the year in which it is nearest to `other`.
+pub fn shift_to_year_of(us: Us, other: Us) -> Us {
+    if !(0..366 * DAY).contains(&us) {
+        return us;
+    }
+    let year = 1970 + other.div_euclid(DAY) / 365;
+    let shifted = (year - 1..=year + 1).filter_map(|year| Some(us + days(year, 1, 1)? * DAY));
+    // The day of the year is that of 1970, which had no 29 February.
+    let leap = |us: Us| match us {
+        us if is_after_february_of_leap_year(us) => us + DAY,
+        us => us,
+    };
+    let shifted = shifted.map(leap);
+    shifted
+        .min_by_key(|shifted| shifted.abs_diff(other))
+        .unwrap_or(us)
+}
+
+fn is_after_february_of_leap_year(us: Us) -> bool {
+    let year = (1970..2400).find(|year| days(year + 1, 1, 1).is_some_and(|end| us < end * DAY));
+    let end_of_february = |year| days(year, 2, 29).map(|day| day * DAY);
+    year.and_then(end_of_february).is_some_and(|day| us >= day)
+}
+
+/// Only digits, few enough for any sum here.
+fn number(text: &str) -> Option<i64> {
+    let is_number = (1..=6).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// Days from 1 January 1970 in the Gregorian calendar, counted by eras of 400 years, each year
+/// beginning in March, so that a leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let most = match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=most).contains(&day) {
+        return None;
+    }
+    /// From 1 March of the year 0 to 1 January 1970.
+    const TO_1970: i64 = 719_468;
+    let (year, month) = match month {
+        ..=2 => (year - 1, month + 9),
+        month => (year, month - 3),
+    };
+    let era = year.div_euclid(400);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * month + 2) / 5 + day - 1;
+    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - TO_1970)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Option<(Us, Clock)> {
+        parse(text, 1e6).map(|stamp| (stamp.us, stamp.clock))
+    }
+
+    /// As `date -u -d '2026-11-21 18:00:00' +%s` says.
+    const EVENING: Us = 1_795_284_000 * SECOND;
+
+    #[test]
+    fn the_same_evening_in_every_form() {
+        for text in [
+            "2026-11-21T18:00:00Z",
+            "2026-11-21 18:00:00+00:00",
+            "2026-11-21T19:00:00.000+0100",
+            "2026-11-21T13:00:00-05",
+            "1795284000",
+            "1795284000000",
+            "1795284000.000",
+        ] {
+            assert_eq!(at(text), Some((EVENING, Clock::Utc)), "{text}");
+        }
+        for text in [
+            "2026-11-21 18:00:00",
+            "2026/11/21 18:00:00,000",
+            "11/21/2026 6:00:00 PM",
+            "11/21/26 18:00:00",
+        ] {
+            assert_eq!(at(text), Some((EVENING, Clock::Local)), "{text}");
+        }
+        let syslog = at("Nov 21 18:00:00").unwrap().0;
+        assert_eq!(shift_to_year_of(syslog, EVENING + 3 * DAY), EVENING);
+    }
+
+    #[test]
+    fn a_time_of_day_and_an_elapsed_time_are_told_apart() {
+        let quarter = 6 * 3600 * SECOND;
+        assert_eq!(at("06:00:00"), Some((quarter, Clock::TimeOfDay)));
+        assert_eq!(at("06:00 am"), Some((quarter, Clock::TimeOfDay)));
+        assert_eq!(at("12:00 AM"), Some((0, Clock::TimeOfDay)));
+        assert_eq!(at("12.5"), Some((12_500_000, Clock::Elapsed)));
+        let ms = parse("12500", 1e3).unwrap();
+        assert_eq!((ms.us, ms.clock), (12_500_000, Clock::Elapsed));
+    }
+
+    #[test]
+    fn syslogs_year_is_the_one_next_to_the_meters() {
+        let december = at("Dec 31 23:59:59").unwrap().0;
+        let january = at("2027-01-01T00:00:10Z").unwrap().0;
+        assert_eq!(
+            shift_to_year_of(december, january),
+            at("2026-12-31T23:59:59Z").unwrap().0
+        );
+        let march = at("Mar 1 12:00:00").unwrap().0;
+        let leap = at("2028-03-01T11:00:00Z").unwrap().0;
+        assert_eq!(shift_to_year_of(march, leap), leap + 3600 * SECOND);
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "noon",
+            "2026-02-29T00:00:00Z",
+            "2026-13-01 00:00:00",
+            "25:00:00",
+            "1:2:3:4",
+            "inf",
+            "2026-11-21",
+            "2026-11-21T18:00:00+1",
+            "é026-11-21 18:00:00",
+        ] {
+            assert_eq!(at(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Which devices are worth taking out.
+
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::change::Change;
+use super::run::Run;
+use crate::Result;
+use crate::cycle::{Name, StageKind, Us};
+use crate::graph::{Graph, What};
+use crate::path::{Part, Times, path_of};
+
+/// What comes of a machine without a device and what lies below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Removal {
+    pub device: Name,
+    pub driver: Option<Name>,
+    /// The devices below it that go with it and have a call in this half.
+    pub with_below: usize,
+    /// Of the half, without it.
+    pub total_us: Us,
+    /// Against the total before.
+    pub saves_us: Us,
+}
+
+/// Every device that has a call of its own in this half's stages but `prepare` and `complete` (every
+/// bus has these), taken out alone with what lies below it;
+/// the one that saves most first, then the one with the fewest below it.
+///
+/// Buses and bridges without a call are not among them: they cannot be taken out.
+pub fn best_removals(graph: &Graph) -> Vec<Removal> {
+    let run = Run::unchanged(graph);
+    let times = run.times();
+    let on_path = on_path(graph, &times);
+    let with_call = removable(graph);
+    let mut removals: Vec<(Removal, usize)> = with_call
+        .iter()
+        .map(|&device| {
+            // What has no call on the path leaves the path as it is, and nothing gets longer.
+            let total_us = match on_path.contains(&device) {
+                true => total(&run.without(device)),
+                false => times.end - times.start,
+            };
+            let before = times.end - times.start;
+            (removal(graph, &with_call, device, before, total_us), device)
+        })
+        .collect();
+    removals.sort_by_key(|(one, device)| (Reverse(one.saves_us), one.with_below, *device));
+    removals.into_iter().map(|(one, _)| one).collect()
+}
+
+/// Step by step: after `changes`, the device whose removal saves most (of these the one with the
+/// fewest below it), then the next one without it, and so on, at most `most` of them and as long as
+/// something is saved. The totals are those after each step.
+///
+/// Where several devices take equally long side by side, none of them saves anything alone, and the
+/// steps end there.
+///
+/// # Errors
+/// As [`super::replay`].
+pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Removal>> {
+    let mut run = Run::new(graph, changes)?;
+    let with_call = removable(graph);
+    let mut taken = Vec::new();
+    while taken.len() < most {
+        let times = run.times();
+        let before = times.end - times.start;
+        let on_path = on_path(graph, &times);
+        let best = on_path
+            .intersection(&with_call)
+            .map(|&device| {
+                let removal = removal(
+                    graph,
+                    &with_call,
+                    device,
+                    before,
+                    total(&run.without(device)),
+                );
+                (removal, device)
+            })
+            .min_by_key(|(one, device)| (one.total_us, one.with_below, *device));
+        let Some((removal, device)) = best.filter(|(one, _)| one.saves_us > 0) else {
+            break;
+        };
+        run = run.without(device);
+        taken.push(removal);
+    }
+    Ok(taken)
+}
+
+fn removable(graph: &Graph) -> HashSet<usize> {
+    let serial = |kind| matches!(kind, StageKind::Prepare | StageKind::Complete);
+    let own = graph
+        .steps
+        .iter()
+        .filter(|step| !serial(graph.stages[step.stage].kind));
+    own.filter_map(|step| step.device).collect()
+}
+
+fn total(run: &Run) -> Us {
+    let times = run.times();
+    times.end - times.start
+}
+
+fn removal(
+    graph: &Graph,
+    with_call: &HashSet<usize>,
+    device: usize,
+    before: Us,
+    total_us: Us,
+) -> Removal {
+    let below = graph.tree.with_below(device);
+    let below = below.iter().filter(|one| with_call.contains(one)).count();
+    let own = &graph.tree.devices[device];
+    Removal {
+        device: own.name.clone(),
+        driver: own.driver.clone(),
+        with_below: below.saturating_sub(1),
+        total_us,
+        saves_us: before - total_us,
+    }
+}
+
+/// The devices with a call on the critical path, and all that they lie below.
+fn on_path(graph: &Graph, times: &Times) -> HashSet<usize> {
+    let calls: HashSet<usize> = path_of(graph, times)
+        .links
+        .iter()
+        .filter_map(|link| match link.part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+        .collect();
+    let on_path = graph.steps.iter().filter(|step| match step.what {
+        What::Call(call) => calls.contains(&call),
+        What::Cpu(_) => false,
+    });
+    on_path
+        .filter_map(|step| step.device)
+        .flat_map(|device| graph.tree.with_ancestors(device))
+        .collect()
+}

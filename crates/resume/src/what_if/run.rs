@@ -1,0 +1,376 @@
+//! One run of a graph.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::{Change, Target};
+use crate::cycle::{Name, Stage, StageKind, Us};
+use crate::graph::{Graph, Half, What};
+use crate::path::{Bound, CriticalPath, Times, Why, path_of};
+use crate::{Error, Result};
+
+/// What would have been.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replayed {
+    /// From the half's beginning to its end, without what is deferred.
+    pub total_us: Us,
+    /// By the log's clock, the half's beginning being where it was.
+    pub stages: Vec<Stage>,
+    /// New start and end of each of the cycle's calls; `None` for those that are taken out or not in
+    /// the graph. Deferred calls come after the half's end.
+    pub calls: Vec<Option<(Us, Us)>>,
+    /// The devices taken out that have a call in the half, by name.
+    pub removed: Vec<Name>,
+    pub deferred: Vec<Deferred>,
+    pub path: CriticalPath,
+    /// The changes that meet nothing here, as [`Change`] writes them.
+    pub unmet: Vec<String>,
+}
+
+/// A device that resumes after the whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deferred {
+    pub device: Name,
+    /// From the resume's beginning until its last call has returned, in µs.
+    pub ready_us: Us,
+}
+
+/// Runs the graph again with these changes. A device that one change takes out and another one
+/// defers is taken out. Where two changes set the same time, the later one has the word.
+///
+/// What is deferred begins when the half has ended, and keeps its own order: its stages follow each
+/// other, its calls wait for those of its parents that are deferred too, and a worker's calls follow
+/// each other as before; the kernel's own time between stages is not counted again.
+///
+/// # Errors
+/// [`Error::Usage`] if no CPU is left, if there should be more CPUs and the log has none to take
+/// their time from, or if something is to be deferred in a suspend.
+pub fn replay(graph: &Graph, changes: &[Change]) -> Result<Replayed> {
+    let run = Run::new(graph, changes)?;
+    let times = run.times();
+    let mut calls = vec![None; graph.calls.len()];
+    for (step, times) in graph.steps.iter().zip(&times.steps) {
+        if let What::Call(call) = step.what {
+            calls[call] = *times;
+        }
+    }
+    let deferred = run.deferred(times.end, &mut calls);
+    let stages = graph.stages.iter().zip(&times.stages);
+    let unmet = changes.iter().filter(|change| !change.meets(graph));
+    Ok(Replayed {
+        total_us: times.end - times.start,
+        stages: stages
+            .map(|(stage, &(start, end))| Stage {
+                kind: stage.kind,
+                start,
+                end,
+                says_us: None,
+            })
+            .collect(),
+        calls,
+        removed: run.removed(),
+        deferred,
+        path: path_of(graph, &times),
+        unmet: unmet.map(Change::to_string).collect(),
+    })
+}
+
+/// What becomes of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Runs,
+    Gone,
+    Deferred,
+}
+
+/// A graph with changed durations, and without some of its steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Run<'a> {
+    graph: &'a Graph,
+    took: Vec<Us>,
+    fates: Vec<Fate>,
+    /// Of each stage, the time that is set.
+    set: Vec<Option<Us>>,
+    /// CPUs that the log does not have, and the time for all of them.
+    more_cpus: Option<(u32, Us)>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn unchanged(graph: &'a Graph) -> Run<'a> {
+        Run {
+            graph,
+            took: graph.steps.iter().map(|one| one.end - one.start).collect(),
+            fates: vec![Fate::Runs; graph.steps.len()],
+            set: vec![None; graph.stages.len()],
+            more_cpus: None,
+        }
+    }
+
+    pub(crate) fn new(graph: &'a Graph, changes: &[Change]) -> Result<Run<'a>> {
+        let mut run = Run::unchanged(graph);
+        for change in changes {
+            match change {
+                Change::Without(pattern) => run.mark(&pattern.devices(&graph.tree), Fate::Gone),
+                Change::Defer(_) if graph.half == Half::Suspend => {
+                    return Err(Error::Usage(format!(
+                        "{change}: only a resume can leave devices for later"
+                    )));
+                }
+                Change::Defer(pattern) => run.mark(&pattern.devices(&graph.tree), Fate::Deferred),
+                Change::Set { what, us } => run.set(what, *us),
+                Change::Cpus(cpus) => run.cpus(*cpus)?,
+            }
+        }
+        Ok(run)
+    }
+
+    fn mark(&mut self, devices: &[usize], fate: Fate) {
+        for &device in devices {
+            self.mark_below(device, fate);
+        }
+    }
+
+    /// The device and all that lies below it.
+    fn mark_below(&mut self, device: usize, fate: Fate) {
+        let mut marked = vec![false; self.graph.tree.devices.len()];
+        for one in self.graph.tree.with_below(device) {
+            marked[one] = true;
+        }
+        for (step, own) in self.graph.steps.iter().zip(&mut self.fates) {
+            if step.device.is_some_and(|device| marked[device]) && *own != Fate::Gone {
+                *own = fate;
+            }
+        }
+    }
+
+    /// The same run without a device and all that lies below it.
+    pub(crate) fn without(&self, device: usize) -> Run<'a> {
+        let mut run = self.clone();
+        run.mark_below(device, Fate::Gone);
+        run
+    }
+
+    fn set(&mut self, what: &Target, us: Us) {
+        match what {
+            Target::Stage(kind) => {
+                for (stage, set) in self.graph.stages.iter().zip(&mut self.set) {
+                    if stage.kind == *kind {
+                        *set = Some(us);
+                    }
+                }
+            }
+            Target::Devices { pattern, stage } => {
+                for device in pattern.devices(&self.graph.tree) {
+                    self.set_device(device, *stage, us);
+                }
+            }
+        }
+    }
+
+    fn set_device(&mut self, device: usize, stage: Option<StageKind>, us: Us) {
+        let graph = self.graph;
+        let own = (0..graph.steps.len()).filter(|&one| graph.steps[one].device == Some(device));
+        match stage {
+            Some(kind) => {
+                for one in own.filter(|&one| graph.stages[graph.steps[one].stage].kind == kind) {
+                    self.took[one] = us;
+                }
+            }
+            None => {
+                let length = |&one: &usize| graph.steps[one].end - graph.steps[one].start;
+                if let Some(one) = own.rev().max_by_key(length) {
+                    self.took[one] = us;
+                }
+            }
+        }
+    }
+
+    fn cpus(&mut self, cpus: u32) -> Result<()> {
+        let graph = self.graph;
+        let own: Vec<usize> = (0..graph.steps.len())
+            .filter(|&one| matches!(graph.steps[one].what, What::Cpu(_)))
+            .collect();
+        let Some(wanted) = cpus.checked_sub(1) else {
+            let message = "0 CPUs: give 1 or more";
+            return Err(Error::Usage(message.to_owned()));
+        };
+        for (count, &one) in own.iter().enumerate() {
+            self.fates[one] = match count < wanted as usize {
+                true => Fate::Runs,
+                false => Fate::Gone,
+            };
+        }
+        self.more_cpus = None;
+        let more = wanted.saturating_sub(own.len() as u32);
+        if more > 0 {
+            if own.is_empty() {
+                return Err(Error::Usage(format!(
+                    "{cpus} CPUs: the log brings no CPU on, so it does not tell how long one takes"
+                )));
+            }
+            let times = own.iter().map(|&one| &graph.steps[one]);
+            let sum: Us = times.map(|step| step.lag + step.end - step.start).sum();
+            let count = own.len() as Us;
+            let us = (sum * Us::from(more) + count / 2).div_euclid(count);
+            self.more_cpus = Some((more, us));
+        }
+        Ok(())
+    }
+
+    fn removed(&self) -> Vec<Name> {
+        let mut gone: Vec<usize> = self.devices(Fate::Gone).collect();
+        gone.sort_unstable();
+        gone.dedup();
+        let devices = &self.graph.tree.devices;
+        gone.iter().map(|&one| devices[one].name.clone()).collect()
+    }
+
+    fn devices(&self, fate: Fate) -> impl Iterator<Item = usize> + '_ {
+        let steps = self.graph.steps.iter().zip(&self.fates);
+        steps
+            .filter(move |&(_, &own)| own == fate)
+            .filter_map(|(step, _)| step.device)
+    }
+
+    /// When everything that runs starts and ends.
+    pub(crate) fn times(&self) -> Times {
+        let graph = self.graph;
+        let mut times = Times {
+            stages: Vec::with_capacity(graph.stages.len()),
+            steps: vec![None; graph.steps.len()],
+            ghosts: vec![None; graph.steps.len()],
+            bounds: vec![Bound::Stage; graph.steps.len()],
+            last: vec![None; graph.stages.len()],
+            more_cpus: None,
+            set: self.set.iter().map(Option::is_some).collect(),
+            start: graph.start,
+            end: graph.start,
+        };
+        for (index, stage) in graph.stages.iter().enumerate() {
+            let begin = times.end + stage.gap;
+            let mut until = begin;
+            for step in stage.steps.clone() {
+                let (start, bound) = self.start(step, begin, &times, Fate::Runs);
+                if self.fates[step] != Fate::Runs {
+                    times.ghosts[step] = Some(start);
+                    if graph.steps[step].waits_untold() {
+                        until = until.max(start);
+                    }
+                    continue;
+                }
+                let end = start + self.took[step];
+                times.steps[step] = Some((start, end));
+                times.bounds[step] = bound;
+                if end >= until && !graph.steps[step].outlasts {
+                    until = end;
+                    times.last[index] = Some(step);
+                }
+            }
+            if let (StageKind::CpusOn | StageKind::CpusOff, Some((more, us))) =
+                (stage.kind, self.more_cpus)
+            {
+                times.more_cpus = Some((index, more, us));
+                until += us;
+            }
+            let mut end = until + stage.tail;
+            if let Some(set) = self.set[index] {
+                squeeze(&mut times.steps[stage.steps.clone()], (begin, end), set);
+                end = begin + set;
+            }
+            times.stages.push((begin, end));
+            times.end = end;
+        }
+        times
+    }
+
+    /// When a step starts, and what sets that, among the steps of this fate.
+    fn start(&self, index: usize, begin: Us, times: &Times, fate: Fate) -> (Us, Bound) {
+        let graph = self.graph;
+        let step = &graph.steps[index];
+        let (mut ready, mut bound) = (begin, Bound::Stage);
+        let mut wait_for = |one: usize, why: Why| match (times.steps[one], times.ghosts[one]) {
+            (Some((_, end)), _) if end >= ready => (ready, bound) = (end, Bound::Step(one, why)),
+            (None, Some(ghost)) if ghost > ready => (ready, bound) = (ghost, Bound::Stage),
+            _ => (),
+        };
+        if let Some(one) = step.just_after {
+            wait_for(one, Why::JustAfter);
+        }
+        if let Some(before) = self.before(index, fate) {
+            let why = match step.what {
+                What::Call(_) => Why::SameWorker,
+                What::Cpu(_) => Why::CpuBefore,
+            };
+            wait_for(before, why);
+        }
+        let why = match graph.half {
+            Half::Resume => Why::Parent,
+            Half::Suspend => Why::Children,
+        };
+        let is_ghost = self.fates[index] != fate;
+        for &one in &step.tree {
+            if is_ghost || self.fates[one] == fate {
+                wait_for(one, why);
+            }
+        }
+        (ready + step.lag, bound)
+    }
+
+    /// The step before this one in its process that has the same fate, or that leaves a ghost there:
+    /// what its process waited for without a word may not have been its own.
+    fn before(&self, index: usize, fate: Fate) -> Option<usize> {
+        let mut before = self.graph.steps[index].before;
+        while let Some(one) = before {
+            if self.fates[one] == fate || self.graph.steps[one].waits_untold() {
+                return Some(one);
+            }
+            before = self.graph.steps[one].before;
+        }
+        None
+    }
+
+    /// Runs what is deferred, from this instant on.
+    fn deferred(&self, from: Us, calls: &mut [Option<(Us, Us)>]) -> Vec<Deferred> {
+        let graph = self.graph;
+        let mut times = self.times();
+        times.steps.fill(None);
+        times.ghosts.fill(None);
+        let mut ready: Vec<Option<Us>> = vec![None; graph.tree.devices.len()];
+        let mut at = from;
+        for stage in &graph.stages {
+            let begin = at;
+            for step in stage.steps.clone() {
+                if self.fates[step] != Fate::Deferred {
+                    continue;
+                }
+                let (start, _) = self.start(step, begin, &times, Fate::Deferred);
+                let end = start + self.took[step];
+                times.steps[step] = Some((start, end));
+                at = at.max(end);
+                if let What::Call(call) = graph.steps[step].what {
+                    calls[call] = times.steps[step];
+                }
+                if let Some(device) = graph.steps[step].device {
+                    ready[device] = Some(end - graph.start);
+                }
+            }
+        }
+        let devices = graph.tree.devices.iter().zip(ready);
+        devices
+            .filter_map(|(device, ready)| {
+                Some(Deferred {
+                    device: device.name.clone(),
+                    ready_us: ready?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Steps of a stage that is set to take another time keep their places in it, in proportion.
+fn squeeze(steps: &mut [Option<(Us, Us)>], (begin, end): (Us, Us), to: Us) {
+    let was = i128::from((end - begin).max(1));
+    let move_to = |at: Us| begin + (i128::from(at - begin) * i128::from(to) / was) as Us;
+    for (start, end) in steps.iter_mut().flatten() {
+        (*start, *end) = (move_to(*start), move_to(*end));
+    }
+}

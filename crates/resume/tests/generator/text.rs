@@ -1,0 +1,633 @@
+//! The logs of a made-up machine, as kernels and log daemons write them.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use reveille_resume::cycle::{Cycle, StageKind, Us};
+
+use super::kernel::{Threads, Truth, run};
+use super::machine::{Draw, Machine, STAGES};
+
+/// How a kernel words its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// As 4.14 to 4.19 do: `calling  usb1+ @ 4321, parent: 0000:00:14.0`, in units of 1024 ns.
+    Old,
+    /// As 5.x and 6.1 do: `usb usb1: PM: calling usb_dev_resume+0x0/0x50 @ 4321, parent: …`.
+    Offset,
+    /// As 6.12 does: without offset and length.
+    Plain,
+    /// The text of a trace with `power:suspend_resume` and `power:device_pm_callback_*`.
+    Trace,
+}
+
+/// What stands before the kernel's words. A trace has its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefix {
+    /// `[   12.345678] `
+    Dmesg,
+    /// `[   12.345678][ T4321] `
+    Caller,
+    /// `kern  :info  : [   12.345678] `, of `dmesg -x`.
+    Facility,
+    /// `<6>[   12.345678] `
+    Level,
+    /// `Nov 21 18:00:00 host kernel: [   12.345678] `
+    Syslog,
+    /// `Nov 21 18:00:00.123456 host kernel: `, of `journalctl -o short-precise`. The stamps are those
+    /// of a clock that goes on at midnight of 21 November plus the kernel's.
+    ShortPrecise,
+    /// `[   12.345678] host kernel: `, of `journalctl -o short-monotonic`.
+    ShortMonotonic,
+    /// `Nov 21 18:00:00 host kernel: `, of `journalctl`: whole seconds only.
+    Short,
+}
+
+pub const PREFIXES: [Prefix; 8] = [
+    Prefix::Dmesg,
+    Prefix::Caller,
+    Prefix::Facility,
+    Prefix::Level,
+    Prefix::Syslog,
+    Prefix::ShortPrecise,
+    Prefix::ShortMonotonic,
+    Prefix::Short,
+];
+
+/// How to write.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    pub form: Form,
+    pub prefix: Prefix,
+    /// Other messages in between, of the kernel and, where a log has them, of programs.
+    pub others: usize,
+}
+
+/// A line: when, by whom (0: an interrupt or no one in particular), the words.
+struct Line {
+    at: Us,
+    by: u32,
+    words: String,
+}
+
+/// Writes these cycles of the machine.
+pub fn write(
+    out: &mut impl Write,
+    text: Text,
+    machine: &Machine,
+    cycles: &[Truth],
+) -> io::Result<()> {
+    if text.form == Form::Trace {
+        out.write_all(TRACE_HEAD.as_bytes())?;
+    }
+    for truth in cycles {
+        let mut lines = match text.form {
+            Form::Trace => traced(machine, truth),
+            _ => printed(text.form, machine, truth),
+        };
+        add_others(&mut lines, text, machine, truth);
+        lines.sort_by_key(|line| line.at);
+        for line in &lines {
+            write_line(out, text, machine, line)?;
+        }
+    }
+    Ok(())
+}
+
+/// What such a log tells of a cycle, to the microsecond.
+///
+/// A kernel's log has no calls of `prepare` and `complete`, no functions before 5.0, and gives drivers
+/// from then on. A CPU's start is the end of the one before it, the stage's beginning for the first
+/// one. `prepare` is what "start suspend" takes more than "suspend"; `complete` is from the devices'
+/// end until processes are restarted. In a trace, the stages of CPUs begin with the first CPU.
+pub fn told(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycle {
+    let mut cycle = truth.cycle(machine, number);
+    if text.form == Form::Trace {
+        cycle.asleep_us = None;
+        cycle.sleep = None;
+        for stage in &mut cycle.stages {
+            let own = |cpu: &&_| is_of(stage.kind, cpu);
+            if let Some(first) = truth.cpus.iter().find(own) {
+                stage.start = first.start;
+            }
+        }
+    } else {
+        let serial = [StageKind::Prepare, StageKind::Complete];
+        cycle.calls.retain(|call| !serial.contains(&call.stage));
+        let mut before = None;
+        for cpu in &mut cycle.cpus {
+            let kind = if cpu.on {
+                StageKind::CpusOn
+            } else {
+                StageKind::CpusOff
+            };
+            let stage = truth.stage(kind).start;
+            cpu.start = before
+                .filter(|&(on, _)| on == cpu.on)
+                .map_or(stage, |(_, end)| end);
+            before = Some((cpu.on, cpu.end));
+        }
+        for stage in &mut cycle.stages {
+            if stage_words(stage.kind).is_some() {
+                stage.says_us = Some(stage.end - stage.start);
+            }
+        }
+        for call in &mut cycle.calls {
+            let took = call.end.zip(call.start).map(|(end, start)| end - start);
+            call.says_us = took.map(|took| says(text.form, took));
+            match text.form {
+                Form::Old => call.driver = None,
+                _ => {
+                    let driver = call.driver.as_deref().unwrap_or_default();
+                    call.function = Some(function(driver, call.stage).into());
+                }
+            }
+        }
+    }
+    // The kernel's last word is a CPU's, or the end of the last callbacks.
+    if text.form != Form::Trace {
+        let mut off = truth.cpus.iter().filter(|cpu| !cpu.on);
+        let noirq = truth.stage(StageKind::SuspendNoirq).end;
+        let last = off.next_back().map_or(noirq, |cpu| cpu.end);
+        let mut stages = cycle.stages.iter_mut();
+        if let Some(platform) = stages.find(|stage| stage.kind == StageKind::Platform) {
+            platform.start = last;
+        }
+    }
+    // Without a second CPU the kernel has nothing to say of these stages.
+    if truth.cpus.is_empty() {
+        let of_cpus = [StageKind::CpusOff, StageKind::CpusOn];
+        cycle.stages.retain(|stage| !of_cpus.contains(&stage.kind));
+    }
+    cycle
+}
+
+fn is_of(kind: StageKind, cpu: &reveille_resume::cycle::CpuStep) -> bool {
+    matches!(
+        (kind, cpu.on),
+        (StageKind::CpusOff, false) | (StageKind::CpusOn, true)
+    )
+}
+
+/// Before 5.10 or so the kernel shifted nanoseconds by 10 and called it microseconds.
+fn says(form: Form, took: Us) -> Us {
+    match form {
+        Form::Old => took * 1000 >> 10,
+        _ => took,
+    }
+}
+
+/// What the kernel calls a stage when it tells how long it took.
+fn stage_words(kind: StageKind) -> Option<&'static str> {
+    Some(match kind {
+        StageKind::Suspend => "suspend",
+        StageKind::SuspendLate => "late suspend",
+        StageKind::SuspendNoirq => "noirq suspend",
+        StageKind::ResumeNoirq => "noirq resume",
+        StageKind::ResumeEarly => "early resume",
+        StageKind::Resume => "resume",
+        _ => return None,
+    })
+}
+
+/// A bus's callback.
+fn function(driver: &str, stage: StageKind) -> String {
+    let bus = match driver {
+        "ahci" | "snd_hda_intel" | "pcieport" => "pci_pm",
+        "usb" | "uvcvideo" => "usb_dev",
+        "sd" | "scsi" => "scsi_bus",
+        "ata" => "ata_port_pm",
+        "snd_hda_codec_realtek" => "hda_codec_pm",
+        "i2c_hid_acpi" => "i2c_device_pm",
+        _ => "platform_pm",
+    };
+    let stage = match stage {
+        StageKind::Prepare => "prepare",
+        StageKind::Suspend => "suspend",
+        StageKind::SuspendLate => "suspend_late",
+        StageKind::SuspendNoirq => "suspend_noirq",
+        StageKind::ResumeNoirq => "resume_noirq",
+        StageKind::ResumeEarly => "resume_early",
+        StageKind::Resume => "resume",
+        _ => "complete",
+    };
+    format!("{bus}_{stage}")
+}
+
+/// The module that a function is in, as the kernel writes it after it.
+fn module(function: &str) -> &'static str {
+    match () {
+        () if function.starts_with("usb_dev") => " [usbcore]",
+        () if function.starts_with("scsi_bus") => " [scsi_mod]",
+        () if function.starts_with("hda_codec") => " [snd_hda_codec]",
+        () => "",
+    }
+}
+
+fn milliseconds(us: Us) -> String {
+    format!("{}.{:03} msecs", us / 1000, us % 1000)
+}
+
+/// The lines of a kernel's log.
+fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |at, words: String| {
+        lines.push(Line {
+            at,
+            by: machine.main,
+            words,
+        });
+    };
+    let stage = |kind| truth.stage(kind);
+    let freeze = stage(StageKind::Freeze);
+    say(freeze.start, "PM: suspend entry (deep)".to_owned());
+    let elapsed = format!(
+        "(elapsed {}.{:03} seconds)",
+        0,
+        (freeze.end - freeze.start) / 1000
+    );
+    match form {
+        Form::Old => {
+            say(freeze.start, "PM: Syncing filesystems ... done.".to_owned());
+            say(
+                freeze.start,
+                format!("Freezing user space processes ... {elapsed} done."),
+            );
+            say(freeze.start, "OOM killer disabled.".to_owned());
+            say(
+                freeze.end,
+                format!("Freezing remaining freezable tasks ... {elapsed} done."),
+            );
+        }
+        _ => {
+            say(freeze.start, "Filesystems sync: 0.000 seconds".to_owned());
+            say(freeze.start, "Freezing user space processes".to_owned());
+            say(
+                freeze.start,
+                format!("Freezing user space processes completed {elapsed}"),
+            );
+            say(freeze.start, "OOM killer disabled.".to_owned());
+            say(
+                freeze.start,
+                "Freezing remaining freezable tasks".to_owned(),
+            );
+            say(
+                freeze.end,
+                format!("Freezing remaining freezable tasks completed {elapsed}"),
+            );
+        }
+    }
+    for stage in &truth.stages {
+        let Some(words) = stage_words(stage.kind) else {
+            continue;
+        };
+        let took = milliseconds(stage.end - stage.start);
+        say(
+            stage.end,
+            format!("PM: {words} of devices complete after {took}"),
+        );
+        if stage.kind == StageKind::Suspend && form != Form::Old {
+            let took = milliseconds(stage.end - truth.stage(StageKind::Prepare).start);
+            say(
+                stage.end,
+                format!("PM: start suspend of devices complete after {took}"),
+            );
+        }
+    }
+    if !truth.cpus.is_empty() {
+        say(
+            stage(StageKind::CpusOff).start,
+            "Disabling non-boot CPUs ...".to_owned(),
+        );
+        say(
+            stage(StageKind::CpusOn).start,
+            "Enabling non-boot CPUs ...".to_owned(),
+        );
+    }
+    for cpu in &truth.cpus {
+        match cpu.on {
+            false => say(cpu.end, format!("smpboot: CPU {} is now offline", cpu.cpu)),
+            true => say(cpu.end, format!("CPU{} is up", cpu.cpu)),
+        }
+    }
+    let asleep = truth.asleep_us / 1000;
+    let awake = stage(StageKind::Platform).end;
+    let low_level = match form {
+        Form::Old => "ACPI: Low-level resume complete",
+        _ => "ACPI: PM: Low-level resume complete",
+    };
+    say(awake, low_level.to_owned());
+    let (seconds, rest) = (asleep / 1000, asleep % 1000);
+    say(
+        awake,
+        format!("Timekeeping suspended for {seconds}.{rest:03} seconds"),
+    );
+    let thaw = stage(StageKind::Thaw);
+    say(thaw.start, "OOM killer enabled.".to_owned());
+    say(thaw.start, "Restarting tasks ... done.".to_owned());
+    say(thaw.end, "PM: suspend exit".to_owned());
+    lines.extend(printed_calls(form, machine, truth));
+    in_order(&mut lines);
+    lines
+}
+
+/// A stage's own line comes after its last call's, and before the first one's of the next: the sort
+/// by time is stable, so the calls' returns come first, then the stages, then new calls.
+fn in_order(lines: &mut [Line]) {
+    lines.sort_by_key(|line| {
+        let rank = match () {
+            () if line.words.contains(" returned ") => 0,
+            () if line.words.contains("calling ") => 3,
+            () if line.words.starts_with("OOM killer enabled") => 2,
+            () if line.words.starts_with("Restarting") => 2,
+            () => 1,
+        };
+        (line.at, rank)
+    });
+}
+
+fn printed_calls(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for call in &truth.calls {
+        if matches!(call.stage, StageKind::Prepare | StageKind::Complete) {
+            continue;
+        }
+        let device = &machine.devices[call.device];
+        let parent = device
+            .parent
+            .map_or("none", |one| &machine.devices[one].name);
+        let (name, driver, by) = (&device.name, &device.driver, call.worker);
+        let us = says(form, call.end - call.start);
+        let function = function(driver, call.stage);
+        let module = module(&function);
+        let (calling, returned) = match form {
+            Form::Old => (
+                format!("calling  {name}+ @ {by}, parent: {parent}"),
+                format!("call {name}+ returned 0 after {us} usecs"),
+            ),
+            _ => {
+                let offset = if form == Form::Offset {
+                    "+0x0/0x50"
+                } else {
+                    ""
+                };
+                let head = format!("{driver} {name}: PM:");
+                let function = format!("{function}{offset}{module}");
+                (
+                    format!("{head} calling {function} @ {by}, parent: {parent}"),
+                    format!("{head} {function} returned 0 after {us} usecs"),
+                )
+            }
+        };
+        for (at, words) in [(call.start, calling), (call.end, returned)] {
+            lines.push(Line { at, by, words });
+        }
+    }
+    lines
+}
+
+/// The lines of a trace.
+fn traced(machine: &Machine, truth: &Truth) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut say = |at, by, rank: u8, words: String| {
+        lines.push((at, rank, Line { at, by, words }));
+    };
+    let main = machine.main;
+    let names = [
+        (StageKind::Prepare, "dpm_prepare[2]"),
+        (StageKind::Suspend, "dpm_suspend[2]"),
+        (StageKind::SuspendLate, "dpm_suspend_late[2]"),
+        (StageKind::SuspendNoirq, "dpm_suspend_noirq[2]"),
+        (StageKind::Platform, "machine_suspend[3]"),
+        (StageKind::ResumeNoirq, "dpm_resume_noirq[16]"),
+        (StageKind::ResumeEarly, "dpm_resume_early[16]"),
+        (StageKind::Resume, "dpm_resume[16]"),
+        (StageKind::Complete, "dpm_complete[16]"),
+        (StageKind::Thaw, "thaw_processes[0]"),
+    ];
+    let freeze = truth.stage(StageKind::Freeze);
+    say(
+        freeze.start,
+        main,
+        0,
+        "suspend_resume: suspend_enter[3] begin".to_owned(),
+    );
+    say(
+        freeze.start,
+        main,
+        0,
+        "suspend_resume: sync_filesystems[0] begin".to_owned(),
+    );
+    say(
+        freeze.start,
+        main,
+        0,
+        "suspend_resume: sync_filesystems[0] end".to_owned(),
+    );
+    say(
+        freeze.start,
+        main,
+        0,
+        "suspend_resume: freeze_processes[0] begin".to_owned(),
+    );
+    say(
+        freeze.end,
+        main,
+        0,
+        "suspend_resume: freeze_processes[0] end".to_owned(),
+    );
+    say(
+        freeze.end,
+        main,
+        0,
+        "suspend_resume: suspend_enter[3] end".to_owned(),
+    );
+    for (kind, name) in names {
+        let stage = truth.stage(kind);
+        say(
+            stage.start,
+            main,
+            2,
+            format!("suspend_resume: {name} begin"),
+        );
+        // A stage without any time still ends after its beginning.
+        let rank = if stage.start == stage.end { 3 } else { 1 };
+        say(stage.end, main, rank, format!("suspend_resume: {name} end"));
+    }
+    for cpu in &truth.cpus {
+        let name = if cpu.on { "CPU_ON" } else { "CPU_OFF" };
+        say(
+            cpu.start,
+            main,
+            2,
+            format!("suspend_resume: {name}[{}] begin", cpu.cpu),
+        );
+        say(
+            cpu.end,
+            main,
+            1,
+            format!("suspend_resume: {name}[{}] end", cpu.cpu),
+        );
+    }
+    for call in &truth.calls {
+        let device = &machine.devices[call.device];
+        let parent = device
+            .parent
+            .map_or("none", |one| &machine.devices[one].name);
+        let (name, driver, by) = (&device.name, &device.driver, call.worker);
+        let stage = STAGES.iter().position(|&one| one == call.stage).unwrap();
+        let event = if stage < 4 { "suspend" } else { "resume" };
+        let ops = [
+            "",
+            "bus ",
+            "late bus ",
+            "noirq bus ",
+            "noirq bus ",
+            "early bus ",
+            "bus ",
+            "",
+        ];
+        let ops = ops[stage];
+        say(
+            call.start,
+            by,
+            4,
+            format!("device_pm_callback_start: {driver} {name}, parent: {parent}, {ops}[{event}]"),
+        );
+        let rank = if call.start == call.end { 5 } else { 0 };
+        say(
+            call.end,
+            by,
+            rank,
+            format!("device_pm_callback_end: {driver} {name}, err=0"),
+        );
+    }
+    lines.sort_by_key(|&(at, rank, _)| (at, rank));
+    lines.into_iter().map(|(.., line)| line).collect()
+}
+
+const TRACE_HEAD: &str = "\
+# tracer: nop
+#
+# entries-in-buffer/entries-written: 4188/4188   #P:2
+#
+#                                _-----=> irqs-off/BH-disabled
+#                               / _----=> need-resched
+#                              | / _---=> hardirq/softirq
+#                              || / _--=> preempt-depth
+#                              ||| / _-=> migrate-disable
+#                              |||| /     delay
+#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION
+#              | |         |   |||||     |         |
+";
+
+/// What else is written while a machine suspends and resumes.
+const OTHERS: [&str; 10] = [
+    "usb usb1: root hub lost power or was reset",
+    "usb 1-2: reset high-speed USB device number 3 using xhci_hcd",
+    "ata1: SATA link up 3.0 Gbps (SStatus 123 SControl 300)",
+    "sd 0:0:0:0: [sda] Starting disk",
+    "e1000e: eth0 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: Rx/Tx",
+    "nvme nvme0: 8/0/0 default/read/poll queues",
+    "random: crng reseeded on system resumption",
+    "thinkpad_acpi: calling it a day after 12 usecs of nothing, parent: none",
+    "PCI: the call was returned unopened",
+    "ACPI: EC: event unblocked",
+];
+
+/// Spreads other messages over the cycle, but not where the firmware has the machine: what the
+/// kernel says last before and first after it is what tells how long that was.
+fn add_others(lines: &mut Vec<Line>, text: Text, machine: &Machine, truth: &Truth) {
+    let rng = &mut fastrand::Rng::with_seed(truth.stages[0].start as u64);
+    let before = truth.stages[0].start..truth.stage(StageKind::CpusOff).start;
+    let after = truth.stage(StageKind::ResumeNoirq).start..truth.end();
+    for number in 0..text.others {
+        let span = if number % 2 == 0 {
+            before.clone()
+        } else {
+            after.clone()
+        };
+        if span.is_empty() {
+            continue;
+        }
+        let words = match text.form {
+            Form::Trace => "sched_waking: comm=sh pid=4321 prio=120 target_cpu=000".to_owned(),
+            _ => rng.choice(OTHERS).unwrap().to_owned(),
+        };
+        lines.push(Line {
+            at: rng.i64(span),
+            by: machine.main,
+            words,
+        });
+    }
+}
+
+fn write_line(out: &mut impl Write, text: Text, machine: &Machine, line: &Line) -> io::Result<()> {
+    let (seconds, us) = (line.at / 1_000_000, line.at % 1_000_000);
+    let stamp = format!("{seconds:5}.{us:06}");
+    let words = &line.words;
+    if text.form == Form::Trace {
+        let comm = match line.by == machine.main {
+            true => "sh".to_owned(),
+            false => format!("kworker/u8:{}", line.by % 90),
+        };
+        let cpu = line.by % 8;
+        return writeln!(
+            out,
+            "{comm:>16}-{:<7} [{cpu:03}] .....{seconds:6}.{us:06}: {words}",
+            line.by
+        );
+    }
+    let mut date = String::new();
+    let of_day = seconds % 86_400;
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    write!(
+        date,
+        "Nov {:2} {hour:02}:{minute:02}:{second:02}",
+        21 + seconds / 86_400
+    )
+    .unwrap();
+    match text.prefix {
+        Prefix::Dmesg => writeln!(out, "[{stamp}] {words}"),
+        Prefix::Caller => writeln!(out, "[{stamp}][{:>6}] {words}", format!("T{}", line.by)),
+        Prefix::Facility => writeln!(out, "kern  :info  : [{stamp}] {words}"),
+        Prefix::Level => writeln!(out, "<6>[{stamp}] {words}"),
+        Prefix::Syslog => writeln!(out, "{date} host kernel: [{stamp}] {words}"),
+        Prefix::ShortPrecise => writeln!(out, "{date}.{us:06} host kernel: {words}"),
+        Prefix::ShortMonotonic => writeln!(out, "[{stamp}] host kernel: {words}"),
+        Prefix::Short => writeln!(out, "{date} host kernel: {words}"),
+    }
+}
+
+/// A syslog of this many cycles of one machine, of `bytes` or a little more, with other programs'
+/// lines between the cycles. Gives the number of calls that a kernel's log has.
+pub fn syslog(out: &mut impl Write, seed: u64, cycles: usize, bytes: usize) -> io::Result<usize> {
+    let machine = Machine::draw(seed, &Draw::told(400..=400));
+    let text = Text {
+        form: Form::Offset,
+        prefix: Prefix::Syslog,
+        others: 100,
+    };
+    let mut threads = Threads::default();
+    let (mut now, mut written, mut calls) = (1_000_000, 0, 0);
+    for number in 0..cycles {
+        let truth = run(&machine, now, &mut threads);
+        calls += told(text, &machine, &truth, number + 1).calls.len();
+        let mut lines = Vec::new();
+        write(&mut lines, text, &machine, std::slice::from_ref(&truth))?;
+        now = truth.end();
+        let wanted = bytes / cycles * (number + 1);
+        while written + lines.len() < wanted {
+            now += 100;
+            let (minute, second) = (now / 60_000_000 % 60, now / 1_000_000 % 60);
+            writeln!(
+                lines,
+                "Nov 21 18:{minute:02}:{second:02} host systemd[1]: Started session {now} of user root, call 0 after 1."
+            )?;
+        }
+        out.write_all(&lines)?;
+        written += lines.len();
+        now += 1_000_000;
+    }
+    Ok(calls)
+}
