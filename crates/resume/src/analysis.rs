@@ -25,6 +25,9 @@ pub use what_if::{Removal, Replay, WhatIf};
 /// What the JSON says it is.
 pub const FORMAT: &str = "reveille-resume";
 
+/// The name under which `reveille report` finds the JSON.
+pub const FILE: &str = "resume.json";
+
 /// Of the JSON. A reader refuses a higher one.
 pub const VERSION: u32 = 1;
 
