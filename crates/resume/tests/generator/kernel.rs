@@ -94,11 +94,9 @@ pub fn run(machine: &Machine, at: Us, threads: &mut Threads) -> Truth {
         ready: vec![None; machine.devices.len()],
     };
     let mut now = at;
-    for number in 0..13 {
-        let kind = KINDS[number];
-        let (before, after) = machine.own[number];
-        let start = match number {
-            0 => at,
+    for (kind, (before, after)) in KINDS.into_iter().zip(machine.own) {
+        let start = match kind {
+            StageKind::Freeze => at,
             _ => now + before,
         };
         now = match (kind, STAGES.iter().position(|&one| one == kind)) {
