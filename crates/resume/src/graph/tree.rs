@@ -43,6 +43,7 @@ impl Tree {
             }
         }
         tree.join(parents);
+        tree.join_usb_interfaces();
         tree
     }
 
@@ -96,6 +97,24 @@ impl Tree {
         }
     }
 
+    /// An interface of a USB device has no calls, so no line tells its parent; its name does.
+    fn join_usb_interfaces(&mut self) {
+        for interface in 0..self.devices.len() {
+            let one = &self.devices[interface];
+            if one.parent.is_some() || one.calls > 0 {
+                continue;
+            }
+            let device = of_usb_interface(&one.name).and_then(|name| {
+                let named = self.by_name.get(name.as_str())?;
+                named.first().copied()
+            });
+            if let Some(device) = device {
+                self.devices[interface].parent = Some(device);
+                self.devices[device].children.push(interface);
+            }
+        }
+    }
+
     fn named(&mut self, name: &Name) -> usize {
         let Some(named) = self.by_name.get(name) else {
             return self.add(name.clone(), None);
@@ -127,6 +146,23 @@ impl Tree {
             next += 1;
         }
         found
+    }
+}
+
+/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
+/// in drivers/usb/core/message.c.
+fn of_usb_interface(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let (device, interface) = name.split_once(':')?;
+    let (configuration, number) = interface.split_once('.')?;
+    let (bus, ports) = device.split_once('-')?;
+    let is_one =
+        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
+    match ports {
+        _ if !is_one => None,
+        "0" => Some(format!("usb{bus}")),
+        _ => Some(device.to_owned()),
     }
 }
 
@@ -172,5 +208,29 @@ pub fn main_worker(cycle: &Cycle) -> Option<u32> {
     match (best.next(), best.next()) {
         (Some((&worker, _)), None) => Some(worker),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_usb_interface;
+
+    #[test]
+    fn an_interface_of_a_usb_device_names_its_device() {
+        let of = |name| of_usb_interface(name);
+        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
+        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
+        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
+        for other in [
+            "0:0:0:0",
+            "pci0000:00",
+            "0000:00:1f.2",
+            "target12:0:0",
+            "a-1:1.0",
+            "1-:1.0",
+            "1-1:1",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

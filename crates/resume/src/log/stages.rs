@@ -299,7 +299,9 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        if let (Some(start), Some(end)) = (freeze.start, frozen.or(thaw.start)) {
+        // Where no device was suspended, it went on until processes were let go again.
+        let gave_up = thaw.start.filter(|_| found.iter().all(Option::is_none));
+        if let (Some(start), Some(end)) = (freeze.start, frozen.or(gave_up)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
         }
         if mark(StageKind::Complete).start.is_none()

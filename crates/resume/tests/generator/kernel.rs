@@ -256,8 +256,12 @@ impl Enactment<'_> {
         let mut now = start;
         for index in 0..self.order.len() {
             let device = self.order[index];
-            let at_once = self.machine.kernel == Kernel::AtOnce;
-            if at_once || self.waits_for(device).next().is_none() {
+            let now = match self.machine.kernel {
+                Kernel::AtOnce => true,
+                Kernel::InTurn => false,
+                Kernel::WhenReady => self.waits_for(device).next().is_none(),
+            };
+            if now {
                 self.hand_over(device);
             }
         }
