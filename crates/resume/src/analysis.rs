@@ -111,6 +111,7 @@ pub struct CycleResult {
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
+    /// The same of the suspend, to the end of its last stage.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
