@@ -9,6 +9,7 @@ mod doctor;
 mod exit;
 mod export;
 mod hold;
+mod keeping;
 mod limit;
 mod manual;
 mod measure;

@@ -2,7 +2,9 @@
 
 mod farm;
 mod from;
+mod percentiles;
 mod run;
+mod simulate;
 mod source;
 mod sweep;
 
@@ -26,6 +28,7 @@ Examples:
   reveille model run --params server.toml --servers 1000
   reveille model sweep --out model.html               power and response time at every load
   reveille model sweep --crossing 'nap 50 ms' DVFS
+  reveille model simulate --servers 10 --dispatcher packing:4
   reveille resume analyze LOG --json > resume.json
   reveille model from resume.json                     what that machine's transitions are worth")]
 pub struct Args {
@@ -37,6 +40,7 @@ pub struct Args {
 enum Command {
     Run(run::Args),
     Sweep(sweep::Args),
+    Simulate(simulate::Args),
     From(from::Args),
 }
 
@@ -44,6 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args),
         Command::Sweep(args) => sweep::run(args),
+        Command::Simulate(args) => simulate::run(args),
         Command::From(args) => from::run(args),
     }
 }

@@ -174,6 +174,11 @@ pub fn survey(root: &Root) -> Vec<Feature> {
     features
 }
 
+/// Is this process outside of containers? Of a recorded machine it is unknown.
+pub fn outside_of_containers(root: &Root) -> Presence {
+    surroundings::outside(root)
+}
+
 /// Puts a feature in the place of the one of the same name, or last in its group: the way in for
 /// what was really tried.
 pub fn put(features: &mut Vec<Feature>, feature: Feature) {

@@ -4,6 +4,7 @@
 //! powers in watts. Unknown keys are refused.
 
 mod form;
+mod simulation;
 
 use serde::Serialize;
 
@@ -12,6 +13,8 @@ use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
 use crate::power::Power;
 use crate::service::Service;
 use crate::{Error, Result};
+
+pub use simulation::{Process, Simulation};
 
 /// A policy with the name that tables and charts give it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -51,6 +54,7 @@ pub struct Parameters {
     /// The loads of a sweep: ascending, between 0 and 1.
     pub utilisations: Vec<f64>,
     pub farm: Option<Farm>,
+    pub simulation: Simulation,
 }
 
 impl Parameters {
@@ -99,6 +103,7 @@ impl Parameters {
             policies,
             utilisations: (1..=95).map(|percent| f64::from(percent) / 100.0).collect(),
             farm: None,
+            simulation: Simulation::default(),
         }
     }
 

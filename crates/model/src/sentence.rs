@@ -21,6 +21,14 @@ pub fn pair(pair: &Pair) -> [String; 2] {
     ]
 }
 
+/// The same in one sentence.
+pub fn both(pair: &Pair) -> String {
+    let Pair { first, second, .. } = pair;
+    let power = crossed(&pair.power, first, second, "draws less than");
+    let response = crossed(&pair.response, "it", second, "answers faster than");
+    format!("{}; {response}", power.trim_end_matches('.'))
+}
+
 /// `nap 50 ms draws less than DVFS below 35.0 % load.`
 fn crossed(crossings: &Crossings, first: &str, second: &str, lower: &str) -> String {
     let Some(is_lower) = crossings.first_is_lower_at_first else {
@@ -246,6 +254,32 @@ mod tests {
         ] {
             assert_eq!(said(&at, is_lower), sentence);
         }
+    }
+
+    #[test]
+    fn power_and_response_time_make_one_sentence() {
+        let crossings = |figure, at: &[f64]| Crossings {
+            figure,
+            crossings: at
+                .iter()
+                .map(|utilisation| Crossing {
+                    utilisation: *utilisation,
+                    first_is_lower_below: true,
+                })
+                .collect(),
+            first_is_lower_at_first: Some(true),
+            looked_at: Some((0.001, 0.999)),
+        };
+        let pair = Pair {
+            first: "nap".into(),
+            second: "DVFS".into(),
+            power: crossings(Figure::Power, &[0.35]),
+            response: crossings(Figure::Response, &[]),
+        };
+        assert_eq!(
+            both(&pair),
+            "nap draws less than DVFS below 35 % load; it answers faster than DVFS at every load."
+        );
     }
 
     #[test]

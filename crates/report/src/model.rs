@@ -49,11 +49,11 @@ fn about(sweep: &Sweep) -> String {
 /// Where policies cross, and what a reader must know.
 fn headline(sweep: &Sweep, notes: &[String]) -> String {
     let mut html = String::new();
-    let all: Vec<String> = sweep.pairs.iter().flat_map(sentence::pair).collect();
-    for (place, line) in all.iter().enumerate() {
+    let all = sweep.pairs.iter().map(sentence::both);
+    for (place, line) in all.enumerate() {
         let class = if place == 0 { "headline" } else { "notice" };
         // Writing to a String cannot fail.
-        let _ = write!(html, "<p class=\"{class}\">{}</p>", escape(line));
+        let _ = write!(html, "<p class=\"{class}\">{}</p>", escape(&line));
     }
     for note in notes {
         let _ = write!(
@@ -84,9 +84,18 @@ fn legend(sweep: &Sweep) -> String {
             escape(&named.name)
         );
     }
+    if !sweep.parameters.has_always_on() {
+        let _ = write!(
+            html,
+            "<span class=\"key {ALWAYS_ON}\"><i></i>always on</span>"
+        );
+    }
     html.push_str("</p>");
     html
 }
+
+/// The look of a server without power management.
+const ALWAYS_ON: &str = "c6 dash2";
 
 /// The look of the policy at that place.
 fn class(place: usize) -> String {
@@ -128,9 +137,11 @@ mod tests {
     fn the_page_has_both_of_the_papers_figures_with_a_line_for_each_policy() {
         let html = made();
         assert_eq!(html.matches("<svg class=\"plot\"").count(), 4);
-        // Five policies in each chart, and always-on in the two that are not relative to it.
-        assert_eq!(html.matches("<path class=\"curve ").count(), 4 * 5 + 2);
-        assert!(html.contains("draws less than DVFS below 34.9 % load."));
+        // Five policies and always-on in each chart.
+        assert_eq!(html.matches("<path class=\"curve ").count(), 4 * 6);
+        // Four crossings in power and two in response time, in two charts each.
+        assert_eq!(html.matches("<g class=\"crossing ").count(), 2 * (4 + 2));
+        assert!(html.contains("draws less than DVFS below 34.9 % load;"));
         assert!(html.contains("In a year"));
     }
 

@@ -25,6 +25,9 @@ pub use what_if::{Removal, Replay, WhatIf};
 /// What the JSON says it is.
 pub const FORMAT: &str = "reveille-resume";
 
+/// The name under which `reveille report` finds the JSON.
+pub const FILE: &str = "resume.json";
+
 /// Of the JSON. A reader refuses a higher one.
 pub const VERSION: u32 = 1;
 
@@ -108,6 +111,7 @@ pub struct CycleResult {
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
+    /// The same of the suspend, to the end of its last stage.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,

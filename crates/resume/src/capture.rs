@@ -114,6 +114,7 @@ pub fn run(
         // What came since the last cycle belongs to that one.
         keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
         voice.mark(number, options.repeat);
+        keep_words(&mut voice, &mut kept, None)?;
         tell(Progress::Suspending {
             record: &record,
             number,
@@ -242,13 +243,7 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn describe(
-    root: &Root,
-    options: &Options,
-    means: &Means,
-    alarm: &Alarm,
-    voice: &Voice,
-) -> Record {
+fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice: &Voice) -> Record {
     let stats = record::suspend_stats(root);
     Record {
         format: FORMAT.into(),

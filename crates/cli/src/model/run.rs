@@ -10,8 +10,8 @@ use reveille_model::sentence;
 use reveille_model::sweep::{Point, point};
 use serde::Serialize;
 
-use super::farm;
 use super::source::{self, Source};
+use super::{farm, percentiles};
 use crate::table::{Side, Table};
 
 /// Policies side by side at one load, by closed forms.
@@ -23,6 +23,7 @@ use crate::table::{Side, Table};
 Examples:
   reveille model run --utilisation 0.2
   reveille model run --rate 12 --params server.toml
+  reveille model run --utilisation 0.2 --simulate             percentiles, too
   reveille model run --params server.toml --states RESULT     exit latencies as measured
   reveille model run --servers 1000 --price 0.2               what a farm would save in a year
 
@@ -33,11 +34,15 @@ Columns:
   active     share of time that it serves; also idle (awake without a request), moves (on the way to
              sleep and back) and nap
   naps       how often a second it falls asleep
+  p50 …      with --simulate: percentiles of the response time
 
 Exit codes: 2 where the load is 1 or above: no queue is stable there.")]
 pub struct Args {
     #[command(flatten)]
     source: source::SourceArgs,
+    /// Simulate, too: the percentiles of the response time (one server, Poisson arrivals)
+    #[arg(long)]
+    simulate: bool,
     /// Print JSON: units are in the names
     #[arg(long)]
     json: bool,
@@ -53,12 +58,17 @@ pub struct Answer<'a> {
     pub point: &'a Point,
     /// `None`: no farm was given.
     pub years: Option<Vec<Year>>,
+    /// `None`: it was not asked for.
+    pub simulated: Option<Vec<percentiles::Row>>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source { parameters, notes } = source::read(&args.source)?;
     let point = at(&parameters)?;
-    let answer = Answer::of(&parameters, &notes, &point);
+    let mut answer = Answer::of(&parameters, &notes, &point);
+    if args.simulate {
+        answer.simulated = Some(percentiles::rows(&parameters)?);
+    }
     if args.json {
         super::write_json(&answer)?;
     } else {
@@ -87,6 +97,7 @@ impl<'a> Answer<'a> {
             notes,
             point,
             years: farm.map(|farm| years(farm, &parameters.policies, point)),
+            simulated: None,
         }
     }
 }
@@ -107,6 +118,9 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
     table(parameters, point).write_folded(WIDTH, 1, out)?;
     writeln!(out, "\n{}", sentence::POISSON)?;
+    if let Some(rows) = &answer.simulated {
+        percentiles::write(rows, out)?;
+    }
     match (&parameters.farm, &answer.years) {
         (Some(farm), Some(years)) => farm::write(farm, years, out),
         _ => Ok(()),

@@ -66,7 +66,7 @@ const FIRST_NAMESPACES: [(&str, &str); 3] = [
     ("cgroup", "cgroup:[4026531835]"),
 ];
 
-fn outside(root: &Root) -> Presence {
+pub fn outside(root: &Root) -> Presence {
     if !root.is_live() {
         return recorded();
     }

@@ -1,14 +1,11 @@
 //! When requests come.
 
-use serde::{Deserialize, Serialize};
-
 use super::draw::{self, Stream, Times};
 use super::trace::Trace;
 use crate::{Error, Result};
 
 /// The arrival process. Rates are requests a second, to all servers together.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "process", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
     /// Exponential times between requests.
     Poisson { rate: f64 },
@@ -26,7 +23,6 @@ pub enum Arrivals {
     /// process: bursts and silence.
     Bursty { rates: [f64; 2], stays: [f64; 2] },
     /// As recorded.
-    #[serde(skip)]
     Trace(Trace),
 }
 

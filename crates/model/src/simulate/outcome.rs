@@ -39,7 +39,7 @@ impl Estimate {
 }
 
 /// The figures of one replication. Times are in seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Replication {
     /// That came in the window.
     pub requests: u64,
@@ -84,7 +84,7 @@ impl Replication {
             response_mean: sums.response / requests,
             wait_mean: sums.wait / requests,
             response_percentiles: PERCENTILES.map(|share| responses.percentile(share)),
-            response_max: sums.response_max,
+            response_max: responses.max(),
             power_mean: energy / window / servers,
             energy_per_request: energy / requests,
             shares: mean(by_server.iter()),
@@ -119,6 +119,7 @@ pub struct Percentile {
     /// So large a part of the requests is not slower.
     pub share: f64,
     /// Seconds; `None` where a replication has too few requests for it.
+    #[serde(rename = "response_s")]
     pub response: Option<Estimate>,
 }
 
@@ -146,21 +147,28 @@ pub struct Simulated {
     pub replications: u32,
     pub replications_asked: u32,
     /// Seconds simulated before the window, in each replication.
+    #[serde(rename = "warm_up_s")]
     pub warm_up: f64,
     /// Seconds measured, in each replication (of a whole trace: in the mean).
+    #[serde(rename = "window_s")]
     pub window: f64,
     /// In all windows.
     pub requests: u64,
     /// In all windows: arrivals, departures, and the beginnings and ends of naps.
     pub events: u64,
+    #[serde(rename = "response_mean_s")]
     pub response_mean: Estimate,
+    #[serde(rename = "wait_mean_s")]
     pub wait_mean: Estimate,
     pub response_percentiles: Vec<Percentile>,
     /// Of all replications.
+    #[serde(rename = "response_max_s")]
     pub response_max: f64,
     /// Watts.
+    #[serde(rename = "power_mean_w")]
     pub power_mean: Estimate,
     /// Joules.
+    #[serde(rename = "energy_per_request_j")]
     pub energy_per_request: Estimate,
     pub shares: ShareEstimates,
     pub naps_per_s: Estimate,

@@ -6,9 +6,9 @@ use reveille_model::policy::Outcome;
 use reveille_model::question::{Crossings, Figure};
 use reveille_model::sweep::{Compared, Pair, Point, Sweep};
 
-use super::class;
+use super::{ALWAYS_ON, class};
 use crate::axis::Axis;
-use crate::chart::{Frame, Mark, Quantity};
+use crate::chart::{Frame, Quantity};
 use crate::markup::escape;
 
 /// One chart.
@@ -18,8 +18,8 @@ struct Chart<'a> {
     quantity: Quantity,
     /// What is drawn of a policy.
     value: fn(&Compared) -> f64,
-    /// What is drawn of always-on; `None`: the chart is relative to it.
-    always_on: Option<fn(&Outcome) -> f64>,
+    /// What is drawn of always-on.
+    always_on: fn(&Outcome) -> f64,
     /// The figure whose crossings are marked.
     figure: Figure,
     explained: &'a str,
@@ -31,7 +31,7 @@ const CHARTS: [Chart<'static>; 4] = [
         y_name: "power, by that of always-on",
         quantity: Quantity::Number,
         value: |one| one.relative_power,
-        always_on: None,
+        always_on: |_| 1.0,
         figure: Figure::Power,
         explained: "Rings are crossings of a policy that sleeps with one that scales the frequency.",
     },
@@ -40,7 +40,7 @@ const CHARTS: [Chart<'static>; 4] = [
         y_name: "mean response time, by that of always-on",
         quantity: Quantity::Number,
         value: |one| one.relative_response,
-        always_on: None,
+        always_on: |_| 1.0,
         figure: Figure::Response,
         explained: "",
     },
@@ -49,16 +49,16 @@ const CHARTS: [Chart<'static>; 4] = [
         y_name: "mean power",
         quantity: Quantity::Watts,
         value: |one| one.outcome.power_mean,
-        always_on: Some(|outcome| outcome.power_mean),
+        always_on: |outcome| outcome.power_mean,
         figure: Figure::Power,
-        explained: "The dotted line is always-on.",
+        explained: "",
     },
     Chart {
         title: "Response time",
         y_name: "mean response time",
         quantity: Quantity::Duration,
         value: |one| one.outcome.response_mean * 1e9,
-        always_on: Some(|outcome| outcome.response_mean * 1e9),
+        always_on: |outcome| outcome.response_mean * 1e9,
         figure: Figure::Response,
         explained: "",
     },
@@ -79,20 +79,9 @@ fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
     };
     let label = format!("{}: a line for each policy", chart.title);
     let svg = frame.svg(&label, "", |svg| {
-        if let Some(value) = chart.always_on {
-            let points = sweep
-                .points
-                .iter()
-                .map(|point| Some((point, value(&point.always_on))));
-            line(&frame, "c6 dash2", points, svg);
-        } else {
-            let mark = Mark {
-                value: 1.0,
-                text: "always on".into(),
-                class: "floor".into(),
-            };
-            frame.marks_across(&[mark], svg);
-        }
+        let awake = sweep.points.iter();
+        let awake = awake.map(|point| Some((point, (chart.always_on)(&point.always_on))));
+        line(&frame, ALWAYS_ON, awake, svg);
         for place in 0..sweep.parameters.policies.len() {
             let points = sweep.points.iter();
             let points =
@@ -121,10 +110,8 @@ fn axis(chart: &Chart<'_>, sweep: &Sweep) -> Axis {
         .points
         .iter()
         .flat_map(|point| point.policies.iter().flatten());
-    let awake = sweep
-        .points
-        .iter()
-        .filter_map(|point| Some(chart.always_on?(&point.always_on)));
+    let awake = sweep.points.iter();
+    let awake = awake.map(|point| (chart.always_on)(&point.always_on));
     let values: Vec<f64> = compared.map(chart.value).chain(awake).collect();
     let greatest = values.iter().copied().fold(1.0, f64::max);
     let least = values.iter().copied().fold(greatest, f64::min);
@@ -174,7 +161,7 @@ fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, pair: &Pair, svg: 
         let (x, y) = (frame.x(load * 100.0), frame.y(value));
         let _ = write!(
             svg,
-            "<g class=\"estimate {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
+            "<g class=\"crossing {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
              <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}\u{a0}%</text></g>",
             class(place),
             y - 9.0,

@@ -49,7 +49,8 @@ impl Alarm {
         }
         let listed = names.join(", ");
         // The kernel shows the file where the clock has an alarm that its device can wake by.
-        let with_alarm = |name: &String| Self { name: name.clone() }.path(root, "wakealarm").exists();
+        let with_alarm =
+            |name: &String| Self { name: name.clone() }.path(root, "wakealarm").exists();
         names.retain(with_alarm);
         if names.is_empty() {
             return cannot(format!(

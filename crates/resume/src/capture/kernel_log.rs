@@ -64,7 +64,9 @@ impl KernelLog {
             let Some(record) = Record::parse(bytes) else {
                 continue;
             };
-            drained.lost += record.number.saturating_sub(self.next.unwrap_or(record.number));
+            drained.lost += record
+                .number
+                .saturating_sub(self.next.unwrap_or(record.number));
             self.next = Some(record.number + 1);
             drained.kept += 1;
             record.write(out)?;
@@ -116,7 +118,11 @@ fn unescape(text: &[u8]) -> Vec<u8> {
             u8::from_str_radix(digits, 16).ok()
         });
         bytes.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() { &rest[4..] } else { others };
+        rest = if escaped.is_some() {
+            &rest[4..]
+        } else {
+            others
+        };
     }
     bytes
 }
@@ -134,8 +140,12 @@ mod tests {
     #[test]
     fn a_record_becomes_a_line_as_dmesg_shows_it() {
         let record = b"6,339,5140900,-;NET: Registered protocol family 10\n SUBSYSTEM=net\n";
-        assert_eq!(shown(record), "[    5.140900] NET: Registered protocol family 10\n");
-        let with_caller = b"7,2000,123456789012,-,caller=T171;sd 0:0:0:0: PM: calling scsi_bus_resume\n";
+        assert_eq!(
+            shown(record),
+            "[    5.140900] NET: Registered protocol family 10\n"
+        );
+        let with_caller =
+            b"7,2000,123456789012,-,caller=T171;sd 0:0:0:0: PM: calling scsi_bus_resume\n";
         assert_eq!(
             shown(with_caller),
             "[123456.789012] sd 0:0:0:0: PM: calling scsi_bus_resume\n"

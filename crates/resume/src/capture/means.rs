@@ -183,8 +183,8 @@ fn inhibitor(root: &Root) -> Option<String> {
             let found = text.lines().find_map(|line| line.strip_prefix(key));
             found.map(|value| value.replace(char::is_control, " "))
         };
-        let forbids = value("WHAT=")?.split(':').any(|what| what == "sleep")
-            && value("MODE=")? == "block";
+        let forbids =
+            value("WHAT=")?.split(':').any(|what| what == "sleep") && value("MODE=")? == "block";
         let known = |key| value(key).unwrap_or_else(|| "?".into());
         forbids.then(|| {
             format!(

@@ -104,7 +104,10 @@ mod tests {
 
     #[test]
     fn the_head_tells_how_many_events_were_written_over() {
-        assert_eq!(lost(b"# entries-in-buffer/entries-written: 4072/4100   #P:2\n"), Some(28));
+        assert_eq!(
+            lost(b"# entries-in-buffer/entries-written: 4072/4100   #P:2\n"),
+            Some(28)
+        );
         assert_eq!(lost(b"# tracer: nop\n"), None);
     }
 
