@@ -54,7 +54,10 @@ fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_
     };
     let html = page(&analysis, &options);
     assert!(is_page(&html[..2_000]));
-    let resume = html.split("<h2>Timeline of the resume</h2>").nth(1).unwrap();
+    let resume = html
+        .split("<h2>Timeline of the resume</h2>")
+        .nth(1)
+        .unwrap();
     let resume = resume.split("</section>").next().unwrap();
     let cycle = analysis.machines[0].shown();
     let path = cycle.path.iter().filter_map(|link| link.device.as_deref());
