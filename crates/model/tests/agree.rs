@@ -124,7 +124,7 @@ fn simulated(point: &Point, seed: u64) -> Simulated {
     let (policy, service) = (point.policy.clone(), point.service.clone());
     let mut setup = Setup::new(policy, arrivals, service, POWER);
     // The longer the queue remembers, the longer a replication has to be for its mean to be normal.
-    setup.horizon = Horizon::Requests((6000.0 / (1.0 - point.load).powf(1.3)) as u64);
+    setup.horizon = Horizon::Requests((4000.0 / (1.0 - point.load).powf(1.3)) as u64);
     setup.replications = 20;
     setup.seed = seed;
     simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap()

@@ -314,14 +314,9 @@ fn too_much_work_is_refused_with_what_would_be_stable_and_a_trace_is_noted() {
         Ok(_) => panic!("it was simulated"),
     };
     let error = refused(&always_on(10, 1.25, Dispatcher::LeastLoaded));
-    assert!(
-        error.contains("1.250") && error.contains("1000.0"),
-        "{error}"
-    );
-    assert!(
-        error.contains("13 servers") && !error.contains('\n'),
-        "{error}"
-    );
+    for says in ["1.250", "1000.0", "0.008"] {
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
     // Evenly spread, the slow one is overloaded; by length it is not.
     let mut mixed = always_on(2, 0.7, Dispatcher::RoundRobin);
     let slow = reveille_model::policy::Dvfs {

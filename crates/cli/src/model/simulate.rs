@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context;
 use reveille_model::Error;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::policy::Policy;
@@ -127,6 +126,8 @@ pub struct Answer<'a> {
     parameters: &'a Parameters,
     /// Requests a second to all servers together; of a trace, its own.
     rate_per_s: f64,
+    /// Of the service times that a trace brings.
+    recorded_service_mean_s: Option<f64>,
     notes: Vec<String>,
     policies: Vec<Row>,
 }
@@ -148,6 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Some(trace) => trace.rate(),
             None => parameters.rate() * parameters.simulation.servers as f64,
         },
+        recorded_service_mean_s: trace.as_ref().and_then(Trace::services).map(mean),
         parameters: &parameters,
         notes,
         policies: rows,
@@ -163,6 +165,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => ExitCode::from(exit::INTERRUPTED),
         false => ExitCode::SUCCESS,
     })
+}
+
+fn mean(times: &[f64]) -> f64 {
+    times.iter().sum::<f64>() / times.len() as f64
 }
 
 impl Answer<'_> {
@@ -241,9 +247,9 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 }
 
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
-    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
-    let told = |error: Error| Failure::usage(format!("{}: {error}", path.display()));
-    Trace::read(&text).map_err(told)
+    let told = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let text = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+    Trace::read(&text).map_err(|error| told(error.to_string()))
 }
 
 /// Always-on first, which the others are held against.
@@ -256,8 +262,12 @@ fn rows(
         name: "always on".into(),
         policy: Policy::AlwaysOn,
     };
-    let first = (!parameters.has_always_on()).then_some(&always_on);
-    let all: Vec<&Named> = first.into_iter().chain(&parameters.policies).collect();
+    let (first, others): (Vec<&Named>, Vec<&Named>) = parameters
+        .policies
+        .iter()
+        .partition(|named| named.policy == Policy::AlwaysOn);
+    let missing = first.is_empty().then_some(&always_on);
+    let all: Vec<&Named> = missing.into_iter().chain(first).chain(others).collect();
     let bar = progress::Bar::new(all.len());
     let mut rows: Vec<Row> = Vec::new();
     for (place, named) in all.into_iter().enumerate() {

@@ -84,7 +84,7 @@ impl Replication {
             response_mean: sums.response / requests,
             wait_mean: sums.wait / requests,
             response_percentiles: PERCENTILES.map(|share| responses.percentile(share)),
-            response_max: sums.response_max,
+            response_max: responses.max(),
             power_mean: energy / window / servers,
             energy_per_request: energy / requests,
             shares: mean(by_server.iter()),

@@ -115,12 +115,10 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         let rate = self.setup.arrivals.rate();
-        let servers = (self.setup.servers as f64 * self.load).floor() + 1.0;
         Err(Error::Unstable {
             load: self.load,
             hint: format!(
-                ": fewer than {:.6} requests a second, a mean service time below {:.6} s, or {servers} \
-                 servers",
+                ": with fewer than {:.6} requests a second in all, or a mean service time below {:.6} s",
                 rate / self.load,
                 service.mean() / self.load
             ),

@@ -21,7 +21,6 @@ pub(super) struct Sums {
     pub(super) requests: u64,
     pub(super) response: f64,
     pub(super) wait: f64,
-    pub(super) response_max: f64,
     /// Requests that were not served at once.
     pub(super) waited: u64,
     /// Requests that found the server asleep, or on the way there or back.
@@ -37,7 +36,6 @@ impl Follow for Tally {
         sums.requests += 1;
         sums.response += response;
         sums.wait += wait;
-        sums.response_max = sums.response_max.max(response);
         sums.waited += u64::from(wait > 0.0);
         sums.found_asleep += u64::from(!request.found_ready);
         self.responses.add(response);
@@ -51,21 +49,23 @@ impl Sums {
         self.requests += other.requests;
         self.response += other.response;
         self.wait += other.wait;
-        self.response_max = self.response_max.max(other.response_max);
         self.waited += other.waited;
         self.found_asleep += other.found_asleep;
     }
 }
 
-/// A log-linear histogram of times: octaves of 128 equal parts, as in HdrHistogram. What it gives
-/// is the middle of a part: within 1/256 of the value.
+/// A log-linear histogram of times: octaves of 256 equal parts, as in HdrHistogram. What it gives
+/// lies in the part where the asked rank is, at its place among the times there: off by 1/256 of it
+/// at most.
 #[derive(Debug, Clone)]
 pub(super) struct Histogram {
     counts: Vec<u64>,
     total: u64,
+    /// Exact.
+    max: f64,
 }
 
-const PARTS_BITS: u32 = 7;
+const PARTS_BITS: u32 = 8;
 /// Times below 2⁻³⁰ s, about a nanosecond, are counted as one: as 0.
 const LOWEST_EXPONENT: u64 = 1023 - 30;
 /// Times from 2³⁴ s on, 500 years, are counted with the last part.
@@ -77,6 +77,7 @@ impl Default for Histogram {
         Self {
             counts: vec![0; 1 + PARTS],
             total: 0,
+            max: 0.0,
         }
     }
 }
@@ -95,16 +96,22 @@ impl Histogram {
     fn add(&mut self, time: f64) {
         self.counts[Self::place(time)] += 1;
         self.total += 1;
+        self.max = self.max.max(time);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
         let both = self.counts.iter_mut().zip(&other.counts);
         both.for_each(|(mine, count)| *mine += count);
         self.total += other.total;
+        self.max = self.max.max(other.max);
     }
 
-    /// The time that this share of requests does not exceed (the smallest rank is rounded up);
-    /// `None` where too few lie beyond it.
+    pub(super) fn max(&self) -> f64 {
+        self.max
+    }
+
+    /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
+    /// too few lie beyond it.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
         if self.total as f64 * (1.0 - share) < FEWEST_BEYOND {
             return None;
@@ -115,16 +122,19 @@ impl Histogram {
             below += count;
             below >= rank
         })?;
-        Some(Self::middle(place))
+        let count = self.counts[place];
+        let among = (rank + count - below) as f64 - 0.5;
+        let (from, to) = Self::bounds(place);
+        Some((from + (to - from) * among / count as f64).min(self.max))
     }
 
-    fn middle(place: usize) -> f64 {
+    fn bounds(place: usize) -> (f64, f64) {
         let Some(part) = place.checked_sub(1) else {
-            return 0.0;
+            return (0.0, 0.0);
         };
         let bits =
             |part: usize| ((LOWEST_EXPONENT << PARTS_BITS) + part as u64) << (52 - PARTS_BITS);
-        (f64::from_bits(bits(part)) + f64::from_bits(bits(part + 1))) / 2.0
+        (f64::from_bits(bits(part)), f64::from_bits(bits(part + 1)))
     }
 }
 
@@ -133,18 +143,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_histogram_gives_is_within_half_a_per_cent() {
+    fn a_part_holds_its_times_and_is_a_256th_of_them_wide() {
         let mut time = 1e-9;
         while time < 1e10 {
-            let given = Histogram::middle(Histogram::place(time));
-            assert!(
-                (given / time - 1.0).abs() <= 1.0 / 256.0 + 1e-12,
-                "{time}: {given}"
-            );
+            let (from, to) = Histogram::bounds(Histogram::place(time));
+            assert!((from..to).contains(&time), "{time}: {from} to {to}");
+            assert!((to - from) / from <= 1.0 / 256.0, "{time}: {from} to {to}");
             time *= 1.000_7;
         }
-        assert_eq!(Histogram::middle(Histogram::place(0.0)), 0.0);
+        assert_eq!(Histogram::bounds(Histogram::place(0.0)), (0.0, 0.0));
         assert_eq!(Histogram::place(1e300), PARTS);
+    }
+
+    #[test]
+    fn equal_times_give_no_percentile_above_them() {
+        let mut histogram = Histogram::default();
+        (0..100_000).for_each(|_| histogram.add(0.010));
+        for share in PERCENTILES {
+            let given = histogram.percentile(share).unwrap();
+            assert!(
+                (0.010 * (1.0 - 1.0 / 256.0)..=0.010).contains(&given),
+                "{given}"
+            );
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Usage`] with the line, for what is not a number, negative service times, lines with a
-    /// service time beside lines without, and a trace without requests.
+    /// service time beside lines without, and a trace without requests or without a rate.
     pub fn read(text: &[u8]) -> Result<Self> {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let mut columns = Columns::default();
@@ -53,7 +53,8 @@ impl Trace {
             }
             requests.push(request);
         }
-        Ok(Self::of(requests))
+        let trace = Self::of(requests);
+        trace.check().map(|()| trace)
     }
 
     fn of(mut requests: Vec<(f64, Option<f64>)>) -> Self {
@@ -272,7 +273,7 @@ mod tests {
             (b"a,b\n", "no request"),
             (b"5,1\n5,1\n", "same instant"),
         ] {
-            let error = Trace::read(text).unwrap().check().unwrap_err().to_string();
+            let error = Trace::read(text).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }
     }

@@ -20,7 +20,11 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
         .filter_map(|row| Some((row, row.simulated.as_ref()?)))
         .collect();
     writeln!(out, "{}", farm(simulation, answer.rate_per_s))?;
-    for line in sentence::assumptions(answer.parameters) {
+    let mut assumptions = sentence::assumptions(answer.parameters);
+    if let (Some(mean), Some(service)) = (answer.recorded_service_mean_s, assumptions.first_mut()) {
+        *service = format!("Service times: as recorded, mean {}.", sentence::time(mean));
+    }
+    for line in assumptions {
         writeln!(out, "{line}")?;
     }
     if let Some((_, one)) = all.first() {
