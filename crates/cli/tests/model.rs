@@ -229,6 +229,19 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         (&power["idle_w"], &power["nap_w"]),
         (&json!(10.0), &json!(0.65))
     );
+    // 49 ms and 600 ms are too long; how long they may be has the same parts.
+    let needed = &all["needed"][1];
+    assert_eq!(
+        (&needed["policy"], &needed["than"]),
+        (&json!("nap, chromebook"), &json!("DVFS"))
+    );
+    let may_take = &needed["largest"]["seconds"];
+    let transition = may_take["transition_s"].as_f64().unwrap();
+    let suspend = may_take["nap"]["suspend_s"].as_f64().unwrap();
+    assert!(
+        (suspend / transition / (49.0 / 649.0) - 1.0).abs() < 1e-9,
+        "{needed}"
+    );
     let slowest = read(&["from", &path, "--by", "max", "--json"]);
     assert_eq!(
         slowest["parameters"]["policies"][0]["policy"]["resume_s"],
