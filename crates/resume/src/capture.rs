@@ -194,7 +194,11 @@ fn wakeup_events(root: &Root) -> Result<Option<String>> {
 }
 
 fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(root.path(path))?;
+    // Not fs::write: what is not there is not made.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(root.path(path))?;
     file.write_all(value.as_bytes())
 }
 

@@ -4,24 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use reveille_resume::analysis::{Input, Source};
+use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
 use reveille_resume::log::{self, Log};
-use serde::Deserialize;
 
 use super::failure;
 use crate::exit::Failure;
 
 /// The files of a capture that are logs: what both saw is one cycle.
-const LOGS: [&str; 2] = ["dmesg.txt", "trace.txt"];
-
-/// A capture's own notes.
-const CAPTURE: &str = "capture.json";
-
-/// What of them is shown.
-#[derive(Deserialize, Default)]
-struct Capture {
-    #[serde(default)]
-    kernel: Option<String>,
-}
+const LOGS: [&str; 2] = [DMESG, TRACE];
 
 /// Each log's cycles, with its name: the one that was given, or the file's.
 pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
@@ -62,10 +52,41 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     let files = files(path)?;
     let log = log::read_files(&files).map_err(failure)?;
     let names = files.iter().map(|file| short_name(file)).collect();
-    let capture = std::fs::read(path.join(CAPTURE)).ok();
     // The notes are an extra: a log is as good without them.
-    let capture: Option<Capture> = capture.and_then(|text| serde_json::from_slice(&text).ok());
-    Ok(input(log, name, names, capture.and_then(|one| one.kernel)))
+    let capture = std::fs::read(path.join(RECORD)).ok();
+    let capture: Option<Record> = capture.and_then(|text| serde_json::from_slice(&text).ok());
+    let notes = capture.as_ref().map_or_else(Vec::new, told);
+    let kernel = capture.and_then(|capture| capture.machine.kernel);
+    let mut input = input(log, name, names, kernel);
+    input.notes.extend(notes);
+    Ok(input)
+}
+
+/// What a capture's own notes say of its cycles beyond the logs.
+fn told(capture: &Record) -> Vec<String> {
+    let mut notes = capture.notes.clone();
+    for cycle in &capture.cycles {
+        let number = cycle.number;
+        if cycle.log_lost > 0 {
+            notes.push(format!(
+                "cycle {number}: {} records of the kernel's log were written over before they could be \
+                 read",
+                cycle.log_lost
+            ));
+        }
+        if cycle.trace_lost > 0 {
+            let lost = cycle.trace_lost;
+            notes.push(format!(
+                "cycle {number}: {lost} events of the trace were written over"
+            ));
+        }
+        if cycle.alarm_rang == Some(false) && cycle.error.is_none() {
+            notes.push(format!(
+                "cycle {number}: something else woke the machine before the alarm"
+            ));
+        }
+    }
+    notes
 }
 
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
