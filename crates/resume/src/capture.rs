@@ -5,6 +5,7 @@
 //! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
 
 mod alarm;
+mod features;
 mod kernel_log;
 mod means;
 mod record;
@@ -23,6 +24,7 @@ use reveille_machine::{Identity, Root};
 
 use crate::{Error, Result};
 pub use alarm::Alarm;
+pub use features::features;
 pub use means::{Means, Mode};
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
 pub use voice::Voice;

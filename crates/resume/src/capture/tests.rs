@@ -314,3 +314,18 @@ fn without_print_times_and_without_a_tracer_there_is_nothing_to_capture() {
     assert_eq!(machine.reads("sys/power/pm_debug_messages"), "0");
     assert_eq!(machine.reads(STATE), "freeze mem");
 }
+
+#[test]
+fn doctor_tells_what_a_capture_has_and_what_it_lacks() {
+    let machine = Machine::new();
+    let presences = || features(&machine.root).into_iter().map(|one| one.presence);
+    let words: Vec<String> = presences().map(|one| one.words().to_owned()).collect();
+    assert_eq!(words[..2], ["mem (deep), freeze (s2idle)", "rtc0"]);
+    // This machine has no tracer.
+    let there: Vec<bool> = presences().map(|one| one.is_yes()).collect();
+    assert_eq!(there, [true, true, true, false]);
+    machine.remove(STATE);
+    machine.remove("sys/class/rtc");
+    machine.remove("sys/power/pm_print_times");
+    assert!(presences().all(|one| !one.is_yes()));
+}
