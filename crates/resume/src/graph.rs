@@ -63,8 +63,10 @@ pub const PATIENCE_US: Us = 500;
 pub const HANDOVER_US: Us = 1000;
 
 /// The share of cases in which another call's end may fall just before a call's start by chance, for
-/// it to be believed that the call waited for it.
-pub const CHANCE: f64 = 0.05;
+/// it to be believed that the call waited for it. On made-up machines with suppliers that no log
+/// tells, half of the best removals are right to 2 % of the whole without any such belief, 88 % at
+/// 0.05, 97 % at 0.2, and no more above.
+pub const CHANCE: f64 = 0.2;
 
 /// One half of a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 #[path = "generator/mod.rs"]
 mod generator;
 
+use std::collections::HashMap;
+
 use generator::kernel::{Threads, Truth, run};
 use generator::machine::{Draw, Kernel, Machine, STAGES};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
@@ -18,10 +20,10 @@ fn made(machine: &Machine) -> (Truth, Cycle) {
     (truth, cycle)
 }
 
-/// Seventy machines of each size, and two big ones.
+/// Fifty machines of each size, and two big ones.
 fn machines() -> impl Iterator<Item = (u64, Machine)> {
     let sizes = [1..=4, 5..=30, 31..=150];
-    let seeds = (0..70).flat_map(move |seed| sizes.clone().map(|size| (seed, size)));
+    let seeds = (0..50).flat_map(move |seed| sizes.clone().map(|size| (seed, size)));
     seeds
         .chain([(1, 2000..=2000), (2, 2000..=2000)])
         .map(|(seed, size)| {
@@ -43,15 +45,16 @@ fn assert_replays(seed: u64, before: &Truth, graph: &Graph, changes: &[Change], 
         let own = (stage.start + shift, stage.end + shift);
         assert_eq!(own, (truth.start, truth.end), "{context} {:?}", stage.kind);
     }
+    let truths: HashMap<_, _> = after
+        .calls
+        .iter()
+        .map(|one| ((one.device, one.stage), (one.start, one.end)))
+        .collect();
     for (call, times) in before.calls.iter().zip(&replayed.calls) {
-        let truth = after
-            .calls
-            .iter()
-            .find(|one| (one.device, one.stage) == (call.device, call.stage));
         let own = times.map(|(start, end)| (start + shift, end + shift));
         if Half::Resume.has(call.stage) {
-            let truth = truth.map(|one| (one.start, one.end));
-            assert_eq!(own, truth, "{context} {call:?}");
+            let truth = truths.get(&(call.device, call.stage));
+            assert_eq!(own.as_ref(), truth, "{context} {call:?}");
         }
     }
 }
@@ -234,7 +237,7 @@ fn the_path_and_the_slack_are_the_kernels_own() {
         let few = if machine.devices.len() > 1000 { 2 } else { 8 };
         alone += usize::from(assert_path(seed, &machine, Half::Resume, few));
     }
-    assert!(alone > 180, "{alone} of 212 machines have one path only");
+    assert!(alone > 130, "{alone} of 152 machines have one path only");
 }
 
 #[test]
@@ -398,7 +401,7 @@ fn steps_take_the_best_device_again_and_again() {
 }
 
 /// Where the log does not tell all, paths still reach from beginning to end, nothing changes without
-/// a change, and most removals are near the truth: how near is stated in the method's chapter.
+/// a change, and most removals are near the truth: `what_if` says how near.
 #[test]
 fn what_a_log_does_not_tell_costs_accuracy_but_not_sense() {
     let draw = |told, threads, kernel| Draw {
@@ -408,13 +411,13 @@ fn what_a_log_does_not_tell_costs_accuracy_but_not_sense() {
         kernel: Some(kernel),
     };
     for (name, draw, least) in [
-        ("suppliers", draw(false, None, Kernel::AtOnce), 0),
-        ("in turn", draw(true, None, Kernel::InTurn), 0),
-        ("two CPUs", draw(true, Some(2), Kernel::AtOnce), 0),
-        ("all of it", draw(false, Some(4), Kernel::InTurn), 0),
+        ("suppliers", draw(false, None, Kernel::AtOnce), 90),
+        ("in turn", draw(true, None, Kernel::InTurn), 90),
+        ("two CPUs", draw(true, Some(2), Kernel::AtOnce), 80),
+        ("all of it", draw(false, Some(4), Kernel::InTurn), 80),
     ] {
         let (mut near, mut all) = (0, 0);
-        for seed in 0..60 {
+        for seed in 0..40 {
             let machine = Machine::draw(seed, &draw);
             let (truth, cycle) = made(&machine);
             let graph = Graph::of(&cycle);

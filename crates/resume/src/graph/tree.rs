@@ -166,40 +166,60 @@ fn of_usb_interface(name: &str) -> Option<String> {
     }
 }
 
-/// The process that suspends, in each of the machine's cycles the one that is told in this one.
+/// The process that suspends, as far as the cycle's calls tell it.
 ///
-/// `prepare` and `complete` run in no other. Without these (a kernel's log has no lines of them):
-/// a synchronous device never runs anywhere else, and an asynchronous one runs in whatever thread
-/// takes it. So it is the worker whose devices never ran in another one, with the most calls of
-/// devices that ran more than once, for one call alone shows nothing.
+/// `prepare` and `complete` run in no other. A kernel's log has no lines of these. There, a synchronous
+/// device never runs anywhere else, and an asynchronous one in whatever thread takes it: so it is the
+/// worker whose devices ran in no other one, with the most calls of devices that ran more than once
+/// (one call alone shows nothing). Before Linux 3.15 all devices were synchronous in the late, noirq
+/// and early stages: if all calls of those ran in one worker, it is that one, unless what it ran in the
+/// other stages speaks for another.
 pub fn main_worker(cycle: &Cycle) -> Option<u32> {
-    let serial = |call: &&Call| matches!(call.stage, StageKind::Prepare | StageKind::Complete);
-    if let Some(worker) = cycle
-        .calls
-        .iter()
-        .filter(serial)
-        .find_map(|call| call.worker)
-    {
-        return Some(worker);
+    let calls = |kinds: &'static [StageKind]| {
+        let calls = cycle.calls.iter();
+        calls.filter(move |call| kinds.contains(&call.stage))
+    };
+    let serial = calls(&[StageKind::Prepare, StageKind::Complete]).find_map(|call| call.worker);
+    if serial.is_some() {
+        return serial;
     }
-    let mut ran_in: HashMap<(&Name, Option<&Name>), (u32, usize, bool)> = HashMap::new();
-    for call in &cycle.calls {
-        let Some(worker) = call.worker else { continue };
-        let device = ran_in
-            .entry((&call.device, call.driver.as_ref()))
-            .or_insert((worker, 0, true));
-        device.1 += 1;
-        device.2 &= device.0 == worker;
+    let mut ran: HashMap<u32, usize> = HashMap::new();
+    for worker in calls(&NOIRQ).filter_map(|call| call.worker) {
+        *ran.entry(worker).or_default() += 1;
+    }
+    let one = ran.iter().next().filter(|&(_, &calls)| calls >= 3);
+    let one = one.filter(|_| ran.len() == 1).map(|(&worker, _)| worker);
+    let main_stages = faithful(calls(&[StageKind::Suspend, StageKind::Resume]));
+    one.filter(|_| one == main_stages)
+        .or_else(|| faithful(cycle.calls.iter()))
+        .or(one)
+}
+
+const NOIRQ: [StageKind; 4] = [
+    StageKind::SuspendLate,
+    StageKind::SuspendNoirq,
+    StageKind::ResumeNoirq,
+    StageKind::ResumeEarly,
+];
+
+/// The worker whose devices ran in no other one, with the most calls of devices that ran more than
+/// once; none if there is a tie.
+fn faithful<'a>(calls: impl Iterator<Item = &'a Call> + Clone) -> Option<u32> {
+    let ran = calls.filter_map(|call| Some(((&call.device, call.driver.as_ref()), call.worker?)));
+    let mut by_device: HashMap<_, (u32, usize, bool)> = HashMap::new();
+    for (device, worker) in ran.clone() {
+        let one = by_device.entry(device).or_insert((worker, 0, true));
+        one.1 += 1;
+        one.2 &= one.0 == worker;
     }
     let mut evidence: HashMap<u32, usize> = HashMap::new();
-    for &(worker, calls, alone) in ran_in.values() {
+    for &(worker, calls, alone) in by_device.values() {
         if alone && calls > 1 {
             *evidence.entry(worker).or_default() += calls;
         }
     }
-    for call in &cycle.calls {
-        let Some(worker) = call.worker else { continue };
-        if !ran_in[&(&call.device, call.driver.as_ref())].2 {
+    for (device, worker) in ran {
+        if !by_device[&device].2 {
             evidence.remove(&worker);
         }
     }

@@ -227,9 +227,8 @@ impl Open {
         {
             found[StageKind::Platform as usize] = stage(StageKind::Platform, start, end, None);
         }
-        let mut stages: Vec<Stage> = found.into_iter().flatten().collect();
-        stages.sort_by_key(|stage| (stage.start, stage.end, stage.kind));
-        stages
+        // The kinds are in the order of time, which coarse stamps do not tell.
+        found.into_iter().flatten().collect()
     }
 
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.

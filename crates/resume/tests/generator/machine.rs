@@ -21,6 +21,8 @@ pub struct Machine {
     /// In the order in which they were registered: parents before their children.
     pub devices: Vec<Device>,
     pub kernel: Kernel,
+    /// Whether devices may be asynchronous in the late, noirq and early stages, as from 3.15.
+    pub async_noirq: bool,
     /// The most threads for asynchronous work; `None`: as many as it takes.
     pub threads: Option<usize>,
     /// All but the first one, which stays on.
@@ -122,6 +124,7 @@ impl Machine {
         Machine {
             devices,
             kernel: draw.kernel.unwrap_or(drawn),
+            async_noirq: draw.kernel.is_some() || rng.u8(0..4) > 0,
             threads: draw.threads,
             cpus: (0..rng.usize(0..9))
                 .map(|_| Cpu {

@@ -172,7 +172,7 @@ fn is_of(kind: StageKind, cpu: &reveille_resume::cycle::CpuStep) -> bool {
 /// Before 5.10 or so the kernel shifted nanoseconds by 10 and called it microseconds.
 fn says(form: Form, took: Us) -> Us {
     match form {
-        Form::Old => took * 1000 >> 10,
+        Form::Old => (took * 1000) >> 10,
         _ => took,
     }
 }
