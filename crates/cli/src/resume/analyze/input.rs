@@ -61,8 +61,8 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
 
 /// What a capture knows and its logs do not: the wall clock, and the time asleep by two clocks.
 fn add(input: &mut Input, record: Record) {
+    input.notes.extend(told(&record));
     input.source.kernel = record.machine.kernel;
-    input.notes.extend(record.notes);
     if input.cycles.len() != record.cycles.len() {
         return;
     }
@@ -73,6 +73,33 @@ fn add(input: &mut Input, record: Record) {
             cycle.asleep_us = Some(known.asleep_us);
         }
     }
+}
+
+/// What a capture's own notes say of its cycles beyond the logs.
+fn told(capture: &Record) -> Vec<String> {
+    let mut notes = capture.notes.clone();
+    for cycle in &capture.cycles {
+        let number = cycle.number;
+        if cycle.log_lost > 0 {
+            notes.push(format!(
+                "cycle {number}: {} records of the kernel's log were written over before they could be \
+                 read",
+                cycle.log_lost
+            ));
+        }
+        if cycle.trace_lost > 0 {
+            let lost = cycle.trace_lost;
+            notes.push(format!(
+                "cycle {number}: {lost} events of the trace were written over"
+            ));
+        }
+        if cycle.alarm_rang == Some(false) && cycle.error.is_none() {
+            notes.push(format!(
+                "cycle {number}: something else woke the machine before the alarm"
+            ));
+        }
+    }
+    notes
 }
 
 fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
