@@ -10,9 +10,6 @@ use reveille_resume::log::{self, Log};
 use super::failure;
 use crate::exit::Failure;
 
-/// The files of a capture that are logs: what both saw is one cycle.
-const LOGS: [&str; 2] = [DMESG, TRACE];
-
 /// Each log's cycles, with its name: the one that was given, or the file's.
 pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
     if !names.is_empty() && names.len() != logs.len() {
