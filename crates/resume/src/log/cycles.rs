@@ -20,6 +20,8 @@ const LEAP_US: Us = 400_000_000;
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
 /// if the call began where the return says, within so much.
 const MIXED_US: Us = 5_000;
+/// Among so many of the last ones a call is looked for: a device has a dozen in a cycle.
+const RECENT: usize = 64;
 
 /// Where and when a line is from.
 #[derive(Debug, Clone, Copy)]
@@ -354,17 +356,21 @@ impl Cycles {
             result: None,
         };
         // Its return may have come before it.
-        let orphan = self.orphans.iter().position(|&orphan| {
-            let ended = &open.calls[orphan as usize];
-            ended.device == began.device
-                && (ended.function == began.function || ended.function.is_none())
-                && ended
-                    .start
-                    .is_some_and(|start| (start - us).abs() <= MIXED_US)
-                && ended.end.is_some_and(|end| us <= end)
-        });
-        if let Some(orphan) = orphan {
-            let ended = &mut open.calls[self.orphans.swap_remove(orphan) as usize];
+        let recent = self.orphans.iter().enumerate().rev().take(RECENT);
+        let orphan = recent
+            .map(|(at, &orphan)| (at, orphan))
+            .find(|&(_, orphan)| {
+                let ended = &open.calls[orphan as usize];
+                ended.device == began.device
+                    && (ended.function == began.function || ended.function.is_none())
+                    && ended
+                        .start
+                        .is_some_and(|start| (start - us).abs() <= MIXED_US)
+                    && ended.end.is_some_and(|end| us <= end)
+            });
+        if let Some((at, orphan)) = orphan {
+            self.orphans.remove(at);
+            let ended = &mut open.calls[orphan as usize];
             *ended = cycle::Call {
                 end: ended.end,
                 says_us: ended.says_us,
@@ -421,7 +427,7 @@ impl Cycles {
     fn was_in(&self, device: Id, stage: StageKind) -> bool {
         let Some(open) = &self.open else { return false };
         self.by_device.get(&device).is_some_and(|calls| {
-            calls.iter().any(|&call| {
+            calls.iter().rev().take(RECENT).any(|&call| {
                 let call = &open.calls[call as usize];
                 call.stage == stage && call.end.is_some()
             })
@@ -437,7 +443,8 @@ impl Cycles {
         let same =
             |had: &Option<Name>, has: &Option<Name>| had.is_none() || has.is_none() || had == has;
         let calls = self.by_device.entry(device).or_default();
-        let mut begun = calls.iter().rev().copied().filter(|&call| {
+        let recent = calls.iter().rev().take(RECENT).copied();
+        let mut begun = recent.filter(|&call| {
             let call = &open.calls[call as usize];
             call.end.is_none() && same(&call.driver, &driver) && same(&call.function, &function)
         });
@@ -523,7 +530,9 @@ impl Cycles {
             Some(open.calls[*last as usize].stage)
         });
         let starts = |words: &[u8]| message.starts_with(words);
-        let stage = if starts(b"late suspend") {
+        let stage = if starts(b"Some devices failed") {
+            StageKind::Suspend
+        } else if starts(b"late suspend") {
             StageKind::SuspendLate
         } else if starts(b"noirq suspend") {
             StageKind::SuspendNoirq

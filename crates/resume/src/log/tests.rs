@@ -692,7 +692,7 @@ fn a_suspend_that_fails_is_a_cycle_with_its_failure_and_its_resume() {
             (
                 10_004_420,
                 None,
-                Some(K::Resume),
+                Some(K::Suspend),
                 "Some devices failed to suspend, or early wake event detected"
             ),
         ]
