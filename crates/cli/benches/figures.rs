@@ -20,6 +20,8 @@ use serde_json::Value;
 mod anticipating;
 #[path = "figures/resume.rs"]
 mod resume;
+#[path = "figures/simulating.rs"]
+mod simulating;
 
 const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
 
@@ -54,6 +56,9 @@ fn main() {
     }
     if wanted("resume") {
         resume::resume_logs(scratch.path());
+    }
+    if wanted("simulating") {
+        simulating::simulating();
     }
 }
 
