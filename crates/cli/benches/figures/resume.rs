@@ -41,6 +41,7 @@ pub fn resume_logs(scratch: &Path) {
         (0..REPEATS).map(|_| timed(&mut command())).collect()
     };
     let seconds = |runs: &[Run]| median(runs.iter().map(|run| run.wall.as_secs_f64()).collect());
+    let cpu = |runs: &[Run]| median(runs.iter().map(|run| run.cpu_s).collect());
     let peak = |runs: &[Run]| runs.iter().map(|run| run.peak_kib).max().unwrap_or(0) / 1024;
 
     let reading = runs(&mut || {
@@ -57,9 +58,10 @@ pub fn resume_logs(scratch: &Path) {
     row(
         &format!("reading {what}"),
         format!(
-            "{:.0} MB/s, {:.1} times sha256sum's time; {} MiB",
+            "{:.0} MB/s ({:.2} s of CPU, {:.1} times sha256sum's), {} MiB",
             bytes as f64 / 1e6 / read,
-            read / seconds(&passes),
+            cpu(&reading),
+            cpu(&reading) / cpu(&passes),
             peak(&reading)
         ),
         "100 MB/s",
@@ -71,7 +73,12 @@ pub fn resume_logs(scratch: &Path) {
     });
     row(
         "`resume analyze --json` of it",
-        format!("{:.2} s, {} MiB", seconds(&analysing), peak(&analysing)),
+        format!(
+            "{:.2} s ({:.2} s of CPU), {} MiB",
+            seconds(&analysing),
+            cpu(&analysing),
+            peak(&analysing)
+        ),
         "3 s, 300 MiB",
     );
 }
