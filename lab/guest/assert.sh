@@ -71,8 +71,13 @@ settings() {
   grep . $cpus/cpu*/cpuidle/state*/disable $cpus/cpu*/online \
     $cpus/cpu*/power/pm_qos_resume_latency_us $cpus/cpuidle/current_governor \
     $cpus/cpu*/cpufreq/scaling_governor /proc/irq/*/smp_affinity \
-    /proc/sys/kernel/bpf_stats_enabled \
+    /proc/sys/kernel/bpf_stats_enabled /proc/sys/kernel/printk \
+    /sys/power/pm_print_times /sys/power/pm_debug_messages /sys/power/mem_sleep \
+    /sys/class/rtc/rtc*/wakealarm /sys/class/rtc/rtc*/device/power/wakeup \
     /proc/sys/kernel/timer_migration 2>/dev/null || true
+  for instance in /sys/kernel/tracing/instances/*/; do
+    [ ! -d "$instance" ] || echo "$instance"
+  done
 }
 
 # state CPU NAME: the folder of that idle state.
@@ -244,4 +249,16 @@ adds_up() {
 # a busy host the emulator may be late to tell the CPU that spins of its interrupts.
 woken_for() {
   echo $(($(figure "$1" "$2" in_time) + $(figure "$1" "$2" late)))
+}
+
+# captures ARGUMENT...: begins a capture into /tmp/capture.
+captures() {
+  rm -rf /tmp/capture
+  begin reveille resume capture --virtual-machine --out /tmp/capture "$@"
+}
+
+# captured NAME [CYCLE]: a figure of capture.json, of that cycle (1 unless told).
+captured() {
+  awk -v name="\"$1\":" -v cycle="${2:-1}" '
+    $1 == name && ++seen == cycle { sub(/,$/, "", $2); print $2; exit }' /tmp/capture/capture.json
 }

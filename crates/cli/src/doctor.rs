@@ -37,9 +37,13 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut features = features::survey(&Root::default());
+    let root = Root::default();
+    let mut features = features::survey(&root);
     let probes = probes(&features);
-    features::put(&mut features, probes);
+    let others = reveille_resume::capture::features(&root);
+    for feature in others.into_iter().chain([probes]) {
+        features::put(&mut features, feature);
+    }
     let plan = Plan::of(&features);
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());

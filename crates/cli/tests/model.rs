@@ -229,6 +229,24 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         (&power["idle_w"], &power["nap_w"]),
         (&json!(10.0), &json!(0.65))
     );
+    // A file that says one thing leaves the rest as it is without a file.
+    let file = folder.path().join("load.toml");
+    std::fs::write(&file, "[arrivals]\nutilisation = 0.4\n").unwrap();
+    let other = read(&["from", &path, "--params", file.to_str().unwrap(), "--json"]);
+    assert_eq!(&other["parameters"]["power"], power);
+    // 49 ms and 600 ms are too long; how long they may be has the same parts.
+    let needed = &all["needed"][1];
+    assert_eq!(
+        (&needed["policy"], &needed["than"]),
+        (&json!("nap, chromebook"), &json!("DVFS"))
+    );
+    let may_take = &needed["largest"]["seconds"];
+    let transition = may_take["transition_s"].as_f64().unwrap();
+    let suspend = may_take["nap"]["suspend_s"].as_f64().unwrap();
+    assert!(
+        (suspend / transition / (49.0 / 649.0) - 1.0).abs() < 1e-9,
+        "{needed}"
+    );
     let slowest = read(&["from", &path, "--by", "max", "--json"]);
     assert_eq!(
         slowest["parameters"]["policies"][0]["policy"]["resume_s"],
@@ -354,4 +372,37 @@ fn models_run_as_anyone() {
         return;
     };
     assert_eq!(run(program.args(["model", "run"])).code, 0);
+}
+
+/// From the log of the lab's suspend to the year of the book's chapter on it.
+#[test]
+fn the_books_farm_saves_what_the_book_says() {
+    let log = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../resume/tests/logs/6.12-dmesg.txt"
+    );
+    let analyze = ["resume", "analyze", log, "--without", "usb*", "--json"];
+    let analysis = reveille().args(analyze).output().unwrap();
+    assert!(analysis.status.success());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guest.json");
+    std::fs::write(&path, analysis.stdout).unwrap();
+    let path = path.to_str().unwrap();
+    let saved = |load: &str| -> Vec<f64> {
+        let farm = ["--utilisation", load, "--servers", "1000", "--json"];
+        let all = read(&[&["from", path], &farm[..]].concat());
+        let years = all["years"].as_array().unwrap();
+        let mwh = |year: &Value| year["saved_kwh"].as_f64().unwrap() / 1000.0;
+        years.iter().map(mwh).collect()
+    };
+    let near = |found: f64, told: f64| {
+        assert!(
+            (found / told - 1.0).abs() < 0.02,
+            "{found} MWh, told {told}"
+        );
+    };
+    let at_2_percent = saved("0.02");
+    near(at_2_percent[1], 212.0);
+    near(at_2_percent[2], 267.0);
+    near(saved("0.1")[1], 17.3);
 }

@@ -31,6 +31,8 @@ pub enum Group {
     Counters,
     Clock,
     Machine,
+    /// Suspend and resume; the crate that captures them tells.
+    Sleep,
 }
 
 impl Group {
@@ -44,6 +46,7 @@ impl Group {
             Self::Counters => "Counters",
             Self::Clock => "Clocks and timers",
             Self::Machine => "The machine",
+            Self::Sleep => "Suspend and resume",
         }
     }
 }

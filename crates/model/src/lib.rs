@@ -32,10 +32,18 @@ pub enum Error {
     Nothing(String),
     /// More work comes in than can be done: no steady state.
     #[error(
-        "the load is {load:.3}: more work than can be done, and the queue grows for ever; it is stable below 1{}",
-        hint
+        "the load is {}: more work than can be done, and the queue grows for ever; it is stable below 1{hint}",
+        of(*load)
     )]
     Unstable { load: f64, hint: String },
+}
+
+/// Three decimals, for loads near 1 are told apart by them; of a load that is no load the size.
+fn of(load: f64) -> String {
+    match load < 1e6 {
+        true => format!("{load:.3}"),
+        false => format!("{load:.1e}"),
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -63,7 +63,15 @@ impl Parameters {
     /// # Errors
     /// [`Error::Usage`]: the line, what is wrong there, and what can be.
     pub fn parse(text: &str) -> Result<Self> {
-        let parameters = form::parse(text)?;
+        Self::parse_over(text, Self::paper())
+    }
+
+    /// Parameters out of TOML. What it does not say is as in `base`.
+    ///
+    /// # Errors
+    /// As [`Parameters::parse`].
+    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
+        let parameters = form::parse(text, base)?;
         parameters.check()?;
         Ok(parameters)
     }

@@ -175,8 +175,11 @@ pub fn largest_transition(
         return Ok(Largest::Never);
     }
     let mut low = 0.0;
+    // Where a transition draws what the other policy does, the difference goes to zero and never
+    // through it, but for rounding.
+    let rounding = 1e-12 * bound;
     for high in times() {
-        if excess(high)?.is_some_and(|excess| excess >= 0.0) {
+        if excess(high)?.is_some_and(|excess| excess > rounding) {
             let transition = root(low, high, -1.0, excess)?;
             let nap = with(transition);
             return Ok(Largest::Seconds { transition, nap });

@@ -185,6 +185,10 @@ pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
+    // Rows of zeros are hard to count.
+    if !(1e-6..1e9).contains(&value.abs()) {
+        return format!("{value:.2e}");
+    }
     let before = value.abs().log10().floor() as i32 + 1;
     let decimals = (3 - before).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
@@ -291,6 +295,8 @@ mod tests {
             (41.7, "41.7"),
             (2.0, "2"),
             (1234.5, "1234"),
+            (7.684e-9, "7.68e-9"),
+            (3.8e12, "3.80e12"),
         ] {
             assert_eq!(digits(value), text);
         }

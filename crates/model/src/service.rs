@@ -35,7 +35,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// E[S], in seconds.
+    /// E\[S\], in seconds.
     pub fn mean(&self) -> f64 {
         match self {
             Service::Exponential { mean }
@@ -46,7 +46,7 @@ impl Service {
         }
     }
 
-    /// E[S²], in seconds squared.
+    /// E\[S²\], in seconds squared.
     pub fn second_moment(&self) -> f64 {
         match self {
             Service::Exponential { mean } => 2.0 * mean * mean,

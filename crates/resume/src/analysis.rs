@@ -7,6 +7,7 @@
 
 mod across;
 mod assemble;
+mod check;
 mod named;
 mod what_if;
 
@@ -222,7 +223,7 @@ impl Machine {
 /// Reads an [`Analysis`].
 ///
 /// # Errors
-/// One line: it is no analysis, or of a later version.
+/// One line: it is no analysis, or of a later version, or has figures that cannot be.
 pub fn read(text: &[u8]) -> Result<Analysis, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -240,5 +241,7 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
             head.version
         ));
     }
-    serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))
+    let analysis = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    check::check(&analysis)?;
+    Ok(analysis)
 }

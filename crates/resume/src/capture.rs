@@ -5,6 +5,7 @@
 //! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
 
 mod alarm;
+mod features;
 mod kernel_log;
 mod means;
 mod record;
@@ -23,6 +24,7 @@ use reveille_machine::{Identity, Root};
 
 use crate::{Error, Result};
 pub use alarm::Alarm;
+pub use features::features;
 pub use means::{Means, Mode};
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
 pub use voice::Voice;
@@ -194,7 +196,11 @@ fn wakeup_events(root: &Root) -> Result<Option<String>> {
 }
 
 fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
-    let mut file = OpenOptions::new().write(true).open(root.path(path))?;
+    // Not fs::write: what is not there is not made.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(root.path(path))?;
     file.write_all(value.as_bytes())
 }
 

@@ -172,3 +172,26 @@ fn what_is_no_analysis_is_said() {
         assert!(error.contains(why), "{text}: {error}");
     }
 }
+
+#[test]
+fn figures_that_cannot_be_are_refused() {
+    let (_, cycles) = cycles(1, 1);
+    let analysis = analysis(cycles, &Question::default());
+    let mut hidden = analysis.clone();
+    hidden.machines[0].shown = 7;
+    let mut endless = analysis.clone();
+    endless.machines[0].cycles[0].path[0].duration_us = i64::MAX;
+    let mut early = analysis;
+    early.machines[0].cycles[0].calls[0].call.start = Some(i64::MIN);
+    for (damaged, why) in [
+        (hidden, "cycle 7"),
+        (endless, "cycle 1"),
+        (early, "cycle 1"),
+    ] {
+        let error = read(&serde_json::to_vec(&damaged).unwrap()).unwrap_err();
+        assert!(
+            error.contains("is damaged") && error.contains(why),
+            "{error}"
+        );
+    }
+}

@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use reveille_model::parameters::{Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
+use reveille_model::question::{Figure, Largest, largest_transition};
 use reveille_model::sentence;
 use reveille_model::sweep::{Pair, Sweep};
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,16 @@ struct Whole<'a> {
     #[serde(flatten)]
     answer: Answer<'a>,
     pairs: &'a [Pair],
+    needed: &'a [Needed],
+}
+
+/// How fast a machine has to become for napping to draw less than another policy at this load.
+#[derive(Serialize)]
+struct Needed {
+    policy: String,
+    than: String,
+    utilisation: f64,
+    largest: Largest,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -158,17 +169,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.out {
         super::sweep::page(path, &swept, &notes, args.title.as_deref())?;
     }
+    let needed = needed(&parameters, point.utilisation)?;
     let answer = Answer::of(&parameters, &notes, &point);
     if args.json {
         super::write_json(&Whole {
             answer,
             pairs: &swept.pairs,
+            needed: &needed,
         })?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = anstream::stdout().lock();
     run::write(&answer, &mut out)?;
     crossings(&swept, &mut out)?;
+    for one in &needed {
+        let Needed {
+            than,
+            utilisation,
+            largest,
+            ..
+        } = one;
+        writeln!(
+            out,
+            "{}",
+            sentence::largest(Figure::Power, largest, than, *utilisation)
+        )?;
+    }
     if let Some(path) = args.out.filter(|path| path != Path::new("-")) {
         writeln!(out, "\n{}", path.display())?;
     }
@@ -183,6 +209,37 @@ fn crossings(swept: &Sweep, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// For the first machine, against always-on and each policy that scales the frequency.
+fn needed(parameters: &Parameters, utilisation: f64) -> anyhow::Result<Vec<Needed>> {
+    let always_on = Named {
+        name: "always on".into(),
+        policy: Policy::AlwaysOn,
+    };
+    let scales = |named: &&Named| matches!(named.policy, Policy::Dvfs(_));
+    let others = parameters.policies.iter().filter(scales);
+    let naps = |named: &Named| match named.policy {
+        Policy::PowerNap(nap) => Some((named.name.clone(), nap)),
+        _ => None,
+    };
+    let Some((policy, nap)) = parameters.policies.iter().find_map(naps) else {
+        return Ok(Vec::new());
+    };
+    let against = |other: &Named| -> anyhow::Result<Needed> {
+        let largest =
+            largest_transition(parameters, &nap, &other.policy, utilisation, Figure::Power);
+        Ok(Needed {
+            policy: policy.clone(),
+            than: other.name.clone(),
+            utilisation,
+            largest: largest.map_err(super::told)?,
+        })
+    };
+    std::iter::once(&always_on)
+        .chain(others)
+        .map(against)
+        .collect()
 }
 
 /// The machines of the file that were asked for.
@@ -244,20 +301,15 @@ fn naps(args: &Args, machines: &[Machine], notes: &mut Vec<String>) -> anyhow::R
             .suspend_us
             .as_ref()
             .map(|spread| args.by.seconds(spread));
-        notes.push(match suspend {
-            Some(_) => format!(
-                "{}: the {} of {} resumes.",
-                machine.name,
-                args.by.word(),
-                resume.count
-            ),
-            None => format!(
-                "{}: the {} of {} resumes; no whole suspend in it: it is taken to cost no time.",
-                machine.name,
-                args.by.word(),
-                resume.count
-            ),
-        });
+        let counted = match resume.count {
+            1 => "one resume".to_owned(),
+            count => format!("the {} of {count} resumes", args.by.word()),
+        };
+        let without = match suspend {
+            Some(_) => "",
+            None => "; no whole suspend in it: it is taken to cost no time",
+        };
+        notes.push(format!("{}: {counted}{without}.", machine.name));
         let nap = |resume: &Spread| {
             Policy::PowerNap(PowerNap {
                 suspend: suspend.unwrap_or(0.0),

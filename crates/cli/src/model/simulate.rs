@@ -271,6 +271,10 @@ fn rows(
     let bar = progress::Bar::new(all.len());
     let mut rows: Vec<Row> = Vec::new();
     for (place, named) in all.into_iter().enumerate() {
+        if interrupted.load(Ordering::Relaxed) {
+            rows.push(Row::interrupted(named));
+            continue;
+        }
         let setup = parameters
             .simulation
             .setup(parameters, &named.policy, trace);
@@ -301,7 +305,7 @@ fn row(
 ) -> anyhow::Result<Row> {
     let (simulated, why) = match simulated {
         Ok(simulated) => (Some(simulated), None),
-        Err(Error::Nothing(_)) if is_interrupted => (None, Some("interrupted".to_owned())),
+        Err(Error::Nothing(_)) if is_interrupted => return Ok(Row::interrupted(named)),
         Err(error @ Error::Unstable { .. }) => (None, Some(error.to_string())),
         Err(other) => return Err(super::told(other)),
     };
@@ -312,6 +316,17 @@ fn row(
         simulated,
         why,
     })
+}
+
+impl Row {
+    fn interrupted(named: &Named) -> Self {
+        Self {
+            policy: named.name.clone(),
+            simulated: None,
+            why: Some("interrupted".to_owned()),
+            above_first: None,
+        }
+    }
 }
 
 impl Above {

@@ -44,15 +44,15 @@ pub struct Source {
     pub notes: Vec<String>,
 }
 
-/// Without a file, the paper's.
+/// The paper's have what no file says.
 pub fn read(args: &SourceArgs) -> anyhow::Result<Source> {
     read_or(args, Parameters::paper())
 }
 
-/// Without a file, `otherwise`.
+/// `otherwise` has what no file says.
 pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Source> {
     let mut parameters = match &args.params {
-        Some(path) => file(path)?,
+        Some(path) => file(path, otherwise)?,
         None => otherwise,
     };
     if let Some(load) = args.utilisation {
@@ -85,7 +85,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
     Ok(Source { parameters, notes })
 }
 
-fn file(path: &Path) -> anyhow::Result<Parameters> {
+fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
     let text = std::fs::read(path).with_context(|| path.display().to_string())?;
     let text = String::from_utf8(text).map_err(|_| {
         Failure::usage(format!(
@@ -93,7 +93,8 @@ fn file(path: &Path) -> anyhow::Result<Parameters> {
             path.display()
         ))
     })?;
-    Parameters::parse(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    Parameters::parse_over(&text, base)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 /// Puts the medians of a result in the place of the states' exit latencies.

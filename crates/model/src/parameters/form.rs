@@ -45,10 +45,10 @@ struct FarmForm {
     overhead: Option<f64>,
 }
 
-/// As [`Parameters::parse`], unchecked.
-pub fn parse(text: &str) -> Result<Parameters> {
+/// As [`Parameters::parse_over`], unchecked.
+pub fn parse(text: &str, base: Parameters) -> Result<Parameters> {
     let file: File = toml::from_str(text).map_err(|error| refused(text, &error))?;
-    let mut parameters = Parameters::paper();
+    let mut parameters = base;
     if let Some(table) = file.service {
         parameters.service = at(text, &table, "service", service)?;
     }

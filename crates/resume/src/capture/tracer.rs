@@ -10,10 +10,10 @@ use reveille_machine::{Journal, Root};
 use super::kernel_log::Drained;
 
 /// Where it is found: mounted by itself, or in debugfs.
-const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
+pub(super) const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 
 /// Phases, and the devices' callbacks in them.
-const EVENTS: [&str; 3] = [
+pub(super) const EVENTS: [&str; 3] = [
     "power/suspend_resume",
     "power/device_pm_callback_start",
     "power/device_pm_callback_end",

@@ -11,7 +11,7 @@ use super::means::Means;
 use super::tracer::Tracer;
 use crate::{Error, Result};
 
-const PRINT_TIMES: &str = "sys/power/pm_print_times";
+pub(super) const PRINT_TIMES: &str = "sys/power/pm_print_times";
 const DEBUG_MESSAGES: &str = "sys/power/pm_debug_messages";
 const MEM_SLEEP: &str = "sys/power/mem_sleep";
 const PRINTK: &str = "proc/sys/kernel/printk";

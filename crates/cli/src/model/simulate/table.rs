@@ -19,7 +19,8 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
         .iter()
         .filter_map(|row| Some((row, row.simulated.as_ref()?)))
         .collect();
-    writeln!(out, "{}", farm(simulation, answer.rate_per_s))?;
+    writeln!(out, "{}", servers(simulation))?;
+    writeln!(out, "{}", arrivals(simulation, answer.rate_per_s))?;
     let mut assumptions = sentence::assumptions(answer.parameters);
     if let (Some(mean), Some(service)) = (answer.recorded_service_mean_s, assumptions.first_mut()) {
         *service = format!("Service times: as recorded, mean {}.", sentence::time(mean));
@@ -54,36 +55,39 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// `10 servers, the least loaded is next; Poisson arrivals, 78.9 requests a second to all.`
-fn farm(simulation: &Simulation, rate: f64) -> String {
-    let servers = match (simulation.servers, simulation.dispatcher) {
-        (1, _) => "1 server".to_owned(),
-        (servers, Dispatcher::Random) => format!("{servers} servers, each request to any of them"),
-        (servers, Dispatcher::RoundRobin) => format!("{servers} servers in turn"),
+/// `10 servers, each request to the least loaded.`
+fn servers(simulation: &Simulation) -> String {
+    match (simulation.servers, simulation.dispatcher) {
+        (1, _) => "1 server.".to_owned(),
+        (servers, Dispatcher::Random) => format!("{servers} servers, each request to any of them."),
+        (servers, Dispatcher::RoundRobin) => format!("{servers} servers in turn."),
         (servers, Dispatcher::LeastLoaded) => {
-            format!("{servers} servers, each request to the least loaded")
+            format!("{servers} servers, each request to the least loaded.")
         }
         (servers, Dispatcher::Packing { bound }) => format!(
-            "{servers} servers, each request to the first awake with fewer than {bound}, else one is \
-             woken"
+            "{servers} servers, each request to the first awake with fewer than {bound}, or one is woken."
         ),
-    };
+    }
+}
+
+/// `Poisson arrivals, 78.9 a second in all.`
+fn arrivals(simulation: &Simulation, rate: f64) -> String {
     let arrivals = match (&simulation.trace, &simulation.arrivals) {
-        (Some(trace), _) => format!("requests of {}", trace.display()),
+        (Some(trace), _) => format!("Requests of {}", trace.display()),
         (None, Process::Poisson) => "Poisson arrivals".to_owned(),
-        (None, Process::Deterministic) => "evenly spaced arrivals".to_owned(),
-        (None, Process::Gamma { cv }) => spread("gamma", *cv),
-        (None, Process::Lognormal { cv }) => spread("lognormal", *cv),
-        (None, Process::Hyperexponential { cv }) => spread("hyperexponential", *cv),
+        (None, Process::Deterministic) => "Evenly spaced arrivals".to_owned(),
+        (None, Process::Gamma { cv }) => spread("Gamma", *cv),
+        (None, Process::Lognormal { cv }) => spread("Lognormal", *cv),
+        (None, Process::Hyperexponential { cv }) => spread("Hyperexponential", *cv),
         (None, Process::Bursty { rates, stays_s }) => format!(
-            "bursty arrivals ({} to {}, {} and {} in the mean)",
+            "Bursty arrivals ({} to {}, for {} and {} in the mean)",
             digits(rates[0]),
             digits(rates[1]),
             sentence::time(stays_s[0]),
             sentence::time(stays_s[1])
         ),
     };
-    format!("{servers}; {arrivals}, {} a second in all.", digits(rate))
+    format!("{arrivals}, {} a second in all.", digits(rate))
 }
 
 fn spread(name: &str, cv: f64) -> String {
@@ -97,14 +101,14 @@ fn runs(one: &Simulated) -> String {
     };
     let s = if one.replications == 1 { "" } else { "s" };
     let interval = match one.response_mean.half_width {
-        Some(_) => format!("; ± is the {} % interval", digits(one.confidence * 100.0)),
-        None => "; one run gives no interval".to_owned(),
+        Some(_) => format!("± is the {} % interval", digits(one.confidence * 100.0)),
+        None => "One run gives no interval".to_owned(),
     };
     format!(
-        "Seed {}, {completed} replication{s} of {} after a warm-up of {}{interval}.",
-        one.seed,
+        "{completed} replication{s} of {}, after a warm-up of {}; seed {}.\n{interval}.",
         sentence::time(one.window),
-        sentence::time(one.warm_up)
+        sentence::time(one.warm_up),
+        one.seed
     )
 }
 

@@ -1,0 +1,1 @@
+../suspending/a-suspend-to-ram-is-captured-with-all-its-devices.sh

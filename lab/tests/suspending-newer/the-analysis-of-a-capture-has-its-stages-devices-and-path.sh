@@ -1,0 +1,1 @@
+../suspending/the-analysis-of-a-capture-has-its-stages-devices-and-path.sh

@@ -1,0 +1,1 @@
+../suspending/woken-by-something-else-the-alarm-is-cleared.sh
