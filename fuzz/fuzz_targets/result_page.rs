@@ -21,7 +21,10 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let description = DESCRIPTION.clone();
-    if let Ok(input) = Input::new(Loaded { description, columns }) {
+    if let Ok(input) = Input::new(Loaded {
+        description,
+        columns,
+    }) {
         let made = page(&[input], &Options::default()).expect("what can be an input has a page");
         assert!(is_page(&made));
     }

@@ -18,6 +18,8 @@ use serde_json::Value;
 #[cfg(feature = "bpf")]
 #[path = "figures/anticipating.rs"]
 mod anticipating;
+#[path = "figures/simulating.rs"]
+mod simulating;
 
 const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
 
@@ -46,6 +48,9 @@ fn main() {
     }
     if wanted("reporting") {
         reporting(scratch.path());
+    }
+    if wanted("simulating") {
+        simulating::simulating();
     }
 }
 

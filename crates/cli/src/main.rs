@@ -13,6 +13,7 @@ mod keeping;
 mod limit;
 mod manual;
 mod measure;
+mod model;
 mod path;
 mod report;
 mod restore;
@@ -47,6 +48,7 @@ Examples:
   reveille advise RESULT --budget 50us      which states may be allowed, and how to set it
   sudo reveille hold --latency 50us         hold a latency bound until Ctrl-C
   sudo reveille trial --ping 192.168.1.1    a workload under several settings, compared
+  reveille model sweep                      what sleeping servers would save, and cost
   reveille doctor                           what this kernel, CPU and user allow
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 3 this machine cannot, 130 interrupted (what was gathered
@@ -69,6 +71,7 @@ enum Command {
     Advise(advise::Args),
     Trial(Box<trial::Args>),
     Anticipate(anticipate::Args),
+    Model(Box<model::Args>),
     Doctor(doctor::Args),
     Export(export::Args),
     Resume(resume::Args),
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Trial(args) => trial::run(*args),
         Command::Anticipate(args) => anticipate::run(args),
+        Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),
         Command::Resume(args) => resume::run(args),

@@ -24,10 +24,11 @@ Examples:
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
   reveille report wult-result -o - | gzip       a result of wult, to a pipe
   reveille report pings                         what `path --out pings`, `cost`, `trial` or
-                                                `anticipate bench` kept")]
+                                                `anticipate bench` kept
+  reveille report resume.json                   what `resume analyze --json` printed")]
 pub struct Args {
     /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
-    /// `cost`, `trial` or `anticipate bench` kept
+    /// `cost`, `trial` or `anticipate bench` kept, or that holds a resume.json of `resume analyze`
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
 
@@ -85,13 +86,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
 
 /// Files that other commands keep in their folder.
-const KEPT: [(&str, MakePage); 4] = [
+const KEPT: [(&str, MakePage); 5] = [
     (reveille_watch::cost::FILE, reveille_report::cost::page),
     (reveille_watch::path::FILE, reveille_report::path::page),
     (reveille_trial::result::FILE, reveille_report::trial::page),
     (
         reveille_anticipate::bench::result::FILE,
         reveille_report::anticipate::page,
+    ),
+    (
+        reveille_resume::analysis::FILE,
+        reveille_report::resume::from_json,
     ),
 ];
 

@@ -15,21 +15,35 @@ const GAP: &str = "  ";
 /// A table whose columns are as wide as their widest cell.
 pub struct Table {
     /// Name, unit, side.
-    headings: Vec<(&'static str, &'static str, Side)>,
+    headings: Vec<(String, String, Side)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub fn new(headings: &[(&'static str, &'static str, Side)]) -> Self {
+        let owned = |(name, unit, side): &(&str, &str, Side)| {
+            ((*name).to_owned(), (*unit).to_owned(), *side)
+        };
+        Self::of(headings.iter().map(owned).collect())
+    }
+
+    /// Where the columns are known only when the program runs.
+    pub fn of(headings: Vec<(String, String, Side)>) -> Self {
         Self {
-            headings: headings.to_vec(),
+            headings,
             rows: Vec::new(),
         }
     }
 
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        assert_eq!(N, self.headings.len(), "a row has a cell for each column");
-        self.rows.push(cells.into());
+        self.push(cells.into());
+    }
+
+    /// As [`Table::row`], where their number is known only when the program runs.
+    pub fn push(&mut self, cells: Vec<String>) {
+        let columns = self.headings.len();
+        assert_eq!(cells.len(), columns, "a row has a cell for each column");
+        self.rows.push(cells);
     }
 
     /// As [`Table::row`], for tables whose columns are chosen at run time.
@@ -75,8 +89,8 @@ impl Table {
 
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
-            let (name, unit, _) = self.headings[column];
-            let cells = self.rows.iter().map(|row| row[column].as_str());
+            let (name, unit, _) = &self.headings[column];
+            let cells = self.rows.iter().map(|row| &row[column]);
             let texts = cells.chain([name, unit]);
             texts.map(|text| text.chars().count()).max().unwrap_or(0)
         };
@@ -92,12 +106,12 @@ impl Table {
         let names = self
             .headings
             .iter()
-            .map(|heading| heading.0.to_owned())
+            .map(|heading| heading.0.clone())
             .collect();
         let units = self
             .headings
             .iter()
-            .map(|heading| heading.1.to_owned())
+            .map(|heading| heading.1.clone())
             .collect();
         let lines: Vec<&Vec<String>> = [&names, &units].into_iter().chain(&self.rows).collect();
         for line in lines {

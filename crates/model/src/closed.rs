@@ -16,6 +16,7 @@ pub mod setup;
 
 use crate::policy::{Outcome, Policy, Shares};
 use crate::power::Power;
+use crate::sentence::digits;
 use crate::service::Service;
 use crate::{Error, Result};
 use setup::Setup;
@@ -80,8 +81,8 @@ fn stable(service: &Service, rate: f64) -> Result<f64> {
             load,
             hint: format!(
                 ": with {} s a request that is fewer than {} requests a second",
-                service.mean(),
-                1.0 / service.mean()
+                digits(service.mean()),
+                digits(1.0 / service.mean())
             ),
         }),
     }

@@ -5,9 +5,11 @@
 //! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
 //! it does without work, and what comes of it. [`closed`] computes that, [`sweep`] does so over all
 //! loads, and [`question`] looks for the place where something changes. [`parameters`] are a file's,
-//! or the paper's.
+//! or the paper's. [`simulate`] has what closed forms do not give: percentiles, several servers, other
+//! arrivals.
 
 pub mod closed;
+pub mod farm;
 pub mod parameters;
 pub mod policy;
 pub mod power;
@@ -15,6 +17,7 @@ pub mod question;
 pub mod seconds;
 pub mod sentence;
 pub mod service;
+pub mod simulate;
 pub mod sweep;
 
 /// Why there is no answer. Each message is one line: what, where, why, what to do.
@@ -24,12 +27,23 @@ pub enum Error {
     /// What was asked for cannot be meant.
     #[error("{0}")]
     Usage(String),
+    /// Nothing was simulated that figures could be made of.
+    #[error("{0}")]
+    Nothing(String),
     /// More work comes in than can be done: no steady state.
     #[error(
-        "the load is {load:.3}: more work than can be done, and the queue grows for ever; it is stable below 1{}",
-        hint
+        "the load is {}: more work than can be done, and the queue grows for ever; it is stable below 1{hint}",
+        of(*load)
     )]
     Unstable { load: f64, hint: String },
+}
+
+/// Three decimals, for loads near 1 are told apart by them; of a load that is no load the size.
+fn of(load: f64) -> String {
+    match load < 1e6 {
+        true => format!("{load:.3}"),
+        false => format!("{load:.1e}"),
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

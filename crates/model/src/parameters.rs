@@ -4,6 +4,7 @@
 //! powers in watts. Unknown keys are refused.
 
 mod form;
+mod simulation;
 
 use serde::Serialize;
 
@@ -12,6 +13,8 @@ use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
 use crate::power::Power;
 use crate::service::Service;
 use crate::{Error, Result};
+
+pub use simulation::{Process, Simulation};
 
 /// A policy with the name that tables and charts give it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,6 +30,7 @@ pub enum Arrivals {
     /// The load: arrival rate by mean service time at full speed.
     Utilisation(f64),
     /// Requests a second.
+    #[serde(rename = "rate_per_s")]
     Rate(f64),
 }
 
@@ -50,6 +54,7 @@ pub struct Parameters {
     /// The loads of a sweep: ascending, between 0 and 1.
     pub utilisations: Vec<f64>,
     pub farm: Option<Farm>,
+    pub simulation: Simulation,
 }
 
 impl Parameters {
@@ -58,7 +63,15 @@ impl Parameters {
     /// # Errors
     /// [`Error::Usage`]: the line, what is wrong there, and what can be.
     pub fn parse(text: &str) -> Result<Self> {
-        let parameters = form::parse(text)?;
+        Self::parse_over(text, Self::paper())
+    }
+
+    /// Parameters out of TOML. What it does not say is as in `base`.
+    ///
+    /// # Errors
+    /// As [`Parameters::parse`].
+    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
+        let parameters = form::parse(text, base)?;
         parameters.check()?;
         Ok(parameters)
     }
@@ -98,7 +111,27 @@ impl Parameters {
             policies,
             utilisations: (1..=95).map(|percent| f64::from(percent) / 100.0).collect(),
             farm: None,
+            simulation: Simulation::default(),
         }
+    }
+
+    /// The same machines with nothing fitted: what the paper says of power, and the simplest where it
+    /// says nothing. A processor's share of 33 % of active power, a server that idles at 60 % of it
+    /// and sleeps at 5 % of that, and (not told) transitions that draw what idling does.
+    pub fn as_told() -> Self {
+        let mut parameters = Self::paper();
+        parameters.power.transition = parameters.power.idle;
+        for named in &mut parameters.policies {
+            match &mut named.policy {
+                Policy::Dvfs(dvfs) => {
+                    dvfs.processor_share = 0.33;
+                    dvfs.idle_share = 0.0;
+                }
+                Policy::PowerNap(nap) => nap.suspend = nap.resume,
+                Policy::AlwaysOn | Policy::CStates(_) => {}
+            }
+        }
+        parameters
     }
 
     /// Requests a second to one server.
@@ -107,6 +140,13 @@ impl Parameters {
             Arrivals::Utilisation(load) => load / self.service.mean(),
             Arrivals::Rate(rate) => rate,
         }
+    }
+
+    /// Is always-on one of the policies? Tables show it in any case.
+    pub fn has_always_on(&self) -> bool {
+        self.policies
+            .iter()
+            .any(|named| named.policy == Policy::AlwaysOn)
     }
 
     /// What a policy comes to at this load.

@@ -27,10 +27,13 @@ pub enum Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PowerNap {
     /// Seconds from awake to asleep; 0 and above.
+    #[serde(rename = "suspend_s")]
     pub suspend: f64,
     /// Seconds from asleep to ready; 0 and above.
+    #[serde(rename = "resume_s")]
     pub resume: f64,
     /// Seconds of idleness before the suspend; 0: at once. `f64::INFINITY`: never.
+    #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
     pub timeout: f64,
 }
 
@@ -91,10 +94,13 @@ pub struct CStates {
 pub struct CState {
     pub name: String,
     /// Seconds from the arrival to the first instruction.
+    #[serde(rename = "exit_latency_s")]
     pub exit_latency: f64,
     /// What the whole server draws in it, in watts.
+    #[serde(rename = "power_w")]
     pub power: f64,
     /// Seconds that an idle period must last for the state to pay.
+    #[serde(rename = "target_residency_s")]
     pub target_residency: f64,
 }
 
@@ -129,16 +135,30 @@ pub struct Shares {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// From arrival to departure, mean, in seconds.
+    #[serde(rename = "response_mean_s")]
     pub response_mean: f64,
     /// From arrival to the beginning of service, mean, in seconds.
+    #[serde(rename = "wait_mean_s")]
     pub wait_mean: f64,
     /// Watts.
+    #[serde(rename = "power_mean_w")]
     pub power_mean: f64,
     pub shares: Shares,
     /// How often a second the server falls asleep (or enters an idle state).
     pub naps_per_s: f64,
     /// The relative frequency at which it serves: 1 but for DVFS.
     pub frequency: f64,
+}
+
+/// A timeout as JSON has it, which knows no infinity.
+pub(crate) fn number_or_never<S: serde::Serializer>(
+    value: &f64,
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    match value.is_finite() {
+        true => to.serialize_f64(*value),
+        false => to.serialize_str("never"),
+    }
 }
 
 impl Law {

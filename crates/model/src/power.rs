@@ -10,12 +10,16 @@ use crate::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub struct Power {
     /// Serving a request at full speed.
+    #[serde(rename(serialize = "active_w"))]
     pub active: f64,
     /// Awake, with nothing to do.
+    #[serde(rename(serialize = "idle_w"))]
     pub idle: f64,
     /// Asleep.
+    #[serde(rename(serialize = "nap_w"))]
     pub nap: f64,
     /// On the way to sleep and back.
+    #[serde(rename(serialize = "transition_w"))]
     pub transition: f64,
 }
 

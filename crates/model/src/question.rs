@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::closed::nap;
 use crate::closed::setup::{self, Setup};
 use crate::parameters::Parameters;
-use crate::policy::{Outcome, Policy, PowerNap};
+use crate::policy::{Outcome, Policy, PowerNap, number_or_never};
 use crate::{Error, Result};
 
 /// The figure in which policies are compared.
@@ -128,7 +128,11 @@ fn root(
 #[serde(rename_all = "snake_case")]
 pub enum Largest {
     /// Seconds of suspend and resume together, and the policy with it.
-    Seconds { transition: f64, nap: PowerNap },
+    Seconds {
+        #[serde(rename = "transition_s")]
+        transition: f64,
+        nap: PowerNap,
+    },
     /// It has not, even without any transition.
     Never,
     /// It has up to an hour, which was the longest looked at.
@@ -171,8 +175,11 @@ pub fn largest_transition(
         return Ok(Largest::Never);
     }
     let mut low = 0.0;
+    // Where a transition draws what the other policy does, the difference goes to zero and never
+    // through it, but for rounding.
+    let rounding = 1e-12 * bound;
     for high in times() {
-        if excess(high)?.is_some_and(|excess| excess >= 0.0) {
+        if excess(high)?.is_some_and(|excess| excess > rounding) {
             let transition = root(low, high, -1.0, excess)?;
             let nap = with(transition);
             return Ok(Largest::Seconds { transition, nap });
@@ -194,7 +201,7 @@ fn times() -> impl Iterator<Item = f64> {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BestTimeout {
     /// Seconds of idleness before the suspend; infinite: never to sleep.
-    #[serde(serialize_with = "number_or_text")]
+    #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
     pub timeout: f64,
     pub outcome: Outcome,
     pub why: Why,
@@ -209,17 +216,6 @@ pub enum Why {
     BudgetBinds,
     /// At this load sleeping saves nothing.
     SleepingSavesNothing,
-}
-
-/// JSON has no infinity.
-fn number_or_text<S: serde::Serializer>(
-    value: &f64,
-    to: S,
-) -> std::result::Result<S::Ok, S::Error> {
-    match value.is_finite() {
-        true => to.serialize_f64(*value),
-        false => to.serialize_str("never"),
-    }
 }
 
 /// The timeout with the least mean power whose mean response time is within `budget` seconds.

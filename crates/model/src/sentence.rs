@@ -1,13 +1,13 @@
 //! Answers in words: for the terminal and for the page.
 
-use crate::parameters::{Farm, Parameters};
+use crate::parameters::Parameters;
 use crate::policy::Policy;
 use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
 use crate::sweep::Pair;
 
 /// What every closed form supposes.
-pub const POISSON: &str = "Closed forms: exact for Poisson arrivals at one server with one queue, in \
-                           the order of arrival; for other arrivals they are estimates.";
+pub const POISSON: &str =
+    "Exact for Poisson arrivals at one server with one queue; for others an estimate.";
 
 /// Where the two cross, in power and in response time.
 pub fn pair(pair: &Pair) -> [String; 2] {
@@ -19,6 +19,14 @@ pub fn pair(pair: &Pair) -> [String; 2] {
         said(&pair.power, "draws less than"),
         said(&pair.response, "answers faster than"),
     ]
+}
+
+/// The same in one sentence.
+pub fn both(pair: &Pair) -> String {
+    let Pair { first, second, .. } = pair;
+    let power = crossed(&pair.power, first, second, "draws less than");
+    let response = crossed(&pair.response, "it", second, "answers faster than");
+    format!("{}; {response}", power.trim_end_matches('.'))
 }
 
 /// `nap 50 ms draws less than DVFS below 35.0 % load.`
@@ -61,7 +69,7 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
         Figure::Power => "draws less than",
         Figure::Response => "answers faster than",
     };
-    let load = format!("at {} % load", digits(utilisation * 100.0));
+    let load = format!("At {} % load", digits(utilisation * 100.0));
     match found {
         Largest::Never => {
             format!("{load} napping never {lower} {other}, even without any transition.")
@@ -80,7 +88,7 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
 
 /// The best timeout for a budget.
 pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f64) -> String {
-    let load = format!("at {} % load", digits(utilisation * 100.0));
+    let load = format!("At {} % load", digits(utilisation * 100.0));
     let come_to = format!(
         "{} W and a mean response time of {}",
         digits(best.outcome.power_mean),
@@ -101,13 +109,6 @@ pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f6
              Without sleep: {come_to}."
         ),
     }
-}
-
-/// What a farm draws in a year with that mean power for a server.
-pub fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
-    /// The mean year of the Gregorian calendar.
-    const HOURS: f64 = 365.2425 * 24.0;
-    farm.servers as f64 * power_mean * farm.overhead * HOURS / 1000.0
 }
 
 /// A policy's kind and figures in a line.
@@ -184,6 +185,10 @@ pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
+    // Rows of zeros are hard to count.
+    if !(1e-6..1e9).contains(&value.abs()) {
+        return format!("{value:.2e}");
+    }
     let before = value.abs().log10().floor() as i32 + 1;
     let decimals = (3 - before).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
@@ -256,6 +261,32 @@ mod tests {
     }
 
     #[test]
+    fn power_and_response_time_make_one_sentence() {
+        let crossings = |figure, at: &[f64]| Crossings {
+            figure,
+            crossings: at
+                .iter()
+                .map(|utilisation| Crossing {
+                    utilisation: *utilisation,
+                    first_is_lower_below: true,
+                })
+                .collect(),
+            first_is_lower_at_first: Some(true),
+            looked_at: Some((0.001, 0.999)),
+        };
+        let pair = Pair {
+            first: "nap".into(),
+            second: "DVFS".into(),
+            power: crossings(Figure::Power, &[0.35]),
+            response: crossings(Figure::Response, &[]),
+        };
+        assert_eq!(
+            both(&pair),
+            "nap draws less than DVFS below 35 % load; it answers faster than DVFS at every load."
+        );
+    }
+
+    #[test]
     fn numbers_keep_three_digits_and_times_their_unit() {
         for (value, text) in [
             (0.0, "0"),
@@ -264,6 +295,8 @@ mod tests {
             (41.7, "41.7"),
             (2.0, "2"),
             (1234.5, "1234"),
+            (7.684e-9, "7.68e-9"),
+            (3.8e12, "3.80e12"),
         ] {
             assert_eq!(digits(value), text);
         }
@@ -276,15 +309,5 @@ mod tests {
         ] {
             assert_eq!(time(seconds), text);
         }
-    }
-
-    #[test]
-    fn a_farm_of_thousand_servers_of_100_w_draws_877_mwh_a_year() {
-        let farm = Farm {
-            servers: 1000,
-            price_per_kwh: None,
-            overhead: 1.0,
-        };
-        assert!((kwh_a_year(&farm, 100.0) - 876_582.0).abs() < 1.0);
     }
 }

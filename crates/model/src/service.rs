@@ -9,28 +9,33 @@ use crate::{Error, Result};
 #[serde(tag = "distribution", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
     Exponential {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     Deterministic {
+        #[serde(rename = "mean_s")]
         mean: f64,
     },
     /// `cv` is the coefficient of variation: standard deviation by mean.
     Lognormal {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     Gamma {
+        #[serde(rename = "mean_s")]
         mean: f64,
         cv: f64,
     },
     /// As measured: each value as likely as another.
     Empirical {
+        #[serde(rename = "values_s")]
         values: Vec<f64>,
     },
 }
 
 impl Service {
-    /// E[S], in seconds.
+    /// E\[S\], in seconds.
     pub fn mean(&self) -> f64 {
         match self {
             Service::Exponential { mean }
@@ -41,7 +46,7 @@ impl Service {
         }
     }
 
-    /// E[S²], in seconds squared.
+    /// E\[S²\], in seconds squared.
     pub fn second_moment(&self) -> f64 {
         match self {
             Service::Exponential { mean } => 2.0 * mean * mean,

@@ -132,3 +132,40 @@ fn points(parameters: &Parameters) -> Result<Vec<Point>> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Rule;
+
+    #[test]
+    fn policies_are_compared_with_always_on_at_the_same_load() {
+        let swept = Sweep::of(&Parameters::paper()).unwrap();
+        assert_eq!(swept.points.len(), 95);
+        // Four that nap against the one that scales the frequency.
+        assert_eq!(swept.pairs.len(), 4);
+        for point in &swept.points {
+            for compared in point.policies.iter().flatten() {
+                let (one, awake) = (compared.outcome, point.always_on);
+                assert_eq!(compared.relative_power, one.power_mean / awake.power_mean);
+                let response = one.response_mean / awake.response_mean;
+                assert_eq!(compared.relative_response, response);
+            }
+        }
+        assert_eq!(swept.points[29].utilisation, 0.3);
+        assert!((swept.points[29].always_on.power_mean - 72.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_policy_that_cannot_keep_up_has_no_figures_and_the_others_have() {
+        let mut parameters = Parameters::paper();
+        let Policy::Dvfs(dvfs) = &mut parameters.policies[4].policy else {
+            panic!("{:?}", parameters.policies);
+        };
+        dvfs.rule = Rule::Fixed(0.5);
+        let swept = Sweep::of(&parameters).unwrap();
+        let known = |load: usize| swept.points[load - 1].policies[4].is_some();
+        assert!(known(49) && !known(50) && !known(95));
+        assert!(swept.points[94].policies[..4].iter().all(Option::is_some));
+    }
+}

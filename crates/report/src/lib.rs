@@ -22,6 +22,7 @@ pub mod cost;
 pub mod density;
 pub mod groups;
 mod markup;
+pub mod model;
 mod outliers;
 mod page;
 pub mod path;

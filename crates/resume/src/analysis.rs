@@ -7,6 +7,7 @@
 
 mod across;
 mod assemble;
+mod check;
 mod named;
 mod what_if;
 
@@ -24,6 +25,9 @@ pub use what_if::{Removal, Replay, WhatIf};
 
 /// What the JSON says it is.
 pub const FORMAT: &str = "reveille-resume";
+
+/// The name under which `reveille report` finds the JSON.
+pub const FILE: &str = "resume.json";
 
 /// Of the JSON. A reader refuses a higher one.
 pub const VERSION: u32 = 1;
@@ -108,6 +112,7 @@ pub struct CycleResult {
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
+    /// The same of the suspend, to the end of its last stage.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
@@ -218,7 +223,7 @@ impl Machine {
 /// Reads an [`Analysis`].
 ///
 /// # Errors
-/// One line: it is no analysis, or of a later version.
+/// One line: it is no analysis, or of a later version, or has figures that cannot be.
 pub fn read(text: &[u8]) -> Result<Analysis, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -236,5 +241,7 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
             head.version
         ));
     }
-    serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))
+    let analysis = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    check::check(&analysis)?;
+    Ok(analysis)
 }

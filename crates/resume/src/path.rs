@@ -68,6 +68,9 @@ pub enum Why {
     Children,
     /// The process or thread that runs it was busy with the call before.
     SameWorker,
+    /// It started just as that call had returned. The log does not say why: a supplier, a lock, or a
+    /// device without a callback between the two.
+    JustAfter,
     /// CPUs are worked on one after the other.
     CpuBefore,
     /// A stage waits for all its calls.
@@ -96,6 +99,8 @@ pub(crate) struct Times {
     pub stages: Vec<(Us, Us)>,
     /// Start and end of each step, `None` where it is not in the run.
     pub steps: Vec<Option<(Us, Us)>>,
+    /// Where a step that is not in the run would have started: see [`crate::what_if`].
+    pub ghosts: Vec<Option<Us>>,
     /// What set each step's start.
     pub bounds: Vec<Bound>,
     /// The step that each stage ended with, if there is one.
@@ -145,7 +150,7 @@ impl Graph {
             }
             let Some(end) = latest[index] else { continue };
             let ready = end - (step.end - step.start) - step.lag;
-            for &one in step.tree.iter().chain(&step.before) {
+            for &one in step.tree.iter().chain(&step.before).chain(&step.just_after) {
                 allow(&mut latest[one], ready);
             }
         }

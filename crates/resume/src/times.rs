@@ -32,35 +32,88 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let platform = find(cycle, |kind| kind == StageKind::Platform);
     let before = find(cycle, |kind| kind < StageKind::Platform);
     let after = find(cycle, |kind| kind > StageKind::Platform);
-    let suspend_end = match (platform, after) {
-        (Some(platform), _) => platform.start,
-        (None, Some(after)) => after.start,
-        (None, None) => end,
+    let has_slept = platform.is_some() || cycle.asleep_us.is_some();
+    let aborted = !has_slept && !cycle.failures.is_empty();
+    // Between the devices' stages lies the sleep. Where a log has none of them it does not tell where,
+    // and what is left are a beginning and an end with a sleep of unknown length between.
+    let suspends = stages(cycle, |kind| {
+        (StageKind::Suspend..StageKind::Platform).contains(&kind)
+    });
+    let resumes = stages(cycle, |kind| {
+        (StageKind::CpusOn..StageKind::Complete).contains(&kind)
+    });
+    let suspend_end = match (platform, suspends.last(), resumes.first()) {
+        (Some(platform), ..) => Some(platform.start),
+        (None, _, Some(resume)) if aborted => Some(resume.start),
+        (None, Some(suspend), _) => Some(suspend.end),
+        (None, None, _) => aborted.then_some(end),
     };
     let resume_start = platform
         .map(|platform| platform.end)
-        .or(after.map(|after| after.start))
+        .or(resumes.first().map(|resume| resume.start))
         .filter(|_| after.is_some());
     // A log that is cut lacks its beginning or its end; which one, the stages tell.
     let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
     let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
-    let has_slept = platform.is_some() || cycle.asleep_us.is_some();
     Some(Times {
         start: first.start,
         end,
         suspend_us: before
             .filter(|_| is_whole_before)
-            .map(|_| suspend_end - first.start),
+            .and(suspend_end)
+            .map(|end| end - first.start),
         platform_us: platform.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
         resume_us: resume_start
             .filter(|_| is_whole_after)
             .map(|start| end - start),
         resume_start,
-        aborted: !has_slept && !cycle.failures.is_empty(),
+        aborted,
     })
+}
+
+fn stages(cycle: &Cycle, is_meant: impl Fn(StageKind) -> bool) -> Vec<&Stage> {
+    let meant = |stage: &&Stage| is_meant(stage.kind);
+    cycle.stages.iter().filter(meant).collect()
 }
 
 fn find(cycle: &Cycle, is_meant: impl Fn(StageKind) -> bool) -> Option<&Stage> {
     cycle.stages.iter().find(|stage| is_meant(stage.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+    use crate::log::read;
+
+    fn times(log: &str) -> super::Times {
+        of(&read(log.as_bytes()).unwrap().cycles[0]).unwrap()
+    }
+
+    #[test]
+    fn a_sleep_that_is_not_told_is_neither_suspend_nor_resume() {
+        let times = times(
+            "[ 100.000000] PM: suspend entry (s2idle)\n\
+             [ 100.100000] Freezing user space processes\n\
+             [ 100.200000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)\n\
+             [ 160.000000] Restarting tasks ... done.\n\
+             [ 160.010000] PM: suspend exit\n",
+        );
+        assert_eq!((times.suspend_us, times.resume_us), (None, None));
+    }
+
+    #[test]
+    fn the_devices_stages_bound_a_sleep_whose_own_lines_are_missing() {
+        let times = times(
+            "[ 100.000000] PM: suspend entry (s2idle)\n\
+             [ 100.100000] Freezing user space processes\n\
+             [ 100.200000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)\n\
+             [ 100.300000] PM: suspend of devices complete after 100.000 msecs\n\
+             [ 160.000000] PM: resume of devices complete after 40.000 msecs\n\
+             [ 160.005000] Restarting tasks ... done.\n\
+             [ 160.010000] PM: suspend exit\n",
+        );
+        assert_eq!(times.suspend_us, Some(300_000));
+        assert_eq!(times.resume_us, Some(50_000));
+    }
 }

@@ -20,6 +20,7 @@ use super::setup::{self, Setup};
 use super::{load, stable};
 use crate::policy::{Dvfs, Outcome, Rule, Shares};
 use crate::power::Power;
+use crate::sentence::digits;
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -66,7 +67,8 @@ pub fn frequency(dvfs: &Dvfs, service: &Service, rate: f64) -> Result<f64> {
         false => Err(Error::Unstable {
             load: load / frequency,
             hint: format!(
-                ": at relative frequency {frequency} that is a load below {frequency} of full speed"
+                ": at relative frequency {0} that is a load below {0} of full speed",
+                digits(frequency)
             ),
         }),
     }

@@ -281,6 +281,9 @@ fn the_oracle_spends_each_idle_period_where_it_pays() {
     let energy = awake * 60.0 + in_c1 * 40.0 + in_c6 * 10.0 + setup * 80.0;
     let power = 0.6 * 100.0 + 0.4 * energy / outside;
     assert!((oracle.power_mean / power - 1.0).abs() < 1e-9);
+    let squared = p1 * 1e-6 + p2 * 9e-6;
+    let delay = (2.0 * setup + rate * squared) / (2.0 * (1.0 + rate * setup));
+    close(oracle.wait_mean, 0.015 + delay);
     // The mean idle period is 16.7 ms: C1 fits it; C6 is the deepest.
     let mean = of(&policy(Choice::Mean), &service, rate);
     close(mean.wait_mean, 0.015 + (0.002 + 60.0 * 1e-6) / (2.0 * 1.06));

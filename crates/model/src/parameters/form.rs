@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Spanned, Table};
 
-use super::{Arrivals, Farm, Named, Parameters};
+use super::{Arrivals, Farm, Named, Parameters, simulation};
 use crate::policy::{CState, CStates, Choice, Dvfs, Law, Policy, PowerNap, Rule};
 use crate::power::Power;
 use crate::seconds::Seconds;
@@ -21,6 +21,7 @@ struct File {
     policy: Vec<Spanned<Table>>,
     sweep: Option<SweepForm>,
     farm: Option<FarmForm>,
+    simulation: Option<simulation::Form>,
 }
 
 #[derive(Deserialize)]
@@ -44,10 +45,10 @@ struct FarmForm {
     overhead: Option<f64>,
 }
 
-/// As [`Parameters::parse`], unchecked.
-pub fn parse(text: &str) -> Result<Parameters> {
+/// As [`Parameters::parse_over`], unchecked.
+pub fn parse(text: &str, base: Parameters) -> Result<Parameters> {
     let file: File = toml::from_str(text).map_err(|error| refused(text, &error))?;
-    let mut parameters = Parameters::paper();
+    let mut parameters = base;
     if let Some(table) = file.service {
         parameters.service = at(text, &table, "service", service)?;
     }
@@ -78,6 +79,9 @@ pub fn parse(text: &str) -> Result<Parameters> {
         price_per_kwh: form.price_per_kwh,
         overhead: form.overhead.unwrap_or(1.0),
     });
+    if let Some(form) = file.simulation {
+        parameters.simulation = form.read()?;
+    }
     Ok(parameters)
 }
 

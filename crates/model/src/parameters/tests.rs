@@ -20,16 +20,16 @@ fn the_example_says_what_its_comments_say() {
         .collect();
     let expected = [
         "nap at once",
-        "nap after 2 s",
+        "nap after 0.1 s",
         "DVFS",
         "idle states",
         "always on",
     ];
     assert_eq!(names, expected);
     let late = PowerNap {
-        suspend: 0.68,
-        resume: 0.65,
-        timeout: 2.0,
+        suspend: 0.049,
+        resume: 0.05,
+        timeout: 0.1,
     };
     assert_eq!(example.policies[1].policy, Policy::PowerNap(late));
     let Policy::Dvfs(dvfs) = &example.policies[2].policy else {

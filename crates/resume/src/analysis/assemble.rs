@@ -243,7 +243,10 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     );
     say(
         count(|cycle| cycle.resume_us.is_none() && !cycle.cut),
-        &format!("have no resume{left}"),
+        &format!(
+            "do not tell where their resume begins{left}; with 1 in /sys/power/pm_debug_messages, or \
+             by `resume capture`, they would"
+        ),
     );
     let mut say = |figure: fn(&CycleResult) -> usize, what: &str| {
         let count: usize = cycles.iter().map(figure).sum();

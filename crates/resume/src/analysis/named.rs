@@ -51,6 +51,7 @@ pub fn why_words(why: Why) -> &'static str {
         Why::Parent => "waits for its parent",
         Why::Children => "waits for its children",
         Why::SameWorker => "same worker",
+        Why::JustAfter => "just after it, not told why",
         Why::CpuBefore => "one CPU at a time",
         Why::WaitsForAll => "waits for all calls",
         Why::Follows => "follows",

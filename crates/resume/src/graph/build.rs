@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use super::tree::main_worker;
-use super::{Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, Tree, What};
+use super::{
+    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
+};
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 
 pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
@@ -87,6 +89,7 @@ fn steps_by_stage(
             lag: 0,
             tree: Vec::new(),
             before: None,
+            just_after: None,
             outlasts: false,
         });
     };
@@ -164,27 +167,29 @@ impl Graph {
             let ends = step.tree.iter().map(|&one| self.steps[one].end);
             ready = ends.fold(ready, Us::max);
         }
-        let worker = match step.what {
-            What::Cpu(_) => None,
-            What::Call(call) => match self.calls[call].worker {
-                Some(worker) => Some(worker),
-                None => {
-                    step.lag = step.start - ready;
-                    return;
-                }
-            },
-        };
-        let before = known.last_in.get(&worker).copied();
-        step.before = before.filter(|&before| {
-            let end = self.steps[before].end;
-            let ordered = worker.is_none() || worker == self.main;
-            let left_lying = end - ready >= PATIENCE_US && step.start - end <= HANDOVER_US;
-            end <= step.start && (ordered || left_lying)
-        });
+        step.before = self.before(step, ready, known);
         if let Some(before) = step.before {
             ready = ready.max(self.steps[before].end);
         }
+        if step.start - ready >= TOLD_US && step.device.is_some() {
+            step.just_after = known.just_before(step.start, ready);
+            let end = step.just_after.map(|one| self.steps[one].end);
+            ready = end.unwrap_or(ready);
+        }
         step.lag = step.start - ready;
+    }
+
+    /// The step before this one in its process or thread, if it had to wait for that one.
+    fn before(&self, step: &Step, ready: Us, known: &Known) -> Option<usize> {
+        let worker = match step.what {
+            What::Cpu(_) => None,
+            What::Call(call) => Some(self.calls[call].worker?),
+        };
+        let before = *known.last_in.get(&worker)?;
+        let end = self.steps[before].end;
+        let ordered = worker.is_none() || worker == self.main;
+        let left_lying = end - ready >= PATIENCE_US && step.start - end <= HANDOVER_US;
+        (end <= step.start && (ordered || left_lying)).then_some(before)
     }
 
     /// The calls in this stage that a device waits for, and whether some that it should have waited
@@ -226,6 +231,8 @@ struct Known {
     of_device: HashMap<usize, Vec<usize>>,
     /// The last step of each worker; of `None`, the last CPU.
     last_in: HashMap<Option<u32>, usize>,
+    /// The ends of the calls so far, in their order.
+    ends: Vec<(Us, usize)>,
 }
 
 impl Known {
@@ -242,6 +249,18 @@ impl Known {
         }
         if let Some(device) = step.device {
             self.of_device.entry(device).or_default().push(index);
+            let end = (step.end, index);
+            let place = self.ends.partition_point(|one| *one < end);
+            self.ends.insert(place, end);
         }
+    }
+
+    /// The call that ended so shortly before a start that it is no chance, in a lag that began then.
+    fn just_before(&self, start: Us, ready: Us) -> Option<usize> {
+        let until = self.ends.partition_point(|&(end, _)| end <= start);
+        let from = self.ends.partition_point(|&(end, _)| end <= ready);
+        let &(end, last) = self.ends[from.min(until)..until].last()?;
+        let by_chance = (until - from) as f64 * (start - end) as f64 / (start - ready) as f64;
+        (start - end <= HANDOVER_US && by_chance <= CHANCE).then_some(last)
     }
 }

@@ -43,6 +43,7 @@ impl Tree {
             }
         }
         tree.join(parents);
+        tree.join_usb_interfaces();
         tree
     }
 
@@ -96,6 +97,26 @@ impl Tree {
         }
     }
 
+    /// An interface of a USB device has no calls, so no line tells its parent; its name does.
+    fn join_usb_interfaces(&mut self) {
+        for interface in 0..self.devices.len() {
+            let one = &self.devices[interface];
+            if one.parent.is_some() || one.calls > 0 {
+                continue;
+            }
+            let device = of_usb_interface(&one.name).and_then(|name| {
+                let named = self.by_name.get(name.as_str())?;
+                named.first().copied()
+            });
+            if let Some(device) = device
+                && !self.is_below(device, interface)
+            {
+                self.devices[interface].parent = Some(device);
+                self.devices[device].children.push(interface);
+            }
+        }
+    }
+
     fn named(&mut self, name: &Name) -> usize {
         let Some(named) = self.by_name.get(name) else {
             return self.add(name.clone(), None);
@@ -130,40 +151,77 @@ impl Tree {
     }
 }
 
-/// The process that suspends, in each of the machine's cycles the one that is told in this one.
-///
-/// `prepare` and `complete` run in no other. Without these (a kernel's log has no lines of them):
-/// a synchronous device never runs anywhere else, and an asynchronous one runs in whatever thread
-/// takes it. So it is the worker whose devices never ran in another one, with the most calls of
-/// devices that ran more than once, for one call alone shows nothing.
-pub fn main_worker(cycle: &Cycle) -> Option<u32> {
-    let serial = |call: &&Call| matches!(call.stage, StageKind::Prepare | StageKind::Complete);
-    if let Some(worker) = cycle
-        .calls
-        .iter()
-        .filter(serial)
-        .find_map(|call| call.worker)
-    {
-        return Some(worker);
+/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
+/// in drivers/usb/core/message.c.
+fn of_usb_interface(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let (device, interface) = name.split_once(':')?;
+    let (configuration, number) = interface.split_once('.')?;
+    let (bus, ports) = device.split_once('-')?;
+    let is_one =
+        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
+    match ports {
+        _ if !is_one => None,
+        "0" => Some(format!("usb{bus}")),
+        _ => Some(device.to_owned()),
     }
-    let mut ran_in: HashMap<(&Name, Option<&Name>), (u32, usize, bool)> = HashMap::new();
-    for call in &cycle.calls {
-        let Some(worker) = call.worker else { continue };
-        let device = ran_in
-            .entry((&call.device, call.driver.as_ref()))
-            .or_insert((worker, 0, true));
-        device.1 += 1;
-        device.2 &= device.0 == worker;
+}
+
+/// The process that suspends, as far as the cycle's calls tell it.
+///
+/// `prepare` and `complete` run in no other. A kernel's log has no lines of these. There, a synchronous
+/// device never runs anywhere else, and an asynchronous one in whatever thread takes it: so it is the
+/// worker whose devices ran in no other one, with the most calls of devices that ran more than once
+/// (one call alone shows nothing). Before Linux 3.15 all devices were synchronous in the late, noirq
+/// and early stages: if all calls of those ran in one worker, it is that one, unless what it ran in the
+/// other stages speaks for another.
+pub fn main_worker(cycle: &Cycle) -> Option<u32> {
+    let calls = |kinds: &'static [StageKind]| {
+        let calls = cycle.calls.iter();
+        calls.filter(move |call| kinds.contains(&call.stage))
+    };
+    let serial = calls(&[StageKind::Prepare, StageKind::Complete]).find_map(|call| call.worker);
+    if serial.is_some() {
+        return serial;
+    }
+    let mut ran: HashMap<u32, usize> = HashMap::new();
+    for worker in calls(&NOIRQ).filter_map(|call| call.worker) {
+        *ran.entry(worker).or_default() += 1;
+    }
+    let one = ran.iter().next().filter(|&(_, &calls)| calls >= 3);
+    let one = one.filter(|_| ran.len() == 1).map(|(&worker, _)| worker);
+    let main_stages = faithful(calls(&[StageKind::Suspend, StageKind::Resume]));
+    one.filter(|_| one == main_stages)
+        .or_else(|| faithful(cycle.calls.iter()))
+        .or(one)
+}
+
+const NOIRQ: [StageKind; 4] = [
+    StageKind::SuspendLate,
+    StageKind::SuspendNoirq,
+    StageKind::ResumeNoirq,
+    StageKind::ResumeEarly,
+];
+
+/// The worker whose devices ran in no other one, with the most calls of devices that ran more than
+/// once; none if there is a tie.
+fn faithful<'a>(calls: impl Iterator<Item = &'a Call> + Clone) -> Option<u32> {
+    let ran = calls.filter_map(|call| Some(((&call.device, call.driver.as_ref()), call.worker?)));
+    let mut by_device: HashMap<_, (u32, usize, bool)> = HashMap::new();
+    for (device, worker) in ran.clone() {
+        let one = by_device.entry(device).or_insert((worker, 0, true));
+        one.1 += 1;
+        one.2 &= one.0 == worker;
     }
     let mut evidence: HashMap<u32, usize> = HashMap::new();
-    for &(worker, calls, alone) in ran_in.values() {
+    for &(worker, calls, alone) in by_device.values() {
         if alone && calls > 1 {
             *evidence.entry(worker).or_default() += calls;
         }
     }
-    for call in &cycle.calls {
-        let Some(worker) = call.worker else { continue };
-        if !ran_in[&(&call.device, call.driver.as_ref())].2 {
+    for (device, worker) in ran {
+        if !by_device[&device].2 {
             evidence.remove(&worker);
         }
     }
@@ -172,5 +230,29 @@ pub fn main_worker(cycle: &Cycle) -> Option<u32> {
     match (best.next(), best.next()) {
         (Some((&worker, _)), None) => Some(worker),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_usb_interface;
+
+    #[test]
+    fn an_interface_of_a_usb_device_names_its_device() {
+        let of = |name| of_usb_interface(name);
+        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
+        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
+        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
+        for other in [
+            "0:0:0:0",
+            "pci0000:00",
+            "0000:00:1f.2",
+            "target12:0:0",
+            "a-1:1.0",
+            "1-:1.0",
+            "1-1:1",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::cycle::{self, Cycle, Failure, Name, StageKind, Us};
 const OUT_OF_ORDER_US: Us = 100_000;
 /// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
 /// between two lines of a cycle that does not sleep the clock was set.
-const LEAP_US: Us = 600_000_000;
+const LEAP_US: Us = 400_000_000;
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
 /// if the call began where the return says, within so much.
 const MIXED_US: Us = 5_000;
@@ -152,7 +152,7 @@ impl Cycles {
     fn close(&mut self) {
         self.shift = 0;
         self.by_device.clear();
-        self.orphans.clear();
+        let orphans = std::mem::take(&mut self.orphans).len() as u64;
         let Some(open) = self.open.take() else { return };
         let starts_only = open.calls.iter().filter(|call| call.end.is_none());
         let starts_only = starts_only.count() as u64;
@@ -161,6 +161,7 @@ impl Cycles {
         match open.close() {
             Some(mut cycle) => {
                 self.left_out.calls_without_end += starts_only;
+                self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
                 cycle.number = self.done.len() + 1;
                 self.done.push(cycle);
@@ -436,13 +437,15 @@ impl Cycles {
         let same =
             |had: &Option<Name>, has: &Option<Name>| had.is_none() || has.is_none() || had == has;
         let calls = self.by_device.entry(device).or_default();
-        let begun = calls.iter().rev().copied().find(|&call| {
+        let mut begun = calls.iter().rev().copied().filter(|&call| {
             let call = &open.calls[call as usize];
-            call.end.is_none()
-                && same(&call.driver, &driver)
-                && same(&call.function, &function)
-                && (call.worker.is_none() || worker.is_none() || call.worker == worker)
+            call.end.is_none() && same(&call.driver, &driver) && same(&call.function, &function)
         });
+        // Of several devices of one name: the one in the same hands.
+        let any = begun.clone().next();
+        let begun = begun
+            .find(|&call| worker.is_none() || open.calls[call as usize].worker == worker)
+            .or(any);
         if let Some(begun) = begun {
             let call = &mut open.calls[begun as usize];
             call.end = Some(us);
@@ -453,12 +456,12 @@ impl Cycles {
                 true => says.saturating_mul(128) / 125,
                 false => says,
             });
-            let number = open.calls.len() as u32;
-            calls.push(number);
-            self.orphans.push(number);
             let name = self.names.name(ret.device);
             let stage = self.stage_of(at, device, ret.function);
             let Some(open) = &mut self.open else { return };
+            let number = open.calls.len() as u32;
+            self.by_device.entry(device).or_default().push(number);
+            self.orphans.push(number);
             open.calls.push(cycle::Call {
                 device: name,
                 driver,
@@ -471,7 +474,6 @@ impl Cycles {
                 worker,
                 result: ret.result,
             });
-            self.left_out.returns_without_call += 1;
         }
         if at.clock.is_none() && ret.result.is_some_and(|result| result < 0) {
             // dmesg has the kernel's words for it.
@@ -564,12 +566,18 @@ fn after(stage: StageKind, aborted: bool) -> StageKind {
 ///
 /// CPUs go off and on, and processes are restarted, for other reasons, too.
 fn opens(event: &Event<'_>) -> bool {
-    match event {
-        Event::Begin { .. } | Event::Freezing | Event::Suspending => true,
-        Event::StageBegin(_) | Event::Call(_) | Event::Return(_) | Event::Took { .. } => true,
-        Event::StageEnd { .. } | Event::Cpus { on: true } => true,
-        _ => false,
-    }
+    matches!(
+        event,
+        Event::Begin { .. }
+            | Event::Freezing
+            | Event::Suspending
+            | Event::StageBegin(_)
+            | Event::StageEnd { .. }
+            | Event::Call(_)
+            | Event::Return(_)
+            | Event::Took { .. }
+            | Event::Cpus { on: true }
+    )
 }
 
 /// Can a machine say that when it comes back from sleep?

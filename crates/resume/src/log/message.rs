@@ -60,11 +60,14 @@ impl Messages {
         if let Some(at) = self.calling.find(text) {
             return self.of_device(&text[..at], &text[at + 2..], false);
         }
-        if self.returned.find(text).is_some() {
-            if let Some(at) = memmem::rfind(&text[..self.returned.find(text).unwrap_or(0)], b": ") {
-                return self.of_device(&text[..at], &text[at + 2..], false);
+        if let Some(returned) = self.returned.find(text) {
+            if let Some(event) = reported_result(text) {
+                return Said::Event(event);
             }
-            return said(reported_result(text));
+            return match memmem::rfind(&text[..returned], b": ") {
+                Some(at) => self.of_device(&text[..at], &text[at + 2..], false),
+                None => Said::Nothing,
+            };
         }
         if let Some(at) = self.timeout.find(text) {
             let device = text[..at].strip_suffix(b": ").unwrap_or_default();
@@ -82,10 +85,11 @@ impl Messages {
         if let Some(event) = own_words(text).or_else(|| pm_words(text)) {
             return Said::Event(event);
         }
-        if let Some(said) = stage_time(text) {
+        let failed = is_failure(text);
+        if let Some(said) = stage_time(text).filter(|_| !failed) {
             return said;
         }
-        if is_failure(text) || self.fails.find(text).is_some() {
+        if failed || self.fails.find(text).is_some() {
             let device = text
                 .strip_prefix(b"Device ")
                 .and_then(|rest| rest.split(|&byte| byte == b' ').next());
@@ -445,7 +449,10 @@ fn returned(text: &[u8]) -> Option<(i32, Us)> {
 /// `pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16` (to 5.16 or so without the device).
 fn reported_result(text: &[u8]) -> Option<Event<'_>> {
     let (callback, _) = split_at(text, b" returns -")?;
-    memmem::find(callback, b"(): ")?;
+    let caller = memmem::find(callback, b"(): ")?;
+    if callback[..caller].contains(&b' ') {
+        return None;
+    }
     super::event::stage_of_name(callback)?;
     Some(failure(b"", text))
 }

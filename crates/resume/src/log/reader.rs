@@ -165,13 +165,15 @@ impl Reader {
 
     /// A line without a stamp: the rest of the one before, or of no time.
     fn bare(&mut self, text: &[u8]) {
+        if let Some(lost) = lost_events(text) {
+            self.lost += lost;
+            return;
+        }
         if self.pending.goes_on(text) {
             return;
         }
         self.flush();
-        if text.starts_with(b"CPU:") {
-            self.lost += lost_events(text).unwrap_or(0);
-        } else if matches!(self.messages.said(text), Said::Event(_)) {
+        if matches!(self.messages.said(text), Said::Event(_)) {
             self.unstamped += 1;
         }
     }
@@ -302,6 +304,6 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
 
 /// `CPU:1 [LOST 123 EVENTS]`
 fn lost_events(line: &[u8]) -> Option<u64> {
-    let at = memmem::find(line, b"[LOST ")?;
-    Cursor(&line[at + 6..]).number()
+    let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
+    Cursor(&line[at + 10..]).number()
 }

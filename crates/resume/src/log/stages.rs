@@ -227,9 +227,8 @@ impl Open {
         {
             found[StageKind::Platform as usize] = stage(StageKind::Platform, start, end, None);
         }
-        let mut stages: Vec<Stage> = found.into_iter().flatten().collect();
-        stages.sort_by_key(|stage| (stage.start, stage.end, stage.kind));
-        stages
+        // The kinds are in the order of time, which coarse stamps do not tell.
+        found.into_iter().flatten().collect()
     }
 
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.
@@ -299,7 +298,9 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        if let (Some(start), Some(end)) = (freeze.start, frozen.or(thaw.start)) {
+        // Where no device was suspended, it went on until processes were let go again.
+        let gave_up = thaw.start.filter(|_| found.iter().all(Option::is_none));
+        if let (Some(start), Some(end)) = (freeze.start, frozen.or(gave_up)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
         }
         if mark(StageKind::Complete).start.is_none()

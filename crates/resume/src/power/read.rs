@@ -220,10 +220,8 @@ fn named(line: &str) -> Result<Option<Columns>, String> {
             watts,
             scale: scale(&names[watts]),
         })),
-        // Words without a mark between them may be anything.
-        _ if separator.is_none() || names.iter().any(|name| name.parse::<f64>().is_ok()) => {
-            Ok(None)
-        }
+        // Words without a mark between them may be anything, and so may long ones.
+        _ if separator.is_none() || !names.iter().all(|name| is_name(name)) => Ok(None),
         (time, _) => {
             let lacks = if time.is_none() { "times" } else { "watts" };
             let names: Vec<&str> = names.iter().take(8).map(String::as_str).collect();
@@ -233,6 +231,11 @@ fn named(line: &str) -> Result<Option<Columns>, String> {
             ))
         }
     }
+}
+
+/// Could it be a column's?
+fn is_name(name: &str) -> bool {
+    name.chars().count() <= 40 && name.parse::<f64>().is_err()
 }
 
 fn is_time(name: &str) -> bool {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::change::Change;
 use super::run::Run;
 use crate::Result;
-use crate::cycle::{Name, Us};
+use crate::cycle::{Name, StageKind, Us};
 use crate::graph::{Graph, What};
 use crate::path::{Part, Times, path_of};
 
@@ -25,7 +25,8 @@ pub struct Removal {
     pub saves_us: Us,
 }
 
-/// Every device that has a call of its own in this half, taken out alone with what lies below it;
+/// Every device that has a call of its own in this half's stages but `prepare` and `complete` (every
+/// bus has these), taken out alone with what lies below it;
 /// the one that saves most first, then the one with the fewest below it.
 ///
 /// Buses and bridges without a call are not among them: they cannot be taken out.
@@ -33,7 +34,7 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
     let run = Run::unchanged(graph);
     let times = run.times();
     let on_path = on_path(graph, &times);
-    let with_call: HashSet<usize> = graph.steps.iter().filter_map(|step| step.device).collect();
+    let with_call = removable(graph);
     let mut removals: Vec<(Removal, usize)> = with_call
         .iter()
         .map(|&device| {
@@ -61,7 +62,7 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
 /// As [`super::replay`].
 pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Removal>> {
     let mut run = Run::new(graph, changes)?;
-    let with_call: HashSet<usize> = graph.steps.iter().filter_map(|step| step.device).collect();
+    let with_call = removable(graph);
     let mut taken = Vec::new();
     while taken.len() < most {
         let times = run.times();
@@ -87,6 +88,15 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
         taken.push(removal);
     }
     Ok(taken)
+}
+
+fn removable(graph: &Graph) -> HashSet<usize> {
+    let serial = |kind| matches!(kind, StageKind::Prepare | StageKind::Complete);
+    let own = graph
+        .steps
+        .iter()
+        .filter(|step| !serial(graph.stages[step.stage].kind));
+    own.filter_map(|step| step.device).collect()
 }
 
 fn total(run: &Run) -> Us {

@@ -237,6 +237,7 @@ impl<'a> Run<'a> {
         let mut times = Times {
             stages: Vec::with_capacity(graph.stages.len()),
             steps: vec![None; graph.steps.len()],
+            ghosts: vec![None; graph.steps.len()],
             bounds: vec![Bound::Stage; graph.steps.len()],
             last: vec![None; graph.stages.len()],
             more_cpus: None,
@@ -248,10 +249,17 @@ impl<'a> Run<'a> {
             let begin = times.end + stage.gap;
             let mut until = begin;
             for step in stage.steps.clone() {
+                let (start, bound) = self.start(step, begin, &times, Fate::Runs);
                 if self.fates[step] != Fate::Runs {
+                    times.ghosts[step] = Some(start);
+                    if graph.steps[step].waits_untold() && !graph.steps[step].outlasts {
+                        until = until.max(start);
+                    }
                     continue;
                 }
-                let end = self.run_step(step, begin, &mut times, Fate::Runs);
+                let end = start + self.took[step];
+                times.steps[step] = Some((start, end));
+                times.bounds[step] = bound;
                 if end >= until && !graph.steps[step].outlasts {
                     until = end;
                     times.last[index] = Some(step);
@@ -274,18 +282,19 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// Runs a step as soon as what it waits for has ended, among the steps of the same fate.
-    fn run_step(&self, index: usize, begin: Us, times: &mut Times, fate: Fate) -> Us {
+    /// When a step starts, and what sets that, among the steps of this fate.
+    fn start(&self, index: usize, begin: Us, times: &Times, fate: Fate) -> (Us, Bound) {
         let graph = self.graph;
         let step = &graph.steps[index];
         let (mut ready, mut bound) = (begin, Bound::Stage);
-        let mut wait_for = |one: usize, why: Why| {
-            if let Some((_, end)) = times.steps[one]
-                && end >= ready
-            {
-                (ready, bound) = (end, Bound::Step(one, why));
-            }
+        let mut wait_for = |one: usize, why: Why| match (times.steps[one], times.ghosts[one]) {
+            (Some((_, end)), _) if end >= ready => (ready, bound) = (end, Bound::Step(one, why)),
+            (None, Some(ghost)) if ghost > ready => (ready, bound) = (ghost, Bound::Stage),
+            _ => (),
         };
+        if let Some(one) = step.just_after {
+            wait_for(one, Why::JustAfter);
+        }
         if let Some(before) = self.before(index, fate) {
             let why = match step.what {
                 What::Call(_) => Why::SameWorker,
@@ -297,21 +306,21 @@ impl<'a> Run<'a> {
             Half::Resume => Why::Parent,
             Half::Suspend => Why::Children,
         };
-        for &one in step.tree.iter().filter(|&&one| self.fates[one] == fate) {
-            wait_for(one, why);
+        let is_ghost = self.fates[index] != fate;
+        for &one in &step.tree {
+            if is_ghost || self.fates[one] == fate {
+                wait_for(one, why);
+            }
         }
-        let start = ready + step.lag;
-        let end = start + self.took[index];
-        times.steps[index] = Some((start, end));
-        times.bounds[index] = bound;
-        end
+        (ready + step.lag, bound)
     }
 
-    /// The step before this one in its process that has the same fate.
+    /// The step before this one in its process that has the same fate, or that leaves a ghost there:
+    /// what its process waited for without a word may not have been its own.
     fn before(&self, index: usize, fate: Fate) -> Option<usize> {
         let mut before = self.graph.steps[index].before;
         while let Some(one) = before {
-            if self.fates[one] == fate {
+            if self.fates[one] == fate || self.graph.steps[one].waits_untold() {
                 return Some(one);
             }
             before = self.graph.steps[one].before;
@@ -324,6 +333,7 @@ impl<'a> Run<'a> {
         let graph = self.graph;
         let mut times = self.times();
         times.steps.fill(None);
+        times.ghosts.fill(None);
         let mut ready: Vec<Option<Us>> = vec![None; graph.tree.devices.len()];
         let mut at = from;
         for stage in &graph.stages {
@@ -332,7 +342,9 @@ impl<'a> Run<'a> {
                 if self.fates[step] != Fate::Deferred {
                     continue;
                 }
-                let end = self.run_step(step, begin, &mut times, Fate::Deferred);
+                let (start, _) = self.start(step, begin, &times, Fate::Deferred);
+                let end = start + self.took[step];
+                times.steps[step] = Some((start, end));
                 at = at.max(end);
                 if let What::Call(call) = graph.steps[step].what {
                     calls[call] = times.steps[step];

@@ -94,11 +94,9 @@ pub fn run(machine: &Machine, at: Us, threads: &mut Threads) -> Truth {
         ready: vec![None; machine.devices.len()],
     };
     let mut now = at;
-    for number in 0..13 {
-        let kind = KINDS[number];
-        let (before, after) = machine.own[number];
-        let start = match number {
-            0 => at,
+    for (kind, (before, after)) in KINDS.into_iter().zip(machine.own) {
+        let start = match kind {
+            StageKind::Freeze => at,
             _ => now + before,
         };
         now = match (kind, STAGES.iter().position(|&one| one == kind)) {
@@ -205,6 +203,7 @@ struct Enactment<'a> {
     order: Vec<usize>,
     next: usize,
     children: Vec<Vec<usize>>,
+    consumers: Vec<Vec<usize>>,
     threads: &'a mut Threads,
     calls: Vec<TrueCall>,
 }
@@ -219,10 +218,13 @@ fn enact(
     truth: &mut Truth,
 ) -> Us {
     let count = machine.devices.len();
-    let mut children = vec![Vec::new(); count];
+    let (mut children, mut consumers) = (vec![Vec::new(); count], vec![Vec::new(); count]);
     for (index, device) in machine.devices.iter().enumerate() {
         if let Some(parent) = device.parent {
             children[parent].push(index);
+        }
+        if let Some(supplier) = device.supplier {
+            consumers[supplier].push(index);
         }
     }
     let mut order: Vec<usize> = (0..count).filter(|&one| takes_part[one]).collect();
@@ -243,6 +245,7 @@ fn enact(
         order,
         next: 0,
         children,
+        consumers,
         threads,
         calls: Vec::new(),
     };
@@ -256,8 +259,12 @@ impl Enactment<'_> {
         let mut now = start;
         for index in 0..self.order.len() {
             let device = self.order[index];
-            let at_once = self.machine.kernel == Kernel::AtOnce;
-            if at_once || self.waits_for(device).next().is_none() {
+            let now = match self.machine.kernel {
+                Kernel::AtOnce => true,
+                Kernel::InTurn => false,
+                Kernel::WhenReady => self.waits_for(device).next().is_none(),
+            };
+            if now {
                 self.hand_over(device);
             }
         }
@@ -274,9 +281,15 @@ impl Enactment<'_> {
         now
     }
 
-    /// `prepare` and `complete` run in one process, device by device.
+    /// `prepare` and `complete` run in one process, device by device; so did all but `suspend` and
+    /// `resume` once.
     fn is_async(&self, device: usize) -> bool {
-        self.machine.devices[device].asynchronous && !matches!(self.stage, 0 | 7)
+        let may_be = match self.stage {
+            0 | 7 => false,
+            1 | 6 => true,
+            _ => self.machine.async_noirq,
+        };
+        may_be && self.machine.devices[device].asynchronous
     }
 
     /// What must be done before this device: its parent and supplier, in a suspend the other way
@@ -290,9 +303,8 @@ impl Enactment<'_> {
             own.parent.into_iter().chain(own.supplier)
         });
         let below = suspends.then(|| {
-            let consumers = move |one: &usize| devices[*one].supplier == Some(device);
-            let consumers = (device + 1..devices.len()).filter(consumers);
-            self.children[device].iter().copied().chain(consumers)
+            let children = self.children[device].iter();
+            children.chain(&self.consumers[device]).copied()
         });
         above
             .into_iter()

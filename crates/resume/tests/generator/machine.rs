@@ -21,6 +21,8 @@ pub struct Machine {
     /// In the order in which they were registered: parents before their children.
     pub devices: Vec<Device>,
     pub kernel: Kernel,
+    /// Whether devices may be asynchronous in the late, noirq and early stages, as from 3.15.
+    pub async_noirq: bool,
     /// The most threads for asynchronous work; `None`: as many as it takes.
     pub threads: Option<usize>,
     /// All but the first one, which stays on.
@@ -66,8 +68,10 @@ pub struct Cpu {
 /// When asynchronous devices are handed to threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// At the stage's beginning, to 6.15.
+    /// At the stage's beginning: to 6.7, and from 6.9 to 6.15.
     AtOnce,
+    /// When the process that suspends comes by them: 6.8, and stable kernels since January 2024.
+    InTurn,
     /// When their parents (in a suspend: their children) are done, from 6.16.
     WhenReady,
 }
@@ -80,6 +84,8 @@ pub struct Draw {
     /// which another one waits but on account of an ancestor that has one.
     pub told: bool,
     pub threads: Option<usize>,
+    /// `None`: one of those that tell all waits.
+    pub kernel: Option<Kernel>,
 }
 
 impl Draw {
@@ -88,6 +94,7 @@ impl Draw {
             devices,
             told: true,
             threads: None,
+            kernel: None,
         }
     }
 }
@@ -113,9 +120,11 @@ impl Machine {
         }
         own[StageKind::CpusOff as usize].1 = 0;
         own[StageKind::CpusOn as usize].1 = 0;
+        let drawn = *rng.choice(&[Kernel::AtOnce, Kernel::WhenReady]).unwrap();
         Machine {
             devices,
-            kernel: *rng.choice(&[Kernel::AtOnce, Kernel::WhenReady]).unwrap(),
+            kernel: draw.kernel.unwrap_or(drawn),
+            async_noirq: draw.kernel.is_some() || rng.u8(0..4) > 0,
             threads: draw.threads,
             cpus: (0..rng.usize(0..9))
                 .map(|_| Cpu {

@@ -10,9 +10,6 @@ use reveille_resume::log::{self, Log};
 use super::failure;
 use crate::exit::Failure;
 
-/// The files of a capture that are logs: what both saw is one cycle.
-const LOGS: [&str; 2] = [DMESG, TRACE];
-
 /// Each log's cycles, with its name: the one that was given, or the file's.
 pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
     if !names.is_empty() && names.len() != logs.len() {
@@ -47,19 +44,35 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     if path.as_os_str() == "-" {
         let log = log::read(io::stdin().lock())?;
         let log = log.or_no_suspend(path).map_err(failure)?;
-        return Ok(input(log, name, vec!["-".to_owned()], None));
+        return Ok(input(log, name, vec!["-".to_owned()]));
     }
     let files = files(path)?;
     let log = log::read_files(&files).map_err(failure)?;
     let names = files.iter().map(|file| short_name(file)).collect();
-    // The notes are an extra: a log is as good without them.
-    let capture = std::fs::read(path.join(RECORD)).ok();
-    let capture: Option<Record> = capture.and_then(|text| serde_json::from_slice(&text).ok());
-    let notes = capture.as_ref().map_or_else(Vec::new, told);
-    let kernel = capture.and_then(|capture| capture.machine.kernel);
-    let mut input = input(log, name, names, kernel);
-    input.notes.extend(notes);
+    let mut input = input(log, name, names);
+    let record = std::fs::read(path.join(RECORD)).ok();
+    // A capture's own notes are an extra: its logs are as good without them.
+    let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+    if let Some(record) = record {
+        add(&mut input, record);
+    }
     Ok(input)
+}
+
+/// What a capture knows and its logs do not: the wall clock, and the time asleep by two clocks.
+fn add(input: &mut Input, record: Record) {
+    input.notes.extend(told(&record));
+    input.source.kernel = record.machine.kernel;
+    if input.cycles.len() != record.cycles.len() {
+        return;
+    }
+    for (cycle, known) in input.cycles.iter_mut().zip(record.cycles) {
+        cycle.at.get_or_insert(known.started);
+        let slept = known.error.is_none() && known.asleep_us > 0;
+        if cycle.asleep_us.is_none() && slept {
+            cycle.asleep_us = Some(known.asleep_us);
+        }
+    }
 }
 
 /// What a capture's own notes say of its cycles beyond the logs.
@@ -99,23 +112,21 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let files: Vec<PathBuf> = LOGS
-        .iter()
-        .map(|name| path.join(name))
-        .filter(|file| file.is_file())
-        .collect();
+    // What both saw is one cycle. The trace is empty where the kernel could not be traced.
+    let has_text = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() > 0);
+    let files = [DMESG, TRACE].map(|name| path.join(name));
+    let files: Vec<PathBuf> = files.into_iter().filter(has_text).collect();
     match files.is_empty() {
         false => Ok(files),
         true => Err(Failure::usage(format!(
-            "{}: neither {} nor {} is in this folder; name a folder of `resume capture`, or a log",
-            path.display(),
-            LOGS[0],
-            LOGS[1]
+            "{}: neither {DMESG} nor {TRACE} is in this folder; name a folder of `resume capture`, or \
+             a log",
+            path.display()
         ))),
     }
 }
 
-fn input(log: Log, name: String, files: Vec<String>, kernel: Option<String>) -> Input {
+fn input(log: Log, name: String, files: Vec<String>) -> Input {
     let left_out = log.left_out.reasons().into_iter();
     let mut notes = Vec::new();
     if let Some(us) = log.resolution_us.filter(|us| *us >= 1_000) {
@@ -133,7 +144,7 @@ fn input(log: Log, name: String, files: Vec<String>, kernel: Option<String>) -> 
             left_out: left_out
                 .map(|(count, why)| (why.to_owned(), count))
                 .collect(),
-            kernel,
+            kernel: None,
         },
         cycles: log.cycles,
         notes,

@@ -221,9 +221,10 @@ pub fn duration(us: Us) -> String {
         10.0.. => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     };
-    match us.abs() {
-        ..1_000 => format!("{us} µs"),
-        ..999_500 => format!("{} ms", digits(size / 1e3)),
+    match size.abs() {
+        _ if us.abs() < 1_000 => format!("{us} µs"),
+        // 999.5 would be rounded to 1000: that is the next unit's 1.
+        ms if ms < 999_500.0 => format!("{} ms", digits(size / 1e3)),
         _ => format!("{} s", digits(size / 1e6)),
     }
 }

@@ -1,1 +1,440 @@
+use super::*;
 
+fn event(text: &str) -> Event<'_> {
+    match Messages::new().said(text.as_bytes()) {
+        Said::Event(event) => event,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn stage_end(kind: StageKind, us: Us, aborted: bool) -> Event<'static> {
+    Event::StageEnd {
+        kind,
+        says_us: Some(us),
+        aborted,
+    }
+}
+
+/// `calling` and `returned` as each generation of kernels prints them.
+#[test]
+fn a_call_and_its_return_are_read_in_every_form() {
+    let call = Call {
+        device: b"usb1",
+        driver: Some(b"usb"),
+        parent: Some(b"0000:00:14.0"),
+        function: Some(b"usb_dev_resume"),
+        worker: Some(4321),
+        stage: None,
+    };
+    for text in [
+        // 5.2 and later, with and without offsets, from a module, of a vendor's kernel.
+        "usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 4321, parent: 0000:00:14.0",
+        "usb usb1: PM: calling usb_dev_resume+0x0/0x20 [usbcore] @ 4321, parent: 0000:00:14.0",
+        "usb usb1: PM: calling usb_dev_resume [usbcore] @ 4321, parent: 0000:00:14.0",
+        "[pid:4321,cpu7,bash]usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 4321, parent: 0000:00:14.0",
+        // 4.19 to 5.1
+        "usb usb1: calling usb_dev_resume+0x0/0x20 @ 4321, parent: 0000:00:14.0",
+        // What follows in a mail.
+        "usb usb1: PM: calling usb_dev_resume @ 4321, parent: 0000:00:14.0 Regards, me",
+    ] {
+        assert_eq!(event(text), Event::Call(call.clone()), "{text}");
+    }
+    // To 4.18
+    let old = Call {
+        driver: None,
+        function: None,
+        ..call.clone()
+    };
+    for text in [
+        "calling  usb1+ @ 4321, parent: 0000:00:14.0",
+        "calling usb1+ @ 4321, parent: 0000:00:14.0",
+    ] {
+        assert_eq!(event(text), Event::Call(old.clone()), "{text}");
+    }
+    let ret = Return {
+        device: b"usb1",
+        driver: Some(b"usb"),
+        function: Some(b"usb_dev_resume"),
+        worker: None,
+        result: Some(-110),
+        says_us: Some(1234),
+        of_1024_ns: false,
+    };
+    for text in [
+        "usb usb1: PM: usb_dev_resume+0x0/0x20 returned -110 after 1234 usecs",
+        "usb usb1: PM: usb_dev_resume+0x0/0x20 [usbcore] returned -110 after 1234 usecs",
+        "usb usb1: PM: usb_dev_resume returned -110 after 1234 usecs",
+        "usb usb1: usb_dev_resume+0x0/0x20 returned -110 after 1234 usecs",
+    ] {
+        assert_eq!(event(text), Event::Return(ret.clone()), "{text}");
+    }
+    let old = Return {
+        driver: None,
+        function: None,
+        of_1024_ns: true,
+        ..ret
+    };
+    for text in [
+        "call usb1+ returned -110 after 1234 usecs",
+        "call usb1+ returned -110 after 1234 usec",
+    ] {
+        assert_eq!(event(text), Event::Return(old.clone()), "{text}");
+    }
+}
+
+#[test]
+fn drivers_may_be_missing_or_have_spaces_and_parents_may_be_missing() {
+    for (text, driver, device, parent) in [
+        (
+            " ata1: PM: calling ata_port_pm_resume [libata] @ 1, parent: 0000:00:1f.2",
+            None,
+            "ata1",
+            Some("0000:00:1f.2"),
+        ),
+        (
+            "HDA Intel 0000:00:1b.0: PM: calling pci_pm_resume+0x0/0x90 @ 1, parent: pci0000:00",
+            Some("HDA Intel"),
+            "0000:00:1b.0",
+            Some("pci0000:00"),
+        ),
+        (
+            "platform Fixed MDIO bus.0: PM: calling platform_pm_resume+0x0/0x40 @ 1, parent: platform",
+            Some("platform"),
+            "Fixed MDIO bus.0",
+            Some("platform"),
+        ),
+        (
+            "leds input0::capslock: PM: calling led_resume @ 1, parent: none",
+            Some("leds"),
+            "input0::capslock",
+            None,
+        ),
+    ] {
+        let Event::Call(call) = event(text) else {
+            panic!("{text}");
+        };
+        assert_eq!(call.driver, driver.map(str::as_bytes), "{text}");
+        assert_eq!(call.device, device.as_bytes(), "{text}");
+        assert_eq!(call.parent, parent.map(str::as_bytes), "{text}");
+    }
+}
+
+#[test]
+fn the_stages_times_are_read_to_the_microsecond() {
+    for (text, expected) in [
+        (
+            "PM: suspend of devices complete after 619.703 msecs",
+            stage_end(StageKind::Suspend, 619_703, false),
+        ),
+        (
+            "PM: start suspend of devices complete after 621.392 msecs",
+            stage_end(StageKind::Prepare, 621_392, false),
+        ),
+        (
+            "PM: late suspend of devices complete after 1.514 msecs",
+            stage_end(StageKind::SuspendLate, 1514, false),
+        ),
+        (
+            "PM: noirq suspend of devices aborted after 0.007 msecs",
+            stage_end(StageKind::SuspendNoirq, 7, true),
+        ),
+        (
+            "PM: noirq resume of devices complete after 4.955 msecs",
+            stage_end(StageKind::ResumeNoirq, 4955, false),
+        ),
+        (
+            "PM: early resume of devices complete after 0.000 msecs",
+            stage_end(StageKind::ResumeEarly, 0, false),
+        ),
+        (
+            "PM: resume of devices complete after 6629.611 msecs",
+            stage_end(StageKind::Resume, 6_629_611, false),
+        ),
+        (
+            "PM: resume of drv:sd dev:3:0:0:0 complete after 7928.413 msecs",
+            Event::Took {
+                stage: StageKind::Resume,
+                driver: b"sd",
+                device: b"3:0:0:0",
+                us: 7_928_413,
+            },
+        ),
+        (
+            "PM: resume of drv: dev:ep_00 complete after 117.454 msecs",
+            Event::Took {
+                stage: StageKind::Resume,
+                driver: b"",
+                device: b"ep_00",
+                us: 117_454,
+            },
+        ),
+        (
+            "PM: noirq suspend of drv:HDA Intel dev:0000:00:1b.0 complete after 12.000 msecs",
+            Event::Took {
+                stage: StageKind::SuspendNoirq,
+                driver: b"HDA Intel",
+                device: b"0000:00:1b.0",
+                us: 12_000,
+            },
+        ),
+    ] {
+        assert_eq!(event(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn the_way_down_and_up_is_read_as_each_version_says_it() {
+    let begin = |sleep: Option<&'static str>, first| Event::Begin {
+        sleep: sleep.map(str::as_bytes),
+        first,
+    };
+    let cpu = |cpu, on| Event::CpuEnd { cpu, on };
+    for (text, expected) in [
+        ("Linux version 6.12.9 (gcc)", Event::Boot),
+        ("PM: suspend entry (deep)", begin(Some("deep"), true)),
+        ("PM: suspend entry (s2idle)", begin(Some("s2idle"), true)),
+        (
+            "PM: suspend entry 2025-07-10 01:19:52.487634359 UTC",
+            begin(None, true),
+        ),
+        ("PM: Preparing system for mem sleep", begin(None, false)),
+        (
+            "PM: Preparing system for sleep (mem)",
+            begin(Some("mem"), false),
+        ),
+        ("PM: Syncing filesystems ... done.", Event::Freezing),
+        ("PM: Syncing filesystems ... ", Event::Freezing),
+        ("Filesystems sync: 0.012 seconds", Event::Freezing),
+        ("PM: Filesystems sync: 0.012 seconds", Event::Freezing),
+        (
+            "Freezing user space processes ... (elapsed 0.019 seconds) done.",
+            Event::Freezing,
+        ),
+        ("Freezing user space processes", Event::Freezing),
+        (
+            "Freezing user space processes completed (elapsed 0.001 seconds)",
+            Event::Frozen { after_us: None },
+        ),
+        (
+            "Freezing remaining freezable tasks ... (elapsed 0.007 seconds) done.",
+            Event::Frozen {
+                after_us: Some(7000),
+            },
+        ),
+        (
+            "Freezing remaining freezable tasks completed (elapsed 0.001 seconds)",
+            Event::Frozen { after_us: None },
+        ),
+        ("PM: Entering mem sleep", Event::Suspending),
+        ("PM: Suspending system (mem)", Event::Suspending),
+        (
+            "Suspending console(s) (use no_console_suspend to debug)",
+            Event::Suspending,
+        ),
+        (
+            "printk: Suspending console(s) (use no_console_suspend to debug)",
+            Event::Suspending,
+        ),
+        (
+            "ACPI: Preparing to enter system sleep state S3",
+            Event::Word { awake: false },
+        ),
+        (
+            "ACPI: PM: Preparing to enter system sleep state S3",
+            Event::Word { awake: false },
+        ),
+        (
+            "ACPI: PM: Saving platform NVS memory",
+            Event::Word { awake: false },
+        ),
+        ("Disabling non-boot CPUs ...", Event::Cpus { on: false }),
+        ("CPU 1 is now offline", cpu(1, false)),
+        ("smpboot: CPU 12 is now offline", cpu(12, false)),
+        ("CPU1: shutdown", cpu(1, false)),
+        (
+            "Calling timekeeping_suspend+0x0/0x2f0",
+            Event::Word { awake: false },
+        ),
+        (
+            "PM: Calling save_ioapic_entries+0x0/0xd0",
+            Event::Word { awake: false },
+        ),
+        (
+            "ACPI: Low-level resume complete",
+            Event::Word { awake: true },
+        ),
+        (
+            "ACPI: PM: Low-level resume complete",
+            Event::Word { awake: true },
+        ),
+        (
+            "PM: Calling timekeeping_resume+0x0/0x1a0",
+            Event::Word { awake: true },
+        ),
+        ("Suspended for 3.123 seconds", Event::Asleep(3_123_000)),
+        (
+            "Timekeeping suspended for 2.856 seconds",
+            Event::Asleep(2_856_000),
+        ),
+        (
+            "PM: Timekeeping suspended for 2.856 seconds",
+            Event::Asleep(2_856_000),
+        ),
+        ("PM: suspend-to-idle", Event::Idle { ends: false }),
+        (
+            "PM: resume from suspend-to-idle",
+            Event::Idle { ends: true },
+        ),
+        ("Enabling non-boot CPUs ...", Event::Cpus { on: true }),
+        (
+            "smpboot: Booting Node 0 Processor 3 APIC 0x6",
+            Event::CpuBegin { cpu: 3, on: true },
+        ),
+        (
+            "Booting Node 0 Processor 1 APIC 0x1",
+            Event::CpuBegin { cpu: 1, on: true },
+        ),
+        ("CPU3 is up", cpu(3, true)),
+        ("PM: Finishing wakeup.", Event::Thawing),
+        ("OOM killer enabled.", Event::Thawing),
+        ("Restarting tasks ... done.", Event::Thawing),
+        ("Restarting tasks: Starting", Event::Thawing),
+        ("Restarting tasks: Done", Event::Thawed),
+        ("done.", Event::Done),
+        ("PM: suspend exit", Event::Exit),
+        (
+            "PM: hibernation: hibernation entry",
+            Event::Hibernation { ends: false },
+        ),
+        ("PM: hibernation entry", Event::Hibernation { ends: false }),
+        (
+            "PM: hibernation: hibernation exit",
+            Event::Hibernation { ends: true },
+        ),
+        (
+            "PM: freeze of devices complete after 10.000 msecs",
+            Event::HibernationCall,
+        ),
+        (
+            "usb usb1: PM: calling usb_dev_freeze+0x0/0x20 @ 1, parent: none",
+            Event::HibernationCall,
+        ),
+    ] {
+        assert_eq!(event(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_fails_is_kept_in_the_kernels_words() {
+    for (text, device, message) in [
+        (
+            "PM: Device 00:08 failed to suspend: error -5",
+            Some("00:08"),
+            "Device 00:08 failed to suspend: error -5",
+        ),
+        (
+            "nvme 0000:01:00.0: PM: failed to suspend async: error -16",
+            Some("0000:01:00.0"),
+            "failed to suspend async: error -16",
+        ),
+        (
+            "PM: Some devices failed to suspend, or early wake event detected",
+            None,
+            "Some devices failed to suspend, or early wake event detected",
+        ),
+        (
+            "PM: Device usb1 not prepared for power transition: code -16",
+            Some("usb1"),
+            "Device usb1 not prepared for power transition: code -16",
+        ),
+        (
+            "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
+            None,
+            "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
+        ),
+        (
+            "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
+            None,
+            "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
+        ),
+        (
+            "i915 0000:00:02.0: **** DPM device timeout ****",
+            Some("0000:00:02.0"),
+            "**** DPM device timeout ****",
+        ),
+        (
+            "i915 0000:00:02.0: PM: **** DPM device timeout after 120 seconds; 0 seconds until panic ****",
+            Some("0000:00:02.0"),
+            "**** DPM device timeout after 120 seconds; 0 seconds until panic ****",
+        ),
+        (
+            "Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure",
+            Some("0000:00:02.0"),
+            "Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure",
+        ),
+        (
+            "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
+            None,
+            "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
+        ),
+        (
+            "xhci_hcd 0000:00:14.0: PM: pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
+            Some("0000:00:14.0"),
+            "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
+        ),
+        (
+            "PM: Wakeup pending, aborting suspend",
+            None,
+            "Wakeup pending, aborting suspend",
+        ),
+        (
+            "Error taking CPU1 down: -16",
+            None,
+            "Error taking CPU1 down: -16",
+        ),
+    ] {
+        assert_eq!(
+            event(text),
+            Event::Failure {
+                device: device.map(str::as_bytes),
+                message: message.as_bytes()
+            },
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_about_something_else_says_nothing() {
+    for text in [
+        "",
+        "calling  acpi_init+0x0/0x30 @ 1",
+        "initcall acpi_init+0x0/0x30 returned 0 after 1234 usecs",
+        "probe of 0000:00:1f.2 returned 1 after 1234 usecs",
+        "PM: hibernation: Registered nosave memory: [mem 0x00000000-0x00000fff]",
+        "PM: Registering ACPI NVS region [mem 0x00000000-0x00000fff]",
+        "CPU0: Thermal monitoring enabled",
+        "Booting paravirtualized kernel on bare hardware",
+        "call me back",
+        "usb 1-1: reset high-speed USB device number 2 using xhci_hcd",
+        "x86/PM: something else",
+        "Freezing",
+        "done",
+    ] {
+        assert_eq!(
+            Messages::new().said(text.as_bytes()),
+            Said::Nothing,
+            "{text}"
+        );
+    }
+    for text in [
+        "PM: resume of devices complete after 6629.6",
+        "PM: resume of devices complete af",
+        "usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 43",
+        "usb usb1: PM: usb_dev_resume+0x0/0x20 returned 0 after 12",
+        "calling  usb1+ @ 4321, par",
+        "call usb1+ returned 0 after 1234",
+    ] {
+        assert_eq!(Messages::new().said(text.as_bytes()), Said::Torn, "{text}");
+    }
+}

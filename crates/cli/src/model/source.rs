@@ -1,0 +1,156 @@
+//! Where parameters come from: a file, the command line, a result of `measure`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use reveille_model::parameters::{Arrivals, Farm, Parameters};
+use reveille_model::policy::Policy;
+
+use crate::exit::Failure;
+
+/// Flags that `run`, `sweep` and `from` have in common.
+#[derive(clap::Args)]
+pub struct SourceArgs {
+    /// Service times, powers, policies and loads: a TOML file; docs/example/model.toml shows every
+    /// key [default: the paper's]
+    #[arg(long, value_name = "FILE")]
+    pub params: Option<PathBuf>,
+    /// The load of one server at full speed, between 0 and 1
+    #[arg(
+        long,
+        value_name = "LOAD",
+        conflicts_with = "rate",
+        allow_hyphen_values = true
+    )]
+    pub utilisation: Option<f64>,
+    /// Requests a second that come to one server
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub rate: Option<f64>,
+    /// Exit latencies of idle states, as measured: a result of `measure`; the policies' states are
+    /// found by their names
+    #[arg(long, value_name = "RESULT")]
+    pub states: Option<PathBuf>,
+    /// Tell what so many such servers draw in a year
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub servers: Option<u64>,
+    /// Money for a kWh, in any currency, with --servers
+    #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
+    pub price: Option<f64>,
+}
+
+/// The parameters, and what a reader must know of how they came about.
+pub struct Source {
+    pub parameters: Parameters,
+    pub notes: Vec<String>,
+}
+
+/// The paper's have what no file says.
+pub fn read(args: &SourceArgs) -> anyhow::Result<Source> {
+    read_or(args, Parameters::paper())
+}
+
+/// `otherwise` has what no file says.
+pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Source> {
+    let mut parameters = match &args.params {
+        Some(path) => file(path, otherwise)?,
+        None => otherwise,
+    };
+    if let Some(load) = args.utilisation {
+        parameters.arrivals = Arrivals::Utilisation(load);
+    }
+    if let Some(rate) = args.rate {
+        parameters.arrivals = Arrivals::Rate(rate);
+    }
+    if let Some(servers) = args.servers {
+        let told = parameters.farm;
+        parameters.farm = Some(Farm {
+            servers,
+            price_per_kwh: told.and_then(|farm| farm.price_per_kwh),
+            overhead: told.map_or(1.0, |farm| farm.overhead),
+        });
+    }
+    if let Some(price) = args.price {
+        let Some(farm) = &mut parameters.farm else {
+            return Err(Failure::usage(
+                "--price: says nothing without --servers, or [farm] in the parameters",
+            ));
+        };
+        farm.price_per_kwh = Some(price);
+    }
+    let notes = match &args.states {
+        Some(result) => measured(result, &mut parameters)?,
+        None => Vec::new(),
+    };
+    parameters.check().map_err(super::told)?;
+    Ok(Source { parameters, notes })
+}
+
+fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
+    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let text = String::from_utf8(text).map_err(|_| {
+        Failure::usage(format!(
+            "{}: is not text; parameters are TOML",
+            path.display()
+        ))
+    })?;
+    Parameters::parse_over(&text, base)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+/// Puts the medians of a result in the place of the states' exit latencies.
+fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<String>> {
+    let loaded = reveille_dataset::open(result)?;
+    let floors = &loaded.description.characterisation.floors;
+    let table = |name: &str| {
+        let states = &loaded.description.states;
+        states
+            .iter()
+            .find(|state| state.name == name)?
+            .exit_latency_us
+    };
+    let statistics = match loaded.description.statistics.is_empty() {
+        true => reveille_dataset::statistics::by_state(&loaded.columns, &table, floors),
+        false => loaded.description.statistics.clone(),
+    };
+    let mut notes = Vec::new();
+    let mut found = 0;
+    for named in &mut parameters.policies {
+        let Policy::CStates(policy) = &mut named.policy else {
+            continue;
+        };
+        for state in &mut policy.states {
+            match statistics
+                .iter()
+                .find(|measured| measured.state == state.name)
+            {
+                Some(measured) => {
+                    found += 1;
+                    state.exit_latency = measured.wake_latency.median_ns.max(0) as f64 / 1e9;
+                    notes.push(format!(
+                        "{}, {}: exit latency {}, the median of {} wakes.",
+                        named.name,
+                        state.name,
+                        reveille_model::sentence::time(state.exit_latency),
+                        measured.wake_latency.count
+                    ));
+                }
+                None => notes.push(format!(
+                    "{}, {}: not in the result; its exit latency is the parameters'.",
+                    named.name, state.name
+                )),
+            }
+        }
+    }
+    if found == 0 {
+        let names: Vec<&str> = statistics
+            .iter()
+            .map(|state| state.state.as_str())
+            .collect();
+        return Err(Failure::usage(format!(
+            "--states {}: has {}, and no policy of kind c_states in the parameters names one of them",
+            result.display(),
+            names.join(", ")
+        )));
+    }
+    Ok(notes)
+}

@@ -1,0 +1,408 @@
+//! `reveille model` as a user meets it.
+
+mod program;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use program::{as_nobody, reveille, run};
+use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use serde_json::{Value, json};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example/model.toml");
+
+fn text(arguments: &[&str]) -> String {
+    let output = reveille().arg("model").args(arguments).output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {stderr}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn read(arguments: &[&str]) -> Value {
+    serde_json::from_str(&text(arguments)).unwrap()
+}
+
+/// The one line of wrong use.
+fn refused(arguments: &[&str]) -> String {
+    let ended = run(reveille().arg("model").args(arguments));
+    assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    ended.stderr
+}
+
+#[test]
+fn a_point_is_told_alike_to_people_and_to_programs() {
+    let all = read(&["run", "--utilisation", "0.5", "--json"]);
+    // M/M/1 with 38 ms of service: 76 ms.
+    let response = all["always_on"]["response_mean_s"].as_f64().unwrap();
+    assert!((response - 0.076).abs() < 1e-9);
+    assert_eq!(all["exact_for"], "poisson_arrivals");
+    assert_eq!(all["parameters"]["service"]["mean_s"], 0.038);
+    let names = all["parameters"]["policies"].as_array().unwrap();
+    let shown = text(&["run", "--utilisation", "0.5"]);
+    for (named, compared) in names.iter().zip(all["policies"].as_array().unwrap()) {
+        let name = named["name"].as_str().unwrap();
+        let line = shown.lines().find(|line| line.starts_with(name)).unwrap();
+        let power = compared["power_mean_w"].as_f64().unwrap();
+        assert!(line.contains(&format!(" {power:.1} ")), "{line}: {power}");
+    }
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 80),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_simulation_agrees_with_the_closed_form_beside_it() {
+    let all = read(&["run", "--utilisation", "0.3", "--simulate", "--json"]);
+    let rows = all["simulated"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    let closed = all["policies"][1]["power_mean_w"].as_f64().unwrap();
+    let simulated = rows[2]["simulated"]["power_mean_w"]["value"]
+        .as_f64()
+        .unwrap();
+    assert!(
+        (simulated / closed - 1.0).abs() < 0.02,
+        "{simulated} {closed}"
+    );
+    let percentiles = rows[2]["simulated"]["response_percentiles"]
+        .as_array()
+        .unwrap();
+    let p50 = percentiles[0]["response_s"]["value"].as_f64().unwrap();
+    let p99 = percentiles[3]["response_s"]["value"].as_f64().unwrap();
+    assert!(p50 < p99);
+}
+
+#[test]
+fn the_sweep_has_the_papers_crossings_in_every_form() {
+    let shown = text(&["sweep"]);
+    assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9 % load."));
+    let all = read(&["sweep", "--json"]);
+    let pairs = all["pairs"].as_array().unwrap();
+    let at = |name: &str| {
+        let pair = pairs.iter().find(|pair| pair["first"] == name).unwrap();
+        pair["power"]["crossings"][0]["utilisation"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((at("nap 10 ms") - 0.45).abs() < 0.01);
+    assert!((at("nap 650 ms") - 0.04).abs() < 0.01);
+    let csv = text(&["sweep", "--csv"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    // Always-on and five policies at 95 loads.
+    assert_eq!(lines.len(), 1 + 6 * 95);
+    let columns = lines[0].split(',').count();
+    assert!(lines.iter().all(|line| line.split(',').count() == columns));
+}
+
+#[test]
+fn questions_get_their_answers_alone() {
+    let answered = text(&[
+        "sweep",
+        "--utilisation",
+        "0.3",
+        "--largest-transition",
+        "nap 50 ms",
+        "dvfs",
+        "--best-timeout",
+        "nap 650 ms",
+        "--budget",
+        "200ms",
+    ]);
+    assert!(answered.contains("draws less than DVFS if suspend and resume take less than"));
+    assert!(
+        answered.contains("within a budget of 200 ms with a timeout of"),
+        "{answered}"
+    );
+    assert!(!answered.contains("policy"), "{answered}");
+    let crossing = text(&["sweep", "--crossing", "nap 10 ms", "always on"]);
+    assert!(
+        crossing.contains("nap 10 ms draws less than always on at every load."),
+        "{crossing}"
+    );
+}
+
+#[test]
+fn a_page_is_written_and_nobody_elses_file_is_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("model.html");
+    let path = page.to_str().unwrap();
+    assert_eq!(text(&["sweep", "--out", path]).trim(), path);
+    assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
+    text(&["sweep", "--out", path]);
+    std::fs::write(&page, "mine").unwrap();
+    assert!(refused(&["sweep", "--out", path]).contains("is no page of reveille"));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
+}
+
+#[test]
+fn the_example_of_the_book_runs_and_tells_a_farms_year() {
+    let shown = text(&["run", "--params", EXAMPLE]);
+    assert!(shown.contains("In a year, 1000 servers"), "{shown}");
+    let all = read(&[
+        "run",
+        "--params",
+        EXAMPLE,
+        "--servers",
+        "10",
+        "--price",
+        "1",
+        "--json",
+    ]);
+    let years = all["years"].as_array().unwrap();
+    let (energy, saved) = (&years[0]["saved_kwh"], &years[0]["saved_money"]);
+    assert_eq!(energy, saved);
+}
+
+#[test]
+fn wrong_use_is_one_line() {
+    for (arguments, part) in [
+        (vec!["run", "--utilisation", "1.2"], "stable below 1"),
+        (vec!["run", "--utilisation", "-0.1"], "above 0"),
+        (vec!["run", "--rate", "nan"], "above 0"),
+        (vec!["run", "--price", "3"], "--servers"),
+        (
+            vec!["sweep", "--crossing", "nap 50 ms", "sleep"],
+            "there is no policy `sleep`",
+        ),
+        (
+            vec!["sweep", "--best-timeout", "DVFS", "--budget", "1s"],
+            "does not nap",
+        ),
+        (
+            vec!["sweep", "--best-timeout", "nap 50 ms", "--budget", "1ms"],
+            "cannot be met",
+        ),
+        (
+            vec!["sweep", "--best-timeout", "nap 50 ms", "--budget", "soon"],
+            "is no time",
+        ),
+    ] {
+        let said = refused(&arguments);
+        assert!(said.contains(part), "{arguments:?}: {said}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let wrong = folder.path().join("wrong.toml");
+    std::fs::write(&wrong, "[power]\nactiv = 3\n").unwrap();
+    let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
+    assert!(
+        said.contains("wrong.toml: line 2: unknown field `activ`"),
+        "{said}"
+    );
+    std::fs::write(&wrong, b"\xff\xfe").unwrap();
+    assert!(refused(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
+}
+
+fn analysis() -> Value {
+    let spread =
+        |median: u64| json!({"median": median, "min": median / 2, "max": median * 2, "count": 5});
+    json!({
+        "format": "reveille-resume", "version": 1, "tool": "made up",
+        "machines": [{
+            "name": "chromebook", "suspend_us": spread(49_000), "resume_us": spread(600_000),
+            "what_if": {"all_cycles_us": spread(50_000)},
+            "power": {"idle_w": 10.0, "asleep_w": 0.65, "transition_w": null}
+        }]
+    })
+}
+
+fn kept(folder: &Path, analysis: &Value) -> String {
+    let path = folder.join("resume.json");
+    std::fs::write(&path, analysis.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_analysed_machine_naps_with_its_own_times_and_power() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = kept(folder.path(), &analysis());
+    let all = read(&["from", &path, "--utilisation", "0.2", "--json"]);
+    let policies = all["parameters"]["policies"].as_array().unwrap();
+    assert_eq!(policies[0]["name"], "nap, chromebook");
+    assert_eq!(policies[0]["policy"]["suspend_s"], 0.049);
+    assert_eq!(policies[0]["policy"]["resume_s"], 0.6);
+    assert_eq!(policies[1]["name"], "nap, chromebook, what if");
+    assert_eq!(policies[1]["policy"]["resume_s"], 0.05);
+    let power = &all["parameters"]["power"];
+    assert_eq!(
+        (&power["idle_w"], &power["nap_w"]),
+        (&json!(10.0), &json!(0.65))
+    );
+    // A file that says one thing leaves the rest as it is without a file.
+    let file = folder.path().join("load.toml");
+    std::fs::write(&file, "[arrivals]\nutilisation = 0.4\n").unwrap();
+    let other = read(&["from", &path, "--params", file.to_str().unwrap(), "--json"]);
+    assert_eq!(&other["parameters"]["power"], power);
+    // 49 ms and 600 ms are too long; how long they may be has the same parts.
+    let needed = &all["needed"][1];
+    assert_eq!(
+        (&needed["policy"], &needed["than"]),
+        (&json!("nap, chromebook"), &json!("DVFS"))
+    );
+    let may_take = &needed["largest"]["seconds"];
+    let transition = may_take["transition_s"].as_f64().unwrap();
+    let suspend = may_take["nap"]["suspend_s"].as_f64().unwrap();
+    assert!(
+        (suspend / transition / (49.0 / 649.0) - 1.0).abs() < 1e-9,
+        "{needed}"
+    );
+    let slowest = read(&["from", &path, "--by", "max", "--json"]);
+    assert_eq!(
+        slowest["parameters"]["policies"][0]["policy"]["resume_s"],
+        1.2
+    );
+    let shown = text(&["from", &path, "--servers", "1000"]);
+    assert!(shown.contains("In a year, 1000 servers"), "{shown}");
+    assert!(
+        shown.contains("nap, chromebook, what if draws less than DVFS"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn an_analysis_comes_through_a_pipe_too() {
+    let mut child = reveille()
+        .args(["model", "from", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let text = analysis().to_string();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let all: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(all["parameters"]["policies"][0]["name"], "nap, chromebook");
+}
+
+#[test]
+fn what_is_no_analysis_is_said_in_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |key: &str, value: Value| {
+        let mut analysis = analysis();
+        analysis[key] = value;
+        refused(&["from", &kept(folder.path(), &analysis)])
+    };
+    assert!(with("format", json!("else")).contains("its format is `else`"));
+    assert!(with("version", json!(9)).contains("version 9"));
+    assert!(with("machines", json!([])).contains("has no machine"));
+    let without = json!([{"name": "a", "suspend_us": null, "resume_us": null}]);
+    assert!(with("machines", without).contains("no machine in it has a whole resume"));
+    let path = kept(folder.path(), &analysis());
+    let said = refused(&["from", &path, "--machine", "desktop"]);
+    assert!(
+        said.contains("has no machine `desktop`; it has: chromebook"),
+        "{said}"
+    );
+    std::fs::write(&path, "dmesg").unwrap();
+    assert!(refused(&["from", &path]).contains("is no analysis"));
+}
+
+/// A result of `measure`: 200 wakes out of C1, 5 µs each.
+fn result(folder: &Path) -> String {
+    let folder = ResultFolder::create(folder.join("measured")).unwrap();
+    let description = json!({
+        "schema_version": 1, "tool": "reveille", "name": "", "started": "", "command_line": [],
+        "probe": "bpf", "ended": "completed",
+        "machine": {
+            "hostname": null, "cpu_model": null, "architecture": "x86_64", "kernel": null,
+            "command_line": null, "hypervisor": null, "microcode": null, "cpus_online": 1,
+            "cpus_present": 1, "clock_source": null
+        },
+        "driver": null, "governor": null, "states": [], "residency_columns": [], "settings": {},
+        "characterisation": {}, "counts": {}, "statistics": [], "notes": []
+    });
+    let description = serde_json::from_value(description).unwrap();
+    folder.describe(&description).unwrap();
+    let mut writer = folder.writer(&[]).unwrap();
+    for number in 0..200 {
+        writer.push(&datapoint(number)).unwrap();
+    }
+    writer.finish().unwrap();
+    folder.path().to_str().unwrap().to_owned()
+}
+
+fn datapoint(number: i64) -> Datapoint {
+    Datapoint {
+        time_ns: number * 1_000_000,
+        cpu: 0,
+        source: Source::Timer,
+        woken_by: WokenBy::Interrupt,
+        requested_state_index: Some(1),
+        requested_state: Some("C1".to_owned()),
+        launch_distance_ns: 500_000,
+        silent_time_ns: Some(490_000),
+        wake_latency_ns: 5_000,
+        interrupt_latency_ns: Some(5_500),
+        first: First::AfterIdle,
+        smi_count: None,
+        nmi_count: None,
+        interrupt_count: None,
+        softirq_count: None,
+        residency_percent: Vec::new(),
+    }
+}
+
+#[test]
+fn exit_latencies_come_from_a_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    let all = read(&["run", "--params", EXAMPLE, "--states", &result, "--json"]);
+    let states = &all["parameters"]["policies"][3]["policy"]["states"];
+    assert_eq!(states[0]["exit_latency_s"], 5e-6);
+    // C6 was not measured: it keeps the file's, and that is said.
+    assert_eq!(states[1]["exit_latency_s"], 133e-6);
+    let notes = all["notes"].to_string();
+    assert!(notes.contains("the median of 200 wakes"), "{notes}");
+    assert!(notes.contains("C6: not in the result"), "{notes}");
+    let said = refused(&["run", "--states", &result]);
+    assert!(said.contains("no policy of kind c_states"), "{said}");
+}
+
+#[test]
+fn models_run_as_anyone() {
+    let Some((_folder, mut program)) = as_nobody() else {
+        println!("skipped: a model as the user nobody: it takes root to become nobody");
+        return;
+    };
+    assert_eq!(run(program.args(["model", "run"])).code, 0);
+}
+
+/// From the log of the lab's suspend to the year of the book's chapter on it.
+#[test]
+fn the_books_farm_saves_what_the_book_says() {
+    let log = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../resume/tests/logs/6.12-dmesg.txt"
+    );
+    let analyze = ["resume", "analyze", log, "--without", "usb*", "--json"];
+    let analysis = reveille().args(analyze).output().unwrap();
+    assert!(analysis.status.success());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("guest.json");
+    std::fs::write(&path, analysis.stdout).unwrap();
+    let path = path.to_str().unwrap();
+    let saved = |load: &str| -> Vec<f64> {
+        let farm = ["--utilisation", load, "--servers", "1000", "--json"];
+        let all = read(&[&["from", path], &farm[..]].concat());
+        let years = all["years"].as_array().unwrap();
+        let mwh = |year: &Value| year["saved_kwh"].as_f64().unwrap() / 1000.0;
+        years.iter().map(mwh).collect()
+    };
+    let near = |found: f64, told: f64| {
+        assert!(
+            (found / told - 1.0).abs() < 0.02,
+            "{found} MWh, told {told}"
+        );
+    };
+    let at_2_percent = saved("0.02");
+    near(at_2_percent[1], 212.0);
+    near(at_2_percent[2], 267.0);
+    near(saved("0.1")[1], 17.3);
+}

@@ -1,0 +1,267 @@
+//! What is simulated, beyond what closed forms take: `[simulation]`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Parameters;
+use crate::policy::Policy;
+use crate::seconds::Seconds;
+use crate::simulate::{Arrivals, Dispatcher, Horizon, Setup, Trace, WarmUp};
+use crate::{Error, Result};
+
+/// How requests come, at the rate that the load asks for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Process {
+    Poisson,
+    Deterministic,
+    /// `cv` is the coefficient of variation of the times between requests.
+    Gamma {
+        cv: f64,
+    },
+    Lognormal {
+        cv: f64,
+    },
+    Hyperexponential {
+        cv: f64,
+    },
+    /// Rates by each other (their mean is what the load asks for), and seconds that each lasts in the
+    /// mean.
+    Bursty {
+        rates: [f64; 2],
+        stays_s: [f64; 2],
+    },
+}
+
+impl Process {
+    /// With so many requests a second in the mean.
+    pub fn at(&self, rate: f64) -> Arrivals {
+        match *self {
+            Self::Poisson => Arrivals::Poisson { rate },
+            Self::Deterministic => Arrivals::Deterministic { rate },
+            Self::Gamma { cv } => Arrivals::Gamma { rate, cv },
+            Self::Lognormal { cv } => Arrivals::Lognormal { rate, cv },
+            Self::Hyperexponential { cv } => Arrivals::Hyperexponential { rate, cv },
+            Self::Bursty { rates, stays_s } => {
+                let relative = Arrivals::Bursty {
+                    rates,
+                    stays: stays_s,
+                };
+                let scale = rate / relative.rate();
+                Arrivals::Bursty {
+                    rates: rates.map(|rate| rate * scale),
+                    stays: stays_s,
+                }
+            }
+        }
+    }
+}
+
+/// What `[simulation]` says, or the command line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Simulation {
+    /// Behind the dispatcher; each gets the load in the mean.
+    pub servers: usize,
+    pub dispatcher: Dispatcher,
+    pub arrivals: Process,
+    /// Recorded requests, in place of arrivals and (where it has them) service times.
+    pub trace: Option<PathBuf>,
+    /// Measured in each replication; `None`: by `requests`, or the whole trace.
+    pub horizon_s: Option<f64>,
+    /// Measured in each replication, to all servers together, in the mean; where no horizon is given.
+    pub requests: u64,
+    /// `None`: by the rule ([`WarmUp::Relaxation`]).
+    pub warm_up_s: Option<f64>,
+    pub replications: u32,
+    /// Of the intervals.
+    pub confidence: f64,
+    pub seed: u64,
+}
+
+impl Default for Simulation {
+    fn default() -> Self {
+        Self {
+            servers: 1,
+            dispatcher: Dispatcher::Random,
+            arrivals: Process::Poisson,
+            trace: None,
+            horizon_s: None,
+            requests: 100_000,
+            warm_up_s: None,
+            replications: 10,
+            confidence: 0.95,
+            seed: 1,
+        }
+    }
+}
+
+impl Simulation {
+    /// The simulation of one policy. `trace` is what is in the file of that name.
+    pub fn setup(&self, parameters: &Parameters, policy: &Policy, trace: Option<&Trace>) -> Setup {
+        let rate = parameters.rate() * self.servers as f64;
+        let arrivals = match trace {
+            Some(trace) => Arrivals::Trace(trace.clone()),
+            None => self.arrivals.at(rate),
+        };
+        let (service, power) = (parameters.service.clone(), parameters.power);
+        let mut setup = Setup::new(policy.clone(), arrivals, service, power);
+        setup.servers = self.servers;
+        setup.dispatcher = self.dispatcher;
+        setup.horizon = match (self.horizon_s, trace) {
+            (Some(seconds), _) => Horizon::Seconds(seconds),
+            (None, Some(_)) => Horizon::Trace,
+            (None, None) => Horizon::Requests(self.requests),
+        };
+        setup.warm_up = self.warm_up_s.map_or(WarmUp::Relaxation, WarmUp::Seconds);
+        setup.replications = self.replications;
+        setup.confidence = self.confidence;
+        setup.seed = self.seed;
+        setup
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum ProcessForm {
+    Poisson,
+    Deterministic,
+    Gamma {
+        cv: f64,
+    },
+    Lognormal {
+        cv: f64,
+    },
+    Hyperexponential {
+        cv: f64,
+    },
+    Bursty {
+        rates: [f64; 2],
+        stays: [Seconds; 2],
+    },
+}
+
+/// `[simulation]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Form {
+    servers: Option<usize>,
+    dispatcher: Option<Dispatcher>,
+    arrivals: Option<ProcessForm>,
+    trace: Option<PathBuf>,
+    horizon: Option<Seconds>,
+    requests: Option<u64>,
+    warm_up: Option<Seconds>,
+    replications: Option<u32>,
+    confidence: Option<f64>,
+    seed: Option<u64>,
+}
+
+impl Form {
+    pub(super) fn read(self) -> Result<Simulation> {
+        if self.horizon.is_some() && self.requests.is_some() {
+            return Err(Error::Usage(
+                "simulation: give either `horizon` (a time) or `requests`".into(),
+            ));
+        }
+        if self.trace.is_some() && self.arrivals.is_some() {
+            return Err(Error::Usage(
+                "simulation: give either `trace` or `arrivals`: a trace says when requests come"
+                    .into(),
+            ));
+        }
+        let otherwise = Simulation::default();
+        Ok(Simulation {
+            servers: self.servers.unwrap_or(otherwise.servers),
+            dispatcher: self.dispatcher.unwrap_or(otherwise.dispatcher),
+            arrivals: self.arrivals.map_or(otherwise.arrivals, process),
+            trace: self.trace,
+            horizon_s: self.horizon.map(|horizon| horizon.0),
+            requests: self.requests.unwrap_or(otherwise.requests),
+            warm_up_s: self.warm_up.map(|warm_up| warm_up.0),
+            replications: self.replications.unwrap_or(otherwise.replications),
+            confidence: self.confidence.unwrap_or(otherwise.confidence),
+            seed: self.seed.unwrap_or(otherwise.seed),
+        })
+    }
+}
+
+fn process(form: ProcessForm) -> Process {
+    match form {
+        ProcessForm::Poisson => Process::Poisson,
+        ProcessForm::Deterministic => Process::Deterministic,
+        ProcessForm::Gamma { cv } => Process::Gamma { cv },
+        ProcessForm::Lognormal { cv } => Process::Lognormal { cv },
+        ProcessForm::Hyperexponential { cv } => Process::Hyperexponential { cv },
+        ProcessForm::Bursty { rates, stays } => Process::Bursty {
+            rates,
+            stays_s: stays.map(|stay| stay.0),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn simulation(lines: &str) -> Result<Simulation> {
+        let text = format!("[arrivals]\nutilisation = 0.5\n[simulation]\n{lines}\n");
+        Parameters::parse(&text).map(|parameters| parameters.simulation)
+    }
+
+    #[test]
+    fn each_key_is_taken() {
+        let taken = simulation(
+            "servers = 12\ndispatcher = { packing = { bound = 4 } }\nhorizon = \"1h\"\n\
+             arrivals = { bursty = { rates = [9, 1], stays = [\"1s\", \"3s\"] } }\n\
+             warm_up = \"10s\"\nreplications = 20\nconfidence = 0.99\nseed = 7",
+        );
+        let expected = Simulation {
+            servers: 12,
+            dispatcher: Dispatcher::Packing { bound: 4 },
+            arrivals: Process::Bursty {
+                rates: [9.0, 1.0],
+                stays_s: [1.0, 3.0],
+            },
+            horizon_s: Some(3600.0),
+            warm_up_s: Some(10.0),
+            replications: 20,
+            confidence: 0.99,
+            seed: 7,
+            ..Simulation::default()
+        };
+        assert_eq!(taken, Ok(expected));
+        let trace = simulation("trace = \"a.csv\"").unwrap().trace;
+        assert_eq!(trace, Some("a.csv".into()));
+        assert_eq!(simulation(""), Ok(Simulation::default()));
+    }
+
+    #[test]
+    fn every_process_has_the_rate_that_the_load_asks_for() {
+        for arrivals in [
+            "\"poisson\"",
+            "\"deterministic\"",
+            "{ gamma = { cv = 2.0 } }",
+            "{ lognormal = { cv = 2.0 } }",
+            "{ hyperexponential = { cv = 2.0 } }",
+            "{ bursty = { rates = [5, 0], stays = [1, 4] } }",
+        ] {
+            let taken = simulation(&format!("arrivals = {arrivals}")).unwrap();
+            let rate = taken.arrivals.at(70.0).rate();
+            assert!((rate - 70.0).abs() < 1e-9, "{arrivals}: {rate}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_or_is_unknown_is_refused() {
+        for (lines, says) in [
+            ("horizon = \"1h\"\nrequests = 5", "either `horizon`"),
+            ("trace = \"a\"\narrivals = \"poisson\"", "either `trace`"),
+            ("server = 5", "line 4"),
+            ("dispatcher = \"nearest\"", "nearest"),
+        ] {
+            let why = simulation(lines).unwrap_err().to_string();
+            assert!(why.contains(says) && !why.contains('\n'), "{why}");
+        }
+    }
+}

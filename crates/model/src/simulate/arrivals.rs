@@ -1,0 +1,309 @@
+//! When requests come.
+
+use super::draw::{self, Stream, Times};
+use super::trace::Trace;
+use crate::{Error, Result};
+
+/// The arrival process. Rates are requests a second, to all servers together.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrivals {
+    /// Exponential times between requests.
+    Poisson { rate: f64 },
+    /// Evenly spaced.
+    Deterministic { rate: f64 },
+    /// Independent times between requests, gamma; `cv` is their coefficient of variation.
+    Gamma { rate: f64, cv: f64 },
+    /// Independent times between requests, lognormal.
+    Lognormal { rate: f64, cv: f64 },
+    /// Independent times between requests, either of two exponentials that have half of the time
+    /// each (balanced means): `cv` is 1 or above. Requests come in clusters.
+    Hyperexponential { rate: f64, cv: f64 },
+    /// A Poisson process whose rate changes between two (Markov-modulated): `rates[i]` for an
+    /// exponential time of mean `stays[i]` seconds. With a rate of 0 it is an interrupted Poisson
+    /// process: bursts and silence.
+    Bursty { rates: [f64; 2], stays: [f64; 2] },
+    /// As recorded.
+    Trace(Trace),
+}
+
+impl Arrivals {
+    /// Requests a second in the mean. For a trace: (requests − 1) by the time from the first to the
+    /// last; infinite where that is 0.
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Poisson { rate }
+            | Self::Deterministic { rate }
+            | Self::Gamma { rate, .. }
+            | Self::Lognormal { rate, .. }
+            | Self::Hyperexponential { rate, .. } => *rate,
+            Self::Bursty { rates, stays } => {
+                (rates[0] * stays[0] + rates[1] * stays[1]) / (stays[0] + stays[1])
+            }
+            Self::Trace(trace) => trace.rate(),
+        }
+    }
+
+    /// The index of dispersion for counts over long times: the variance of the number of requests by
+    /// its mean; for renewal processes cv². 0 for a trace, of which nothing is assumed.
+    pub fn dispersion(&self) -> f64 {
+        match self {
+            Self::Poisson { .. } => 1.0,
+            Self::Deterministic { .. } | Self::Trace(_) => 0.0,
+            Self::Gamma { cv, .. }
+            | Self::Lognormal { cv, .. }
+            | Self::Hyperexponential { cv, .. } => cv * cv,
+            // Heffes and Lucantoni, IEEE JSAC 4 (1986), with r_i = 1/stays[i].
+            Self::Bursty { rates, stays } => {
+                let leave = stays.map(|stay| 1.0 / stay);
+                let both = leave[0] + leave[1];
+                let apart = rates[0] - rates[1];
+                1.0 + 2.0 * apart * apart * leave[0] * leave[1]
+                    / (both * both * (rates[0] * leave[1] + rates[1] * leave[0]))
+            }
+        }
+    }
+
+    /// Seconds in which the process forgets its state: 0 for renewal processes.
+    pub(super) fn memory(&self) -> f64 {
+        match self {
+            Self::Bursty { stays, .. } => stays[0] * stays[1] / (stays[0] + stays[1]),
+            _ => 0.0,
+        }
+    }
+
+    /// # Errors
+    /// [`Error::Usage`] for a figure that cannot be meant.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Poisson { rate } | Self::Deterministic { rate } => positive("rate", *rate),
+            Self::Gamma { rate, cv } | Self::Lognormal { rate, cv } => {
+                positive("rate", *rate)?;
+                positive("cv", *cv)
+            }
+            Self::Hyperexponential { rate, cv } => {
+                positive("rate", *rate)?;
+                match *cv >= 1.0 && cv.is_finite() {
+                    true => Ok(()),
+                    false => Err(Error::Usage(format!(
+                        "arrivals, cv: {cv}; a hyperexponential has 1 or above; gamma takes less"
+                    ))),
+                }
+            }
+            Self::Bursty { rates, stays } => {
+                for stay in stays {
+                    positive("stays", *stay)?;
+                }
+                match rates.iter().all(|rate| *rate >= 0.0 && rate.is_finite())
+                    && rates.iter().any(|rate| *rate > 0.0)
+                {
+                    true => Ok(()),
+                    false => Err(Error::Usage(format!(
+                        "arrivals, rates: {} and {}; give two of 0 or above, one of them above 0",
+                        rates[0], rates[1]
+                    ))),
+                }
+            }
+            Self::Trace(trace) => trace.check(),
+        }
+    }
+
+    /// The instants at which requests come, from time 0 on; the rate is multiplied with `share`,
+    /// which only a Poisson process may be (a random part of it is one again).
+    pub(super) fn stream(&self, share: f64, mut stream: Stream) -> Result<Arriving<'_>> {
+        let gaps = match self {
+            Self::Poisson { rate } => Gaps::Renewal(Times::Exponential(1.0 / (rate * share))),
+            Self::Deterministic { rate } => Gaps::Renewal(Times::Fixed(1.0 / rate)),
+            Self::Gamma { rate, cv } => Gaps::Renewal(Times::gamma(1.0 / rate, *cv)?),
+            Self::Lognormal { rate, cv } => Gaps::Renewal(Times::lognormal(1.0 / rate, *cv)?),
+            Self::Hyperexponential { rate, cv } => {
+                let square = cv * cv;
+                let first = (1.0 + ((square - 1.0) / (square + 1.0)).sqrt()) / 2.0;
+                Gaps::Hyperexponential {
+                    first,
+                    means: [first, 1.0 - first].map(|p| 1.0 / (2.0 * p * rate)),
+                }
+            }
+            Self::Bursty { rates, stays } => {
+                let in_first = stays[0] / (stays[0] + stays[1]);
+                let phase = usize::from(draw::uniform(&mut stream) >= in_first);
+                Gaps::Bursty {
+                    rates: *rates,
+                    stays: *stays,
+                    phase,
+                    left: stays[phase] * draw::exponential(&mut stream),
+                }
+            }
+            Self::Trace(trace) => Gaps::Trace(trace.arrivals().iter()),
+        };
+        Ok(Arriving {
+            at: 0.0,
+            gaps,
+            stream,
+        })
+    }
+}
+
+fn positive(name: &str, value: f64) -> Result<()> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "arrivals, {name}: {value}; give a number above 0"
+        ))),
+    }
+}
+
+/// Requests as they come.
+#[derive(Debug)]
+pub(super) struct Arriving<'a> {
+    at: f64,
+    gaps: Gaps<'a>,
+    stream: Stream,
+}
+
+#[derive(Debug)]
+enum Gaps<'a> {
+    Renewal(Times),
+    Hyperexponential {
+        /// The probability of the first mean.
+        first: f64,
+        means: [f64; 2],
+    },
+    Bursty {
+        rates: [f64; 2],
+        stays: [f64; 2],
+        phase: usize,
+        /// Seconds until the rate changes.
+        left: f64,
+    },
+    Trace(std::slice::Iter<'a, f64>),
+}
+
+impl Arriving<'_> {
+    /// When the next request comes; infinite after a trace's last.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> f64 {
+        let stream = &mut self.stream;
+        self.at += match &mut self.gaps {
+            Gaps::Renewal(times) => times.draw(stream),
+            Gaps::Hyperexponential { first, means } => {
+                let which = usize::from(draw::uniform(stream) >= *first);
+                means[which] * draw::exponential(stream)
+            }
+            Gaps::Bursty {
+                rates,
+                stays,
+                phase,
+                left,
+            } => {
+                let mut gap = 0.0;
+                loop {
+                    // By 0 it is infinite: no request before the rate changes.
+                    let next = draw::exponential(stream) / rates[*phase];
+                    if next < *left {
+                        *left -= next;
+                        break gap + next;
+                    }
+                    gap += *left;
+                    *phase = 1 - *phase;
+                    *left = stays[*phase] * draw::exponential(stream);
+                }
+            }
+            Gaps::Trace(arrivals) => {
+                self.at = arrivals.next().copied().unwrap_or(f64::INFINITY);
+                0.0
+            }
+        };
+        self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::{Purpose, stream};
+    use super::*;
+
+    /// Requests in each of many long spans.
+    fn counts(arrivals: &Arrivals, span: f64, spans: usize) -> Vec<f64> {
+        let mut arriving = arrivals
+            .stream(1.0, stream(11, 0, 0, Purpose::Arrivals))
+            .unwrap();
+        let mut counts = vec![0.0; spans];
+        loop {
+            let place = (arriving.next() / span) as usize;
+            match counts.get_mut(place) {
+                Some(count) => *count += 1.0,
+                None => return counts,
+            }
+        }
+    }
+
+    #[test]
+    fn processes_have_their_rates_and_their_dispersion() {
+        let rate = 20.0;
+        for arrivals in [
+            Arrivals::Poisson { rate },
+            Arrivals::Gamma { rate, cv: 0.5 },
+            Arrivals::Lognormal { rate, cv: 1.5 },
+            Arrivals::Hyperexponential { rate, cv: 3.0 },
+            Arrivals::Bursty {
+                rates: [100.0, 0.0],
+                stays: [0.5, 2.0],
+            },
+            Arrivals::Bursty {
+                rates: [50.0, 5.0],
+                stays: [1.0, 2.0],
+            },
+        ] {
+            arrivals.check().unwrap();
+            let counts = counts(&arrivals, 100.0, 2000);
+            let mean = counts.iter().sum::<f64>() / 2000.0;
+            let variance = counts.iter().map(|n| (n - mean) * (n - mean)).sum::<f64>() / 1999.0;
+            let of = mean / 100.0 / arrivals.rate();
+            assert!((of - 1.0).abs() < 0.02, "{arrivals:?}: {mean}");
+            // The variance of 2000 counts is known to 3 % (standard error).
+            let dispersion = variance / mean / arrivals.dispersion();
+            assert!(
+                (0.85..1.15).contains(&dispersion),
+                "{arrivals:?}: {dispersion}"
+            );
+        }
+    }
+
+    #[test]
+    fn even_arrivals_are_even() {
+        let even = Arrivals::Deterministic { rate: 4.0 };
+        let mut arriving = even
+            .stream(1.0, stream(0, 0, 0, Purpose::Arrivals))
+            .unwrap();
+        assert_eq!([(); 3].map(|()| arriving.next()), [0.25, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn figures_that_cannot_be_meant_are_refused() {
+        for (arrivals, says) in [
+            (Arrivals::Poisson { rate: 0.0 }, "rate: 0"),
+            (
+                Arrivals::Gamma {
+                    rate: 1.0,
+                    cv: -1.0,
+                },
+                "cv: -1",
+            ),
+            (
+                Arrivals::Hyperexponential { rate: 1.0, cv: 0.5 },
+                "gamma takes less",
+            ),
+            (
+                Arrivals::Bursty {
+                    rates: [0.0, 0.0],
+                    stays: [1.0, 1.0],
+                },
+                "one of them above 0",
+            ),
+            (Arrivals::Poisson { rate: f64::NAN }, "rate: NaN"),
+        ] {
+            let error = arrivals.check().unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

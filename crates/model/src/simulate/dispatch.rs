@@ -1,0 +1,256 @@
+//! Which server a request goes to.
+
+use serde::{Deserialize, Serialize};
+
+use super::calendar::Calendar;
+use super::draw::{self, Stream};
+use super::places::Places;
+
+/// The rule by which requests are spread over servers. Each is sent on when it comes, and stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Dispatcher {
+    /// Any, each as likely as another.
+    Random,
+    /// One after the other.
+    RoundRobin,
+    /// The one with the fewest requests (join the shortest queue); among equals the next in turn.
+    LeastLoaded,
+    /// The first awake server with fewer than `bound` requests; if there is none, the first that
+    /// sleeps is woken; if none sleeps, as [`Dispatcher::LeastLoaded`]. A server counts as asleep from
+    /// the beginning of its suspend to the next request that it gets. `bound` is 1 or above.
+    Packing { bound: u32 },
+}
+
+/// Told of each request, asked for each server.
+pub(super) trait Choose {
+    /// The server for a request that comes at `at`, not before the one before it.
+    fn choose(&mut self, at: f64) -> usize;
+    /// That request will leave the server at `departure`.
+    fn sent(&mut self, server: usize, departure: f64);
+}
+
+pub(super) struct Random {
+    pub(super) servers: usize,
+    pub(super) stream: Stream,
+}
+
+impl Choose for Random {
+    #[inline(always)]
+    fn choose(&mut self, _at: f64) -> usize {
+        draw::below(&mut self.stream, self.servers)
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, _server: usize, _departure: f64) {}
+}
+
+pub(super) struct RoundRobin {
+    pub(super) servers: usize,
+    pub(super) next: usize,
+}
+
+impl Choose for RoundRobin {
+    #[inline(always)]
+    fn choose(&mut self, _at: f64) -> usize {
+        let server = self.next;
+        self.next += 1;
+        if self.next == self.servers {
+            self.next = 0;
+        }
+        server
+    }
+
+    #[inline(always)]
+    fn sent(&mut self, _server: usize, _departure: f64) {}
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Departure(u32),
+    /// The server has had no work for as long as it waits before it sleeps, if it still has none.
+    Sleep(u32),
+}
+
+/// How many requests each server has, and who sleeps.
+pub(super) struct Queues {
+    lengths: Vec<u32>,
+    /// When each server's last request leaves.
+    free: Vec<f64>,
+    /// Seconds without work until each server sleeps; infinite: never.
+    sleeps_after: Vec<f64>,
+    events: Calendar<Event>,
+    due: Vec<(f64, Event)>,
+    by_length: ByLength,
+    packing: Option<Packing>,
+}
+
+/// What [`Dispatcher::Packing`] looks at.
+struct Packing {
+    bound: u32,
+    /// Awake, with fewer than `bound` requests.
+    open: Places,
+    asleep: Places,
+}
+
+impl Queues {
+    /// `rate`: requests a second to all. `bound`: that of packing.
+    pub(super) fn new(sleeps_after: Vec<f64>, rate: f64, bound: Option<u32>) -> Self {
+        const ENTRIES_A_SERVER: usize = 8;
+        let servers = sleeps_after.len();
+        let mut queues = Self {
+            lengths: vec![0; servers],
+            free: vec![0.0; servers],
+            sleeps_after,
+            events: Calendar::new(rate, servers * ENTRIES_A_SERVER),
+            due: Vec::new(),
+            by_length: ByLength::new(servers),
+            packing: bound.map(|bound| Packing {
+                bound,
+                open: Places::none(servers),
+                asleep: Places::none(servers),
+            }),
+        };
+        // At time 0 all are awake, and have just run out of work.
+        (0..servers).for_each(|server| queues.emptied(server, 0.0));
+        queues
+    }
+
+    fn settle(&mut self, now: f64) {
+        let mut due = std::mem::take(&mut self.due);
+        self.events.take(now, &mut due);
+        for (_, event) in due.drain(..) {
+            match event {
+                Event::Departure(server) => self.left(server as usize, now),
+                Event::Sleep(server) => self.may_sleep(server as usize, now),
+            }
+        }
+        self.due = due;
+    }
+
+    #[inline]
+    fn left(&mut self, server: usize, now: f64) {
+        let length = self.lengths[server] - 1;
+        self.lengths[server] = length;
+        self.by_length.moved(server, length + 1, length);
+        if length == 0 {
+            self.emptied(server, now);
+        } else if let Some(packing) = &mut self.packing
+            && length < packing.bound
+        {
+            packing.open.insert(server);
+        }
+    }
+
+    fn emptied(&mut self, server: usize, now: f64) {
+        let Some(packing) = &mut self.packing else {
+            return;
+        };
+        packing.open.insert(server);
+        let sleeps = self.free[server] + self.sleeps_after[server];
+        if sleeps <= now {
+            self.may_sleep(server, now);
+        } else if sleeps.is_finite() {
+            self.events.insert(sleeps, Event::Sleep(server as u32));
+        }
+    }
+
+    /// Unless it has had work since.
+    fn may_sleep(&mut self, server: usize, now: f64) {
+        let sleeps = self.free[server] + self.sleeps_after[server];
+        if let Some(packing) = &mut self.packing
+            && self.lengths[server] == 0
+            && sleeps <= now
+        {
+            packing.open.remove(server);
+            packing.asleep.insert(server);
+        }
+    }
+}
+
+impl Choose for Queues {
+    #[inline]
+    fn choose(&mut self, at: f64) -> usize {
+        self.settle(at);
+        let packed = self
+            .packing
+            .as_ref()
+            .and_then(|packing| packing.open.first().or_else(|| packing.asleep.first()));
+        packed.unwrap_or_else(|| self.by_length.shortest(&self.lengths))
+    }
+
+    #[inline]
+    fn sent(&mut self, server: usize, departure: f64) {
+        let length = self.lengths[server] + 1;
+        self.lengths[server] = length;
+        self.free[server] = departure;
+        self.by_length.moved(server, length - 1, length);
+        self.events
+            .insert(departure, Event::Departure(server as u32));
+        if let Some(packing) = &mut self.packing {
+            packing.asleep.remove(server);
+            match length < packing.bound {
+                true => packing.open.insert(server),
+                false => packing.open.remove(server),
+            }
+        }
+    }
+}
+
+/// Servers by the number of their requests.
+struct ByLength {
+    sets: Vec<Places>,
+    /// How many are in each set.
+    sizes: Vec<u32>,
+    /// Where the search among equals begins.
+    turn: usize,
+}
+
+/// Longer queues than this are in no set: where all are so long, they are looked through.
+const LENGTHS: usize = 64;
+
+impl ByLength {
+    fn new(servers: usize) -> Self {
+        let mut sets = vec![Places::none(servers); LENGTHS];
+        let mut sizes = vec![0; LENGTHS];
+        (0..servers).for_each(|server| sets[0].insert(server));
+        sizes[0] = servers as u32;
+        Self {
+            sets,
+            sizes,
+            turn: 0,
+        }
+    }
+
+    #[inline]
+    fn moved(&mut self, server: usize, from: u32, to: u32) {
+        let (from, to) = (from as usize, to as usize);
+        if from < LENGTHS {
+            self.sets[from].remove(server);
+            self.sizes[from] -= 1;
+        }
+        if to < LENGTHS {
+            self.sets[to].insert(server);
+            self.sizes[to] += 1;
+        }
+    }
+
+    #[inline]
+    fn shortest(&mut self, lengths: &[u32]) -> usize {
+        let set = self.sizes.iter().position(|size| *size > 0);
+        let server = set.and_then(|length| self.sets[length].next(self.turn));
+        let server = server.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
+        self.turn = if server + 1 == lengths.len() {
+            0
+        } else {
+            server + 1
+        };
+        server
+    }
+}
+
+/// The first with the shortest queue from `turn` on, around.
+fn shortest_of_all(lengths: &[u32], turn: usize) -> usize {
+    let around = (turn..lengths.len()).chain(0..turn);
+    around.min_by_key(|server| lengths[*server]).unwrap_or(0)
+}

@@ -1,0 +1,196 @@
+//! What requests met, in bounded memory.
+
+use super::run::{Follow, Request};
+
+/// The shares of requests whose response time is given as a percentile.
+pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+
+/// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
+const FEWEST_BEYOND: f64 = 10.0;
+
+/// What one run meets, or a part of its servers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    pub(super) sums: Sums,
+    pub(super) responses: Histogram,
+}
+
+/// Sums over requests.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sums {
+    pub(super) requests: u64,
+    pub(super) response: f64,
+    pub(super) wait: f64,
+    /// Requests that were not served at once.
+    pub(super) waited: u64,
+    /// Requests that found the server asleep, or on the way there or back.
+    pub(super) found_asleep: u64,
+}
+
+impl Follow for Tally {
+    #[inline(always)]
+    fn measured(&mut self, request: &Request) {
+        let response = request.departure - request.arrival;
+        let wait = request.start - request.arrival;
+        let sums = &mut self.sums;
+        sums.requests += 1;
+        sums.response += response;
+        sums.wait += wait;
+        sums.waited += u64::from(wait > 0.0);
+        sums.found_asleep += u64::from(!request.found_ready);
+        self.responses.add(response);
+    }
+}
+
+impl Sums {
+    /// The order of calls must not depend on threads: the sum of floating-point numbers depends on
+    /// theirs.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.response += other.response;
+        self.wait += other.wait;
+        self.waited += other.waited;
+        self.found_asleep += other.found_asleep;
+    }
+}
+
+/// A log-linear histogram of times: octaves of 256 equal parts, as in HdrHistogram. What it gives
+/// lies in the part where the asked rank is, at its place among the times there: off by 1/256 of it
+/// at most.
+#[derive(Debug, Clone)]
+pub(super) struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    /// Exact.
+    max: f64,
+}
+
+const PARTS_BITS: u32 = 8;
+/// Times below 2⁻³⁰ s, about a nanosecond, are counted as one: as 0.
+const LOWEST_EXPONENT: u64 = 1023 - 30;
+/// Times from 2³⁴ s on, 500 years, are counted with the last part.
+const OCTAVES: usize = 64;
+const PARTS: usize = OCTAVES << PARTS_BITS;
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self {
+            counts: vec![0; 1 + PARTS],
+            total: 0,
+            max: 0.0,
+        }
+    }
+}
+
+impl Histogram {
+    /// The exponent and the upper bits of the fraction are the place: times are 0 or above, and
+    /// so ordered as their bits are.
+    #[inline(always)]
+    fn place(time: f64) -> usize {
+        const LOWEST: u64 = (LOWEST_EXPONENT << PARTS_BITS) - 1;
+        let bits = time.to_bits() >> (52 - PARTS_BITS);
+        (bits.saturating_sub(LOWEST) as usize).min(PARTS)
+    }
+
+    #[inline(always)]
+    fn add(&mut self, time: f64) {
+        self.counts[Self::place(time)] += 1;
+        self.total += 1;
+        self.max = self.max.max(time);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        let both = self.counts.iter_mut().zip(&other.counts);
+        both.for_each(|(mine, count)| *mine += count);
+        self.total += other.total;
+        self.max = self.max.max(other.max);
+    }
+
+    pub(super) fn max(&self) -> f64 {
+        self.max
+    }
+
+    /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
+    /// too few lie beyond it.
+    pub(super) fn percentile(&self, share: f64) -> Option<f64> {
+        if self.total as f64 * (1.0 - share) < FEWEST_BEYOND {
+            return None;
+        }
+        let rank = (self.total as f64 * share).ceil() as u64;
+        let mut below = 0;
+        let place = self.counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        })?;
+        let count = self.counts[place];
+        let among = (rank + count - below) as f64 - 0.5;
+        let (from, to) = Self::bounds(place);
+        Some((from + (to - from) * among / count as f64).min(self.max))
+    }
+
+    fn bounds(place: usize) -> (f64, f64) {
+        let Some(part) = place.checked_sub(1) else {
+            return (0.0, 0.0);
+        };
+        let bits =
+            |part: usize| ((LOWEST_EXPONENT << PARTS_BITS) + part as u64) << (52 - PARTS_BITS);
+        (f64::from_bits(bits(part)), f64::from_bits(bits(part + 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_holds_its_times_and_is_a_256th_of_them_wide() {
+        let mut time = 1e-9;
+        while time < 1e10 {
+            let (from, to) = Histogram::bounds(Histogram::place(time));
+            assert!((from..to).contains(&time), "{time}: {from} to {to}");
+            assert!((to - from) / from <= 1.0 / 256.0, "{time}: {from} to {to}");
+            time *= 1.000_7;
+        }
+        assert_eq!(Histogram::bounds(Histogram::place(0.0)), (0.0, 0.0));
+        assert_eq!(Histogram::place(1e300), PARTS);
+    }
+
+    #[test]
+    fn equal_times_give_no_percentile_above_them() {
+        let mut histogram = Histogram::default();
+        (0..100_000).for_each(|_| histogram.add(0.010));
+        for share in PERCENTILES {
+            let given = histogram.percentile(share).unwrap();
+            assert!(
+                (0.010 * (1.0 - 1.0 / 256.0)..=0.010).contains(&given),
+                "{given}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_times() {
+        let mut histogram = Histogram::default();
+        let times: Vec<f64> = (1..=20_000).map(|place| f64::from(place) * 1e-4).collect();
+        times.iter().for_each(|time| histogram.add(*time));
+        for share in PERCENTILES {
+            let exact = times[(20_000.0 * share) as usize - 1];
+            let given = histogram.percentile(share).unwrap();
+            assert!(
+                (given / exact - 1.0).abs() < 0.004,
+                "{share}: {given}, not {exact}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_with_fewer_than_ten_requests_beyond_are_not_given() {
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.percentile(0.5), None);
+        (0..999).for_each(|_| histogram.add(1.0));
+        assert_eq!(histogram.percentile(0.99), None);
+        histogram.add(1.0);
+        histogram.add(1.0);
+        assert!(histogram.percentile(0.99).is_some());
+    }
+}

@@ -1,0 +1,283 @@
+//! Recorded requests: a CSV of when they came and how long they took to serve.
+//!
+//! A line is a request: the arrival and, if known, the service time, both in seconds, separated by a
+//! comma, a semicolon or a tab. A first line without numbers is a header; columns that it names
+//! `arrival…` and `service…` are taken wherever they stand. Empty lines and those that begin with `#`
+//! are skipped. Times may begin anywhere (seconds since 1970, too): the first is taken off. Lines that
+//! are out of order are sorted, and counted.
+
+use crate::{Error, Result};
+
+/// Requests in the order of their arrival.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Trace {
+    /// Seconds after the first, ascending.
+    arrivals: Vec<f64>,
+    /// Seconds at full speed; empty where the trace does not say.
+    services: Vec<f64>,
+    /// Lines whose arrival is before that of the line above.
+    out_of_order: usize,
+}
+
+impl Trace {
+    /// Reads a CSV, as the module says.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the line, for what is not a number, negative service times, lines with a
+    /// service time beside lines without, and a trace without requests or without a rate.
+    pub fn read(text: &[u8]) -> Result<Self> {
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        let mut columns = Columns::default();
+        let mut requests: Vec<(f64, Option<f64>)> = Vec::new();
+        let mut is_first = true;
+        for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            if std::mem::take(&mut is_first)
+                && let Some(named) = Columns::named(line)?
+            {
+                columns = named;
+                continue;
+            }
+            let request = columns.request(line, number)?;
+            if let Some((_, service)) = requests.first()
+                && service.is_some() != request.1.is_some()
+            {
+                return Err(at(
+                    number,
+                    line,
+                    "some lines have a service time and others have none; give all or none",
+                ));
+            }
+            requests.push(request);
+        }
+        let trace = Self::of(requests);
+        trace.check().map(|()| trace)
+    }
+
+    fn of(mut requests: Vec<(f64, Option<f64>)>) -> Self {
+        let out_of_order = requests.windows(2).filter(|pair| pair[1].0 < pair[0].0);
+        let out_of_order = out_of_order.count();
+        if out_of_order > 0 {
+            requests.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let first = requests.first().map_or(0.0, |(arrival, _)| *arrival);
+        Self {
+            arrivals: requests
+                .iter()
+                .map(|(arrival, _)| arrival - first)
+                .collect(),
+            services: requests
+                .iter()
+                .filter_map(|(_, service)| *service)
+                .collect(),
+            out_of_order,
+        }
+    }
+
+    /// Seconds after the first, ascending.
+    pub fn arrivals(&self) -> &[f64] {
+        &self.arrivals
+    }
+
+    /// Seconds at full speed, one for each request; `None` where the trace does not say.
+    pub fn services(&self) -> Option<&[f64]> {
+        (!self.services.is_empty()).then_some(&self.services)
+    }
+
+    /// How many lines were not where their time belongs.
+    pub fn out_of_order(&self) -> usize {
+        self.out_of_order
+    }
+
+    /// Requests a second: as [`super::Arrivals::rate`] has it.
+    pub fn rate(&self) -> f64 {
+        let span = self.arrivals.last().copied().unwrap_or(0.0);
+        self.arrivals.len().saturating_sub(1) as f64 / span
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        match self.arrivals.last() {
+            None => Err(Error::Usage(
+                "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds".into(),
+            )),
+            Some(last) if *last <= 0.0 => Err(Error::Usage(format!(
+                "trace: all {} requests come at the same instant, so there is no rate; give two \
+                 instants at least",
+                self.arrivals.len()
+            ))),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// Which columns have what.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    arrival: usize,
+    service: usize,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        Self {
+            arrival: 0,
+            service: 1,
+        }
+    }
+}
+
+impl Columns {
+    /// What a header says; `None` if the line begins with a number.
+    fn named(line: &[u8]) -> Result<Option<Self>> {
+        let names: Vec<String> = fields(line)
+            .map(|field| {
+                String::from_utf8_lossy(field)
+                    .trim_matches('"')
+                    .to_lowercase()
+            })
+            .collect();
+        if names.iter().any(|name| name.parse::<f64>().is_ok()) {
+            return Ok(None);
+        }
+        let other_unit = |name: &&String| {
+            ["ms", "us", "ns"]
+                .iter()
+                .any(|unit| name.ends_with(&format!("_{unit}")))
+        };
+        if let Some(name) = names.iter().find(other_unit) {
+            return Err(Error::Usage(format!(
+                "trace, line 1: the column {name} is not in seconds; divide it, and name it without a \
+                 unit"
+            )));
+        }
+        let place = |word| names.iter().position(|name| name.starts_with(word));
+        Ok(Some(match (place("arrival"), place("service")) {
+            (Some(arrival), Some(service)) => Self { arrival, service },
+            // Not a column that any line has.
+            (Some(arrival), None) => Self {
+                arrival,
+                service: usize::MAX,
+            },
+            _ => Self::default(),
+        }))
+    }
+
+    fn request(self, line: &[u8], number: usize) -> Result<(f64, Option<f64>)> {
+        let field = |place| fields(line).nth(place).filter(|field| !field.is_empty());
+        let arrival = field(self.arrival).ok_or_else(|| at(number, line, "there is no arrival"))?;
+        let arrival = seconds(arrival)
+            .ok_or_else(|| at(number, line, "the arrival is not a number of seconds"))?;
+        let service = match field(self.service) {
+            None => None,
+            Some(field) => Some(
+                seconds(field)
+                    .filter(|service| *service >= 0.0)
+                    .ok_or_else(|| {
+                        at(
+                            number,
+                            line,
+                            "the service time is not a number of seconds, 0 or above",
+                        )
+                    })?,
+            ),
+        };
+        Ok((arrival, service))
+    }
+}
+
+fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| matches!(byte, b',' | b';' | b'\t'))
+        .map(<[u8]>::trim_ascii)
+}
+
+/// Not beyond 30 000 years, which no clock shows, and sums of them are still numbers.
+fn seconds(field: &[u8]) -> Option<f64> {
+    const MOST: f64 = 1e12;
+    let value = str::from_utf8(field).ok()?.parse::<f64>().ok()?;
+    (value.abs() <= MOST).then_some(value)
+}
+
+fn at(number: usize, line: &[u8], what: &str) -> Error {
+    const SHOWN: usize = 40;
+    let shown = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();
+    let more = if line.len() > SHOWN { "…" } else { "" };
+    Error::Usage(format!(
+        "trace, line {number}: {what}: {:?}; a line is ARRIVAL,SERVICE in seconds",
+        shown + more
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_trace_is_read() {
+        let trace = Trace::read(b"1000.5,0.25\n1001,0.5\n1003.5,0\n").unwrap();
+        assert_eq!(trace.arrivals(), [0.0, 0.5, 3.0]);
+        assert_eq!(trace.services(), Some([0.25, 0.5, 0.0].as_slice()));
+        assert_eq!(trace.rate(), 2.0 / 3.0);
+    }
+
+    #[test]
+    fn headers_comments_other_separators_and_other_columns_are_taken() {
+        let plain = Trace::read(b"0,1\n2,3").unwrap();
+        for text in [
+            "arrival,service\n0,1\n2,3\n",
+            "\u{feff}Service_s;Host;Arrival_s\r\n1;a;0\r\n3;b;2\r\n",
+            "# by tcpdump\n\ntime\tlength\n0\t1\n\n2\t3\n",
+        ] {
+            assert_eq!(Trace::read(text.as_bytes()).unwrap(), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn without_service_times_there_are_none() {
+        assert_eq!(Trace::read(b"0\n1\n").unwrap().services(), None);
+        assert_eq!(
+            Trace::read(b"arrival,size\n0,9\n1,9\n").unwrap().services(),
+            None
+        );
+    }
+
+    #[test]
+    fn lines_out_of_order_are_sorted_and_counted() {
+        let trace = Trace::read(b"3,0.3\n1,0.1\n2,0.2\n").unwrap();
+        assert_eq!(trace.arrivals(), [0.0, 1.0, 2.0]);
+        assert_eq!(trace.services(), Some([0.1, 0.2, 0.3].as_slice()));
+        assert_eq!(trace.out_of_order(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_line() {
+        for (text, says) in [
+            (&b"0,1\nx,2\n"[..], "line 2: the arrival is not a number"),
+            (b"0,1\n1,-2\n", "line 2: the service time is not"),
+            (b"0,1\n1,inf\n", "line 2: the service time is not"),
+            (b"0,1\nnan,1\n", "line 2: the arrival"),
+            (b"0,1\n1e300,1\n", "line 2: the arrival"),
+            (b"0,1\n\n1\n", "line 3: some lines have a service time"),
+            (b"0,1\n,1\n", "line 2: there is no arrival"),
+            (b"0,1\n\xff\xfe,1\n", "line 2: the arrival"),
+            (
+                b"arrival_ms,service_ms\n0,1\n",
+                "arrival_ms is not in seconds",
+            ),
+        ] {
+            let error = Trace::read(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+            assert!(!error.contains('\n') && error.len() < 250, "{error}");
+        }
+        for (text, says) in [
+            (&b""[..], "no request"),
+            (b"a,b\n", "no request"),
+            (b"5,1\n5,1\n", "same instant"),
+        ] {
+            let error = Trace::read(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+}

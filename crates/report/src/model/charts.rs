@@ -1,0 +1,188 @@
+//! Lines over the load: figures 7 and 8 of the paper, and the figures themselves.
+
+use std::fmt::Write as _;
+
+use reveille_model::policy::Outcome;
+use reveille_model::question::{Crossings, Figure};
+use reveille_model::sweep::{Compared, Pair, Point, Sweep};
+
+use super::{ALWAYS_ON, class};
+use crate::axis::Axis;
+use crate::chart::{Frame, Quantity};
+use crate::markup::escape;
+
+/// One chart.
+struct Chart<'a> {
+    title: &'a str,
+    y_name: &'a str,
+    quantity: Quantity,
+    /// What is drawn of a policy.
+    value: fn(&Compared) -> f64,
+    /// What is drawn of always-on.
+    always_on: fn(&Outcome) -> f64,
+    /// The figure whose crossings are marked.
+    figure: Figure,
+    explained: &'a str,
+}
+
+const CHARTS: [Chart<'static>; 4] = [
+    Chart {
+        title: "Power against load (figure 7)",
+        y_name: "power, by that of always-on",
+        quantity: Quantity::Number,
+        value: |one| one.relative_power,
+        always_on: |_| 1.0,
+        figure: Figure::Power,
+        explained: "Rings are crossings of a policy that sleeps with one that scales the frequency.",
+    },
+    Chart {
+        title: "Response time against load (figure 8)",
+        y_name: "mean response time, by that of always-on",
+        quantity: Quantity::Number,
+        value: |one| one.relative_response,
+        always_on: |_| 1.0,
+        figure: Figure::Response,
+        explained: "",
+    },
+    Chart {
+        title: "Power",
+        y_name: "mean power",
+        quantity: Quantity::Watts,
+        value: |one| one.outcome.power_mean,
+        always_on: |outcome| outcome.power_mean,
+        figure: Figure::Power,
+        explained: "",
+    },
+    Chart {
+        title: "Response time",
+        y_name: "mean response time",
+        quantity: Quantity::Duration,
+        value: |one| one.outcome.response_mean * 1e9,
+        always_on: |outcome| outcome.response_mean * 1e9,
+        figure: Figure::Response,
+        explained: "",
+    },
+];
+
+pub fn all(sweep: &Sweep) -> String {
+    CHARTS.iter().map(|chart| draw(chart, sweep)).collect()
+}
+
+fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
+    let frame = Frame {
+        x: Axis::from_zero(100.0),
+        y: axis(chart, sweep),
+        x_name: "load",
+        y_name: chart.y_name,
+        x_quantity: Quantity::Percent,
+        y_quantity: chart.quantity,
+    };
+    let label = format!("{}: a line for each policy", chart.title);
+    let svg = frame.svg(&label, "", |svg| {
+        let awake = sweep.points.iter();
+        let awake = awake.map(|point| Some((point, (chart.always_on)(&point.always_on))));
+        line(&frame, ALWAYS_ON, awake, svg);
+        for place in 0..sweep.parameters.policies.len() {
+            let points = sweep.points.iter();
+            let points =
+                points.map(|point| Some((point, (chart.value)(point.policies[place].as_ref()?))));
+            line(&frame, &class(place), points, svg);
+        }
+        for pair in &sweep.pairs {
+            rings(chart, &frame, sweep, pair, svg);
+        }
+    });
+    let explained = match chart.explained {
+        "" => String::new(),
+        words => format!("<p class=\"about\">{}</p>", escape(words)),
+    };
+    format!(
+        "<figure><figcaption>{}</figcaption>{svg}{explained}</figure>",
+        escape(chart.title)
+    )
+}
+
+/// From zero, or logarithmic where some figures would lie on the axis.
+fn axis(chart: &Chart<'_>, sweep: &Sweep) -> Axis {
+    /// Above this ratio of the greatest to the least.
+    const RATIO: f64 = 8.0;
+    let compared = sweep
+        .points
+        .iter()
+        .flat_map(|point| point.policies.iter().flatten());
+    let awake = sweep.points.iter();
+    let awake = awake.map(|point| (chart.always_on)(&point.always_on));
+    let values: Vec<f64> = compared.map(chart.value).chain(awake).collect();
+    let greatest = values.iter().copied().fold(1.0, f64::max);
+    let least = values.iter().copied().fold(greatest, f64::min);
+    match (chart.figure, least > 0.0 && greatest / least > RATIO) {
+        (Figure::Response, true) => Axis::logarithmic(least, greatest),
+        _ => Axis::from_zero(greatest * 1.06),
+    }
+}
+
+/// A line through the points; it ends where there is none.
+fn line<'a>(
+    frame: &Frame<'_>,
+    class: &str,
+    points: impl Iterator<Item = Option<(&'a Point, f64)>>,
+    svg: &mut String,
+) {
+    let mut path = String::new();
+    let mut verb = 'M';
+    for point in points {
+        let Some((point, value)) = point else {
+            verb = 'M';
+            continue;
+        };
+        let (x, y) = (frame.x(point.utilisation * 100.0), frame.y(value));
+        // Writing to a String cannot fail.
+        let _ = write!(path, "{verb}{x:.1} {y:.1}");
+        verb = 'L';
+    }
+    let _ = write!(svg, "<path class=\"curve {class}\" d=\"{path}\"/>");
+}
+
+/// The crossings of a pair, with their load.
+fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, pair: &Pair, svg: &mut String) {
+    let crossings: &Crossings = match chart.figure {
+        Figure::Power => &pair.power,
+        Figure::Response => &pair.response,
+    };
+    let policies = &sweep.parameters.policies;
+    let Some(place) = policies.iter().position(|named| named.name == pair.first) else {
+        return;
+    };
+    for crossing in &crossings.crossings {
+        let load = crossing.utilisation;
+        let Some(value) = at(chart, sweep, place, load) else {
+            continue;
+        };
+        let (x, y) = (frame.x(load * 100.0), frame.y(value));
+        let _ = write!(
+            svg,
+            "<g class=\"crossing {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
+             <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}\u{a0}%</text></g>",
+            class(place),
+            y - 9.0,
+            reveille_model::sentence::digits(load * 100.0)
+        );
+    }
+}
+
+/// What is drawn of the policy at this load; `None` outside of what is drawn.
+fn at(chart: &Chart<'_>, sweep: &Sweep, place: usize, load: f64) -> Option<f64> {
+    let (first, last) = (sweep.points.first()?, sweep.points.last()?);
+    if load < first.utilisation || load > last.utilisation {
+        return None;
+    }
+    let parameters = &sweep.parameters;
+    let rate = load / parameters.service.mean();
+    let point = reveille_model::sweep::point(
+        &parameters.policies[place..=place],
+        &parameters.power,
+        &parameters.service,
+        rate,
+    );
+    Some((chart.value)(point.ok()?.policies[0].as_ref()?))
+}

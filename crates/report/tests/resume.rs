@@ -1,0 +1,190 @@
+//! The page of `reveille resume analyze` as a reader gets it.
+
+#[path = "../../resume/tests/generator/mod.rs"]
+mod generator;
+
+use std::sync::Arc;
+
+use generator::kernel::{self, Threads};
+use generator::machine::{Draw, Machine};
+use reveille_report::is_page;
+use reveille_report::resume::{Options, from_json, page};
+use reveille_resume::analysis::{Analysis, Input, Question, Source, analyse};
+use reveille_resume::cycle::{Cycle, Failure};
+use reveille_resume::power::Meter;
+use reveille_resume::what_if::Change;
+
+fn cycles(seed: u64, devices: usize, count: usize) -> Vec<Cycle> {
+    let machine = Machine::draw(seed, &Draw::told(devices..=devices));
+    let mut threads = Threads::default();
+    let mut at = 100_000_000;
+    let mut cycles = Vec::new();
+    for number in 1..=count {
+        let truth = kernel::run(&machine, at, &mut threads);
+        at = truth.end() + 5_000_000;
+        cycles.push(truth.cycle(&machine, number));
+    }
+    cycles
+}
+
+fn input(name: &str, cycles: Vec<Cycle>) -> Input {
+    Input {
+        name: name.to_owned(),
+        source: Source::default(),
+        cycles,
+        notes: Vec::new(),
+    }
+}
+
+fn analysis(cycles: Vec<Cycle>, question: &Question) -> Analysis {
+    analyse(vec![input("laptop", cycles)], question).unwrap()
+}
+
+/// How often the words are in the page.
+fn times(html: &str, words: &str) -> usize {
+    html.matches(words).count()
+}
+
+#[test]
+fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_calls() {
+    let analysis = analysis(cycles(1, 200, 1), &Question::default());
+    let options = Options {
+        top: Some(7),
+        ..Options::default()
+    };
+    let html = page(&analysis, &options);
+    assert!(is_page(&html[..2_000]));
+    let resume = html
+        .split("<h2>Timeline of the resume</h2>")
+        .nth(1)
+        .unwrap();
+    let resume = resume.split("</section>").next().unwrap();
+    let cycle = analysis.machines[0].shown();
+    let path = cycle.path.iter().filter_map(|link| link.device.as_deref());
+    let path: std::collections::HashSet<&str> = path.collect();
+    let rows = times(resume, "<text class=\"row\"");
+    // The stages, the CPUs and seven devices; at most those of the path besides.
+    assert!((8..=9 + path.len()).contains(&rows), "{rows}");
+    let slowest = &analysis.machines[0].devices[0].device;
+    assert!(resume.contains(&format!("<title>{slowest}\n")), "{slowest}");
+    assert!(resume.contains("class=\"critical\" d=\"M"));
+}
+
+#[test]
+fn the_path_and_the_headline_have_the_analyses_figures() {
+    let mut cycles = cycles(2, 30, 1);
+    cycles[0].asleep_us = Some(21_500_000);
+    let html = page(&analysis(cycles, &Question::default()), &Options::default());
+    assert!(html.contains("asleep <b>21.5\u{a0}s</b>"));
+    assert!(html.contains("The critical path of the resume is devices "));
+    assert!(html.contains("Begins and ends, bins of "));
+    // Nothing was changed, and so there is no staircase; and no power meter.
+    assert!(!html.contains("as measured") && !html.contains("<h2>Power</h2>"));
+}
+
+#[test]
+fn what_ifs_are_a_staircase() {
+    let cycles = cycles(3, 60, 1);
+    let plain = analysis(cycles.clone(), &Question::default());
+    let best = &plain.machines[0].removals[0];
+    let question = Question {
+        changes: vec![Change::without(&best.device).unwrap()],
+        steps: 2,
+        ..Question::default()
+    };
+    let html = page(&analysis(cycles, &question), &Options::default());
+    assert!(html.contains("as measured"));
+    assert!(
+        html.contains(&format!(">without {}<", best.device)),
+        "{}",
+        best.device
+    );
+}
+
+#[test]
+fn a_page_of_two_hundred_cycles_stays_small() {
+    let cycle = cycles(4, 80, 1).remove(0);
+    let cycles = (1..=200).map(|number| Cycle {
+        number,
+        ..cycle.clone()
+    });
+    let html = page(
+        &analysis(cycles.collect(), &Question::default()),
+        &Options::default(),
+    );
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+    assert!(html.contains("Cycle 1 of 200"));
+    assert_eq!(times(&html, "<circle "), 400);
+}
+
+#[test]
+fn machines_stand_side_by_side() {
+    let inputs = vec![
+        input("before", cycles(5, 20, 2)),
+        input("after <b>", cycles(5, 20, 3)),
+    ];
+    let analysis = analyse(inputs, &Question::default()).unwrap();
+    let html = page(&analysis, &Options::default());
+    assert!(html.contains("<h2>Side by side</h2>"));
+    assert!(html.contains("Suspend and resume: before, after &lt;b&gt;"));
+    assert_eq!(times(&html, "<h2>Timeline of the resume</h2>"), 2);
+}
+
+#[test]
+fn names_and_messages_from_logs_do_not_become_markup() {
+    let mut cycles = cycles(6, 10, 1);
+    for call in &mut cycles[0].calls {
+        call.device = Arc::from("<script>alert('d')</script>");
+        call.driver = Some(Arc::from("\"><img src=x>"));
+        call.function = Some(Arc::from("</title><b>"));
+    }
+    cycles[0].calls[0].result = Some(-16);
+    cycles[0].failures.push(Failure {
+        at: 0,
+        device: Some(Arc::from("<i>")),
+        stage: None,
+        message: "</p><script>alert('m')</script>".to_owned(),
+    });
+    cycles[0].at = Some("<u>".to_owned());
+    let question = Question {
+        changes: vec![Change::without("<*").unwrap()],
+        steps: 1,
+        ..Question::default()
+    };
+    let html = page(&analysis(cycles, &question), &Options::default());
+    for markup in ["<script>alert", "<img", "</title><b>", "<i>:", "<u>"] {
+        assert!(!html.contains(markup), "{markup}");
+    }
+    assert!(html.contains("returned -16") && html.contains("role=\"alert\""));
+}
+
+#[test]
+fn power_is_drawn_with_the_time_asleep() {
+    let mut cycles = cycles(7, 10, 1);
+    cycles[0].asleep_us = Some(20_000_000);
+    let lines: String = (0..60)
+        .map(|second| {
+            format!(
+                "{second},{}\n",
+                if (15..30).contains(&second) { 5 } else { 130 }
+            )
+        })
+        .collect();
+    let question = Question {
+        meter: Some(Meter::parse(format!("s,W\n{lines}").as_bytes()).unwrap()),
+        meter_offset_us: Some(10_000_000),
+        ..Question::default()
+    };
+    let analysis = analysis(cycles, &question);
+    let html = page(&analysis, &Options::default());
+    assert!(html.contains("<h2>Power</h2>") && html.contains("by the offset that was given"));
+    assert!(html.contains("<g class=\"asleep\"><rect "));
+    let json = serde_json::to_vec(&analysis).unwrap();
+    assert_eq!(from_json(&json, None).unwrap(), html);
+}
+
+#[test]
+fn what_is_no_analysis_is_said_in_a_line() {
+    let error = from_json(b"{}", None).unwrap_err();
+    assert!(error.contains("is no analysis"), "{error}");
+}

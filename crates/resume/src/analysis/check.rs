@@ -1,0 +1,135 @@
+//! Is what a file says of itself fit to be drawn? A program made it, but anyone may have changed it.
+
+use super::{Analysis, CycleResult, LinkResult, Machine, Removal, Spread};
+use crate::cycle::Us;
+use crate::power::beside::Power;
+
+/// 300 years from 1970, µs: sums and differences of instants do not overflow below it.
+const LAST: Us = 10_000_000_000_000_000;
+
+/// 115 days, µs: no part of a cycle takes longer, and a million of them can be added up.
+const LONGEST: Us = 10_000_000_000_000;
+
+/// # Errors
+/// One line: what of it cannot be.
+pub fn check(analysis: &Analysis) -> Result<(), String> {
+    analysis.machines.iter().try_for_each(|one| {
+        machine(one).map_err(|what| format!("is damaged: of machine {:?}, {what}", one.name))
+    })
+}
+
+fn machine(machine: &Machine) -> Result<(), String> {
+    if !machine
+        .cycles
+        .iter()
+        .any(|cycle| cycle.number == machine.shown)
+    {
+        return Err(format!(
+            "cycle {}, which is to be shown, is not there",
+            machine.shown
+        ));
+    }
+    let known = |name: &str, is_fit: bool| match is_fit {
+        true => Ok(()),
+        false => Err(format!("{name} cannot be")),
+    };
+    let spreads = [machine.suspend_us, machine.asleep_us, machine.resume_us];
+    known("a spread", spreads.iter().flatten().all(is_spread))?;
+    let stages = machine.stages.iter().map(|stage| &stage.duration_us);
+    known("a stage's spread", stages.into_iter().all(is_spread))?;
+    let devices = machine.devices.iter().flat_map(|device| {
+        let all = [Some(device.resume_us), device.suspend_us, device.slack_us];
+        all.into_iter().flatten()
+    });
+    known(
+        "a device's spread",
+        devices.into_iter().all(|one| is_spread(&one)),
+    )?;
+    let removals = machine.removals.iter().chain(&machine.steps);
+    known("a removal", removals.into_iter().all(is_removal))?;
+    if let Some(what_if) = &machine.what_if {
+        let replays = what_if.replays.iter();
+        let times = replays.flat_map(|one| {
+            let ready = one.deferred.iter().map(|one| one.ready_us);
+            ready.chain([one.total_us, one.saves_us])
+        });
+        let times = times.chain([what_if.measured_us]).collect::<Vec<Us>>();
+        known(
+            "a what-if",
+            times.into_iter().all(is_duration) && is_path(&what_if.path),
+        )?;
+    }
+    known("power", machine.power.as_ref().is_none_or(is_power))?;
+    for cycle in &machine.cycles {
+        known(&format!("cycle {}", cycle.number), is_cycle(cycle))?;
+    }
+    Ok(())
+}
+
+fn is_instant(us: Us) -> bool {
+    us.unsigned_abs() <= LAST.unsigned_abs()
+}
+
+fn is_duration(us: Us) -> bool {
+    us.unsigned_abs() <= LONGEST.unsigned_abs()
+}
+
+fn is_spread(spread: &Spread) -> bool {
+    [spread.median, spread.min, spread.max]
+        .into_iter()
+        .all(is_duration)
+}
+
+fn is_removal(removal: &Removal) -> bool {
+    is_duration(removal.total_us) && is_duration(removal.saves_us)
+}
+
+fn is_path(path: &[LinkResult]) -> bool {
+    let is_link = |link: &LinkResult| is_instant(link.start_us) && is_duration(link.duration_us);
+    path.iter().all(is_link)
+}
+
+fn is_cycle(cycle: &CycleResult) -> bool {
+    let durations = [
+        cycle.suspend_us,
+        cycle.platform_us,
+        cycle.asleep_us,
+        cycle.resume_us,
+    ];
+    let instants = [
+        Some(cycle.start_us),
+        Some(cycle.end_us),
+        cycle.resume_start_us,
+    ];
+    let mut durations: Vec<Option<Us>> = durations.to_vec();
+    let mut instants: Vec<Option<Us>> = instants.to_vec();
+    for stage in &cycle.stages {
+        instants.push(Some(stage.start_us));
+        durations.extend([Some(stage.duration_us), Some(stage.calls_us), stage.says_us]);
+    }
+    for step in &cycle.cpus {
+        instants.extend([Some(step.start), Some(step.end)]);
+    }
+    for one in &cycle.calls {
+        instants.extend([one.call.start, one.call.end]);
+        durations.extend([one.duration_us, one.slack_us, one.call.says_us]);
+    }
+    instants.extend(cycle.failures.iter().map(|failure| Some(failure.at)));
+    let fit = durations.into_iter().flatten().all(is_duration);
+    let fit = fit && instants.into_iter().flatten().all(is_instant);
+    fit && is_path(&cycle.path) && is_path(&cycle.suspend_path)
+}
+
+fn is_power(power: &Power) -> bool {
+    let cycles = power.cycles.iter().flat_map(|cycle| {
+        [
+            cycle.start_us,
+            cycle.suspended_us,
+            cycle.woken_us,
+            cycle.end_us,
+        ]
+    });
+    let points = power.series.iter().map(|point| point.at_us);
+    let mut instants = cycles.chain(points);
+    instants.all(is_instant) && is_duration(power.interval_us) && is_duration(power.gaps_us)
+}

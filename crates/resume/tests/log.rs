@@ -1,0 +1,418 @@
+//! What the log reader gives against what the generator knows, and against real logs.
+
+#[path = "generator/mod.rs"]
+mod generator;
+
+use generator::kernel::{Threads, Truth, run};
+use generator::machine::{Draw, Machine};
+use generator::text::{self, Form, PREFIXES, Prefix, Text, told};
+use proptest::prelude::*;
+use reveille_resume::cycle::{Cycle, StageKind, Us};
+use reveille_resume::log::{LeftOut, Log, read};
+
+/// 21 November of a leap year, the generator's day for wall clocks, at midnight: what it adds to the
+/// kernel's clock there. Day 951 782 400 s + 266 days is 21 November 2000.
+const MIDNIGHT_US: Us = 974_764_800_000_000;
+
+fn machine_and_cycles(seed: u64, devices: usize, cycles: usize) -> (Machine, Vec<Truth>) {
+    let machine = Machine::draw(seed, &Draw::told(1..=devices));
+    let mut threads = Threads::default();
+    let mut now = 1_000_000;
+    let truths = (0..cycles).map(|_| {
+        let truth = run(&machine, now, &mut threads);
+        now = truth.end() + 5_000_000;
+        truth
+    });
+    let truths = truths.collect();
+    (machine, truths)
+}
+
+fn written(text: Text, machine: &Machine, cycles: &[Truth]) -> Vec<u8> {
+    let mut out = Vec::new();
+    text::write(&mut out, text, machine, cycles).unwrap();
+    out
+}
+
+/// What the log is to give, on a clock that is `shift` ahead.
+fn expected(text: Text, machine: &Machine, truth: &Truth, number: usize, shift: Us) -> Cycle {
+    let mut cycle = told(text, machine, truth, number);
+    // `suspend_enter[3]`: memory.
+    cycle.sleep = Some("deep".to_owned());
+    // Nothing in these kernels' logs tells when preparing began.
+    let tells_prepare = text.form != Form::Old;
+    let stages = &mut cycle.stages;
+    stages.retain(|stage| tells_prepare || stage.kind != StageKind::Prepare);
+    for stage in &mut cycle.stages {
+        stage.start += shift;
+        stage.end += shift;
+    }
+    for cpu in &mut cycle.cpus {
+        cpu.start += shift;
+        cpu.end += shift;
+    }
+    for call in &mut cycle.calls {
+        call.start = call.start.map(|start| start + shift);
+        call.end = call.end.map(|end| end + shift);
+    }
+    cycle
+}
+
+/// Calls that begin at one instant are in no order; and of the freezing these kernels give the time
+/// in whole milliseconds.
+fn in_one_order(mut cycle: Cycle, form: Form) -> Cycle {
+    let key = |call: &reveille_resume::cycle::Call| (call.start, call.end, call.device.clone());
+    cycle.calls.sort_by_key(key);
+    cycle.at = None;
+    if form == Form::Old
+        && let Some(freeze) = cycle.stages.first_mut()
+    {
+        freeze.end = freeze.start;
+    }
+    cycle
+}
+
+#[test]
+fn every_stage_cpu_and_call_is_right_to_the_microsecond_in_every_form_and_prefix() {
+    for seed in 0..5 {
+        let devices = if seed == 0 { 200 } else { 60 };
+        let (machine, truths) = machine_and_cycles(seed, devices, 3);
+        for form in [Form::Old, Form::Offset, Form::Plain, Form::Trace] {
+            for prefix in PREFIXES {
+                if prefix == Prefix::Short || (form == Form::Trace && prefix != Prefix::Dmesg) {
+                    continue;
+                }
+                let text = Text {
+                    form,
+                    prefix,
+                    others: 40,
+                };
+                let log = read(&written(text, &machine, &truths)[..]).unwrap();
+                let shift = match prefix {
+                    Prefix::ShortPrecise => MIDNIGHT_US,
+                    _ => 0,
+                };
+                assert_eq!(log.left_out, LeftOut::default(), "{seed} {text:?}");
+                assert_eq!(log.resolution_us, Some(1));
+                assert_eq!(log.cycles.len(), truths.len(), "{seed} {text:?}");
+                for (number, (cycle, truth)) in log.cycles.into_iter().zip(&truths).enumerate() {
+                    let has_wall = matches!(prefix, Prefix::Syslog | Prefix::ShortPrecise);
+                    assert_eq!(cycle.at.is_some(), has_wall);
+                    let expected = expected(text, &machine, truth, number + 1, shift);
+                    same(
+                        in_one_order(cycle, form),
+                        in_one_order(expected, form),
+                        &format!("seed {seed}, {text:?}, cycle {number}"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Part by part, for a difference of two whole cycles is not to be read.
+fn same(found: Cycle, expected: Cycle, what: &str) {
+    assert_eq!(found.stages, expected.stages, "{what}");
+    assert_eq!(found.cpus, expected.cpus, "{what}");
+    assert_eq!(found.calls.len(), expected.calls.len(), "{what}");
+    for (found, expected) in found.calls.iter().zip(&expected.calls) {
+        assert_eq!(found, expected, "{what}");
+    }
+    assert_eq!(found, expected, "{what}");
+}
+
+#[test]
+fn stamps_of_whole_seconds_leave_what_the_kernel_says() {
+    let (machine, truths) = machine_and_cycles(3, 60, 2);
+    let text = Text {
+        form: Form::Offset,
+        prefix: Prefix::Short,
+        others: 10,
+    };
+    let log = read(&written(text, &machine, &truths)[..]).unwrap();
+    assert_eq!(log.resolution_us, Some(1_000_000));
+    assert_eq!(log.cycles.len(), 2);
+    for (cycle, truth) in log.cycles.iter().zip(&truths) {
+        let mut found: Vec<_> = cycle.calls.iter().map(|call| call.says_us).collect();
+        let told = told(text, &machine, truth, 1);
+        let mut expected: Vec<_> = told.calls.iter().map(|call| call.says_us).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+        let says = |cycle: &Cycle| -> Vec<_> {
+            let stages = cycle.stages.iter().filter(|stage| stage.says_us.is_some());
+            stages.map(|stage| (stage.kind, stage.says_us)).collect()
+        };
+        assert_eq!(says(cycle), says(&told));
+    }
+}
+
+#[test]
+fn dmesg_and_trace_of_the_same_cycles_give_each_once_with_what_both_know() {
+    for seed in 20..26 {
+        let (machine, truths) = machine_and_cycles(seed, 60, 2);
+        let text = |form| Text {
+            form,
+            prefix: Prefix::Dmesg,
+            others: 10,
+        };
+        let mut both = written(text(Form::Plain), &machine, &truths);
+        both.extend(written(text(Form::Trace), &machine, &truths));
+        let log = read(&both[..]).unwrap();
+        assert_eq!(log.cycles.len(), 2, "seed {seed}");
+        for (cycle, truth) in log.cycles.iter().zip(&truths) {
+            assert_eq!(cycle.calls.len(), truth.calls.len(), "the trace's calls");
+            assert_eq!(cycle.asleep_us, Some(truth.asleep_us), "dmesg's word");
+            let printed = told(text(Form::Plain), &machine, truth, 1);
+            let with_function = cycle.calls.iter().filter(|call| call.function.is_some());
+            assert_eq!(with_function.count(), printed.calls.len());
+        }
+    }
+}
+
+/// With half of the lines of calls lost at random, what is left is right: no call that was not, none
+/// with another stage, and what is missing is counted.
+#[test]
+fn of_half_the_pairs_nothing_is_made_up() {
+    for seed in 30..36 {
+        let (machine, truths) = machine_and_cycles(seed, 60, 2);
+        let text = Text {
+            form: Form::Plain,
+            prefix: Prefix::Dmesg,
+            others: 10,
+        };
+        let rng = &mut fastrand::Rng::with_seed(seed);
+        let whole = String::from_utf8(written(text, &machine, &truths)).unwrap();
+        let is_call = |line: &str| line.contains(": PM: ");
+        let kept: String = whole
+            .lines()
+            .filter(|line| !is_call(line) || rng.bool())
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        let lines = |words: &str| {
+            kept.lines()
+                .filter(|l| is_call(l) && l.contains(words))
+                .count()
+        };
+        let log = read(kept.as_bytes()).unwrap();
+        let calls = || log.cycles.iter().flat_map(|cycle| &cycle.calls);
+        let (starts, ends) = (lines(": PM: calling"), lines(" returned "));
+        let both = calls().filter(|call| call.worker.is_some() && call.end.is_some());
+        let both = both.count();
+        assert_eq!(calls().count(), starts + ends - both, "seed {seed}");
+        assert_eq!(log.left_out.calls_without_end, (starts - both) as u64);
+        assert_eq!(log.left_out.returns_without_call, (ends - both) as u64);
+        for (cycle, truth) in log.cycles.iter().zip(&truths) {
+            let told = told(text, &machine, truth, cycle.number);
+            for call in &cycle.calls {
+                let real = told
+                    .calls
+                    .iter()
+                    .find(|real| real.device == call.device && real.function == call.function);
+                let real = real.unwrap_or_else(|| panic!("{call:?}"));
+                assert_eq!(call.stage, real.stage);
+                assert_eq!(call.start, real.start, "says is exact in this form");
+                assert!(call.end.is_none() || call.end == real.end);
+            }
+        }
+    }
+}
+
+fn small_log(form: Form) -> (Vec<u8>, Vec<Cycle>) {
+    let (machine, truths) = machine_and_cycles(7, 12, 3);
+    let text = Text {
+        form,
+        prefix: Prefix::Dmesg,
+        others: 3,
+    };
+    let bytes = written(text, &machine, &truths);
+    let cycles = read(&bytes[..]).unwrap().cycles;
+    (bytes, cycles)
+}
+
+/// Cut at any byte the cycles before the cut are whole, and nothing after it is made up.
+#[test]
+fn a_log_cut_anywhere_gives_the_whole_cycles_before_the_cut() {
+    for form in [Form::Old, Form::Plain, Form::Trace] {
+        let (bytes, cycles) = small_log(form);
+        let ends: Vec<usize> = match form {
+            Form::Trace => positions(&bytes, b"thaw_processes[0] end"),
+            _ => positions(&bytes, b"PM: suspend exit"),
+        };
+        assert_eq!(ends.len(), 3);
+        // Every byte of some lines and of those around each end, and now and then one elsewhere.
+        let around = |&end: &usize| end.saturating_sub(60)..(end + 60).min(bytes.len());
+        let cuts = ends.iter().flat_map(around).chain(1000..1150);
+        for cut in cuts.chain((0..bytes.len()).step_by(211)) {
+            let found = read(&bytes[..cut]).unwrap().cycles;
+            let whole = ends.iter().filter(|&&end| end <= cut).count();
+            assert!(found.len() <= whole + 1, "{form:?} cut at {cut}");
+            assert_eq!(found[..whole], cycles[..whole], "{form:?} cut at {cut}");
+            // What is left of the one that was cut is of it.
+            if let Some(rest) = found.get(whole) {
+                let told = &cycles[whole];
+                assert!(rest.calls.len() <= told.calls.len());
+                assert!(rest.stages.len() <= told.stages.len());
+            }
+        }
+        // And at the beginning.
+        for cut in (0..bytes.len()).step_by(307) {
+            let found = read(&bytes[cut..]).unwrap().cycles;
+            let whole = ends.iter().filter(|&&end| end > cut).count() - 1;
+            let (whole, before) = match found.len().checked_sub(whole) {
+                Some(before) if before <= 1 || cut == 0 => (whole, before),
+                other => panic!("{form:?} from {cut}: {other:?} more than {whole}"),
+            };
+            for (found, told) in found[before..].iter().zip(&cycles[3 - whole..]) {
+                assert_eq!((&found.stages, &found.calls), (&told.stages, &told.calls));
+            }
+        }
+    }
+}
+
+fn positions(text: &[u8], words: &[u8]) -> Vec<usize> {
+    let found = text.windows(words.len()).enumerate();
+    let found = found.filter(|(_, window)| *window == words);
+    found.map(|(at, _)| at + words.len()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Bytes of any kind between pieces of lines: never a panic, and no more cycles than lines.
+    #[test]
+    fn any_bytes_are_read(
+        pieces in proptest::collection::vec((any::<prop::sample::Index>(), 0..80usize, proptest::collection::vec(any::<u8>(), 0..6)), 0..60),
+        form in prop_oneof![Just(Form::Old), Just(Form::Plain), Just(Form::Trace)],
+    ) {
+        let (bytes, _) = small_log(form);
+        let mut text = Vec::new();
+        for (at, length, noise) in &pieces {
+            let at = at.index(bytes.len());
+            text.extend_from_slice(&bytes[at..(at + length).min(bytes.len())]);
+            text.extend_from_slice(noise);
+        }
+        let log: Log = read(&text[..]).unwrap();
+        prop_assert!(log.cycles.len() as u64 <= log.lines);
+        prop_assert_eq!(log.bytes, text.len() as u64);
+        for cycle in &log.cycles {
+            prop_assert!(cycle.stages.iter().all(|stage| stage.start <= stage.end));
+        }
+    }
+
+    /// Other lines between a log's own change nothing.
+    #[test]
+    fn other_lines_in_between_change_nothing(
+        others in proptest::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,60}"), 0..30),
+    ) {
+        let (bytes, cycles) = small_log(Form::Plain);
+        let text = String::from_utf8(bytes).unwrap();
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for (at, words) in &others {
+            let at = at.index(lines.len() + 1);
+            lines.insert(at, format!("Nov 21 18:00:00 host daemon[7]: {words}"));
+        }
+        prop_assert_eq!(read(lines.join("\n").as_bytes()).unwrap().cycles, cycles);
+    }
+}
+
+/// The stages in which a device has a callback.
+fn stages_of(cycle: &Cycle, device: &str) -> Vec<StageKind> {
+    let calls = cycle.calls.iter().filter(|call| &*call.device == device);
+    let mut stages: Vec<_> = calls.map(|call| call.stage).collect();
+    stages.sort();
+    stages
+}
+
+/// Captures of the lab's guest: a suspend to memory with NVMe, AHCI, virtio, sound and USB.
+#[test]
+fn real_logs_of_two_kernels_are_read_whole() {
+    use StageKind as K;
+    for (version, dmesg, trace) in [
+        (
+            "6.1",
+            &include_bytes!("logs/6.1-dmesg.txt")[..],
+            &include_bytes!("logs/6.1-trace.txt")[..],
+        ),
+        (
+            "6.12",
+            &include_bytes!("logs/6.12-dmesg.txt")[..],
+            &include_bytes!("logs/6.12-trace.txt")[..],
+        ),
+    ] {
+        let printed = read(dmesg).unwrap();
+        let traced = read(trace).unwrap();
+        assert_eq!(printed.left_out, LeftOut::default(), "{version}");
+        assert_eq!(traced.left_out, LeftOut::default(), "{version}");
+        assert_eq!((printed.cycles.len(), traced.cycles.len()), (1, 1));
+        let (printed, traced) = (&printed.cycles[0], &traced.cycles[0]);
+        for cycle in [printed, traced] {
+            assert_eq!(cycle.stages.len(), 13, "{version}: {:?}", cycle.stages);
+            assert!(
+                cycle
+                    .stages
+                    .windows(2)
+                    .all(|pair| pair[0].end <= pair[1].start)
+            );
+            assert!(!cycle.cut && cycle.failures.is_empty());
+            assert_eq!(cycle.sleep.as_deref(), Some("deep"));
+            assert!(cycle.calls.iter().all(|call| call.result == Some(0)));
+            assert!(cycle.calls.iter().all(|call| call.end >= call.start));
+        }
+        // Every line of a call, and no other.
+        let text = String::from_utf8_lossy(dmesg);
+        let calling = text
+            .lines()
+            .filter(|line| line.contains(" PM: calling "))
+            .count();
+        assert_eq!(printed.calls.len(), calling);
+        let starts = String::from_utf8_lossy(trace);
+        let starts = starts
+            .lines()
+            .filter(|line| line.contains("callback_start"))
+            .count();
+        assert_eq!(traced.calls.len(), starts);
+        // Both saw the same: but for printing, which is not in what they measure.
+        for (a, b) in printed.stages.iter().zip(&traced.stages) {
+            assert_eq!(a.kind, b.kind);
+            if let Some(says) = a.says_us {
+                let apart = (says - (b.end - b.start)).abs();
+                assert!(apart < 2000, "{version}, {:?}: {apart} us apart", a.kind);
+            }
+        }
+        let with_callbacks = |cycle: &Cycle, device: &str| {
+            let mut stages = stages_of(cycle, device);
+            stages.retain(|stage| !matches!(stage, K::Prepare | K::Complete));
+            stages
+        };
+        let pci = [
+            K::Suspend,
+            K::SuspendLate,
+            K::SuspendNoirq,
+            K::ResumeNoirq,
+            K::ResumeEarly,
+            K::Resume,
+        ];
+        for (device, stages) in [
+            ("0000:00:01.0", &pci[..]),
+            ("usb1", &[K::Suspend, K::Resume]),
+            ("0:0:0:0", &[K::Suspend, K::Resume]),
+        ] {
+            assert_eq!(
+                with_callbacks(printed, device),
+                stages,
+                "{version} {device}"
+            );
+            assert_eq!(with_callbacks(traced, device), stages, "{version} {device}");
+        }
+        // Together: the trace's calls, with what dmesg alone tells.
+        let both = read([dmesg, trace].concat().as_slice()).unwrap();
+        assert_eq!(both.cycles.len(), 1);
+        assert_eq!(both.cycles[0].calls.len(), starts);
+        assert_eq!(both.cycles[0].asleep_us, printed.asleep_us);
+        let with_function = both.cycles[0]
+            .calls
+            .iter()
+            .filter(|call| call.function.is_some());
+        assert_eq!(with_function.count(), calling);
+    }
+}
