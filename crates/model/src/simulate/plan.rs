@@ -6,6 +6,7 @@ use super::draw::Times;
 use super::run;
 use super::server::Behaviour;
 use super::{Horizon, Setup, WarmUp};
+use crate::sentence::{digits, time};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -50,6 +51,7 @@ impl<'a> Plan<'a> {
         plan.refuse_overload(&service)?;
         plan.from = plan.warm_up(&service, rate);
         plan.until = plan.from + plan.horizon()?;
+        plan.refuse_rounding(&service)?;
         plan.note();
         Ok(plan)
     }
@@ -118,11 +120,32 @@ impl<'a> Plan<'a> {
         Err(Error::Unstable {
             load: self.load,
             hint: format!(
-                ": with fewer than {:.6} requests a second in all, or a mean service time below {:.6} s",
-                rate / self.load,
-                service.mean() / self.load
+                ": with fewer than {} requests a second in all, or a mean service time below {}",
+                digits(rate / self.load),
+                time(service.mean() / self.load)
             ),
         })
+    }
+
+    /// Clocks that run for too long have no digits left for what a request takes.
+    fn refuse_rounding(&self, service: &Service) -> Result<()> {
+        /// Of the mean service time.
+        const PART: f64 = 1e-3;
+        let end = match &self.setup.arrivals {
+            Arrivals::Trace(trace) => trace.arrivals().last().copied().unwrap_or(0.0),
+            _ => self.until,
+        };
+        let longest = service.mean() * PART / f64::EPSILON;
+        match end <= longest {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "{} are too long to simulate requests of {}: rounding would take their digits; give a \
+                 shorter horizon or a higher rate, for less than {}",
+                time(end),
+                time(service.mean()),
+                time(longest)
+            ))),
+        }
     }
 
     /// Seconds that are simulated, but not measured: see [`WarmUp::Relaxation`].
@@ -162,10 +185,14 @@ impl<'a> Plan<'a> {
         if let Arrivals::Trace(trace) = &self.setup.arrivals
             && trace.out_of_order() > 0
         {
-            self.notes.push(format!(
-                "{} lines of the trace came before the line above them; they were sorted",
-                trace.out_of_order()
-            ));
+            self.notes.push(match trace.out_of_order() {
+                1 => {
+                    "a line of the trace came before the one above it; they were sorted".to_owned()
+                }
+                lines => format!(
+                    "{lines} lines of the trace came before the line above them; they were sorted"
+                ),
+            });
         }
         let arrivals = matches!(
             self.setup.arrivals,
