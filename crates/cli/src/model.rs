@@ -9,6 +9,7 @@ mod source;
 mod sweep;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -65,6 +66,19 @@ fn parse_time(text: &str) -> Result<f64, String> {
     match seconds > 0.0 && seconds.is_finite() {
         true => Ok(seconds),
         false => Err("give a time above 0, and not for ever".to_owned()),
+    }
+}
+
+/// Whether the page goes to standard output, where then nothing else may.
+///
+/// # Errors
+/// Where `other`, a flag, is to write there too.
+fn page_alone(out: Option<&Path>, other: Option<&str>) -> anyhow::Result<bool> {
+    match (out == Some(Path::new("-")), other) {
+        (true, Some(other)) => Err(Failure::usage(format!(
+            "--out - and {other} both write to standard output; name a file with --out"
+        ))),
+        (alone, _) => Ok(alone),
     }
 }
 

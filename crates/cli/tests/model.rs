@@ -75,6 +75,15 @@ fn a_sweep_reckons_a_farm_at_the_load_that_is_asked_for() {
 }
 
 #[test]
+fn a_page_on_standard_output_is_alone_there() {
+    let page = text(&["sweep", "--out", "-"]);
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    for other in ["--json", "--csv"] {
+        assert!(refused(&["sweep", "--out", "-", other]).contains(other));
+    }
+}
+
+#[test]
 fn sentences_keep_to_80_columns() {
     let question = [
         "--largest-transition",

@@ -363,6 +363,10 @@ fn what_cannot_be_meant_is_refused_in_one_line() {
         "bound: 0",
     );
     refused(|s| s.replications = 0, "replications: 0");
+    refused(
+        |s| s.replications = u32::MAX,
+        "4294967295 replications of 2",
+    );
     refused(|s| s.confidence = 1.0, "confidence: 1");
     refused(|s| s.horizon = Horizon::Seconds(-1.0), "horizon: -1 s");
     refused(|s| s.horizon = Horizon::Requests(0), "horizon: 0 requests");

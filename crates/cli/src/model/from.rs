@@ -143,6 +143,7 @@ struct Needed {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let is_alone = super::page_alone(args.out.as_deref(), args.json.then_some("--json"))?;
     let machines = chosen(&args)?;
     let Source {
         mut parameters,
@@ -169,6 +170,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.out {
         super::sweep::page(path, &swept, &notes, args.title.as_deref())?;
     }
+    if is_alone {
+        return Ok(ExitCode::SUCCESS);
+    }
     let needed = needed(&parameters, point.utilisation)?;
     let answer = Answer::of(&parameters, &notes, &point);
     if args.json {
@@ -192,7 +196,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let line = sentence::largest(Figure::Power, largest, than, *utilisation);
         super::say(&mut out, &line)?;
     }
-    if let Some(path) = args.out.filter(|path| path != Path::new("-")) {
+    if let Some(path) = args.out {
         writeln!(out, "\n{}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)

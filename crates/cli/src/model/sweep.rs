@@ -102,6 +102,11 @@ struct Whole<'a> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source { parameters, notes } = source::read(&args.source)?;
     check_use(&args, &parameters)?;
+    let other = [(args.json, "--json"), (args.csv, "--csv")];
+    let other = other
+        .into_iter()
+        .find_map(|(is_given, flag)| is_given.then_some(flag));
+    let is_alone = super::page_alone(args.out.as_deref(), other)?;
     let years = years(&parameters)?;
     let mut swept = Sweep::of(&parameters).map_err(super::told)?;
     if !args.crossing.is_empty() {
@@ -125,7 +130,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else if args.csv {
         csv(&swept, &mut io::stdout().lock())?;
     } else if let Some(path) = &args.out {
-        println!("{}", path.display());
+        if !is_alone {
+            println!("{}", path.display());
+        }
     } else {
         write(
             &args,

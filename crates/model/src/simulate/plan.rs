@@ -224,6 +224,8 @@ fn worked(setup: &Setup) -> Service {
 
 fn check(setup: &Setup) -> Result<()> {
     const MOST_SERVERS: usize = 1 << 20;
+    // Half a GiB: the shares of time of each server are kept.
+    const MOST_RUNS: u64 = 1 << 24;
     let usage = |text: String| Err(Error::Usage(text));
     setup.arrivals.check()?;
     worked(setup).check()?;
@@ -246,6 +248,12 @@ fn check(setup: &Setup) -> Result<()> {
     }
     if setup.replications == 0 {
         return usage("replications: 0; give 1 or above, 2 at least for intervals".into());
+    }
+    if setup.servers as u64 * u64::from(setup.replications) > MOST_RUNS {
+        return usage(format!(
+            "{} replications of {} servers: give at most {MOST_RUNS} servers in all replications together",
+            setup.replications, setup.servers
+        ));
     }
     if !(setup.confidence > 0.0 && setup.confidence < 1.0) {
         return usage(format!(
