@@ -54,6 +54,53 @@ fn a_point_is_told_alike_to_people_and_to_programs() {
 }
 
 #[test]
+fn a_sweep_reckons_a_farm_at_the_load_that_is_asked_for() {
+    let farm = [
+        "--servers",
+        "1000",
+        "--price",
+        "0.2",
+        "--utilisation",
+        "0.2",
+    ];
+    let run = text(&[&["run"], &farm[..]].concat());
+    let sweep = text(&[&["sweep"], &farm[..]].concat());
+    let year = |shown: &str| shown[shown.find("In a year").unwrap()..].to_owned();
+    assert_eq!(year(&run), year(&sweep));
+    assert!(year(&run).starts_with("In a year, 1000 servers at 20 % load:\n"));
+    let all = read(&[&["sweep", "--json"], &farm[..]].concat());
+    assert_eq!(all["years"].as_array().unwrap().len(), 6);
+    // Without a question or a farm one load says nothing.
+    assert!(refused(&["sweep", "--utilisation", "0.2"]).contains("model run"));
+}
+
+#[test]
+fn a_page_on_standard_output_is_alone_there() {
+    let page = text(&["sweep", "--out", "-"]);
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    for other in ["--json", "--csv"] {
+        assert!(refused(&["sweep", "--out", "-", other]).contains(other));
+    }
+}
+
+#[test]
+fn sentences_keep_to_80_columns() {
+    let question = [
+        "--largest-transition",
+        "nap 50 ms",
+        "DVFS",
+        "--best-timeout",
+    ];
+    let budget = ["nap 650 ms", "--budget", "2s", "--utilisation", "0.1"];
+    let shown = text(&[&["sweep"], &question[..], &budget[..]].concat());
+    assert!(shown.contains("napping draws less than DVFS"), "{shown}");
+    assert!(shown.contains("needs no timeout"), "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+}
+
+#[test]
 fn a_simulation_agrees_with_the_closed_form_beside_it() {
     let all = read(&["run", "--utilisation", "0.3", "--simulate", "--json"]);
     let rows = all["simulated"].as_array().unwrap();

@@ -134,17 +134,23 @@ fn wrong_use_is_told_in_one_line() {
         (&["--utilisation", "1"][..], "the load is 1.000"),
         (&["--dispatcher", "nearest"], "least-loaded"),
         (&["--dispatcher", "packing:0"], "1 or above"),
-        (
-            &["--trace", "/nonexistent/trace.csv"],
-            "/nonexistent/trace.csv",
-        ),
         (&["--servers", "0"], "--servers"),
         (&["--horizon", "5"], "is no time"),
         (&["--horizon", "0"], "above 0"),
+        (&["--horizon", "-3s"], "above 0"),
+        (&["--horizon", "inf"], "not for ever"),
+        (&["--utilisation", "1e-300"], "rounding"),
     ] {
         let said = refused(arguments);
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_a_failure() {
+    let ended = run(&mut simulate(&["--trace", "/nonexistent/trace.csv"]));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("/nonexistent/trace.csv"));
 }
 
 /// CPU time that a process has used, in clock ticks.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::parameters::{Farm, Named};
+use crate::parameters::{ALWAYS_ON, Farm, Named};
 use crate::policy::Policy;
 use crate::sweep::Point;
 
@@ -17,7 +17,8 @@ pub struct Year {
     pub saved_money: Option<f64>,
 }
 
-/// Every policy's year at that load; always-on first, where it is not one of them. Policies that are unstable there are left out.
+/// Every policy's year at that load; always-on first, where it is not one of them. Policies that are
+/// unstable there are left out.
 pub fn years(farm: &Farm, policies: &[Named], point: &Point) -> Vec<Year> {
     let always_on = kwh_a_year(farm, point.always_on.power_mean);
     let year = |policy: &str, energy_kwh: f64| Year {
@@ -33,7 +34,7 @@ pub fn years(farm: &Farm, policies: &[Named], point: &Point) -> Vec<Year> {
         .iter()
         .all(|named| named.policy != Policy::AlwaysOn)
     {
-        years.push(year("always on", always_on));
+        years.push(year(ALWAYS_ON, always_on));
     }
     for (named, outcome) in policies.iter().zip(&point.policies) {
         if let Some(outcome) = outcome {

@@ -23,6 +23,38 @@ pub struct Named {
     pub policy: Policy,
 }
 
+/// The name of a server without power management, which no other policy may have.
+pub const ALWAYS_ON: &str = "always on";
+
+impl Named {
+    /// What others are compared with.
+    pub fn always_on() -> Self {
+        Self {
+            name: ALWAYS_ON.into(),
+            policy: Policy::AlwaysOn,
+        }
+    }
+
+    /// Is it the name that someone means? Upper and lower case are one.
+    fn is_called(&self, name: &str) -> bool {
+        self.name.to_lowercase() == name.to_lowercase()
+    }
+
+    fn check(&self) -> Result<()> {
+        let refused = |why: &str| Err(Error::Usage(format!("policy {:?}: {why}", self.name)));
+        if self.name.trim().is_empty() || self.name.contains(char::is_control) {
+            return refused("is no name; give one of letters and digits");
+        }
+        if self.is_called(ALWAYS_ON) && self.policy != Policy::AlwaysOn {
+            return refused("is what servers without power management are called; name it apart");
+        }
+        self.policy.check().map_err(|error| match error {
+            Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", self.name)),
+            other => other,
+        })
+    }
+}
+
 /// How many requests come to one server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -134,6 +166,14 @@ impl Parameters {
         parameters
     }
 
+    /// The load of one server at full speed.
+    pub fn utilisation(&self) -> f64 {
+        match self.arrivals {
+            Arrivals::Utilisation(load) => load,
+            Arrivals::Rate(rate) => closed::load(&self.service, rate),
+        }
+    }
+
     /// Requests a second to one server.
     pub fn rate(&self) -> f64 {
         match self.arrivals {
@@ -163,17 +203,14 @@ impl Parameters {
     /// # Errors
     /// [`Error::Usage`] with the names that there are.
     pub fn policy(&self, name: &str) -> Result<&Named> {
-        let wanted = name.to_lowercase();
         let mut named = self.policies.iter();
-        named
-            .find(|named| named.name.to_lowercase() == wanted)
-            .ok_or_else(|| {
-                let names: Vec<&str> = self.policies.iter().map(|one| one.name.as_str()).collect();
-                Error::Usage(format!(
-                    "there is no policy `{name}`; there are: {}",
-                    names.join(", ")
-                ))
-            })
+        named.find(|named| named.is_called(name)).ok_or_else(|| {
+            let names: Vec<&str> = self.policies.iter().map(|one| one.name.as_str()).collect();
+            Error::Usage(format!(
+                "there is no policy `{name}`; there are: {}",
+                names.join(", ")
+            ))
+        })
     }
 
     /// # Errors
@@ -186,16 +223,14 @@ impl Parameters {
             Arrivals::Rate(rate) => positive("arrivals: rate", rate)?,
         }
         for (place, named) in self.policies.iter().enumerate() {
-            named.policy.check().map_err(|error| match error {
-                Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", named.name)),
-                other => other,
-            })?;
+            named.check()?;
             if self.policies[..place]
                 .iter()
-                .any(|other| other.name == named.name)
+                .any(|other| other.is_called(&named.name))
             {
                 return Err(Error::Usage(format!(
-                    "policy `{}`: there are two of that name; name them apart",
+                    "policy `{}`: there are two of that name (upper and lower case are one); name them \
+                     apart",
                     named.name
                 )));
             }
@@ -227,18 +262,28 @@ impl Parameters {
     }
 }
 
+/// Of anything in a farm: more than there is, and few enough for a table.
+const MOST: f64 = 1e9;
+
 impl Farm {
     fn check(&self) -> Result<()> {
-        if self.servers == 0 {
-            return Err(Error::Usage("farm: 0 servers; give at least one".into()));
+        if !(1..=MOST as u64).contains(&self.servers) {
+            return Err(Error::Usage(format!(
+                "farm: {} servers; give 1 to {MOST:e}",
+                self.servers
+            )));
         }
-        if let Some(price) = self.price_per_kwh {
-            positive("farm: price_per_kwh", price)?;
+        if let Some(price) = self.price_per_kwh
+            && !(price > 0.0 && price <= MOST)
+        {
+            return Err(Error::Usage(format!(
+                "farm: price_per_kwh: {price:?}; give a number above 0, up to {MOST:e}"
+            )));
         }
-        match self.overhead >= 1.0 && self.overhead.is_finite() {
+        match (1.0..=MOST).contains(&self.overhead) {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "farm: overhead {}; give 1 or above",
+                "farm: overhead: {:?}; give 1 to {MOST:e}",
                 self.overhead
             ))),
         }
@@ -249,7 +294,7 @@ fn positive(name: &str, value: f64) -> Result<()> {
     match value > 0.0 && value.is_finite() {
         true => Ok(()),
         false => Err(Error::Usage(format!(
-            "{name}: {value}; give a number above 0"
+            "{name}: {value:?}; give a number above 0"
         ))),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::power::Power;
+use crate::power::{MOST, Power};
 use crate::{Error, Result};
 
 /// How one server with one queue (first come, first served) saves power.
@@ -310,12 +310,11 @@ impl CStates {
                 state.target_residency,
             )?;
             let power = state.power;
-            let known = power >= 0.0 && power.is_finite();
             within(
                 &format!("{}: power", state.name),
                 power,
-                known,
-                "0 W or above",
+                (0.0..=MOST).contains(&power),
+                "0 to 1e9 W",
             )?;
         }
         let residencies = self.states.windows(2);
@@ -334,18 +333,21 @@ impl CStates {
     }
 }
 
+/// Seconds: thirty years.
+const LONGEST: f64 = 1e9;
+
 fn time(name: &str, seconds: f64) -> Result<()> {
     within(
         name,
         seconds,
-        seconds >= 0.0 && seconds.is_finite(),
-        "a time of 0 s or above",
+        (0.0..=LONGEST).contains(&seconds),
+        "a time from 0 to 1e9 s",
     )
 }
 
 fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
     match is_within {
         true => Ok(()),
-        false => Err(Error::Usage(format!("{name}: {value}; give {wanted}"))),
+        false => Err(Error::Usage(format!("{name}: {value:?}; give {wanted}"))),
     }
 }

@@ -23,6 +23,9 @@ pub struct Power {
     pub transition: f64,
 }
 
+/// Watts: more than any server, and few enough for what is reckoned with them.
+pub const MOST: f64 = 1e9;
+
 impl Power {
     /// The mean, where these are the shares of time.
     pub fn of(&self, shares: &Shares) -> f64 {
@@ -33,7 +36,8 @@ impl Power {
     }
 
     /// # Errors
-    /// [`Error::Usage`] unless all four are 0 or above.
+    /// [`Error::Usage`] unless all four are from 0 to [`MOST`], and a server without power management
+    /// draws something: it is what others are compared with.
     pub fn check(&self) -> Result<()> {
         let figures = [
             ("active", self.active),
@@ -42,12 +46,19 @@ impl Power {
             ("transition", self.transition),
         ];
         for (name, watts) in figures {
-            if !(watts >= 0.0 && watts.is_finite()) {
+            if !(0.0..=MOST).contains(&watts) {
                 return Err(Error::Usage(format!(
-                    "power, {name}: {watts} W; give a number of 0 or above"
+                    "power, {name}: {watts:?} W; give a number from 0 to {MOST:e}"
                 )));
             }
         }
-        Ok(())
+        match self.active + self.idle > 0.0 {
+            true => Ok(()),
+            false => Err(Error::Usage(
+                "power: active and idle are both 0 W, and nothing can be compared with that; give one \
+                 above 0"
+                    .into(),
+            )),
+        }
     }
 }

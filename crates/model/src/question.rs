@@ -6,6 +6,7 @@ use crate::closed::nap;
 use crate::closed::setup::{self, Setup};
 use crate::parameters::Parameters;
 use crate::policy::{Outcome, Policy, PowerNap, number_or_never};
+use crate::sentence::time;
 use crate::{Error, Result};
 
 /// The figure in which policies are compared.
@@ -242,9 +243,9 @@ pub fn best_timeout(
     let (at_once, never) = (at(0.0)?, at(f64::INFINITY)?);
     if never.response_mean > budget || budget.is_nan() {
         return Err(Error::Usage(format!(
-            "a budget of {budget} s cannot be met: without any sleep the mean response time is {} s \
-             at this load",
-            never.response_mean
+            "a budget of {} cannot be met: without any sleep the mean response time is {} at this load",
+            time(budget),
+            time(never.response_mean)
         )));
     }
     let (timeout, outcome, why) = if at_once.power_mean >= never.power_mean {

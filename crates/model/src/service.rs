@@ -85,8 +85,9 @@ impl Service {
     }
 
     /// # Errors
-    /// [`Error::Usage`] unless the mean is above 0, a coefficient of variation 0 or above, and
-    /// measured values are there and 0 or above.
+    /// [`Error::Usage`] unless the mean is from 1e-12 s to 1e9 s, a coefficient of variation from 0 to
+    /// 1000, and measured values are there and from 0 to 1e9 s. Beyond, squares and their ratios are
+    /// no numbers any more.
     pub fn check(&self) -> Result<()> {
         if let Service::Empirical { values } = self {
             if values.is_empty() {
@@ -94,29 +95,34 @@ impl Service {
                     "service time: there is no measured value; give at least one".into(),
                 ));
             }
-            if let Some(value) = values.iter().find(|value| !not_negative(**value)) {
+            if let Some(value) = values
+                .iter()
+                .find(|value| !(0.0..=LONGEST).contains(*value))
+            {
                 return Err(Error::Usage(format!(
-                    "service time: a measured value is {value} s; give 0 or above"
+                    "service time: a measured value is {value:?} s; give 0 to {LONGEST:e} s"
                 )));
             }
         }
         if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self
-            && !not_negative(*cv)
+            && !(0.0..=MOST_CV).contains(cv)
         {
             return Err(Error::Usage(format!(
-                "service time: the coefficient of variation is {cv}; give 0 or above"
+                "service time: the coefficient of variation is {cv:?}; give 0 to {MOST_CV}"
             )));
         }
         let mean = self.mean();
-        match mean > 0.0 && mean.is_finite() {
+        match (SHORTEST..=LONGEST).contains(&mean) {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "service time: the mean is {mean} s; give a time above 0"
+                "service time: the mean is {mean:?} s; give a time above 0, up to {LONGEST:e} s"
             ))),
         }
     }
 }
 
-fn not_negative(value: f64) -> bool {
-    value >= 0.0 && value.is_finite()
-}
+/// Of a mean, in seconds.
+const SHORTEST: f64 = 1e-12;
+/// Seconds: thirty years.
+const LONGEST: f64 = 1e9;
+const MOST_CV: f64 = 1000.0;

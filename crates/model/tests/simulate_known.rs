@@ -314,7 +314,7 @@ fn too_much_work_is_refused_with_what_would_be_stable_and_a_trace_is_noted() {
         Ok(_) => panic!("it was simulated"),
     };
     let error = refused(&always_on(10, 1.25, Dispatcher::LeastLoaded));
-    for says in ["1.250", "1000.0", "0.008"] {
+    for says in ["1.250", "1000 requests", "8 ms"] {
         assert!(error.contains(says) && !error.contains('\n'), "{error}");
     }
     // Evenly spread, the slow one is overloaded; by length it is not.
@@ -363,6 +363,10 @@ fn what_cannot_be_meant_is_refused_in_one_line() {
         "bound: 0",
     );
     refused(|s| s.replications = 0, "replications: 0");
+    refused(
+        |s| s.replications = u32::MAX,
+        "4294967295 replications of 2",
+    );
     refused(|s| s.confidence = 1.0, "confidence: 1");
     refused(|s| s.horizon = Horizon::Seconds(-1.0), "horizon: -1 s");
     refused(|s| s.horizon = Horizon::Requests(0), "horizon: 0 requests");

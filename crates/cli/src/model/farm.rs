@@ -3,20 +3,29 @@
 use std::io::{self, Write};
 
 use reveille_model::farm::Year;
-use reveille_model::parameters::Farm;
+use reveille_model::parameters::{Farm, Parameters};
+use reveille_model::sentence::digits;
 
 use crate::table::{Side, Table};
 
-pub fn write(farm: &Farm, years: &[Year], out: &mut impl Write) -> io::Result<()> {
+pub fn write(
+    farm: &Farm,
+    parameters: &Parameters,
+    years: &[Year],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let overhead = match farm.overhead {
         1.0 => String::new(),
         overhead => format!(", with {overhead} W for each watt of a server"),
     };
-    writeln!(
+    let load = digits(parameters.utilisation() * 100.0);
+    let servers = farm.servers;
+    writeln!(out)?;
+    super::say(
         out,
-        "\nIn a year, {} servers at this load{overhead}:\n",
-        farm.servers
+        &format!("In a year, {servers} servers at {load} % load{overhead}:"),
     )?;
+    writeln!(out)?;
     let mut headings = vec![
         ("policy", "", Side::Left),
         ("draws", "MWh", Side::Right),

@@ -33,8 +33,8 @@ Examples:
   reveille model from resume.json --servers 1000 --price 0.2     what a farm of them would save
   reveille model from resume.json --by max --out model.html
 
-Without --params: requests of 38 ms, a server that draws 100 W active, 60 W idle and while it suspends
-and resumes, and 3 W asleep.")]
+Without --params: requests of 38 ms, a server that draws 100 W active, 60 W idle
+and while it suspends and resumes, and 3 W asleep.")]
 pub struct Args {
     /// The JSON of `reveille resume analyze`; `-` is standard input
     #[arg(value_name = "RESUME-JSON")]
@@ -118,9 +118,9 @@ impl By {
 
     fn word(self) -> &'static str {
         match self {
-            Self::Min => "least",
+            Self::Min => "fastest",
             Self::Median => "median",
-            Self::Max => "most",
+            Self::Max => "slowest",
         }
     }
 }
@@ -143,6 +143,7 @@ struct Needed {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let is_alone = super::page_alone(args.out.as_deref(), args.json.then_some("--json"))?;
     let machines = chosen(&args)?;
     let Source {
         mut parameters,
@@ -169,6 +170,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.out {
         super::sweep::page(path, &swept, &notes, args.title.as_deref())?;
     }
+    if is_alone {
+        return Ok(ExitCode::SUCCESS);
+    }
     let needed = needed(&parameters, point.utilisation)?;
     let answer = Answer::of(&parameters, &notes, &point);
     if args.json {
@@ -189,13 +193,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             largest,
             ..
         } = one;
-        writeln!(
-            out,
-            "{}",
-            sentence::largest(Figure::Power, largest, than, *utilisation)
-        )?;
+        let line = sentence::largest(Figure::Power, largest, than, *utilisation);
+        super::say(&mut out, &line)?;
     }
-    if let Some(path) = args.out.filter(|path| path != Path::new("-")) {
+    if let Some(path) = args.out {
         writeln!(out, "\n{}", path.display())?;
     }
     Ok(ExitCode::SUCCESS)
@@ -206,17 +207,14 @@ fn crossings(swept: &Sweep, out: &mut impl Write) -> io::Result<()> {
         writeln!(out)?;
     }
     for line in swept.pairs.iter().flat_map(sentence::pair) {
-        writeln!(out, "{line}")?;
+        super::say(out, &line)?;
     }
     Ok(())
 }
 
 /// For the first machine, against always-on and each policy that scales the frequency.
 fn needed(parameters: &Parameters, utilisation: f64) -> anyhow::Result<Vec<Needed>> {
-    let always_on = Named {
-        name: "always on".into(),
-        policy: Policy::AlwaysOn,
-    };
+    let always_on = Named::always_on();
     let scales = |named: &&Named| matches!(named.policy, Policy::Dvfs(_));
     let others = parameters.policies.iter().filter(scales);
     let naps = |named: &Named| match named.policy {

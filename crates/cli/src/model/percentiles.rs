@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use reveille_model::parameters::{Named, Parameters};
-use reveille_model::policy::Policy;
 use reveille_model::simulate::{Arrivals, Estimate, Setup, Simulated, simulate};
 use reveille_model::{Error, sentence};
 use serde::Serialize;
@@ -22,10 +21,7 @@ pub struct Row {
 /// Every policy at the parameters' load: one server, Poisson arrivals, ten replications of a hundred
 /// thousand requests; the same requests for each policy.
 pub fn rows(parameters: &Parameters) -> anyhow::Result<Vec<Row>> {
-    let always_on = Named {
-        name: "always on".into(),
-        policy: Policy::AlwaysOn,
-    };
+    let always_on = Named::always_on();
     let first = (!parameters.has_always_on()).then_some(&always_on);
     let all = first.into_iter().chain(&parameters.policies);
     all.map(|named| row(parameters, named)).collect()

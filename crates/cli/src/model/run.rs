@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use reveille_model::farm::{Year, years};
-use reveille_model::parameters::Parameters;
+use reveille_model::parameters::{ALWAYS_ON, Parameters};
 use reveille_model::policy::Outcome;
 use reveille_model::sentence;
 use reveille_model::sweep::{Point, point};
@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::source::{self, Source};
 use super::{farm, percentiles};
 use crate::table::{Side, Table};
+use crate::wrap::COLUMNS;
 
 /// Policies side by side at one load, by closed forms.
 ///
@@ -113,22 +114,20 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
         sentence::digits(point.rate_per_s)
     )?;
     for line in sentence::assumptions(parameters).iter().chain(answer.notes) {
-        writeln!(out, "{line}")?;
+        super::say(out, line)?;
     }
     writeln!(out)?;
-    table(parameters, point).write_folded(WIDTH, 1, out)?;
-    writeln!(out, "\n{}", sentence::POISSON)?;
+    table(parameters, point).write_folded(COLUMNS, 1, out)?;
+    writeln!(out)?;
+    super::say(out, sentence::POISSON)?;
     if let Some(rows) = &answer.simulated {
         percentiles::write(rows, out)?;
     }
     match (&parameters.farm, &answer.years) {
-        (Some(farm), Some(years)) => farm::write(farm, years, out),
+        (Some(farm), Some(years)) => farm::write(farm, parameters, years, out),
         _ => Ok(()),
     }
 }
-
-/// Of a terminal.
-const WIDTH: usize = 80;
 
 fn table(parameters: &Parameters, point: &Point) -> Table {
     let mut table = Table::new(&[
@@ -145,7 +144,7 @@ fn table(parameters: &Parameters, point: &Point) -> Table {
         ("naps", "/s", Side::Right),
     ]);
     if !parameters.has_always_on() {
-        table.row(row("always on", &point.always_on, 1.0, 1.0));
+        table.row(row(ALWAYS_ON, &point.always_on, 1.0, 1.0));
     }
     for (named, compared) in parameters.policies.iter().zip(&point.policies) {
         table.row(match compared {

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
 use reveille_model::Error;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::policy::Policy;
@@ -72,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["utilisation", "rate"])]
     trace: Option<PathBuf>,
     /// Time that is simulated in each replication, after the warm-up
-    #[arg(long, value_name = "TIME", value_parser = super::parse_time, conflicts_with = "requests")]
+    #[arg(long, value_name = "TIME", value_parser = super::parse_time, conflicts_with = "requests", allow_hyphen_values = true)]
     horizon: Option<f64>,
     /// Requests in each replication, to all servers [default: 100000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -247,9 +248,8 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 }
 
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
-    let told = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let text = std::fs::read(path).map_err(|error| told(error.to_string()))?;
-    Trace::read(&text).map_err(|error| told(error.to_string()))
+    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    Trace::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 /// Always-on first, which the others are held against.
@@ -258,10 +258,7 @@ fn rows(
     trace: Option<&Trace>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Vec<Row>> {
-    let always_on = Named {
-        name: "always on".into(),
-        policy: Policy::AlwaysOn,
-    };
+    let always_on = Named::always_on();
     let (first, others): (Vec<&Named>, Vec<&Named>) = parameters
         .policies
         .iter()

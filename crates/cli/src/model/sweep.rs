@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_model::parameters::{Arrivals, Named, Parameters};
+use reveille_model::farm::{self, Year};
+use reveille_model::parameters::{ALWAYS_ON, Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
 use reveille_model::question::{self, BestTimeout, Figure, Largest};
 use reveille_model::sentence;
@@ -29,7 +30,8 @@ Examples:
   reveille model sweep --largest-transition 'nap 50 ms' DVFS --utilisation 0.3
   reveille model sweep --best-timeout 'nap 650 ms' --budget 200ms --utilisation 0.1
 
-Questions are answered at --utilisation (or --rate, or [arrivals] in the parameters).")]
+Questions are answered, and a farm is reckoned, at --utilisation (or --rate, or [arrivals] in the
+parameters).")]
 pub struct Args {
     #[command(flatten)]
     source: source::SourceArgs,
@@ -43,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "A", requires = "budget")]
     best_timeout: Option<String>,
     /// The mean response time that may not be exceeded, such as 20ms
-    #[arg(long, value_name = "TIME", requires = "best_timeout", value_parser = super::parse_time)]
+    #[arg(long, value_name = "TIME", requires = "best_timeout", value_parser = super::parse_time, allow_hyphen_values = true)]
     budget: Option<f64>,
     /// Write a page with charts to FILE
     #[arg(long, value_name = "FILE")]
@@ -91,12 +93,21 @@ struct Whole<'a> {
     sweep: &'a Sweep,
     #[serde(flatten)]
     answers: &'a Answers,
+    /// At the parameters' own load; `None`: no farm was given.
+    years: Option<&'a [Year]>,
     exact_for: &'static str,
     notes: &'a [String],
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source { parameters, notes } = source::read(&args.source)?;
+    check_use(&args, &parameters)?;
+    let other = [(args.json, "--json"), (args.csv, "--csv")];
+    let other = other
+        .into_iter()
+        .find_map(|(is_given, flag)| is_given.then_some(flag));
+    let is_alone = super::page_alone(args.out.as_deref(), other)?;
+    let years = years(&parameters)?;
     let mut swept = Sweep::of(&parameters).map_err(super::told)?;
     if !args.crossing.is_empty() {
         let asked = args.crossing.chunks_exact(2);
@@ -112,23 +123,49 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         super::write_json(&Whole {
             sweep: &swept,
             answers: &answers,
+            years: years.as_deref(),
             exact_for: "poisson_arrivals",
             notes: &notes,
         })?;
     } else if args.csv {
         csv(&swept, &mut io::stdout().lock())?;
     } else if let Some(path) = &args.out {
-        println!("{}", path.display());
+        if !is_alone {
+            println!("{}", path.display());
+        }
     } else {
         write(
             &args,
             &swept,
             &answers,
+            years.as_deref(),
             &notes,
             &mut anstream::stdout().lock(),
         )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A sweep has loads of its own: one load is for questions and for a farm.
+fn check_use(args: &Args, parameters: &Parameters) -> anyhow::Result<()> {
+    let is_given = args.source.utilisation.is_some() || args.source.rate.is_some();
+    let has_question = !args.largest_transition.is_empty() || args.best_timeout.is_some();
+    match is_given && !has_question && parameters.farm.is_none() {
+        false => Ok(()),
+        true => Err(Failure::usage(
+            "--utilisation, --rate: a sweep has all loads, and one is for --largest-transition, \
+             --best-timeout and --servers only; give one of these, or take `model run`",
+        )),
+    }
+}
+
+/// The farm's year, where there is a farm.
+fn years(parameters: &Parameters) -> anyhow::Result<Option<Vec<Year>>> {
+    let Some(farm) = &parameters.farm else {
+        return Ok(None);
+    };
+    let point = super::run::at(parameters)?;
+    Ok(Some(farm::years(farm, &parameters.policies, &point)))
 }
 
 /// The page of a sweep.
@@ -145,13 +182,9 @@ pub fn page(
 
 /// The policy of that name; `always on` is there without being told.
 fn named(parameters: &Parameters, name: &str) -> anyhow::Result<Named> {
-    const ALWAYS_ON: &str = "always on";
     match parameters.policy(name) {
         Ok(named) => Ok(named.clone()),
-        Err(_) if name.to_lowercase() == ALWAYS_ON => Ok(Named {
-            name: ALWAYS_ON.into(),
-            policy: Policy::AlwaysOn,
-        }),
+        Err(_) if name.to_lowercase() == ALWAYS_ON => Ok(Named::always_on()),
         Err(error) => Err(super::told(error)),
     }
 }
@@ -171,16 +204,8 @@ fn nap(parameters: &Parameters, name: &str) -> anyhow::Result<PowerNap> {
     }
 }
 
-/// The load that questions are about.
-fn load(parameters: &Parameters) -> f64 {
-    match parameters.arrivals {
-        Arrivals::Utilisation(load) => load,
-        Arrivals::Rate(rate) => rate * parameters.service.mean(),
-    }
-}
-
 fn answers(args: &Args, parameters: &Parameters) -> anyhow::Result<Answers> {
-    let utilisation = load(parameters);
+    let utilisation = parameters.utilisation();
     let mut largest_transitions = Vec::new();
     for pair in args.largest_transition.chunks_exact(2) {
         let (template, second) = (nap(parameters, &pair[0])?, named(parameters, &pair[1])?);
@@ -225,6 +250,7 @@ fn write(
     args: &Args,
     swept: &Sweep,
     answers: &Answers,
+    years: Option<&[Year]>,
     notes: &[String],
     out: &mut impl Write,
 ) -> io::Result<()> {
@@ -244,12 +270,12 @@ fn write(
             false => crossings.collect(),
         };
         for line in asked.iter().chain(&said) {
-            writeln!(out, "{line}")?;
+            super::say(out, line)?;
         }
-        return writeln!(out, "{}", sentence::POISSON);
+        return super::say(out, sentence::POISSON);
     }
     for line in sentence::assumptions(&swept.parameters).iter().chain(notes) {
-        writeln!(out, "{line}")?;
+        super::say(out, line)?;
     }
     writeln!(
         out,
@@ -258,9 +284,14 @@ fn write(
     table(swept).write(out)?;
     writeln!(out)?;
     for line in crossings {
-        writeln!(out, "{line}")?;
+        super::say(out, &line)?;
     }
-    writeln!(out, "{}", sentence::POISSON)
+    super::say(out, sentence::POISSON)?;
+    let parameters = &swept.parameters;
+    match (&parameters.farm, years) {
+        (Some(farm), Some(years)) => super::farm::write(farm, parameters, years, out),
+        _ => Ok(()),
+    }
 }
 
 /// A line for each policy, a column for some of the loads.
@@ -315,7 +346,7 @@ fn csv(swept: &Sweep, out: &mut impl Write) -> io::Result<()> {
     )?;
     for point in &swept.points {
         let (load, rate) = (point.utilisation, point.rate_per_s);
-        line(out, load, rate, "always on", &point.always_on, (1.0, 1.0))?;
+        line(out, load, rate, ALWAYS_ON, &point.always_on, (1.0, 1.0))?;
         for (named, compared) in swept.parameters.policies.iter().zip(&point.policies) {
             // An unstable policy has no line.
             if let Some(one) = compared {

@@ -124,10 +124,54 @@ fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
         ("[arrivals]\nrate = -3", vec!["rate: -3"]),
         ("[sweep]\nutilisations = [0.5, 1.0]", vec!["utilisation 1"]),
         ("[sweep]\nutilisations = []", vec!["no utilisation"]),
-        ("[farm]\nservers = 10\noverhead = 0.5", vec!["overhead 0.5"]),
+        (
+            "[farm]\nservers = 10\noverhead = 0.5",
+            vec!["overhead: 0.5"],
+        ),
         (
             "[power]\nactive = -1\nidle = 1\nnap = 1\ntransition = 1",
             vec!["active: -1"],
+        ),
+        (
+            "[power]\nactive = 1e300\nidle = 1\nnap = 1\ntransition = 1",
+            vec!["active: 1e300", "1e9"],
+        ),
+        (
+            "[power]\nactive = 0\nidle = 0\nnap = 1\ntransition = 1",
+            vec!["both 0 W"],
+        ),
+        (
+            "[service]\ndistribution = \"gamma\"\nmean = 1\ncv = 1e300",
+            vec!["variation is 1e300", "1000"],
+        ),
+        (
+            "[service]\ndistribution = \"deterministic\"\nmean = 1e300",
+            vec!["mean is 1e300 s", "1e9"],
+        ),
+        (
+            "[[policy]]\nname = \"a\"\nkind = \"power_nap\"\nsuspend = 1e300\nresume = 1",
+            vec!["suspend: 1e300"],
+        ),
+        (
+            "[farm]\nservers = 10\nprice_per_kwh = 1e300",
+            vec!["price_per_kwh: 1e300"],
+        ),
+        (
+            "[[policy]]\nname = \" \"\nkind = \"always_on\"",
+            vec!["\" \"", "no name"],
+        ),
+        (
+            "[[policy]]\nname = \"a\\nb\"\nkind = \"always_on\"",
+            vec!["a\\nb", "no name"],
+        ),
+        (
+            "[[policy]]\nname = \"Always on\"\nkind = \"power_nap\"\nsuspend = 1\nresume = 1",
+            vec!["Always on", "name it apart"],
+        ),
+        (
+            "[[policy]]\nname = \"a\"\nkind = \"always_on\"\n\
+             [[policy]]\nname = \"A\"\nkind = \"always_on\"",
+            vec!["policy `A`", "two of that name"],
         ),
     ] {
         let why = refused(text);

@@ -6,6 +6,7 @@ use super::draw::Times;
 use super::run;
 use super::server::Behaviour;
 use super::{Horizon, Setup, WarmUp};
+use crate::sentence::{digits, time};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -50,6 +51,7 @@ impl<'a> Plan<'a> {
         plan.refuse_overload(&service)?;
         plan.from = plan.warm_up(&service, rate);
         plan.until = plan.from + plan.horizon()?;
+        plan.refuse_rounding(&service)?;
         plan.note();
         Ok(plan)
     }
@@ -118,11 +120,32 @@ impl<'a> Plan<'a> {
         Err(Error::Unstable {
             load: self.load,
             hint: format!(
-                ": with fewer than {:.6} requests a second in all, or a mean service time below {:.6} s",
-                rate / self.load,
-                service.mean() / self.load
+                ": with fewer than {} requests a second in all, or a mean service time below {}",
+                digits(rate / self.load),
+                time(service.mean() / self.load)
             ),
         })
+    }
+
+    /// Clocks that run for too long have no digits left for what a request takes.
+    fn refuse_rounding(&self, service: &Service) -> Result<()> {
+        /// Of the mean service time.
+        const PART: f64 = 1e-3;
+        let end = match &self.setup.arrivals {
+            Arrivals::Trace(trace) => trace.arrivals().last().copied().unwrap_or(0.0),
+            _ => self.until,
+        };
+        let longest = service.mean() * PART / f64::EPSILON;
+        match end <= longest {
+            true => Ok(()),
+            false => Err(Error::Usage(format!(
+                "{} are too long to simulate requests of {}: rounding would take their digits; give a \
+                 shorter horizon or a higher rate, for less than {}",
+                time(end),
+                time(service.mean()),
+                time(longest)
+            ))),
+        }
     }
 
     /// Seconds that are simulated, but not measured: see [`WarmUp::Relaxation`].
@@ -162,10 +185,14 @@ impl<'a> Plan<'a> {
         if let Arrivals::Trace(trace) = &self.setup.arrivals
             && trace.out_of_order() > 0
         {
-            self.notes.push(format!(
-                "{} lines of the trace came before the line above them; they were sorted",
-                trace.out_of_order()
-            ));
+            self.notes.push(match trace.out_of_order() {
+                1 => {
+                    "a line of the trace came before the one above it; they were sorted".to_owned()
+                }
+                lines => format!(
+                    "{lines} lines of the trace came before the line above them; they were sorted"
+                ),
+            });
         }
         let arrivals = matches!(
             self.setup.arrivals,
@@ -196,8 +223,9 @@ fn worked(setup: &Setup) -> Service {
 }
 
 fn check(setup: &Setup) -> Result<()> {
-    // Of each a replication keeps the shares of time.
     const MOST_SERVERS: usize = 100_000;
+    // Half a GiB: the shares of time of each server are kept.
+    const MOST_RUNS: u64 = 1 << 24;
     let usage = |text: String| Err(Error::Usage(text));
     setup.arrivals.check()?;
     worked(setup).check()?;
@@ -220,6 +248,12 @@ fn check(setup: &Setup) -> Result<()> {
     }
     if setup.replications == 0 {
         return usage("replications: 0; give 1 or above, 2 at least for intervals".into());
+    }
+    if setup.servers as u64 * u64::from(setup.replications) > MOST_RUNS {
+        return usage(format!(
+            "{} replications of {} servers: give at most {MOST_RUNS} servers in all replications together",
+            setup.replications, setup.servers
+        ));
     }
     if !(setup.confidence > 0.0 && setup.confidence < 1.0) {
         return usage(format!(

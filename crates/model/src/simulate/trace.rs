@@ -98,16 +98,23 @@ impl Trace {
         self.arrivals.len().saturating_sub(1) as f64 / span
     }
 
+    fn has_no_work(&self) -> bool {
+        !self.services.is_empty() && self.services.iter().all(|service| *service == 0.0)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         match self.arrivals.last() {
             None => Err(Error::Usage(
                 "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds".into(),
             )),
-            Some(last) if *last <= 0.0 => Err(Error::Usage(format!(
-                "trace: all {} requests come at the same instant, so there is no rate; give two \
-                 instants at least",
-                self.arrivals.len()
-            ))),
+            Some(last) if *last <= 0.0 => Err(Error::Usage(
+                "trace: all requests come at the same instant, so there is no rate; give two instants \
+                 at least"
+                    .into(),
+            )),
+            Some(_) if self.has_no_work() => Err(Error::Usage(
+                "trace: all service times are 0; give some above, in seconds".into(),
+            )),
             Some(_) => Ok(()),
         }
     }
@@ -130,7 +137,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// What a header says; `None` if the line begins with a number.
+    /// What a header says; `None` if a field begins as numbers do.
     fn named(line: &[u8]) -> Result<Option<Self>> {
         let names: Vec<String> = fields(line)
             .map(|field| {
@@ -139,7 +146,11 @@ impl Columns {
                     .to_lowercase()
             })
             .collect();
-        if names.iter().any(|name| name.parse::<f64>().is_ok()) {
+        let begins_as_number = |name: &String| {
+            let first = name.chars().next();
+            first.is_some_and(|first| first.is_ascii_digit() || "+-.".contains(first))
+        };
+        if names.iter().any(begins_as_number) {
             return Ok(None);
         }
         let other_unit = |name: &&String| {
@@ -232,6 +243,20 @@ mod tests {
         ] {
             assert_eq!(Trace::read(text.as_bytes()).unwrap(), plain, "{text}");
         }
+    }
+
+    #[test]
+    fn a_line_that_begins_as_a_number_is_no_header() {
+        for text in ["0 1\n1,2\n", "1.5x\n2\n3\n"] {
+            let why = Trace::read(text.as_bytes()).unwrap_err().to_string();
+            assert!(why.contains("line 1"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_trace_without_any_work_is_refused() {
+        let why = Trace::read(b"0,0\n1,0\n").unwrap_err().to_string();
+        assert!(why.contains("service times are 0"), "{why}");
     }
 
     #[test]

@@ -126,6 +126,7 @@ pub fn years(sweep: &Sweep) -> String {
         &parameters.service,
         parameters.rate(),
     );
+    // Who draws the page has been told of a load that is unstable.
     let Ok(at) = at else {
         return String::new();
     };

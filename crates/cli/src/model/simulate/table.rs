@@ -6,11 +6,10 @@ use reveille_model::parameters::{Process, Simulation};
 use reveille_model::sentence::{self, digits};
 use reveille_model::simulate::{Dispatcher, Estimate, PERCENTILES, Simulated};
 
+use super::super::say;
 use super::{Above, Answer, Row};
 use crate::table::{Side, Table};
-
-/// Of a terminal.
-const WIDTH: usize = 80;
+use crate::wrap::COLUMNS;
 
 pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
     let simulation = &answer.parameters.simulation;
@@ -19,25 +18,27 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
         .iter()
         .filter_map(|row| Some((row, row.simulated.as_ref()?)))
         .collect();
-    writeln!(out, "{}", servers(simulation))?;
-    writeln!(out, "{}", arrivals(simulation, answer.rate_per_s))?;
+    say(out, &servers(simulation))?;
+    say(out, &arrivals(simulation, answer.rate_per_s))?;
     let mut assumptions = sentence::assumptions(answer.parameters);
     if let (Some(mean), Some(service)) = (answer.recorded_service_mean_s, assumptions.first_mut()) {
         *service = format!("Service times: as recorded, mean {}.", sentence::time(mean));
     }
     for line in assumptions {
-        writeln!(out, "{line}")?;
+        say(out, &line)?;
     }
     if let Some((_, one)) = all.first() {
-        writeln!(out, "{}", runs(one))?;
+        say(out, &runs(one))?;
     }
     for note in &answer.notes {
-        writeln!(out, "Note: {note}.")?;
+        say(out, &format!("Note: {note}."))?;
     }
     writeln!(out)?;
-    response(&answer.policies).write_folded(WIDTH, 1, out)?;
-    writeln!(out)?;
-    power(&all).write_folded(WIDTH, 1, out)?;
+    response(&answer.policies).write_folded(COLUMNS, 1, out)?;
+    if !all.is_empty() {
+        writeln!(out)?;
+        power(&all).write_folded(COLUMNS, 1, out)?;
+    }
     let above: Vec<(&str, &Above)> = answer
         .policies
         .iter()
@@ -45,11 +46,12 @@ pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
         .collect();
     if let (false, Some(first)) = (above.is_empty(), answer.policies.first()) {
         writeln!(out, "\nMore than {}, on the same requests:\n", first.policy)?;
-        more(&above).write_folded(WIDTH, 1, out)?;
+        more(&above).write_folded(COLUMNS, 1, out)?;
     }
     for row in &answer.policies {
         if let Some(why) = &row.why {
-            writeln!(out, "\n{}: {why}", row.policy)?;
+            writeln!(out)?;
+            say(out, &format!("{}: {why}", row.policy))?;
         }
     }
     Ok(())
@@ -105,7 +107,7 @@ fn runs(one: &Simulated) -> String {
         None => "One run gives no interval".to_owned(),
     };
     format!(
-        "{completed} replication{s} of {}, after a warm-up of {}; seed {}.\n{interval}.",
+        "{completed} replication{s} of {}, after a warm-up of {}; seed {}. {interval}.",
         sentence::time(one.window),
         sentence::time(one.warm_up),
         one.seed
@@ -199,7 +201,8 @@ fn more(above: &[(&str, &Above)]) -> Table {
 fn told(estimate: &Estimate, unit: f64) -> String {
     let value = estimate.value * unit;
     match estimate.half_width.map(|half| half * unit) {
-        Some(half) if half > 0.0 => {
+        // Policies that differ by the same on all requests have an interval of rounding errors.
+        Some(half) if half > 1e-9 * value.abs() => {
             let decimals = (1 - half.log10().floor() as i32).clamp(0, 9) as usize;
             format!("{value:.decimals$} ±{half:.decimals$}")
         }
