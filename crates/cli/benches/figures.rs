@@ -18,6 +18,8 @@ use serde_json::Value;
 #[cfg(feature = "bpf")]
 #[path = "figures/anticipating.rs"]
 mod anticipating;
+#[path = "figures/resume.rs"]
+mod resume;
 #[path = "figures/simulating.rs"]
 mod simulating;
 
@@ -26,11 +28,14 @@ const REVEILLE: &str = env!("CARGO_BIN_EXE_reveille");
 /// Those named on the command line, or all of them: `cargo bench --bench figures -- anticipating`.
 fn main() {
     let scratch = tempfile::tempdir().expect("a scratch folder");
-    let named: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .collect();
-    let wanted = |name: &str| named.is_empty() || named.iter().any(|word| word == name);
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, path] = &words[..]
+        && first == resume::READ_LOG
+    {
+        return resume::read_log(path);
+    }
+    let named: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|word| *word == name);
     println!("| what | figure | held against |");
     println!("|---|---|---|");
     if wanted("measuring") {
@@ -48,6 +53,9 @@ fn main() {
     }
     if wanted("reporting") {
         reporting(scratch.path());
+    }
+    if wanted("resume") {
+        resume::resume_logs(scratch.path());
     }
     if wanted("simulating") {
         simulating::simulating();

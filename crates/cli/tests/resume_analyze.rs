@@ -308,6 +308,38 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
+fn what_failed_stands_out_in_whichever_cycle() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("aborted.txt");
+    let refused = "\
+[  300.000000] PM: suspend entry (deep)
+[  300.003000] sd 0:0:0:0: PM: calling scsi_bus_suspend @ 31, parent: target0:0:0
+[  300.004000] xhci_hcd 0000:00:14.0: PM: calling pci_pm_suspend @ 32, parent: pci0000:00
+[  300.038000] xhci_hcd 0000:00:14.0: PM: pci_pm_suspend returned -16 after 34000 usecs
+[  300.038100] xhci_hcd 0000:00:14.0: PM: failed to suspend async: error -16
+[  300.039000] PM: Some devices failed to suspend, or early wake event detected
+[  300.051000] PM: resume of devices complete after 12.000 msecs
+[  300.052000] Restarting tasks ... done.
+[  300.053000] PM: suspend exit
+";
+    std::fs::write(&log, dmesg(1) + refused).unwrap();
+    let text = said(&[], &log);
+    assert!(
+        text.contains("FAILED cycle 2: 0000:00:14.0: failed to suspend"),
+        "{text}"
+    );
+    assert!(text.contains("NEVER RETURNED cycle 2: 0:0:0:0"), "{text}");
+    assert!(!text.contains("returned -16"), "it is said once: {text}");
+    assert!(text.contains("1 of 2 cycles never slept"), "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    // The whole cycle is the one that is shown and counted.
+    assert_eq!(analysis(&[], &log)["machines"][0]["resume_us"]["count"], 1);
+}
+
+#[test]
 fn a_capture_adds_what_its_logs_do_not_tell() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("night");

@@ -10,7 +10,7 @@ mod timeline;
 
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::{Analysis, CycleResult, Machine, Spread, read, stage_words};
+use reveille_resume::analysis::{Analysis, CycleResult, Machine, Spread, read};
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 use serde_json::json;
@@ -101,7 +101,7 @@ fn machine(analysis: &Analysis, place: usize, machine: &Machine, top: usize) -> 
     }
     let parts = [
         headline(machine, cycle),
-        failures(cycle),
+        failures(machine),
         section(
             "Timeline of the resume",
             &timeline::timeline(cycle, Half::Resume, top),
@@ -168,34 +168,28 @@ fn headline(machine: &Machine, cycle: &CycleResult) -> String {
     )
 }
 
+/// More of them are counted.
+const MOST_FAILED: usize = 30;
+
 /// What failed stands out.
-fn failures(cycle: &CycleResult) -> String {
+fn failures(machine: &Machine) -> String {
     let mut html = String::new();
-    for failure in &cycle.failures {
-        let device = failure.device.as_deref();
-        let device = device.map_or(String::new(), |device| format!("{device}: "));
-        let stage = failure
-            .stage
-            .map_or(String::new(), |stage| format!(" ({})", stage_words(stage)));
+    let failed = machine.failed();
+    for one in failed.iter().take(MOST_FAILED) {
         let _ = write!(
             html,
-            "<p class=\"notice strong\" role=\"alert\"><b>Failed.</b> {}</p>",
-            escape(&format!("{device}{}{stage}", failure.message))
+            "<p class=\"notice strong\" role=\"alert\"><b>Cycle {} {}.</b> {}</p>",
+            one.cycle,
+            one.how,
+            escape(&one.what)
         );
     }
-    for one in &cycle.calls {
-        let call = &one.call;
-        let what = match (call.result, call.start, call.end) {
-            (Some(code @ ..0), _, _) => format!("returned {code}"),
-            (_, Some(_), None) => "never returned".to_owned(),
-            _ => continue,
-        };
+    let more = failed.len().saturating_sub(MOST_FAILED);
+    if more > 0 {
         let _ = write!(
             html,
-            "<p class=\"notice strong\" role=\"alert\"><b>{}</b> {} ({})</p>",
-            escape(&call.device),
-            escape(&what),
-            stage_words(call.stage)
+            "<p class=\"notice strong\">And {} more.</p>",
+            count(more as u64)
         );
     }
     html

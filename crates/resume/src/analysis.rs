@@ -8,6 +8,7 @@
 mod across;
 mod assemble;
 mod check;
+mod failed;
 mod named;
 mod what_if;
 
@@ -20,6 +21,7 @@ use crate::power::beside::Power;
 
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
+pub use failed::Failed;
 pub use named::{stage_name, stage_words, why_words};
 pub use what_if::{Removal, Replay, WhatIf};
 

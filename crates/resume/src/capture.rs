@@ -102,15 +102,19 @@ pub fn run(
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record> {
     let (means, alarm) = prepare(root, options)?;
+    // Does the clock take it? Before anything is kept.
+    let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
+    armed.clear();
     let mut kept = Kept::create(&options.folder)?;
     let mut voice = Voice::raise(root, &means, &options.journal_folder)?;
     let mut record = describe(root, options, &means, &alarm, &voice);
     kept.write(&record)?;
     for number in 1..=options.repeat {
-        if number > 1 && !pause(stop) {
-            break;
-        }
-        if stop.load(Ordering::Relaxed) {
+        let wanted = match number {
+            1 => !stop.load(Ordering::Relaxed),
+            _ => pause(stop),
+        };
+        if !wanted {
             break;
         }
         // What came since the last cycle belongs to that one.

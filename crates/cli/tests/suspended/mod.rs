@@ -46,8 +46,7 @@ fn one(log: &mut String, start: i64) {
         "PM: noirq suspend of devices complete after 3.000 msecs",
     );
     say(45.5, "Disabling non-boot CPUs ...");
-    say(47.0, "smpboot: CPU 1 is now offline");
-    say(49.0, "PM: suspend-to-idle");
+    say(49.0, "smpboot: CPU 1 is now offline");
     let mut say = |ms: f64, words: &str| say(49.0 + ms, words);
     say(0.0, "Timekeeping suspended for 20.000 seconds");
     say(0.0, "Enabling non-boot CPUs ...");

@@ -38,22 +38,18 @@ pub fn stairs(machine: &Machine) -> String {
         svg(&steps)
     );
     for replay in machine.what_if.iter().flat_map(|one| &one.replays) {
-        if replay.deferred.is_empty() {
+        let Some(last) = replay.deferred.iter().max_by_key(|one| one.ready_us) else {
             continue;
-        }
-        let mut deferred = replay.deferred.clone();
-        deferred.sort_by_key(|one| one.ready_us);
-        let names: Vec<String> = deferred
-            .iter()
-            .map(|one| format!("{} ({})", one.device, time(one.ready_us)))
-            .collect();
+        };
         let _ = write!(
             html,
             "<p class=\"about\">{}</p>",
             escape(&format!(
-                "{}, ready at: {}.",
+                "{}: {} devices; the last, {}, is ready {} after the resume's begin.",
                 replay.change,
-                names.join(", ")
+                replay.deferred.len(),
+                last.device,
+                time(last.ready_us)
             ))
         );
     }

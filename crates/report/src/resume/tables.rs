@@ -102,6 +102,9 @@ pub fn slack(machine: &Machine, top: usize) -> String {
     )
 }
 
+/// Of the resume; what saves less is not worth a row.
+const LEAST_SHARE: f64 = 0.0002;
+
 /// What each device alone would save.
 pub fn removals(machine: &Machine, top: usize) -> String {
     if machine.removals.is_empty() {
@@ -119,7 +122,10 @@ pub fn removals(machine: &Machine, top: usize) -> String {
     ];
     let caption = "What each device alone would save, with all that lies below it";
     let mut table = Table::new(caption, 2, &heads);
-    for removal in machine.removals.iter().take(top) {
+    let measured = machine.shown().resume_us.unwrap_or(0);
+    let least = (measured as f64 * LEAST_SHARE) as Us;
+    let worth = machine.removals.iter().filter(|one| one.saves_us >= least);
+    for removal in worth.take(top) {
         table.row(&[
             removal.device.to_string(),
             removal.driver.as_deref().unwrap_or_default().to_owned(),

@@ -17,8 +17,8 @@ use crate::markup::escape;
 use crate::quantity::duration;
 
 /// The drawing, in its own units.
-const LEFT: f64 = 190.0;
-const WIDTH: f64 = 960.0;
+const LEFT: f64 = 200.0;
+const WIDTH: f64 = 950.0;
 const FULL_WIDTH: f64 = 1160.0;
 const ROW: f64 = 15.0;
 const BAR: f64 = 11.0;
@@ -27,7 +27,7 @@ const TOP: f64 = 18.0;
 const BOTTOM: f64 = 38.0;
 
 /// Letters of a name that the margin has room for.
-const NAME: usize = 28;
+const NAME: usize = 30;
 
 /// What a row is of.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -213,13 +213,18 @@ impl Drawing<'_> {
     fn names(&self, svg: &mut String) {
         for (place, row) in self.rows.iter().enumerate() {
             let name = name(row);
-            let short: String = match name.chars().count() > NAME {
-                true => name.chars().take(NAME - 1).chain(['…']).collect(),
-                false => name.clone(),
-            };
             let driver = match row {
                 Row::Device(_, Some(driver)) => driver,
                 _ => "",
+            };
+            let both = format!("{name} {driver}");
+            let shown = match both.chars().count() > NAME {
+                true => &name,
+                false => &both,
+            };
+            let short: String = match shown.chars().count() > NAME {
+                true => shown.chars().take(NAME - 1).chain(['…']).collect(),
+                false => shown.trim().to_owned(),
             };
             let _ = write!(
                 svg,

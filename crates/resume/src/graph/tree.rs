@@ -108,7 +108,9 @@ impl Tree {
                 let named = self.by_name.get(name.as_str())?;
                 named.first().copied()
             });
-            if let Some(device) = device {
+            if let Some(device) = device
+                && !self.is_below(device, interface)
+            {
                 self.devices[interface].parent = Some(device);
                 self.devices[device].children.push(interface);
             }

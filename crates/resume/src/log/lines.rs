@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read};
 use memchr::{memchr, memrchr};
 
 /// What is read at a time.
-const BLOCK_BYTES: usize = 1 << 20;
+const BLOCK_BYTES: usize = 1 << 18;
 
 /// No line of a kernel's log comes near: printk ends a line after 1 KiB, rsyslog after 8 KiB, and a
 /// journal's entry as JSON has a few KiB. Beyond this a line is left out.

@@ -188,11 +188,8 @@ impl Reader {
             caller: None,
         };
         self.printk.passes(&at);
-        for (number, text) in entry.message.split(|&byte| byte == b'\n').enumerate() {
-            if number == 0 {
-                self.pending.begin(&at, 1, text);
-            }
-        }
+        let first = entry.message.split(|&byte| byte == b'\n').next();
+        self.pending.begin(&at, 1, first.unwrap_or_default());
         self.flush();
     }
 

@@ -252,7 +252,7 @@ impl<'a> Run<'a> {
                 let (start, bound) = self.start(step, begin, &times, Fate::Runs);
                 if self.fates[step] != Fate::Runs {
                     times.ghosts[step] = Some(start);
-                    if graph.steps[step].waits_untold() {
+                    if graph.steps[step].waits_untold() && !graph.steps[step].outlasts {
                         until = until.max(start);
                     }
                     continue;

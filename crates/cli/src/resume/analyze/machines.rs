@@ -6,7 +6,7 @@ use reveille_resume::analysis::{DeviceSpread, Machine, Spread, stage_words};
 use reveille_resume::cycle::StageKind;
 
 use super::tables::{NAME, cut};
-use super::text::{duration, known, ms, notes, range};
+use super::text::{duration, failures, known, ms, notes, range};
 use crate::table::{Side, Table};
 use crate::wrap::{COLUMNS, wrapped};
 
@@ -33,6 +33,7 @@ pub fn side_by_side(machines: &[Machine], top: usize, out: &mut impl Write) -> i
             3,
             &format!("{}: {}", machine.name, words.join(", ")),
         )?;
+        failures(machine, out)?;
         if let Some(what_if) = &machine.what_if
             && let Some(last) = what_if.replays.last()
         {

@@ -8,7 +8,7 @@ use reveille_resume::cycle::{StageKind, Us};
 
 use super::{power, tables, what_if};
 use crate::table::{Side, Table};
-use crate::wrap::wrapped;
+use crate::wrap::{COLUMNS, onward, wrapped};
 
 pub const UNKNOWN: &str = "-";
 
@@ -17,7 +17,7 @@ const BAD: Style = AnsiColor::Red.on_default().bold();
 pub fn machine(machine: &Machine, top: usize, out: &mut impl Write) -> io::Result<()> {
     let cycle = machine.shown();
     summary(machine, cycle, out)?;
-    failures(cycle, out)?;
+    failures(machine, out)?;
     writeln!(out)?;
     stages(machine, cycle).write(out)?;
     tables::path(cycle, top, out)?;
@@ -73,48 +73,27 @@ pub fn range(spread: Spread) -> String {
     )
 }
 
+/// More of them are counted.
+const MOST_FAILED: usize = 12;
+
 /// What failed stands out.
-fn failures(cycle: &CycleResult, out: &mut impl Write) -> io::Result<()> {
-    for failure in &cycle.failures {
-        let stage = failure
-            .stage
-            .map_or(String::new(), |stage| format!(", {}", stage_words(stage)));
-        let device = failure.device.as_deref();
-        let device = device.map_or(String::new(), |device| format!("{device}: "));
-        write!(out, "{BAD}FAILED{BAD:#} ")?;
-        let at = duration(failure.at - cycle.start_us);
-        wrapped(
-            out,
-            "",
-            2,
-            &format!("{device}{} (at {at}{stage})", failure.message),
-        )?;
+pub fn failures(machine: &Machine, out: &mut impl Write) -> io::Result<()> {
+    let failed = machine.failed();
+    for one in failed.iter().take(MOST_FAILED) {
+        let how = one.how.to_uppercase();
+        write!(out, "{BAD}{how}{BAD:#} ")?;
+        let cycle = match machine.cycles.len() {
+            1 => String::new(),
+            _ => format!("cycle {}: ", one.cycle),
+        };
+        let words = format!("{cycle}{}", one.what);
+        onward(out, COLUMNS, how.chars().count() + 1, 2, &words)?;
+        writeln!(out)?;
     }
-    let refused = cycle
-        .calls
-        .iter()
-        .filter(|one| one.call.result.unwrap_or(0) < 0);
-    for one in refused {
-        let code = one.call.result.unwrap_or(0);
-        write!(out, "{BAD}FAILED{BAD:#} ")?;
-        let stage = stage_words(one.call.stage);
-        wrapped(
-            out,
-            "",
-            2,
-            &format!("{}: returned {code} ({stage})", one.call.device),
-        )?;
+    match failed.len().saturating_sub(MOST_FAILED) {
+        0 => Ok(()),
+        more => writeln!(out, "{BAD}and {more} more{BAD:#}, see --json"),
     }
-    let open = cycle
-        .calls
-        .iter()
-        .filter(|one| one.call.start.is_some() && one.call.end.is_none());
-    for one in open {
-        write!(out, "{BAD}NEVER RETURNED{BAD:#} ")?;
-        let stage = stage_words(one.call.stage);
-        wrapped(out, "", 2, &format!("{} ({stage})", one.call.device))?;
-    }
-    Ok(())
 }
 
 /// The stages of the shown cycle; with several cycles, their spread.
@@ -221,9 +200,10 @@ pub fn duration(us: Us) -> String {
         10.0.. => format!("{value:.1}"),
         _ => format!("{value:.2}"),
     };
-    match us.abs() {
-        ..1_000 => format!("{us} µs"),
-        ..999_500 => format!("{} ms", digits(size / 1e3)),
+    match size.abs() {
+        _ if us.abs() < 1_000 => format!("{us} µs"),
+        // 999.5 would be rounded to 1000: that is the next unit's 1.
+        ms if ms < 999_500.0 => format!("{} ms", digits(size / 1e3)),
         _ => format!("{} s", digits(size / 1e6)),
     }
 }

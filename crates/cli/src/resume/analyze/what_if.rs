@@ -84,20 +84,28 @@ fn devices(replay: &Replay, out: &mut impl Write) -> io::Result<()> {
             &format!("{}: takes out {}", replay.change, listed(names)),
         )?;
     }
-    if !replay.deferred.is_empty() {
-        let mut deferred = replay.deferred.clone();
-        deferred.sort_by_key(|one| std::cmp::Reverse(one.ready_us));
-        let names = deferred
-            .iter()
-            .map(|one| format!("{} at {}", one.device, duration(one.ready_us)));
-        wrapped(
-            out,
-            "",
-            2,
-            &format!("{}: ready are {}", replay.change, listed(names.collect())),
-        )?;
-    }
-    Ok(())
+    let Some(last) = replay.deferred.iter().max_by_key(|one| one.ready_us) else {
+        return Ok(());
+    };
+    let count = replay.deferred.len();
+    let mut names: Vec<String> = replay
+        .deferred
+        .iter()
+        .map(|one| one.device.to_string())
+        .collect();
+    names.dedup();
+    wrapped(
+        out,
+        "",
+        2,
+        &format!(
+            "{}: {count} later ({}), the last, {}, ready {} after the resume's begin",
+            replay.change,
+            listed(names),
+            last.device,
+            duration(last.ready_us)
+        ),
+    )
 }
 
 /// The best removal, then the best after it.

@@ -1,0 +1,373 @@
+//! Several cycles and boots, clocks that jump, suspends that fail, halves of pairs.
+
+use super::*;
+
+fn moved(text: &str, by: &str) -> String {
+    text.replace("[   10.", &format!("[   {by}."))
+}
+
+#[test]
+fn cycles_and_boots_are_kept_apart() {
+    let boot = "[    0.000000] Linux version 6.12.9 (gcc)\n[    0.100000] smpboot: Booting Node 0 Processor 1 APIC 0x1\n";
+    let text = format!(
+        "{TODAY}{}{boot}{}{}",
+        moved(TODAY, "20"),
+        moved(TODAY, "15"),
+        moved(TODAY, "30")
+    );
+    let found = log(&text);
+    assert_eq!(found.left_out, LeftOut::default());
+    let starts: Vec<_> = found
+        .cycles
+        .iter()
+        .map(|cycle| (cycle.number, cycle.stages[0].start))
+        .collect();
+    assert_eq!(
+        starts,
+        [
+            (1, 10_000_000),
+            (2, 20_000_000),
+            (3, 15_000_000),
+            (4, 30_000_000)
+        ]
+    );
+    assert!(
+        found
+            .cycles
+            .iter()
+            .all(|cycle| stages(cycle).len() == 13 && !cycle.cut)
+    );
+    // A machine that did not come back: the next boot is not its resume.
+    let lost = &TODAY[..TODAY.find("[   10.006500]").unwrap()];
+    for next in [
+        format!("{boot}{}", moved(TODAY, "15")),
+        moved(TODAY, "05"),
+        moved(TODAY, "99"),
+    ] {
+        let found = log(&format!("{lost}{next}"));
+        assert_eq!(found.cycles.len(), 2);
+        assert!(found.cycles[0].cut);
+        assert_eq!(stages(&found.cycles[0]), expected_stages(0)[..6]);
+        assert!(!found.cycles[1].cut);
+        assert_eq!(found.cycles[1].stages.len(), 13);
+    }
+}
+
+#[test]
+fn a_clock_that_starts_anew_in_sleep_does_not_part_the_cycle() {
+    let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
+    let found = log(&format!("{down}{}", moved(up, "02")));
+    assert_eq!(found.left_out.clock_jumps, 1);
+    assert_eq!(found.cycles.len(), 1);
+    // How long the firmware took is not known; the rest is as it was.
+    let lasted = |cycle: &Cycle| -> Vec<_> {
+        stages(cycle)
+            .iter()
+            .map(|&(kind, start, end)| (kind, end - start))
+            .collect()
+    };
+    let mut expected = lasted(&one(TODAY));
+    expected.remove(6);
+    assert_eq!(lasted(&found.cycles[0]), expected);
+}
+
+#[test]
+fn a_wall_clock_that_is_set_while_devices_resume_is_counted() {
+    for minute in ["10", "30"] {
+        let text = in_form(|stamp, message, _| {
+            let (seconds, fraction) = stamp.split_once('.').unwrap();
+            let minute = if stamp < "10.309500" { "20" } else { "MM" };
+            format!("2026-11-21T18:{minute}:{seconds},{fraction}+00:00 {message}")
+        });
+        let log = log(&text.replace("MM", minute));
+        assert_eq!(log.left_out.clock_jumps, 1);
+        assert_eq!(log.cycles.len(), 1);
+        assert_eq!(log.cycles[0].stages.len(), 13);
+        let thaw = &log.cycles[0].stages[12];
+        assert_eq!(thaw.end - thaw.start, 2000);
+    }
+}
+
+#[test]
+fn a_suspend_that_fails_is_a_cycle_with_its_failure_and_its_resume() {
+    let text = "\
+[   10.000000] PM: suspend entry (deep)
+[   10.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
+[   10.003150] printk: Suspending console(s) (use no_console_suspend to debug)
+[   10.004100] usb usb1: PM: calling usb_dev_suspend+0x0/0x20 @ 31, parent: none
+[   10.004200] usb usb1: PM: usb_dev_suspend+0x0/0x20 returned 0 after 42 usecs
+[   10.004250] nvme 0000:01:00.0: PM: calling pci_pm_suspend+0x0/0x170 @ 203, parent: none
+[   10.004300] nvme 0000:01:00.0: PM: pci_pm_suspend(): nvme_suspend+0x0/0x1a0 [nvme] returns -16
+[   10.004310] nvme 0000:01:00.0: PM: pci_pm_suspend+0x0/0x170 returned -16 after 52 usecs
+[   10.004320] nvme 0000:01:00.0: PM: failed to suspend: error -16
+[   10.004400] PM: suspend of devices aborted after 0.400 msecs
+[   10.004410] PM: start suspend of devices aborted after 1.000 msecs
+[   10.004420] PM: Some devices failed to suspend, or early wake event detected
+[   10.005000] usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 31, parent: none
+[   10.006000] usb usb1: PM: usb_dev_resume+0x0/0x20 returned 0 after 990 usecs
+[   10.006100] PM: resume of devices complete after 1.200 msecs
+[   10.006200] OOM killer enabled.
+[   10.006300] Restarting tasks ... done.
+[   10.007000] PM: suspend exit
+";
+    let expected = [
+        (K::Freeze, 10_000_000, 10_003_000),
+        (K::Prepare, 10_003_410, 10_004_000),
+        (K::Suspend, 10_004_000, 10_004_400),
+        (K::Resume, 10_004_900, 10_006_100),
+        (K::Complete, 10_006_100, 10_006_200),
+        (K::Thaw, 10_006_200, 10_007_000),
+    ];
+    let cycle = one(text);
+    assert_eq!(stages(&cycle), expected);
+    assert!(!cycle.cut);
+    let failures: Vec<_> = cycle
+        .failures
+        .iter()
+        .map(|failure| {
+            (
+                failure.at,
+                failure.device.as_deref(),
+                failure.stage,
+                &*failure.message,
+            )
+        })
+        .collect();
+    let nvme = Some("0000:01:00.0");
+    assert_eq!(
+        failures,
+        [
+            (
+                10_004_300,
+                nvme,
+                Some(K::Suspend),
+                "pci_pm_suspend(): nvme_suspend+0x0/0x1a0 [nvme] returns -16"
+            ),
+            (
+                10_004_320,
+                nvme,
+                Some(K::Suspend),
+                "failed to suspend: error -16"
+            ),
+            (
+                10_004_420,
+                None,
+                Some(K::Suspend),
+                "Some devices failed to suspend, or early wake event detected"
+            ),
+        ]
+    );
+    assert_eq!(call(&cycle, "0000:01:00.0", K::Suspend).result, Some(-16));
+    assert_eq!(call(&cycle, "usb1", K::Resume).start, Some(10_005_000));
+    // To 4.15 nothing but the last of these lines tells.
+    let old: String = text
+        .lines()
+        .filter(|line| !line.contains("aborted") && !line.contains("resume of devices"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let cycle = one(&old);
+    assert_eq!(call(&cycle, "usb1", K::Resume).start, Some(10_005_000));
+    assert_eq!(stages(&cycle)[2], (K::Suspend, 10_004_100, 10_004_310));
+}
+
+#[test]
+fn a_stage_that_undoes_itself_before_it_says_so_ends_where_the_resume_begins() {
+    let text = "\
+[   10.000000] PM: suspend entry (deep)
+[   10.004000] PM: suspend of devices complete after 0.900 msecs
+[   10.005000] PM: early resume of devices complete after 0.300 msecs
+[   10.005100] PM: late suspend of devices aborted after 0.800 msecs
+[   10.005200] PM: late suspend of devices failed
+[   10.006000] PM: resume of devices complete after 0.500 msecs
+[   10.006200] OOM killer enabled.
+[   10.007000] PM: suspend exit
+";
+    let cycle = one(text);
+    assert_eq!(
+        stages(&cycle)[1..],
+        [
+            (K::SuspendLate, 10_004_300, 10_004_700),
+            (K::ResumeEarly, 10_004_700, 10_005_000),
+            (K::Resume, 10_005_500, 10_006_000),
+            (K::Complete, 10_006_000, 10_006_200),
+            (K::Thaw, 10_006_200, 10_007_000),
+        ]
+    );
+    assert_eq!(cycle.failures[0].stage, Some(K::SuspendLate));
+}
+
+#[test]
+fn tasks_that_do_not_freeze_make_a_cycle_of_freezing_and_thawing() {
+    let cycle = one("\
+[   10.000000] PM: suspend entry (deep)
+[   10.001000] Freezing user space processes
+[   30.010000] Freezing user space processes failed after 20.009 seconds (1 tasks refusing to freeze, wq_busy=0):
+[   30.010100] task:fuse state:D stack:0 pid:1234
+[   30.011000] OOM killer enabled.
+[   30.011100] Restarting tasks ... done.
+[   30.012000] PM: suspend exit
+");
+    assert_eq!(
+        stages(&cycle),
+        [
+            (K::Freeze, 10_000_000, 30_011_000),
+            (K::Thaw, 30_011_000, 30_012_000)
+        ]
+    );
+    assert_eq!(cycle.failures.len(), 1);
+    assert_eq!(cycle.failures[0].stage, Some(K::Freeze));
+    assert!(!cycle.cut);
+}
+
+#[test]
+fn a_watchdogs_word_ends_a_cycle_that_never_came_back() {
+    let cycle = one("\
+[  100.000000] PM: suspend entry (deep)
+[  101.000000] i915 0000:00:02.0: PM: calling pci_pm_suspend+0x0/0x170 @ 203, parent: none
+[  221.000000] i915 0000:00:02.0: PM: **** DPM device timeout ****
+[  221.000100] Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure
+");
+    assert!(cycle.cut);
+    assert_eq!(cycle.failures.len(), 2);
+    assert_eq!(cycle.failures[0].device.as_deref(), Some("0000:00:02.0"));
+    assert_eq!(call(&cycle, "0000:00:02.0", K::Suspend).end, None);
+}
+
+#[test]
+fn to_idle_the_time_asleep_is_between_the_kernels_words_however_often_it_woke() {
+    let cycle = one("\
+[   10.000000] PM: suspend entry (s2idle)
+[   10.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
+[   10.004000] PM: suspend of devices complete after 0.900 msecs
+[   10.004500] PM: late suspend of devices complete after 0.400 msecs
+[   10.005000] PM: noirq suspend of devices complete after 0.400 msecs
+[   10.005100] PM: suspend-to-idle
+[   10.005200] PM: Timekeeping suspended for 2.000 seconds
+[   10.005300] ACPI: EC: noise
+[   10.005400] PM: Timekeeping suspended for 3.500 seconds
+[   10.005500] PM: resume from suspend-to-idle
+[   10.006000] PM: noirq resume of devices complete after 0.400 msecs
+[   10.006500] PM: early resume of devices complete after 0.400 msecs
+[   10.007000] PM: resume of devices complete after 0.400 msecs
+[   10.008000] OOM killer enabled.
+[   10.009000] PM: suspend exit
+");
+    assert_eq!(cycle.asleep_us, Some(5_500_000));
+    assert_eq!(cycle.sleep.as_deref(), Some("s2idle"));
+    let platform = cycle
+        .stages
+        .iter()
+        .find(|stage| stage.kind == K::Platform)
+        .unwrap();
+    assert_eq!((platform.start, platform.end), (10_005_100, 10_005_500));
+    assert!(cycle.cpus.is_empty());
+}
+
+#[test]
+fn half_a_pair_is_kept_and_counted() {
+    let text: String = TODAY
+        .lines()
+        .filter(|line| {
+            !line.contains("calling ata_port")
+                && !line.contains("pci_pm_resume_early+0x0/0x40 returned")
+        })
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let log = log(&text);
+    let ata = call(&log.cycles[0], "ata1", K::Resume);
+    assert_eq!((ata.start, ata.end), (Some(10_009_510), Some(10_309_500)));
+    assert_eq!((&ata.parent, ata.worker), (&None, None));
+    let early = call(&log.cycles[0], "0000:00:02.0", K::ResumeEarly);
+    assert_eq!(
+        (early.start, early.end, early.result),
+        (Some(10_009_200), None, None)
+    );
+    assert_eq!(
+        log.left_out,
+        LeftOut {
+            returns_without_call: 1,
+            calls_without_end: 1,
+            ..LeftOut::default()
+        }
+    );
+    // The kernel's old microseconds are of 1024 ns.
+    let old: String = OLD
+        .lines()
+        .filter(|line| !line.contains("calling  input2"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    assert_eq!(
+        call(&one(&old), "input2", K::Suspend).start,
+        Some(30_163_481 - 2011 * 1024 / 1000)
+    );
+}
+
+#[test]
+fn a_return_before_its_call_is_the_calls() {
+    let mut lines: Vec<&str> = TODAY.lines().collect();
+    let at = lines
+        .iter()
+        .position(|line| line.contains("calling pci_pm_suspend_late"))
+        .unwrap();
+    lines.swap(at, at + 1);
+    let log = log(&lines.join("\n"));
+    assert_eq!(log.cycles[0], one(TODAY));
+    assert_eq!(log.left_out, LeftOut::default());
+}
+
+#[test]
+fn what_is_no_suspend_to_memory_is_left_out() {
+    let disk = moved(TODAY, "20")
+        .replace("suspend entry (deep)", "hibernation: hibernation entry")
+        .replace("suspend exit", "hibernation: hibernation exit");
+    let found = log(&format!("{disk}{}", moved(TODAY, "30")));
+    assert_eq!(found.cycles.len(), 1);
+    assert_eq!(found.left_out.hibernations, 1);
+    // CPUs go off and on by hand, too.
+    let found = log("[    5.000000] smpboot: CPU 1 is now offline\n[    6.000000] CPU1 is up\n");
+    assert_eq!(found.cycles, []);
+}
+
+#[test]
+fn a_log_that_is_there_twice_is_read_once() {
+    let syslog: String = TODAY
+        .lines()
+        .map(|line| format!("Nov 21 18:00:00 host kernel: {line}\n"))
+        .collect();
+    let log = read_all([TODAY.as_bytes(), syslog.as_bytes()]).unwrap();
+    assert_eq!(log.cycles.len(), 1);
+    assert_eq!(log.left_out.repeated_cycles, 1);
+}
+
+#[test]
+fn a_log_without_a_suspend_is_told_in_one_line() {
+    for (text, words) in [
+        ("", "it is empty"),
+        (
+            "[    1.000000] usb 1-1: hello\n",
+            "no suspend is in its 1 lines",
+        ),
+        (
+            "PM: suspend entry (deep)\nPM: suspend exit\n",
+            "its 2 lines about a suspend have no time",
+        ),
+        (
+            "[    1.000000] PM: hibernation: hibernation entry\n",
+            "only suspends to disk",
+        ),
+    ] {
+        let error = log(text)
+            .or_no_suspend(Path::new("dmesg.txt"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("dmesg.txt: ") && error.contains(words),
+            "{error}"
+        );
+        assert!(!error.contains('\n'));
+    }
+    let error = read_files(&["/nonexistent/dmesg".into()])
+        .unwrap_err()
+        .to_string();
+    assert!(error.starts_with("/nonexistent/dmesg: "), "{error}");
+}
