@@ -227,15 +227,15 @@ fn check(setup: &Setup) -> Result<()> {
     const MOST_SERVERS: usize = 100_000;
     const MOST_RUNS: u64 = 1 << 24;
     let usage = |text: String| Err(Error::Usage(text));
-    setup.arrivals.check()?;
-    worked(setup).check()?;
-    setup.power.check()?;
     if !(1..=MOST_SERVERS).contains(&setup.servers) {
         return usage(format!(
             "servers: {}; give 1 to {MOST_SERVERS}",
             setup.servers
         ));
     }
+    setup.arrivals.check()?;
+    worked(setup).check()?;
+    setup.power.check()?;
     if ![1, setup.servers].contains(&setup.policies.len()) {
         return usage(format!(
             "policies: {} for {} servers; give one for all, or one for each",
