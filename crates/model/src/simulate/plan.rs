@@ -139,9 +139,8 @@ impl<'a> Plan<'a> {
         match end <= longest {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "{} are too long to simulate requests of {}: rounding would take their digits; give a \
-                 shorter horizon or a higher rate, for less than {}",
-                time(end),
+                "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; \
+                 give a shorter horizon or a higher rate, for less than {}",
                 time(service.mean()),
                 time(longest)
             ))),
