@@ -270,7 +270,7 @@ impl Cycles {
             Event::Asleep(asleep) => {
                 open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
                 open.slept = true;
-                open.comes_up(us);
+                open.clocks_run(us);
             }
             Event::Failure { device, message } => self.fails(us, device, message),
             Event::Thawing => {
@@ -298,7 +298,7 @@ impl Cycles {
         let Some(open) = &mut self.open else { return };
         if kind == StageKind::Platform {
             open.slept = true;
-            open.comes_up_by_trace(us);
+            open.clocks_run(us);
             return;
         }
         let resumes = open.stage >= StageKind::ResumeNoirq;

@@ -98,8 +98,9 @@ impl Open {
         }
     }
 
-    /// ftrace's word: the later one counts where a clock that goes on in sleep leaps between them.
-    pub(super) fn comes_up_by_trace(&mut self, at: Us) {
+    /// The clocks run again. Stamps before that may leap: a clock that goes on in sleep, or one that is
+    /// read before it is set right. So where they do, this word counts and not the first one.
+    pub(super) fn clocks_run(&mut self, at: Us) {
         // The last CPU's devices (clocks, interrupt controllers) resume in a few milliseconds.
         const LEAP_US: Us = 50_000;
         match self.up {

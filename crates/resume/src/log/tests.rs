@@ -512,6 +512,23 @@ fn a_trace_gives_the_stages_with_their_own_ends_and_the_calls_with_their_workers
 }
 
 #[test]
+fn a_leap_before_the_clocks_run_again_is_no_part_of_the_resume() {
+    // From the first device of the last CPU on, all is 900 ms later.
+    let later: String = TODAY
+        .lines()
+        .map(|line| match line[1..].split_once(']') {
+            Some((stamp, rest)) if stamp.trim() >= "10.006520" => {
+                let at: f64 = stamp.trim().parse().unwrap();
+                format!("[   {:.6}]{rest}\n", at + 0.9)
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let cycle = one(&later);
+    assert_eq!(stages(&cycle)[6], (K::Platform, 10_006_400, 10_906_600));
+}
+
+#[test]
 fn a_cycle_that_dmesg_and_a_trace_saw_is_given_once() {
     for text in [format!("{TODAY}{TRACE}"), format!("{TRACE}{TODAY}")] {
         let cycle = one(&text);
