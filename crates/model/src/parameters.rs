@@ -236,6 +236,7 @@ impl Parameters {
             }
         }
         self.check_sweep()?;
+        self.simulation.arrivals.check()?;
         self.farm.as_ref().map_or(Ok(()), Farm::check)
     }
 

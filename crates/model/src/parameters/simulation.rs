@@ -35,6 +35,20 @@ pub enum Process {
 }
 
 impl Process {
+    /// # Errors
+    /// [`Error::Usage`] for a figure that cannot be meant.
+    pub fn check(&self) -> Result<()> {
+        match *self {
+            // As they are written: scaled, two that are 0 are no numbers.
+            Self::Bursty { rates, stays_s } => Arrivals::Bursty {
+                rates,
+                stays: stays_s,
+            }
+            .check(),
+            _ => self.at(1.0).check(),
+        }
+    }
+
     /// With so many requests a second in the mean.
     pub fn at(&self, rate: f64) -> Arrivals {
         match *self {
@@ -259,6 +273,19 @@ mod tests {
             ("trace = \"a\"\narrivals = \"poisson\"", "either `trace`"),
             ("server = 5", "line 4"),
             ("dispatcher = \"nearest\"", "nearest"),
+            ("arrivals = { gamma = { cv = 1e300 } }", "cv: 1e300"),
+            (
+                "arrivals = { hyperexponential = { cv = 0.5 } }",
+                "gamma takes less",
+            ),
+            (
+                "arrivals = { bursty = { rates = [0, 0], stays = [1, 1] } }",
+                "rates: 0 and 0",
+            ),
+            (
+                "arrivals = { bursty = { rates = [1, 2], stays = [1, 1e300] } }",
+                "stays: 1e300 s",
+            ),
         ] {
             let why = simulation(lines).unwrap_err().to_string();
             assert!(why.contains(says) && !why.contains('\n'), "{why}");

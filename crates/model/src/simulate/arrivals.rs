@@ -78,20 +78,32 @@ impl Arrivals {
             Self::Poisson { rate } | Self::Deterministic { rate } => positive("rate", *rate),
             Self::Gamma { rate, cv } | Self::Lognormal { rate, cv } => {
                 positive("rate", *rate)?;
-                positive("cv", *cv)
+                match (LEAST_CV..=MOST_CV).contains(cv) {
+                    true => Ok(()),
+                    false => Err(Error::Usage(format!(
+                        "arrivals, cv: {cv:?}; give {LEAST_CV} to {MOST_CV}; evenly spaced arrivals are \
+                         `deterministic`"
+                    ))),
+                }
             }
             Self::Hyperexponential { rate, cv } => {
                 positive("rate", *rate)?;
-                match *cv >= 1.0 && cv.is_finite() {
+                match (1.0..=MOST_CV).contains(cv) {
                     true => Ok(()),
                     false => Err(Error::Usage(format!(
-                        "arrivals, cv: {cv}; a hyperexponential has 1 or above; gamma takes less"
+                        "arrivals, cv: {cv:?}; a hyperexponential has 1 to {MOST_CV}; gamma takes less"
                     ))),
                 }
             }
             Self::Bursty { rates, stays } => {
                 for stay in stays {
-                    positive("stays", *stay)?;
+                    if !STAYS.contains(stay) {
+                        return Err(Error::Usage(format!(
+                            "arrivals, stays: {stay:?} s; give {:e} to {:e} s",
+                            STAYS.start(),
+                            STAYS.end()
+                        )));
+                    }
                 }
                 match rates.iter().all(|rate| *rate >= 0.0 && rate.is_finite())
                     && rates.iter().any(|rate| *rate > 0.0)
@@ -142,6 +154,13 @@ impl Arrivals {
         })
     }
 }
+
+/// Coefficients of variation: below, all gaps are the same but for their last digits; above, the
+/// warm-up would not end.
+const LEAST_CV: f64 = 1e-3;
+const MOST_CV: f64 = 1000.0;
+/// Seconds that a rate may last in the mean.
+const STAYS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 fn positive(name: &str, value: f64) -> Result<()> {
     match value > 0.0 && value.is_finite() {

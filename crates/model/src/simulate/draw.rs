@@ -110,7 +110,7 @@ impl Times {
 
 fn unfit(name: &str, mean: f64, cv: f64) -> Error {
     Error::Usage(format!(
-        "{name}: a mean of {mean} s with a coefficient of variation of {cv} cannot be drawn; give both \
+        "{name}: a mean of {mean:?} s with a coefficient of variation of {cv:?} cannot be drawn; give both \
          nearer to 1"
     ))
 }

@@ -139,9 +139,8 @@ impl<'a> Plan<'a> {
         match end <= longest {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "{} are too long to simulate requests of {}: rounding would take their digits; give a \
-                 shorter horizon or a higher rate, for less than {}",
-                time(end),
+                "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; \
+                 give a shorter horizon or a higher rate, for less than {}",
                 time(service.mean()),
                 time(longest)
             ))),
@@ -223,19 +222,19 @@ fn worked(setup: &Setup) -> Service {
 }
 
 fn check(setup: &Setup) -> Result<()> {
+    // Of each server a replication keeps the shares of time: half a GiB for all.
     const MOST_SERVERS: usize = 100_000;
-    // Half a GiB: the shares of time of each server are kept.
     const MOST_RUNS: u64 = 1 << 24;
     let usage = |text: String| Err(Error::Usage(text));
-    setup.arrivals.check()?;
-    worked(setup).check()?;
-    setup.power.check()?;
     if !(1..=MOST_SERVERS).contains(&setup.servers) {
         return usage(format!(
             "servers: {}; give 1 to {MOST_SERVERS}",
             setup.servers
         ));
     }
+    setup.arrivals.check()?;
+    worked(setup).check()?;
+    setup.power.check()?;
     if ![1, setup.servers].contains(&setup.policies.len()) {
         return usage(format!(
             "policies: {} for {} servers; give one for all, or one for each",
