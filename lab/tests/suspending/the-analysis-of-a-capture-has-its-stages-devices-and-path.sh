@@ -46,17 +46,7 @@ both=$(awk '$1 == "\"suspend_us\":" && $2 + 0 > 0 { suspend = $2 + 0 }
   END { print suspend + resume }' /tmp/both.json)
 awake=$(captured awake_us)
 # A leap of the stamps that is too small to be seen as one is 50 ms at most.
-[ "$both" -le $((awake + 60000)) ] || fail "suspend and resume take $both us, and the clock went on by $awake us"
-[ $((awake - both)) -le $((awake / 4 + 100000)) ] ||
+[ "$both" -le $((awake + 60000)) ] ||
   fail "suspend and resume take $both us, and the clock went on by $awake us"
-
-# A third witness: the clock of the kernel that stands still asleep, read before and after. It has
-# what comes before the first line and after the last one, too, and nothing else.
-both=$(awk '$1 == "\"suspend_us\":" && $2 + 0 > 0 { suspend = $2 + 0 }
-  $1 == "\"resume_us\":" && $2 + 0 > 0 { resume = $2 + 0 }
-  END { print suspend + resume }' /tmp/both.json)
-awake=$(captured awake_us)
-# A leap of the stamps that is too small to be seen as one is 50 ms at most.
-[ "$both" -le $((awake + 60000)) ] || fail "suspend and resume take $both us, and the clock went on by $awake us"
 [ $((awake - both)) -le $((awake / 4 + 100000)) ] ||
   fail "suspend and resume take $both us, and the clock went on by $awake us"

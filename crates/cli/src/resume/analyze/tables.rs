@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{CycleResult, LinkKind, LinkResult, Machine, why_words};
+use reveille_resume::analysis::{CycleResult, LinkKind, LinkResult, Machine, Removal, why_words};
 use reveille_resume::cycle::Us;
 
 use super::text::{UNKNOWN, duration, known, ms, stage_column};
@@ -10,7 +10,7 @@ use crate::table::{Side, Table};
 use crate::wrap::wrapped;
 
 /// Letters of a name that a line has room for.
-pub const NAME: usize = 24;
+const NAME: usize = 24;
 
 pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result<()> {
     let total: Us = cycle.path.iter().map(|link| link.duration_us).sum();
@@ -174,21 +174,26 @@ pub fn removals(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resu
         ("saves", "ms", Side::Right),
     ]);
     for removal in machine.removals.iter().take(top.min(MOST_REMOVALS)) {
-        table.row([
-            cut(&removal.device, NAME),
-            removal
-                .driver
-                .as_deref()
-                .map_or(UNKNOWN.into(), |name| cut(name, 16)),
-            match removal.with_below {
-                0 => String::new(),
-                below => below.to_string(),
-            },
-            ms(removal.total_us),
-            ms(removal.saves_us),
-        ]);
+        table.row(removal_cells(removal));
     }
     table.write(out)
+}
+
+/// Device, driver, how many lie below it, the resume without them, and what that saves.
+pub fn removal_cells(removal: &Removal) -> [String; 5] {
+    [
+        cut(&removal.device, NAME),
+        removal
+            .driver
+            .as_deref()
+            .map_or(UNKNOWN.into(), |name| cut(name, 16)),
+        match removal.with_below {
+            0 => String::new(),
+            below => below.to_string(),
+        },
+        ms(removal.total_us),
+        ms(removal.saves_us),
+    ]
 }
 
 /// A short list is read; `--steps` and the page have more.

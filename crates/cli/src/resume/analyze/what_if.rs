@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use reveille_resume::analysis::{Machine, Replay, WhatIf};
 
-use super::tables::{NAME, cut};
-use super::text::{UNKNOWN, duration, ms, range};
+use super::tables::{cut, removal_cells};
+use super::text::{duration, ms, range};
 use crate::table::{Side, Table};
 use crate::wrap::wrapped;
 
@@ -123,19 +123,14 @@ pub fn steps(machine: &Machine, out: &mut impl Write) -> io::Result<()> {
         ("saves", "ms", Side::Right),
     ]);
     for (place, removal) in machine.steps.iter().enumerate() {
+        let [device, driver, below, resume, saves] = removal_cells(removal);
         table.row([
             (place + 1).to_string(),
-            cut(&removal.device, NAME),
-            removal
-                .driver
-                .as_deref()
-                .map_or(UNKNOWN.into(), |name| cut(name, 16)),
-            match removal.with_below {
-                0 => String::new(),
-                below => below.to_string(),
-            },
-            ms(removal.total_us),
-            ms(removal.saves_us),
+            device,
+            driver,
+            below,
+            resume,
+            saves,
         ]);
     }
     table.write(out)
