@@ -10,7 +10,7 @@ use crate::table::{Side, Table};
 use crate::wrap::wrapped;
 
 /// Letters of a name that a line has room for.
-const NAME: usize = 24;
+pub const NAME: usize = 24;
 
 pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result<()> {
     let total: Us = cycle.path.iter().map(|link| link.duration_us).sum();
