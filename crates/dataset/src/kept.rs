@@ -42,8 +42,11 @@ pub fn parse<T: DeserializeOwned>(
     struct Version {
         schema_version: Option<u32>,
     }
-    let wrong =
-        |error: serde_json::Error| format!("is no {file} of reveille, or was cut short: {error}");
+    let wrong = |error: serde_json::Error| {
+        // It quotes the file, which may have any character.
+        let error = error.to_string().replace(char::is_control, " ");
+        format!("is no {file} of reveille, or was cut short: {error}")
+    };
     // The version comes first: a newer file may differ in everything else.
     let version: Version = serde_json::from_slice(text).map_err(wrong)?;
     match version.schema_version {
@@ -65,7 +68,11 @@ mod tests {
     #[derive(Debug, PartialEq, Deserialize)]
     struct Nap {
         minutes: u32,
+        kind: Option<Kind>,
     }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    enum Kind {}
 
     const NAP: &[u8] = br#"{"schema_version": 3, "minutes": 20}"#;
 
@@ -77,7 +84,11 @@ mod tests {
         assert_eq!(path, inner.join("nap.json"));
         assert_eq!(fs::read_dir(&inner).unwrap().count(), 1);
         let text = fs::read(path).unwrap();
-        assert_eq!(parse(&text, "nap.json", 3), Ok(Nap { minutes: 20 }));
+        let nap = Nap {
+            minutes: 20,
+            kind: None,
+        };
+        assert_eq!(parse(&text, "nap.json", 3), Ok(nap));
     }
 
     #[test]
@@ -89,6 +100,8 @@ mod tests {
         assert!(refused(&NAP[..20], 3).contains("is no nap.json of reveille"));
         assert!(refused(b"{\"minutes\": 1}", 3).contains("no schema_version"));
         assert!(refused(b"[]", 3).contains("is no nap.json"));
+        let broken = br#"{"schema_version": 3, "minutes": 1, "kind": "a\nb"}"#;
+        assert!(!refused(broken, 3).contains('\n'), "{}", refused(broken, 3));
     }
 
     #[test]

@@ -232,7 +232,11 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
         format: String,
         version: u32,
     }
-    let wrong = |why: String| format!("is no analysis of `reveille resume analyze --json`: {why}");
+    let wrong = |why: String| {
+        // It may quote the file, which may have any character.
+        let why = why.replace(char::is_control, " ");
+        format!("is no analysis of `reveille resume analyze --json`: {why}")
+    };
     let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
     if head.format != FORMAT {
         return Err(wrong(format!("its format is {:?}", head.format)));

@@ -90,6 +90,9 @@ fn zone_us(zone: &str) -> Option<Us> {
         _ => return None,
     };
     let digits: String = zone[1..].chars().filter(|c| *c != ':').collect();
+    if !digits.is_ascii() {
+        return None;
+    }
     let (hours, minutes) = match digits.len() {
         2 => (digits.as_str(), "0"),
         4 => digits.split_at(2),
@@ -229,6 +232,11 @@ mod tests {
         ] {
             assert_eq!(at(text), Some((EVENING, Clock::Utc)), "{text}");
         }
+        assert_eq!(
+            at("2026-11-21 18:00-\u{fffd}a"),
+            None,
+            "a zone of four bytes"
+        );
         for text in [
             "2026-11-21 18:00:00",
             "2026/11/21 18:00:00,000",
