@@ -193,7 +193,8 @@ fn days(year: i64, month: i64, day: i64) -> Option<i64> {
         1..=12 => 31,
         _ => return None,
     };
-    if !(1..=most).contains(&day) {
+    // Later years have more microseconds than a number here.
+    if !(1..=most).contains(&day) || !(0..=9999).contains(&year) {
         return None;
     }
     /// From 1 March of the year 0 to 1 January 1970.
