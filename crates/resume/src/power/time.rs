@@ -238,6 +238,7 @@ mod tests {
             None,
             "a zone of four bytes"
         );
+        assert_eq!(at("11/21/999999 6:00:00 PM"), None, "a year without end");
         for text in [
             "2026-11-21 18:00:00",
             "2026/11/21 18:00:00,000",
