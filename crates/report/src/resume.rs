@@ -15,6 +15,7 @@ use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 use serde_json::json;
 
+use crate::axis::Axis;
 use crate::markup::escape;
 use crate::page::framed;
 use crate::quantity::{count, duration};
@@ -225,4 +226,23 @@ pub(crate) fn stage_class(stage: StageKind) -> &'static str {
         StageKind::Freeze | StageKind::Thaw => "c3",
         StageKind::Platform => "c6",
     }
+}
+
+/// The axis of time below a chart of bars: a line at its left and at `high`, and the ticks under that.
+/// All in the chart's own units.
+fn below_bars(svg: &mut String, axis: &Axis, left: f64, width: f64, high: f64) {
+    let _ = write!(
+        svg,
+        "<path class=\"axis\" d=\"M{left} 0v{high:.0}h{width}\"/><g class=\"ticks\">"
+    );
+    for tick in axis.ticks() {
+        let _ = write!(
+            svg,
+            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            left + width * axis.fraction(tick.value),
+            high + 17.0,
+            duration(tick.value)
+        );
+    }
+    svg.push_str("</g>");
 }

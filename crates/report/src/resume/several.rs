@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use reveille_resume::analysis::{DeviceSpread, Machine, Spread};
 use reveille_resume::cycle::Us;
 
+use super::below_bars;
 use super::time;
 use crate::axis::Axis;
 use crate::chart::{Frame, Quantity, colour};
 use crate::markup::escape;
-use crate::quantity::{count, duration};
+use crate::quantity::count;
 use crate::section::table::{Origin, Table, known};
 
 /// The machines' times in a table, and their devices; empty where there is one machine.
@@ -178,20 +179,8 @@ fn devices(machines: &[Machine], top: usize) -> String {
             );
         }
     }
-    let _ = write!(
-        svg,
-        "<path class=\"axis\" d=\"M{LEFT} 0v{high:.0}h{WIDTH}\"/><g class=\"ticks\">"
-    );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT + WIDTH * axis.fraction(tick.value),
-            high + 17.0,
-            duration(tick.value)
-        );
-    }
-    svg.push_str("</g></svg>");
+    below_bars(&mut svg, &axis, LEFT, WIDTH, high);
+    svg.push_str("</svg>");
     let mut keys = String::new();
     if machines.len() > 1 {
         keys.push_str("<p class=\"keys\">");

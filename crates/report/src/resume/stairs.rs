@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use reveille_resume::analysis::Machine;
 use reveille_resume::cycle::Us;
 
+use super::below_bars;
 use super::time;
 use crate::axis::Axis;
 use crate::markup::escape;
-use crate::quantity::duration;
 
 /// The drawing, in its own units.
 const LEFT: f64 = 270.0;
@@ -149,22 +149,10 @@ fn svg(steps: &[Step]) -> String {
         );
         before = step.total;
     }
+    below_bars(&mut svg, &axis, LEFT, WIDTH, high);
     let _ = write!(
         svg,
-        "<path class=\"axis\" d=\"M{LEFT} 0v{high:.0}h{WIDTH}\"/><g class=\"ticks\">"
-    );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT + WIDTH * axis.fraction(tick.value),
-            high + 17.0,
-            duration(tick.value)
-        );
-    }
-    let _ = write!(
-        svg,
-        "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time of the \
+        "<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time of the \
          resume</text></svg>",
         LEFT + WIDTH,
         high + BOTTOM - 6.0
