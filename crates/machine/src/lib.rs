@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod account;
 pub mod affinity;
 mod awake;
 pub mod boot;
@@ -61,6 +62,7 @@ pub mod requests;
 mod root;
 mod topology;
 
+pub use account::Account;
 pub use awake::Awake;
 pub use btf::Btf;
 pub use identity::Identity;
