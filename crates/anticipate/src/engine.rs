@@ -106,8 +106,8 @@ impl Engine {
         };
         if !engine.pins_timers() {
             // Without the flag a timer that is armed on an idle CPU may move to a busy one.
-            let mut journal = Journal::new(Path::new(FOLDER));
-            journal.set(Path::new("/proc/sys/kernel/timer_migration"), "0")?;
+            let mut journal = Journal::new(&Root::default(), Path::new(FOLDER));
+            journal.set("/proc/sys/kernel/timer_migration", "0")?;
             engine._journal = Some(journal);
         }
         engine.skel.attach().map_err(kernel::cannot_load)?;

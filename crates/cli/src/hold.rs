@@ -128,7 +128,7 @@ struct Held {
 
 impl Held {
     fn take(plan: &Plan, root: &Root) -> anyhow::Result<Self> {
-        let mut journal = Journal::new(Path::new(journal::FOLDER));
+        let mut journal = Journal::new(root, Path::new(journal::FOLDER));
         let mut request = None;
         match plan.through {
             Some(Through::Device) => request = Some(Request::hold(plan.request_us)?),

@@ -76,15 +76,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         write(&plan, args.json, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut journal = Journal::new(Path::new(journal::FOLDER));
+    let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     if args.keep {
-        limits::apply(&mut journal, &root, &plan.settings)?;
+        limits::apply(&mut journal, &plan.settings)?;
         journal.keep()?;
         write(&plan, args.json, out)?;
         return Ok(kept(args.json, out)?);
     }
     let until = Until::prepare(&args.command)?;
-    limits::apply(&mut journal, &root, &plan.settings)?;
+    limits::apply(&mut journal, &plan.settings)?;
     match until.is_command() {
         true => in_short(&plan),
         false => {

@@ -3,21 +3,27 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use reveille_machine::{Journal, Restored, journal};
+use reveille_machine::{Journal, Restored, Root, journal};
 
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
 /// What a killed run left, every command puts back when it starts; what was kept, only `restore`
-/// does, and the next boot. It says what it did. A setting that somebody else has changed in the
-/// meantime is left to them.
+/// does, and the next boot. It reports what it did. A setting that somebody else has changed in the
+/// meantime is left to them, and one that another run still wants stays as that run wants it.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  sudo reveille restore")]
-pub struct Args {}
+  sudo reveille restore
+  sudo reveille restore --all    also what a container left that is gone")]
+pub struct Args {
+    /// Also settings of other PID namespaces (containers), where a run may still want them
+    #[arg(long)]
+    all: bool,
+}
 
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    let restored = journal::release(Path::new(journal::FOLDER))?;
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let folder = Path::new(journal::FOLDER);
+    let restored = journal::release(&Root::default(), folder, args.all)?;
     if restored.is_empty() {
         println!("nothing to restore: no run left a setting changed, and none was kept");
         return Ok(ExitCode::SUCCESS);
@@ -25,19 +31,28 @@ pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
     for change in &restored.undone {
         println!("{}: back to {}", change.path.display(), change.before);
     }
-    for (change, present) in &restored.foreign {
-        let path = change.path.display();
-        println!("{path}: left at {present}, which somebody else has set since");
+    if restored.elsewhere > 0 {
+        println!(
+            "left as they are: settings that {} of another PID namespace (a container) changed; \
+             run `reveille restore` there, or `reveille restore --all` where it is gone",
+            match restored.elsewhere {
+                1 => "a run".to_owned(),
+                claims => format!("runs ({claims} claims)"),
+            }
+        );
     }
-    Ok(match complain(&restored) {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
-    })
+    complain(&restored);
+    Ok(
+        match restored.failed.is_empty() && restored.refused.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        },
+    )
 }
 
 /// At the start of every other command: a word only where something was found.
 pub fn quietly() {
-    match journal::recover(Path::new(journal::FOLDER)) {
+    match journal::recover(&Root::default(), Path::new(journal::FOLDER)) {
         Ok(restored) => {
             if !restored.undone.is_empty() {
                 let count = restored.undone.len();
@@ -52,28 +67,16 @@ pub fn quietly() {
     }
 }
 
-/// Puts back what a command has changed, with a word on what went otherwise. False where something
+/// Puts back what a command has changed, and reports what went otherwise. False where something
 /// could not be put back.
 pub fn at_the_end(mut journal: Journal) -> bool {
     let restored = journal.restore();
-    for (change, present) in &restored.foreign {
-        let path = change.path.display();
-        eprintln!(
-            "reveille: {path} was set to {present} by somebody else meanwhile; left so, not put \
-             back to {}",
-            change.before
-        );
-    }
-    !complain(&restored)
+    complain(&restored);
+    restored.failed.is_empty() && restored.refused.is_empty()
 }
 
-/// Says what could not be put back; false if there was nothing.
-fn complain(restored: &Restored) -> bool {
-    for (change, why) in &restored.failed {
-        let path = change.path.display();
-        eprintln!(
-            "reveille: {path} could not be put back ({why}); `sudo reveille restore` tries again"
-        );
+fn complain(restored: &Restored) {
+    for complaint in restored.complaints() {
+        eprintln!("reveille: {complaint}");
     }
-    !restored.failed.is_empty()
 }

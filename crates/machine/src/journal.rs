@@ -1,53 +1,56 @@
 //! Settings that are changed for a while and put back in every case.
 //!
-//! Before a setting is changed, the journal writes down what stood there. [`Journal::restore`],
-//! or dropping the journal, puts everything back, newest first. After `kill -9` the file is still
-//! there: [`recover`] undoes what programs left that run no more.
+//! One file below [`FOLDER`] has a record of each setting that is changed at present: what stood
+//! there before (once, however many want it changed), what stands there by our doing, and the
+//! claims on it, each of a [`Journal`] of some process. Whoever changes a claim holds the file's
+//! lock and brings the setting to what the remaining claims come to; after the last one that is the
+//! original. So it does not matter who ends first, or how.
 //!
-//! A setting that somebody else has changed in the meantime is left as it is: putting back the
-//! older value would undo their change, not ours. Programs of ours that want the same value at the
-//! same time share it: the last one to end puts it back.
+//! [`Journal::restore`], or dropping the journal, gives its claims up. After `kill -9` they are
+//! still there: [`recover`] gives up those of processes that run no more. [`Journal::keep`] leaves
+//! them standing after the program's end, until [`release`].
 //!
-//! [`Journal::keep`] leaves the changes standing after the program's end, until [`release`].
+//! A setting with a value that nobody of ours wrote is somebody else's since, and is left as it is:
+//! putting back the older value would undo their change, not ours.
+//!
+//! Only known settings are written ([`Journal::set`]), whatever the file says. Records are of one
+//! boot, after which all settings are the kernel's own again; and a claim is judged only in its
+//! owner's PID namespace, where the owner's number means something.
 
-use std::fs;
-use std::io::Write;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use crate::{Error, Result, Root, cpulist};
 
-use crate::{Error, Result};
+mod book;
+mod kind;
+mod owner;
 
-/// Where journals of the running machine are kept; empty after a boot, as the settings are.
+use book::{Book, Claim, Record};
+use kind::{Kind, PRESENT};
+use owner::Owner;
+
+/// Where the journal of the running machine is; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
 
-/// One changed setting, or one folder that was made.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// How long the lock is waited for: taking a hundred CPUs offline and back takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a command waits at its start, which can do without.
+const PATIENCE_AT_START: Duration = Duration::from_millis(500);
+
+/// One setting that was put back, or was not.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub path: PathBuf,
+    /// What stood there before anybody of ours set it.
     pub before: String,
+    /// What it was set to.
     pub set: String,
 }
 
-/// What stands before and after where a folder is made in place of a setting that is written.
-const ABSENT: &str = "absent";
-const FOLDER_MADE: &str = "a folder of reveille's";
-
-impl Change {
-    fn folder(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            before: ABSENT.to_owned(),
-            set: FOLDER_MADE.to_owned(),
-        }
-    }
-
-    fn is_folder(&self) -> bool {
-        self.before == ABSENT && self.set == FOLDER_MADE
-    }
-}
-
-/// What a restore did.
+/// What giving claims up did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Put back to `before`.
@@ -56,138 +59,224 @@ pub struct Restored {
     pub foreign: Vec<(Change, String)>,
     /// Could not be put back (an offline CPU's file, say), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
+    /// Claims of another PID namespace, which are left alone.
+    pub elsewhere: usize,
+    /// What the journal's file held that could not be used, in words.
+    pub refused: Vec<String>,
 }
 
 impl Restored {
+    /// Nothing was done, and nothing is to be done.
     pub fn is_empty(&self) -> bool {
-        self.undone.is_empty() && self.foreign.is_empty() && self.failed.is_empty()
+        *self == Self::default()
     }
 
-    fn add(&mut self, other: Restored) {
-        self.undone.extend(other.undone);
-        self.foreign.extend(other.foreign);
-        self.failed.extend(other.failed);
-    }
-}
-
-/// The program that changed the settings: a process is the same one only if it also started at the
-/// same time.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Owner {
-    pid: u32,
-    /// Field 22 of /proc/PID/stat, clock ticks since boot (proc(5)).
-    started: u64,
-}
-
-impl Owner {
-    fn of(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The command in field 2 may hold spaces and parentheses: count from its last one.
-        let started = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
-        Some(Self {
-            pid,
-            started: started.parse().ok()?,
-        })
-    }
-
-    fn runs(&self) -> bool {
-        Self::of(self.pid).as_ref() == Some(self)
+    /// What is not as it was, a line each: first what could not be put back.
+    pub fn complaints(&self) -> Vec<String> {
+        let failed = self.failed.iter().map(|(change, why)| {
+            let path = change.path.display();
+            format!("{path} could not be put back ({why}); `sudo reveille restore` tries again")
+        });
+        let refused = self.refused.iter().cloned();
+        let foreign = self.foreign.iter().map(|(change, present)| {
+            let path = change.path.display();
+            format!(
+                "{path} was set to {present} by somebody else meanwhile; left so, not put back to {}",
+                change.before
+            )
+        });
+        failed.chain(refused).chain(foreign).collect()
     }
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Page {
-    owner: Owner,
-    /// The changes are to stand after the owner's end.
-    #[serde(default)]
-    kept: bool,
-    changes: Vec<Change>,
-}
-
-impl Page {
-    /// Are the changes wanted at present?
-    fn stands(&self) -> bool {
-        self.kept || self.owner.runs()
-    }
-}
-
-/// The changes of this process.
+/// The changes of one part of this process.
 #[derive(Debug)]
 pub struct Journal {
-    file: PathBuf,
+    root: Root,
+    folder: PathBuf,
+    /// Among this process's journals.
+    number: u32,
+    has_claims: bool,
     kept: bool,
-    changes: Vec<Change>,
 }
 
 impl Journal {
-    /// A journal below `folder` ([`FOLDER`]). Nothing is written before the first change.
-    pub fn new(folder: &Path) -> Self {
-        use std::sync::atomic::{AtomicU32, Ordering};
+    /// A journal in `folder` ([`FOLDER`]) for the settings below `root`. Nothing is written before
+    /// the first change.
+    pub fn new(root: &Root, folder: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("journal-{}-{number}.json", std::process::id());
         Self {
-            file: folder.join(name),
+            root: root.clone(),
+            folder: folder.to_owned(),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            has_claims: false,
             kept: false,
-            changes: Vec::new(),
         }
     }
 
-    /// Writes `value` to the setting at `path`, after what stands there was written down. A
-    /// setting that has that value already is left alone; where that is another program's doing, it
-    /// stays until both have ended.
+    /// Claims `value` for the setting at `path` below the root. Of a CPU's latency bound the tightest
+    /// counts, what stood there before included; of other settings the last claim. A setting that
+    /// has that value, by nobody of ours, is left alone.
     ///
     /// # Errors
-    /// Where the setting cannot be read or written, does not take the value, or the journal cannot
-    /// be written; then the setting is as before.
-    pub fn set(&mut self, path: &Path, value: &str) -> Result<()> {
-        let mut change = Change {
-            path: path.to_owned(),
-            before: read(path)?,
-            set: value.to_owned(),
-        };
-        if change.before == value {
-            let pages = other_pages(&self.file);
-            let Some((_, theirs)) = claims(&pages, path).find(|(_, theirs)| theirs.set == value)
-            else {
-                return Ok(());
+    /// Where the setting is none of those that the journal knows, cannot be read or written, or does
+    /// not take the value, and where the journal cannot be written. Then the setting is as before;
+    /// where even that fails, it is in the journal and tried again at the end.
+    pub fn set(&mut self, path: &str, value: &str) -> Result<()> {
+        self.set_all(&[(path.to_owned(), value.to_owned())])
+    }
+
+    /// As [`Journal::set`], of several settings in this order.
+    ///
+    /// # Errors
+    /// As [`Journal::set`]: of the first that fails. Those before it are changed, those after it are
+    /// not.
+    pub fn set_all(&mut self, changes: &[(String, String)]) -> Result<()> {
+        let owner = Owner::this()?;
+        let mut changes = changes.to_vec();
+        for (path, value) in &mut changes {
+            *path = format!("/{}", path.trim_start_matches('/'));
+            // The setting's own error, before the journal's.
+            self.read(path, value)?;
+        }
+        let mut book = self.book()?;
+        bury(&mut book.records);
+        let mut claimed = Vec::new();
+        let mut places = places(&book.records);
+        for (path, value) in &changes {
+            let present = self.read(path, value)?;
+            let claim = self.claim(&owner, value);
+            let place = match places.get(path) {
+                Some(&place) => {
+                    stake(&mut book.records[place], claim, &present);
+                    place
+                }
+                None => {
+                    let record = Record {
+                        path: path.clone(),
+                        original: present.clone(),
+                        ours: vec![present.clone()],
+                        claims: vec![claim],
+                        settled: false,
+                    };
+                    if record.wanted() == Some(present) {
+                        continue; // as it is, by nobody of ours
+                    }
+                    let place = book.records.len();
+                    places.insert(path.clone(), place);
+                    book.records.push(record);
+                    place
+                }
             };
-            change.before = theirs.before.clone();
-            if self.changes.contains(&change) {
-                return Ok(());
+            claimed.push(place);
+        }
+        self.has_claims |= !claimed.is_empty();
+        self.enforce(&mut book, &claimed, &owner)
+    }
+
+    /// Brings the settings at these places, where this journal has just staked its last claim, to
+    /// what their claims come to.
+    fn enforce(&self, book: &mut Book, claimed: &[usize], owner: &Owner) -> Result<()> {
+        let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
+        let mut failure = None;
+        for (nth, outcome) in bring_about(&self.root, book, claimed, true)? {
+            if let Outcome::Failed(error) = outcome {
+                failure = Some((nth, error));
             }
         }
-        self.changes.push(change);
-        let done = self.save().and_then(|()| match read(path)? == value {
-            true => Ok(()),
-            false => write(path, value),
-        });
-        if done.is_err() {
-            self.changes.pop();
-            // The file may name a change that was not made; undoing that one changes nothing.
-            let _ = self.save();
+        if let Some((nth, error)) = failure {
+            let failed = &claimed[nth..];
+            for &place in failed {
+                let claims = &mut book.records[place].claims;
+                if let Some(last) = claims.iter().rposition(mine) {
+                    claims.remove(last);
+                }
+            }
+            bring_about(&self.root, book, failed, false)?;
+            book.close()?;
+            return Err(error);
         }
-        done
+        // Those before the last one have had their time.
+        for &place in claimed {
+            let claims = &mut book.records[place].claims;
+            let last = claims.iter().rposition(mine);
+            let mut index = 0;
+            claims.retain(|claim| {
+                index += 1;
+                !mine(claim) || last == Some(index - 1)
+            });
+        }
+        let waiting = without_claims(&book.records);
+        bring_about(&self.root, book, &waiting, false)?;
+        book.close()
     }
 
     /// Makes a folder in a file system of the kernel's (an instance of the tracer, say), where
     /// taking it down again undoes it with all that is in it.
     ///
     /// # Errors
-    /// Where it is there already or cannot be made, or the journal cannot be written.
-    pub fn make_folder(&mut self, path: &Path) -> Result<()> {
-        self.changes.push(Change::folder(path));
-        let done = match path.exists() {
-            true => Err(io(path)(std::io::ErrorKind::AlreadyExists.into())),
-            false => self
-                .save()
-                .and_then(|()| fs::create_dir(path).map_err(io(path))),
-        };
-        if done.is_err() {
-            self.changes.pop();
-            let _ = self.save();
+    /// As [`Journal::set`], and where it is there already.
+    pub fn make_folder(&mut self, path: &str) -> Result<()> {
+        let full = self.root.path(path);
+        match full.symlink_metadata().is_ok() {
+            true => Err(io(&full)(std::io::ErrorKind::AlreadyExists.into())),
+            false => self.set(path, PRESENT),
         }
-        done
+    }
+
+    /// Takes these CPUs offline. The interrupts that only they took, which the kernel then sends
+    /// elsewhere and leaves there, go back with them.
+    ///
+    /// # Errors
+    /// As [`Journal::set_all`].
+    pub fn take_offline(&mut self, cpus: &[u32]) -> Result<()> {
+        let owner = Owner::this()?;
+        let changes: Vec<_> = cpus
+            .iter()
+            .map(|&cpu| (online(cpu), "0".to_owned()))
+            .collect();
+        let mut book = self.book()?;
+        bury(&mut book.records);
+        let places = places(&book.records);
+        for (path, cpus_taken) in interrupts(&self.root) {
+            let taken = cpulist::parse(&cpus_taken).unwrap_or_default();
+            if !taken.iter().any(|cpu| cpus.contains(cpu)) {
+                continue;
+            }
+            let claim = self.claim(&owner, &cpus_taken);
+            match places.get(&path) {
+                Some(&place) => book.records[place].claims.push(claim),
+                None => book.records.push(Record {
+                    path,
+                    original: cpus_taken,
+                    ours: Vec::new(),
+                    claims: vec![claim],
+                    settled: false,
+                }),
+            }
+        }
+        self.has_claims = true;
+        book.save()?;
+        drop(book);
+        let taken = self.set_all(&changes);
+        self.read_interrupts_back(&owner).and(taken)
+    }
+
+    /// Notes where the kernel sends the interrupts now, and forgets those that it did not move.
+    fn read_interrupts_back(&self, owner: &Owner) -> Result<()> {
+        let mut book = self.book()?;
+        book.records.retain_mut(|record| {
+            let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
+            if record.kind() != Kind::Interrupt || !record.claims.iter().any(mine) {
+                return true;
+            }
+            match Kind::Interrupt.read(&self.root.path(&record.path)) {
+                Ok(present) if present != record.original => record.ours.push(present),
+                _ => record.claims.retain(|claim| !mine(claim)),
+            }
+            !record.claims.is_empty()
+        });
+        book.save()
     }
 
     /// Leaves the changes standing when this program ends, until [`release`] (or the next boot,
@@ -196,49 +285,79 @@ impl Journal {
     /// # Errors
     /// Where the journal cannot be written; then everything is put back.
     pub fn keep(mut self) -> Result<()> {
-        self.kept = true;
-        let saved = self.save();
-        self.kept = saved.is_ok();
-        saved
-    }
-
-    /// Puts everything back, newest first. What fails stays in the journal for the next time.
-    pub fn restore(&mut self) -> Restored {
-        let changes = std::mem::take(&mut self.changes);
-        let restored = match changes.is_empty() {
-            true => return Restored::default(),
-            false => undo(changes, &other_pages(&self.file)),
-        };
-        self.changes = restored
-            .failed
-            .iter()
-            .rev()
-            .map(|(change, _)| change.clone())
-            .collect();
-        // Where the file cannot be written, it still names changes that are undone: harmless.
-        let _ = self.save();
-        restored
-    }
-
-    fn save(&self) -> Result<()> {
-        if self.changes.is_empty() {
-            return match fs::remove_file(&self.file) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(io(&self.file)(error))
-                }
-                _ => Ok(()),
-            };
+        let owner = Owner::this()?;
+        let mut book = self.book()?;
+        let claims = book
+            .records
+            .iter_mut()
+            .flat_map(|record| &mut record.claims);
+        for claim in claims {
+            claim.kept |= claim.journal == self.number && claim.owner == owner;
         }
-        let page = Page {
-            owner: Owner::of(std::process::id()).ok_or_else(|| Error::Content {
-                path: "/proc/self/stat".into(),
-                expected: "this process's start time",
-                found: String::new(),
-            })?,
-            kept: self.kept,
-            changes: self.changes.clone(),
+        book.save()?;
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Gives all claims up. What cannot be put back stays in the journal for the next time.
+    pub fn restore(&mut self) -> Restored {
+        if !self.has_claims {
+            return Restored::default();
+        }
+        let number = self.number;
+        let restored = Owner::this().and_then(|owner| {
+            give_up(&self.root, &self.folder, PATIENCE, |claim| {
+                claim.journal == number && claim.owner == owner
+            })
+        });
+        match restored {
+            Ok(restored) => {
+                self.has_claims = false;
+                restored
+            }
+            Err(error) => Restored {
+                refused: vec![error.to_string()],
+                ..Restored::default()
+            },
+        }
+    }
+
+    /// What stands at a known setting that is to get that value.
+    fn read(&self, path: &str, value: &str) -> Result<String> {
+        let kind = match kind::of(path) {
+            Some(kind) if kind.takes(value) => kind,
+            Some(_) => return Err(Error::Usage(format!("{path} takes no {value:?}"))),
+            None => {
+                let why = format!("{path} is not a setting that reveille changes");
+                return Err(Error::Usage(why));
+            }
         };
-        save(&self.file, &page)
+        let path = self.root.path(path);
+        let present = kind.read(&path)?;
+        match kind.takes(&present) {
+            true => Ok(present),
+            // It could not be put back.
+            false => Err(Error::Content {
+                path,
+                expected: "a value of this setting",
+                found: present,
+            }),
+        }
+    }
+
+    fn book(&self) -> Result<Book> {
+        let book = Book::open(&self.folder, true, PATIENCE)?;
+        Ok(book.expect("it is made where it is not there"))
+    }
+
+    fn claim(&self, owner: &Owner, value: &str) -> Claim {
+        Claim {
+            owner: owner.clone(),
+            journal: self.number,
+            value: value.to_owned(),
+            kept: false,
+            overtaken: false,
+        }
     }
 }
 
@@ -250,195 +369,295 @@ impl Drop for Journal {
     }
 }
 
-/// Undoes what programs left behind that run no more, unless they meant to keep it. No journal,
+/// Gives up the claims of programs that run no more, unless they meant to keep them. No journal,
 /// nothing to do.
 ///
 /// # Errors
-/// Where the folder exists but cannot be read. A journal that is damaged or not ours is reported
-/// as failed and left where it is.
-pub fn recover(folder: &Path) -> Result<Restored> {
-    undo_pages(folder, |page| !page.stands())
+/// Where the journal is not to be trusted, cannot be read, or is in use for long.
+pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
+    let mut lives = Lives::default();
+    give_up(root, folder, PATIENCE_AT_START, |claim| {
+        lives.is_dead(claim)
+    })
 }
 
-/// As [`recover`], and undoes what was meant to be kept.
+/// As [`recover`], and gives up what was meant to be kept. With `all`, also the claims of another
+/// PID namespace (a container's), which may be in use there.
 ///
 /// # Errors
 /// As [`recover`].
-pub fn release(folder: &Path) -> Result<Restored> {
-    undo_pages(folder, |page| page.kept || !page.stands())
+pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
+    let mut lives = Lives::default();
+    give_up(root, folder, PATIENCE, |claim| {
+        match claim.owner.is_known_here() {
+            true => claim.kept || lives.is_dead(claim),
+            false => all,
+        }
+    })
 }
 
-fn undo_pages(folder: &Path, is_over: impl Fn(&Page) -> bool) -> Result<Restored> {
-    let mut all = Restored::default();
-    // Newest first: a later one may stand upon an earlier one.
-    for file in files(folder)? {
-        let page = match page(&file) {
-            Ok(page) => page,
-            // Its program has ended meanwhile.
-            Err(_) if !file.exists() => continue,
-            Err(why) => {
-                all.failed.push((unreadable(&file), why));
-                continue;
+/// Which owners have ended, each asked once.
+#[derive(Default)]
+struct Lives(HashMap<Owner, bool>);
+
+impl Lives {
+    /// Is it known that nobody wants this any more?
+    fn is_dead(&mut self, claim: &Claim) -> bool {
+        if claim.kept {
+            return false;
+        }
+        let owner = &claim.owner;
+        let asked = self.0.get(owner).copied();
+        asked.unwrap_or_else(|| {
+            let is_dead = owner.is_known_here() && !owner.runs();
+            self.0.insert(owner.clone(), is_dead);
+            is_dead
+        })
+    }
+}
+
+/// Removes the claims of the dead.
+fn bury(records: &mut [Record]) {
+    let mut lives = Lives::default();
+    for record in records {
+        record.claims.retain(|claim| !lives.is_dead(claim));
+    }
+}
+
+/// Adds a claim. Where somebody else has changed the setting since the others, it is theirs now.
+fn stake(record: &mut Record, claim: Claim, present: &str) {
+    if !record.is_ours(present) && record.wanted().is_some_and(|wanted| wanted != present) {
+        for claim in &mut record.claims {
+            claim.overtaken = true;
+        }
+        record.original = present.to_owned();
+        record.ours = vec![present.to_owned()];
+    }
+    record.claims.push(claim);
+}
+
+/// Removes the claims that `is_over` names, and brings their settings to what the others come to.
+fn give_up(
+    root: &Root,
+    folder: &Path,
+    patience: Duration,
+    mut is_over: impl FnMut(&Claim) -> bool,
+) -> Result<Restored> {
+    let mut book = match Book::open(folder, false, patience) {
+        Ok(Some(book)) => book,
+        Ok(None) => return Ok(Restored::default()),
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            return only_look(root, folder, is_over);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut restored = Restored {
+        refused: std::mem::take(&mut book.refused),
+        ..Restored::default()
+    };
+    let mut given_up: HashMap<usize, Claim> = HashMap::new();
+    for (place, record) in book.records.iter_mut().enumerate() {
+        record.claims.retain(|claim| {
+            let over = is_over(claim);
+            if over {
+                given_up.insert(place, claim.clone());
             }
+            !over
+        });
+    }
+    bury(&mut book.records);
+    let mut touched: Vec<usize> = given_up.keys().copied().collect();
+    touched.extend(without_claims(&book.records));
+    // Newest first, as one may stand upon another.
+    touched.sort_unstable_by_key(|&place| {
+        let is_cpu = book.records[place].kind() == Kind::Online;
+        (!is_cpu, std::cmp::Reverse(place))
+    });
+    touched.dedup();
+    for (nth, outcome) in bring_about(root, &mut book, &touched, false)? {
+        let (place, record) = (touched[nth], &book.records[touched[nth]]);
+        let claim = given_up.get(&place);
+        let set = claim.map(|claim| &claim.value).or(record.ours.first());
+        let change = Change {
+            path: root.path(&record.path),
+            before: record.original.clone(),
+            set: set.cloned().unwrap_or_default(),
         };
-        if !is_over(&page) {
-            continue;
-        }
-        let restored = undo(page.changes, &other_pages(&file));
-        if restored.failed.is_empty() {
-            let _ = fs::remove_file(&file);
-        } else {
-            let failed = restored.failed.iter().rev();
-            let changes = failed.map(|(change, _)| change.clone()).collect();
-            let _ = save(&file, &Page { changes, ..page });
-        }
-        all.add(restored);
-    }
-    Ok(all)
-}
-
-/// The journals in the folder, newest first; none where there is no folder.
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(io(folder)(error)),
-    };
-    let is_journal = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("journal-") && name.ends_with(".json")
-    };
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = paths.filter(is_journal).collect();
-    let written = |file: &PathBuf| fs::metadata(file).and_then(|about| about.modified()).ok();
-    files.sort_by_cached_key(|file| std::cmp::Reverse((written(file), file.clone())));
-    Ok(files)
-}
-
-fn page(file: &Path) -> std::result::Result<Page, String> {
-    let text = fs::read(file).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
-}
-
-/// The pages beside `file` whose changes are wanted at present, newest first.
-fn other_pages(file: &Path) -> Vec<Page> {
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    let others = files(folder).unwrap_or_default().into_iter();
-    let pages = others
-        .filter(|other| other != file)
-        .filter_map(|other| page(&other).ok());
-    pages.filter(Page::stands).collect()
-}
-
-/// Who else has changed that setting, and how, newest first.
-fn claims<'a>(pages: &'a [Page], path: &'a Path) -> impl Iterator<Item = (&'a Page, &'a Change)> {
-    pages.iter().flat_map(move |page| {
-        let changes = page.changes.iter().rev();
-        let claims = changes.filter(move |change| change.path == path);
-        claims.map(move |change| (page, change))
-    })
-}
-
-fn unreadable(file: &Path) -> Change {
-    Change {
-        path: file.to_owned(),
-        before: String::new(),
-        set: String::new(),
-    }
-}
-
-/// Undoes the changes, newest first, but leaves to the other pages what they want as well.
-fn undo(changes: Vec<Change>, others: &[Page]) -> Restored {
-    let mut restored = Restored::default();
-    for change in changes.into_iter().rev() {
-        if change.is_folder() {
-            match fs::remove_dir(&change.path) {
-                Err(error) if change.path.exists() => {
-                    restored.failed.push((change, error.to_string()));
-                }
-                _ => restored.undone.push(change),
+        match outcome {
+            Outcome::Failed(error) => restored.failed.push((change, error.to_string())),
+            Outcome::Foreign(present) if record.claims.is_empty() => {
+                restored.foreign.push((change, present));
             }
-            continue;
-        }
-        match read(&change.path) {
-            Ok(present) => undo_one(change, present, others, &mut restored),
-            Err(error) => restored.failed.push((change, error.to_string())),
+            Outcome::Done(present) if claim.is_some_and(|claim| claim.overtaken) => {
+                restored.foreign.push((change, present));
+            }
+            Outcome::Done(_) if record.claims.is_empty() => restored.undone.push(change),
+            Outcome::Foreign(_) | Outcome::Done(_) => {}
         }
     }
-    restored
+    let left = book.records.iter().flat_map(|record| &record.claims);
+    restored.elsewhere = left.filter(|claim| !claim.owner.is_known_here()).count();
+    book.close()?;
+    Ok(restored)
 }
 
-fn undo_one(change: Change, present: String, others: &[Page], restored: &mut Restored) {
-    let shared = |(_, theirs): &(&Page, &Change)| {
-        (&theirs.before, &theirs.set) == (&change.before, &change.set)
+/// For who may not change the settings: what there would be to put back.
+fn only_look(
+    root: &Root,
+    folder: &Path,
+    mut is_over: impl FnMut(&Claim) -> bool,
+) -> Result<Restored> {
+    let mut restored = Restored::default();
+    for record in Book::look(folder)? {
+        if let Some(claim) = record.claims.iter().find(|claim| is_over(claim)) {
+            let change = Change {
+                path: root.path(&record.path),
+                before: record.original.clone(),
+                set: claim.value.clone(),
+            };
+            restored.failed.push((change, "only root may".into()));
+        }
+    }
+    Ok(restored)
+}
+
+/// How bringing a setting to what its claims come to ended.
+enum Outcome {
+    /// It has that value; what stands there.
+    Done(String),
+    /// Somebody else has changed it, to this.
+    Foreign(String),
+    Failed(Error),
+}
+
+/// Brings the settings of these records to what their claims come to, in this order; the outcome of
+/// each that was tried, by its place in `places`. What is about to be written is in the file before.
+/// The caller saves the records after it.
+///
+/// # Errors
+/// Where the file cannot be written: then nothing was changed.
+fn bring_about(
+    root: &Root,
+    book: &mut Book,
+    places: &[usize],
+    until_one_fails: bool,
+) -> Result<Vec<(usize, Outcome)>> {
+    let mut plans = Vec::new();
+    for &place in places {
+        let plan = plan(root, &book.records[place]);
+        if let Plan::Write { from, to } = &plan {
+            book.records[place].ours = vec![from.clone(), to.clone()];
+        }
+        plans.push(plan);
+    }
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    book.save()?;
+    let mut outcomes = Vec::new();
+    for (nth, plan) in plans.into_iter().enumerate() {
+        let outcome = carry_out(root, &mut book.records[places[nth]], plan);
+        let failed = matches!(outcome, Outcome::Failed(_));
+        outcomes.push((nth, outcome));
+        if failed && until_one_fails {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+enum Plan {
+    Nothing(Outcome),
+    Write { from: String, to: String },
+}
+
+fn plan(root: &Root, record: &Record) -> Plan {
+    let path = root.path(&record.path);
+    let present = match record.kind().read(&path) {
+        Ok(present) => present,
+        // What has gone takes no interrupts any more.
+        Err(_) if record.kind() == Kind::Interrupt && !path.exists() => {
+            return Plan::Nothing(Outcome::Done(String::new()));
+        }
+        Err(error) => return Plan::Nothing(Outcome::Failed(error)),
     };
-    if claims(others, &change.path).any(|claim| shared(&claim)) {
-        return; // the other one puts it back when it ends
+    match record.wanted() {
+        Some(wanted) if wanted != present => match record.is_ours(&present) {
+            true => Plan::Write {
+                from: present,
+                to: wanted,
+            },
+            false => Plan::Nothing(Outcome::Foreign(present)),
+        },
+        _ => Plan::Nothing(Outcome::Done(present)),
     }
-    if present == change.set {
-        match write(&change.path, &change.before) {
-            Ok(()) => restored.undone.push(change),
-            Err(error) => restored.failed.push((change, error.to_string())),
+}
+
+fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
+    record.settled = false;
+    let (from, to) = match plan {
+        Plan::Nothing(Outcome::Failed(error)) => return Outcome::Failed(error),
+        Plan::Nothing(outcome) => {
+            record.settled = true;
+            if let Outcome::Done(present) = &outcome {
+                record.ours = vec![present.clone()];
+            }
+            return outcome;
         }
-        return;
-    }
-    // One that stands upon our value will put that back when it ends.
-    let upon = claims(others, &change.path).find(|(_, theirs)| theirs.before == change.set);
-    if let Some(pid) = upon.map(|(page, _)| page.owner.pid) {
-        let why = format!("process {pid} of reveille has set it for a while");
-        restored.failed.push((change, why));
-    } else if present == change.before {
-        restored.undone.push(change);
-    } else {
-        restored.foreign.push((change, present));
-    }
-}
-
-/// What stands there; of a list of choices (`s2idle [deep]`) the chosen one, in the form in which
-/// it is written.
-fn read(path: &Path) -> Result<String> {
-    let text = fs::read_to_string(path).map_err(io(path))?;
-    let text = text.trim_end();
-    let mut chosen = text
-        .split(' ')
-        .filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    Ok(match (chosen.next(), chosen.next()) {
-        (Some(only), None) => only.to_owned(),
-        _ => text.to_owned(),
-    })
-}
-
-fn write(path: &Path, value: &str) -> Result<()> {
-    // Not fs::write: a setting that is not there must not be made.
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(path)
-        .map_err(io(path))?;
-    // A write of nothing does not reach the kernel: what reads as nothing is unset by 0.
-    // Source: Documentation/ABI/testing/sysfs-class-rtc, wakealarm.
-    let written = if value.is_empty() { "0" } else { value };
-    file.write_all(written.as_bytes()).map_err(io(path))?;
-    drop(file);
-    let present = read(path)?;
-    match present == value {
-        true => Ok(()),
-        false => Err(Error::Content {
-            path: path.to_owned(),
-            expected: "the value just written to stay",
-            found: present,
-        }),
+        Plan::Write { from, to } => (from, to),
+    };
+    let (kind, path) = (record.kind(), root.path(&record.path));
+    match kind.write(&path, &to) {
+        Ok(()) => {
+            record.settled = true;
+            record.ours = vec![to.clone()];
+            Outcome::Done(to)
+        }
+        Err(error) => {
+            // It may have become a third value, which is our doing as well.
+            record.ours = vec![kind.read(&path).unwrap_or(from)];
+            Outcome::Failed(error)
+        }
     }
 }
 
-/// Whole or not at all: a rename replaces the file in one step.
-fn save(file: &Path, page: &Page) -> Result<()> {
-    let folder = file.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(folder).map_err(io(folder))?;
-    let text = serde_json::to_vec(page).expect("a journal page is plain data");
-    let next = file.with_extension("next");
-    fs::write(&next, text).map_err(io(&next))?;
-    fs::rename(&next, file).map_err(io(file))
+/// The setting that takes a CPU offline.
+fn online(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/online")
+}
+
+/// The settings of all interrupts, and the CPUs that each may go to.
+fn interrupts(root: &Root) -> Vec<(String, String)> {
+    let folders = std::fs::read_dir(root.path("/proc/irq"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let named = folders.filter_map(|folder| folder.file_name().into_string().ok());
+    let setting = |number: String| {
+        let path = format!("/proc/irq/{number}/smp_affinity_list");
+        let kind = kind::of(&path)?;
+        Some((kind.read(&root.path(&path)).ok()?, path))
+    };
+    named
+        .filter_map(setting)
+        .map(|(cpus, path)| (path, cpus))
+        .collect()
+}
+
+/// Where a setting's record is.
+fn places(records: &[Record]) -> HashMap<String, usize> {
+    let named = records.iter().enumerate();
+    named
+        .map(|(place, record)| (record.path.clone(), place))
+        .collect()
+}
+
+/// The records that are still to be put back.
+fn without_claims(records: &[Record]) -> Vec<usize> {
+    let all = records.iter().enumerate();
+    all.filter(|(_, record)| record.claims.is_empty())
+        .map(|(place, _)| place)
+        .collect()
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
@@ -447,216 +666,4 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let folder = tempfile::tempdir().unwrap();
-        let setting = folder.path().join("disable");
-        fs::write(&setting, "0\n").unwrap();
-        let journals = folder.path().join("run");
-        (folder, setting, journals)
-    }
-
-    fn journal_files(journals: &Path) -> usize {
-        fs::read_dir(journals).map_or(0, |entries| entries.count())
-    }
-
-    #[test]
-    fn a_dropped_journal_puts_settings_back_and_leaves_no_file() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        assert_eq!(read(&setting).unwrap(), "1");
-        assert_eq!(journal_files(&journals), 1);
-        drop(journal);
-        assert_eq!(read(&setting).unwrap(), "0");
-        assert_eq!(journal_files(&journals), 0);
-    }
-
-    #[test]
-    fn a_setting_set_twice_returns_to_what_stood_there_first() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        journal.set(&setting, "2").unwrap();
-        assert_eq!(journal.restore().undone.len(), 2);
-        assert_eq!(read(&setting).unwrap(), "0");
-    }
-
-    #[test]
-    fn what_somebody_else_changed_meanwhile_is_left_to_them() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        fs::write(&setting, "7\n").unwrap();
-        let restored = journal.restore();
-        assert_eq!(restored.foreign.len(), 1);
-        assert_eq!(read(&setting).unwrap(), "7");
-    }
-
-    #[test]
-    fn the_next_start_undoes_what_a_killed_program_left() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        // As long as the program runs, its changes stand.
-        assert!(recover(&journals).unwrap().is_empty());
-        kill(journal);
-        assert_eq!(recover(&journals).unwrap().undone.len(), 1);
-        assert_eq!(read(&setting).unwrap(), "0");
-        assert_eq!(journal_files(&journals), 0);
-    }
-
-    #[test]
-    fn what_cannot_be_put_back_stays_in_the_journal() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        fs::remove_file(&setting).unwrap();
-        assert_eq!(journal.restore().failed.len(), 1);
-        assert_eq!(journal_files(&journals), 1);
-        fs::write(&setting, "1\n").unwrap();
-        assert_eq!(journal.restore().undone.len(), 1);
-        assert_eq!(journal_files(&journals), 0);
-    }
-
-    #[test]
-    fn a_setting_that_is_not_there_is_an_error_and_is_not_made() {
-        let (folder, _setting, journals) = settings();
-        let absent = folder.path().join("absent");
-        assert!(Journal::new(&journals).set(&absent, "1").is_err());
-        assert!(!absent.exists());
-    }
-
-    /// Writes the journal's page as if its program had been killed: same number, other start.
-    fn kill(journal: Journal) {
-        let file = journal.file.clone();
-        std::mem::forget(journal);
-        let mut page = page(&file).unwrap();
-        page.owner.started += 1;
-        save(&file, &page).unwrap();
-    }
-
-    #[test]
-    fn what_is_kept_stands_until_it_is_released() {
-        let (_folder, setting, journals) = settings();
-        let mut journal = Journal::new(&journals);
-        journal.set(&setting, "1").unwrap();
-        journal.keep().unwrap();
-        assert_eq!(read(&setting).unwrap(), "1");
-        assert!(recover(&journals).unwrap().is_empty());
-        assert_eq!(read(&setting).unwrap(), "1");
-        assert_eq!(release(&journals).unwrap().undone.len(), 1);
-        assert_eq!(read(&setting).unwrap(), "0");
-        assert_eq!(journal_files(&journals), 0);
-    }
-
-    #[test]
-    fn two_that_want_the_same_put_it_back_when_both_have_ended() {
-        for first_ends_first in [true, false] {
-            let (_folder, setting, journals) = settings();
-            let mut first = Journal::new(&journals);
-            let mut second = Journal::new(&journals);
-            first.set(&setting, "1").unwrap();
-            second.set(&setting, "1").unwrap();
-            let (one, other) = match first_ends_first {
-                true => (first, second),
-                false => (second, first),
-            };
-            drop(one);
-            assert_eq!(read(&setting).unwrap(), "1");
-            drop(other);
-            assert_eq!(read(&setting).unwrap(), "0");
-            assert_eq!(journal_files(&journals), 0);
-        }
-    }
-
-    #[test]
-    fn what_is_kept_outlives_another_that_wanted_the_same() {
-        let (_folder, setting, journals) = settings();
-        let mut other = Journal::new(&journals);
-        other.set(&setting, "1").unwrap();
-        let mut kept = Journal::new(&journals);
-        kept.set(&setting, "1").unwrap();
-        kept.keep().unwrap();
-        kill(other);
-        recover(&journals).unwrap();
-        assert_eq!(read(&setting).unwrap(), "1");
-        release(&journals).unwrap();
-        assert_eq!(read(&setting).unwrap(), "0");
-    }
-
-    #[test]
-    fn what_is_kept_is_released_newest_first() {
-        let (_folder, setting, journals) = settings();
-        for value in ["1", "2", "3"] {
-            let mut journal = Journal::new(&journals);
-            journal.set(&setting, value).unwrap();
-            journal.keep().unwrap();
-            // Files are told apart by their time, which a kernel counts in ticks.
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        assert_eq!(release(&journals).unwrap().undone.len(), 3);
-        assert_eq!(read(&setting).unwrap(), "0");
-    }
-
-    #[test]
-    fn what_a_running_program_stands_upon_is_not_released_under_it() {
-        let (_folder, setting, journals) = settings();
-        let mut kept = Journal::new(&journals);
-        kept.set(&setting, "1").unwrap();
-        kept.keep().unwrap();
-        let mut running = Journal::new(&journals);
-        running.set(&setting, "2").unwrap();
-        let released = release(&journals).unwrap();
-        assert_eq!(released.failed.len(), 1);
-        assert!(released.failed[0].1.contains("reveille"));
-        assert_eq!(read(&setting).unwrap(), "2");
-        drop(running);
-        assert_eq!(read(&setting).unwrap(), "1");
-        release(&journals).unwrap();
-        assert_eq!(read(&setting).unwrap(), "0");
-    }
-
-    #[test]
-    fn of_a_list_of_choices_the_chosen_one_is_put_back() {
-        let (_folder, setting, journals) = settings();
-        fs::write(&setting, "s2idle [deep]\n").unwrap();
-        let mut journal = Journal::new(&journals);
-        // A file is no kernel: it holds what was written, and not the list.
-        journal.set(&setting, "s2idle").unwrap();
-        assert_eq!(journal.restore().undone.len(), 1);
-        assert_eq!(fs::read_to_string(&setting).unwrap(), "deep");
-        fs::write(&setting, "[a] [b]\n").unwrap();
-        assert_eq!(read(&setting).unwrap(), "[a] [b]");
-    }
-
-    #[test]
-    fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
-        let (folder, _setting, journals) = settings();
-        let made = folder.path().join("instance");
-        let mut journal = Journal::new(&journals);
-        journal.make_folder(&made).unwrap();
-        assert!(made.is_dir());
-        assert!(Journal::new(&journals).make_folder(&made).is_err());
-        kill(journal);
-        assert_eq!(recover(&journals).unwrap().undone.len(), 1);
-        assert!(!made.exists());
-        assert_eq!(journal_files(&journals), 0);
-        // One that somebody else took down needs nothing.
-        let mut journal = Journal::new(&journals);
-        journal.make_folder(&made).unwrap();
-        fs::remove_dir(&made).unwrap();
-        assert!(journal.restore().failed.is_empty());
-    }
-
-    #[test]
-    fn a_damaged_journal_is_reported_and_kept() {
-        let (_folder, _setting, journals) = settings();
-        fs::create_dir_all(&journals).unwrap();
-        fs::write(journals.join("journal-1-0.json"), b"{\"owner\":").unwrap();
-        assert_eq!(recover(&journals).unwrap().failed.len(), 1);
-        assert_eq!(journal_files(&journals), 1);
-    }
-}
+mod tests;

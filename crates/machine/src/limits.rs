@@ -142,13 +142,13 @@ fn up_to(cpu: u32, states: &[IdleState], deepest: u32) -> Vec<Setting> {
 /// # Errors
 /// [`Error::Cannot`] where this user may not, and where a setting is not there or does not take the
 /// value: those before it may have been changed; the journal has them.
-pub fn apply(journal: &mut Journal, root: &Root, settings: &[Setting]) -> Result<()> {
-    for setting in settings {
-        let path = root.path(&file_of(setting));
-        let set = journal.set(&path, if setting.disable { "1" } else { "0" });
-        set.map_err(|error| error.by_root("idle states can only be limited"))?;
-    }
-    Ok(())
+pub fn apply(journal: &mut Journal, settings: &[Setting]) -> Result<()> {
+    let value = |disable| if disable { "1" } else { "0" };
+    let changes = settings
+        .iter()
+        .map(|setting| (file_of(setting), value(setting.disable).into()));
+    let set = journal.set_all(&changes.collect::<Vec<_>>());
+    set.map_err(|error| error.by_root("idle states can only be limited"))
 }
 
 fn file_of(setting: &Setting) -> String {
@@ -178,7 +178,7 @@ pub fn allow_up_to(
             other => other?,
         }
     }
-    apply(journal, root, &up_to(cpu, states, deepest))
+    apply(journal, &up_to(cpu, states, deepest))
 }
 
 /// The state of that name, in any case.

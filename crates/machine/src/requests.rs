@@ -61,38 +61,23 @@ fn text_of(bound_us: u32) -> String {
 }
 
 /// Bounds these CPUs' own latency, µs; zero: they do not sleep. The kernel keeps such a bound until
-/// it is taken back, so it goes through the journal. A CPU whose bound is as tight already, or
-/// tighter, is left alone: there is one setting for all who ask, and writing it would loosen theirs.
+/// it is taken back, so it goes through the journal. There is one setting for all who ask: the
+/// tightest bound stands, ours or another.
 ///
 /// # Errors
 /// [`Error::Cannot`] where a CPU has no such setting, or this user may not change it; what was
 /// changed before is in the journal.
 pub fn bound_cpus(journal: &mut Journal, root: &Root, cpus: &[u32], bound_us: u32) -> Result<()> {
-    for &cpu in cpus {
-        let path = root.path(&file_of(cpu));
-        let Some(present) = root.text(&file_of(cpu)) else {
-            return Err(Error::Cannot(format!(
-                "{}: CPU {cpu} has no latency bound of its own on this kernel; hold one on all \
-                 CPUs, without --cpu",
-                path.display()
-            )));
-        };
-        if tightness(&present).is_some_and(|present_us| present_us <= bound_us) {
-            continue;
-        }
-        let set = journal.set(&path, &text_of(bound_us));
-        set.map_err(|error| error.by_root("a CPU's latency bound can only be set"))?;
+    if let Some(cpu) = cpus.iter().find(|&&cpu| root.text(&file_of(cpu)).is_none()) {
+        return Err(Error::Cannot(format!(
+            "{}: CPU {cpu} has no latency bound of its own on this kernel; hold one on all CPUs, \
+             without --cpu",
+            root.path(&file_of(*cpu)).display()
+        )));
     }
-    Ok(())
-}
-
-/// The bound that the setting's text stands for, µs; `None` for no bound, and for no number.
-fn tightness(text: &str) -> Option<u32> {
-    match text.trim() {
-        "n/a" => Some(0),
-        "0" => None,
-        number => number.parse().ok(),
-    }
+    let changes = cpus.iter().map(|&cpu| (file_of(cpu), text_of(bound_us)));
+    let set = journal.set_all(&changes.collect::<Vec<_>>());
+    set.map_err(|error| error.by_root("a CPU's latency bound can only be set"))
 }
 
 /// Does anything look at latency bounds here: a cpuidle driver, and a governor that chooses among
@@ -127,7 +112,7 @@ mod tests {
     #[test]
     fn a_cpus_bound_is_put_back_and_zero_is_written_as_the_kernel_names_it() {
         let (folder, root) = machine(&["0", "0", "0"]);
-        let mut journal = Journal::new(&folder.path().join("run"));
+        let mut journal = Journal::new(&root, &folder.path().join("run"));
         bound_cpus(&mut journal, &root, &[0], 100).unwrap();
         bound_cpus(&mut journal, &root, &[2], 0).unwrap();
         assert_eq!(bounds(&root, 3), ["100", "0", "n/a"]);
@@ -138,7 +123,7 @@ mod tests {
     #[test]
     fn a_bound_that_is_tighter_already_is_not_loosened() {
         let (folder, root) = machine(&["20", "n/a", "500"]);
-        let mut journal = Journal::new(&folder.path().join("run"));
+        let mut journal = Journal::new(&root, &folder.path().join("run"));
         bound_cpus(&mut journal, &root, &[0, 1, 2], 100).unwrap();
         assert_eq!(bounds(&root, 3), ["20", "n/a", "100"]);
     }
@@ -146,7 +131,7 @@ mod tests {
     #[test]
     fn a_cpu_without_the_setting_is_said_and_the_others_are_put_back() {
         let (folder, root) = machine(&["0"]);
-        let mut journal = Journal::new(&folder.path().join("run"));
+        let mut journal = Journal::new(&root, &folder.path().join("run"));
         let error = bound_cpus(&mut journal, &root, &[0, 1], 100).unwrap_err();
         assert!(matches!(&error, Error::Cannot(why) if why.contains("CPU 1")));
         drop(journal);

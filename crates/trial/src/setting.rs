@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use reveille_machine::limits::{self, Limit};
-use reveille_machine::{Awake, Idle, IdleState, Journal, Restored, Root, requests};
+use reveille_machine::{Awake, Idle, IdleState, Journal, Root, requests};
 
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
@@ -249,7 +249,7 @@ impl Setting {
     /// Where it cannot be done; then the machine is as before.
     pub fn apply(&self, root: &Root, idle: &Idle, journal_folder: &Path) -> Result<Applied> {
         let mut applied = Applied {
-            journal: Journal::new(journal_folder),
+            journal: Journal::new(root, journal_folder),
             _request: None,
             _awake: None,
         };
@@ -264,7 +264,7 @@ impl Setting {
                 cpus: Some(cpus),
             } => requests::bound_cpus(&mut applied.journal, root, cpus, *bound_us)?,
             Kind::Limit { .. } => {
-                limits::apply(&mut applied.journal, root, &self.changes(idle)?)?;
+                limits::apply(&mut applied.journal, &self.changes(idle)?)?;
             }
             Kind::NoSleep if sleepless_by_request(idle) => {
                 applied._request = Some(requests::Request::hold(0)?);
@@ -289,22 +289,8 @@ impl Applied {
     /// Takes the setting back, and says what somebody else changed meanwhile or could not be put
     /// back; `None` where all is as before.
     pub fn end(mut self) -> Option<String> {
-        said(&self.journal.restore())
+        self.journal.restore().complaints().into_iter().next()
     }
-}
-
-fn said(restored: &Restored) -> Option<String> {
-    if let Some((change, present)) = restored.foreign.first() {
-        return Some(format!(
-            "{} was set to {present} by somebody else meanwhile",
-            change.path.display()
-        ));
-    }
-    let (change, why) = restored.failed.first()?;
-    Some(format!(
-        "{} could not be put back: {why}",
-        change.path.display()
-    ))
 }
 
 /// # Errors

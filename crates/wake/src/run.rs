@@ -179,8 +179,8 @@ impl<'a> Run<'a> {
             options,
             sink,
             interrupted,
-            journal: Journal::new(&options.journal_folder),
-            limits: Journal::new(&options.journal_folder),
+            journal: Journal::new(root, &options.journal_folder),
+            limits: Journal::new(root, &options.journal_folder),
             states,
             deepest,
             measuring_since: None,
@@ -234,13 +234,8 @@ impl<'a> Run<'a> {
                  it, and what is left may not be typical"
             ));
         }
-        let failed = [self.limits.restore().failed, self.journal.restore().failed].concat();
-        for (change, why) in failed {
-            let path = change.path.display();
-            self.outcome.notes.push(format!(
-                "{path} could not be put back to {:?} ({why}); `reveille restore` tries again",
-                change.before
-            ));
+        for restored in [self.limits.restore(), self.journal.restore()] {
+            self.outcome.notes.extend(restored.complaints());
         }
         Ok(self.outcome)
     }
@@ -257,7 +252,7 @@ impl<'a> Run<'a> {
     /// state and takes no interrupts.
     fn take_others_offline(&mut self) -> Result<()> {
         let keep = placement::others(self.options.cpu)?.first().copied();
-        let mut offline = 0;
+        let mut offline = Vec::new();
         for cpu in self.outcome.idle.cpus.clone() {
             let number = cpu.number;
             if !cpu.online || number == self.options.cpu || Some(number) == keep {
@@ -269,13 +264,13 @@ impl<'a> Run<'a> {
             if !path.exists() {
                 continue; // the boot CPU, usually
             }
-            self.journal.set(&path, "0")?;
-            offline += 1;
+            offline.push(number);
         }
-        if offline == 0 {
+        if offline.is_empty() {
             self.note("no other CPU was taken offline: there is none but the reader's");
+            return Ok(());
         }
-        Ok(())
+        Ok(self.journal.take_offline(&offline)?)
     }
 
     fn tell(&mut self, phase: &str, done: f64) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use reveille_machine::limits::{self, Limit};
-use reveille_machine::{Awake, Idle, IdleState, Journal, Restored, Root, requests};
+use reveille_machine::{Awake, Idle, IdleState, Journal, Root, requests};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Account, Running};
@@ -94,7 +94,7 @@ impl Machine {
         let limit = Limit::Deepest(state.name.clone());
         let changes = limits::plan(&self.idle, &self.online(), &limit)?;
         let mut in_force = self.unchanged(format!("{} is the deepest idle state", state.name));
-        limits::apply(&mut in_force.journal, &self.root, &changes)?;
+        limits::apply(&mut in_force.journal, &changes)?;
         Ok(in_force)
     }
 
@@ -131,7 +131,7 @@ impl Machine {
     pub fn unchanged(&self, how: String) -> InForce {
         InForce {
             how,
-            journal: Journal::new(&self.journal_folder),
+            journal: Journal::new(&self.root, &self.journal_folder),
             _request: None,
             _awake: None,
             assist: None,
@@ -171,22 +171,8 @@ impl InForce {
     /// `None` where all is as before.
     pub fn end(mut self) -> Option<String> {
         drop(self.assist.take());
-        said(&self.journal.restore())
+        self.journal.restore().complaints().into_iter().next()
     }
-}
-
-fn said(restored: &Restored) -> Option<String> {
-    if let Some((change, present)) = restored.foreign.first() {
-        let path = change.path.display();
-        return Some(format!(
-            "{path} was set to {present} by somebody else meanwhile"
-        ));
-    }
-    let (change, why) = restored.failed.first()?;
-    Some(format!(
-        "{} could not be put back: {why}",
-        change.path.display()
-    ))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn disabled(root: &Root) -> Vec<u64> {
 #[test]
 fn just_what_is_deeper_is_disabled_and_all_is_put_back() {
     let (folder, root, states) = machine();
-    let mut journal = Journal::new(&folder.path().join("run"));
+    let mut journal = Journal::new(&root, &folder.path().join("run"));
     allow_up_to(&mut journal, &root, 3, &states, 1).unwrap();
     assert_eq!(disabled(&root), [0, 0, 1]);
     allow_up_to(&mut journal, &root, 3, &states, 2).unwrap();
@@ -59,7 +59,7 @@ fn the_poll_state_alone_also_asks_for_no_latency_at_all() {
     let bound = power.join("pm_qos_resume_latency_us");
     fs::write(&bound, "0\n").unwrap();
     let read = || fs::read_to_string(&bound).unwrap();
-    let mut journal = Journal::new(&folder.path().join("run"));
+    let mut journal = Journal::new(&root, &folder.path().join("run"));
     allow_up_to(&mut journal, &root, 3, &states, 2).unwrap();
     assert_eq!(read(), "0\n");
     allow_up_to(&mut journal, &root, 3, &states, 0).unwrap();
@@ -173,8 +173,8 @@ fn a_limit_that_cannot_be_meant_or_had_is_said() {
 #[test]
 fn what_was_planned_is_set_and_put_back() {
     let (folder, root, states) = machine();
-    let mut journal = Journal::new(&folder.path().join("run"));
-    apply(&mut journal, &root, &up_to(3, &states, 1)).unwrap();
+    let mut journal = Journal::new(&root, &folder.path().join("run"));
+    apply(&mut journal, &up_to(3, &states, 1)).unwrap();
     assert_eq!(disabled(&root), [0, 0, 1]);
     drop(journal);
     assert_eq!(disabled(&root), [0, 1, 0]);

@@ -120,8 +120,9 @@ impl Alarm {
                 .map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
         }
         let at = self.now(root)? + after.as_secs() + 1;
-        let mut journal = Journal::new(journals);
-        journal.set(&path, &at.to_string()).map_err(|error| {
+        let mut journal = Journal::new(root, journals);
+        let setting = format!("{CLOCKS}/{}/wakealarm", self.name);
+        journal.set(&setting, &at.to_string()).map_err(|error| {
             Error::Cannot(format!(
                 "{} takes no alarm in {} s: {error}",
                 self.name,

@@ -39,13 +39,14 @@ impl Tracer {
     pub fn start(root: &Root, journal: &mut Journal, cpus: usize) -> Result<Self, String> {
         let instances = PLACES
             .iter()
-            .map(|place| root.path(place).join("instances"))
-            .find(|instances| instances.is_dir())
+            .map(|place| format!("{place}/instances"))
+            .find(|instances| root.path(instances).is_dir())
             .ok_or("tracefs is not mounted at /sys/kernel/tracing")?;
-        let instance = instances.join(format!("reveille-{}", std::process::id()));
+        let folder = format!("{instances}/reveille-{}", std::process::id());
         journal
-            .make_folder(&instance)
+            .make_folder(&folder)
             .map_err(|error| error.to_string())?;
+        let instance = root.path(&folder);
         let write = |file: &str, value: &str| {
             let written = std::fs::write(instance.join(file), value);
             written.map_err(|error| format!("{file} of the tracer: {error}"))

@@ -39,7 +39,7 @@ impl Voice {
         let kmsg = root.path("dev/kmsg");
         let log = KernelLog::open(root)
             .map_err(|error| Error::Cannot(format!("{}: {error}", kmsg.display())))?;
-        let mut journal = Journal::new(journals);
+        let mut journal = Journal::new(root, journals);
         let mut notes = Vec::new();
         let prints = root.path(PRINT_TIMES).exists();
         for (path, what) in [
@@ -47,15 +47,15 @@ impl Voice {
             (DEBUG_MESSAGES, "some phases are only in the trace"),
         ] {
             match root.path(path).exists() {
-                true => journal.set(&root.path(path), "1")?,
+                true => journal.set(path, "1")?,
                 false => notes.push(format!("this kernel has no /{path}: {what}")),
             }
         }
         if let Some(depth) = means.mem_sleep {
-            journal.set(&root.path(MEM_SLEEP), depth)?;
+            journal.set(MEM_SLEEP, depth)?;
         }
         if let Some(quieter) = quieter(&root.text(PRINTK).unwrap_or_default()) {
-            journal.set(&root.path(PRINTK), &quieter)?;
+            journal.set(PRINTK, &quieter)?;
         }
         let cpus = Identity::read(root).cpus_online.unwrap_or(1);
         let tracer = match Tracer::start(root, &mut journal, cpus as usize) {
@@ -117,9 +117,8 @@ impl Voice {
     pub fn lower(mut self) -> Vec<String> {
         let restored = self.journal.restore();
         let failed = restored.failed.iter();
-        failed
-            .map(|(change, why)| format!("{}: {why}", change.path.display()))
-            .collect()
+        let failed = failed.map(|(change, why)| format!("{}: {why}", change.path.display()));
+        failed.chain(restored.refused).collect()
     }
 }
 

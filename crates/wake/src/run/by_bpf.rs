@@ -99,8 +99,7 @@ impl Run<'_> {
         source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
         if source.source() == Source::Timer && !kernel.timer_is_pinned() {
             // Without the flag a timer that is armed on an idle CPU moves to a busy one.
-            let path = self.root.path("/proc/sys/kernel/timer_migration");
-            self.journal.set(&path, "0")?;
+            self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
         }
         self.floor(kernel, source, conversion)?;
         let characterised = &self.outcome.characterisation;
@@ -130,7 +129,7 @@ impl Run<'_> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut floor = None;
         if let Some(poll) = limits::poll(&self.states).cloned() {
-            let mut journal = Journal::new(&self.options.journal_folder);
+            let mut journal = Journal::new(self.root, &self.options.journal_folder);
             let cpu = self.options.cpu;
             if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
                 let seen = self.floor_latencies(kernel, source, conversion, &distances, 0)?;

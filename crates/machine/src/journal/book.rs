@@ -1,0 +1,419 @@
+//! The journal's file: every setting that is changed at present, below one lock.
+//!
+//! The folder and what is in it are root's alone to write, and are refused where they are not: what
+//! stands there is written into the kernel by root.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, openat, renameat};
+use nix::libc;
+use nix::sys::stat::{FileStat, Mode, fchmod, fstat, fstatat, mkdirat};
+use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
+use serde::{Deserialize, Serialize};
+
+use super::io;
+use super::kind::{self, Kind};
+use super::owner::Owner;
+use crate::{Error, Result};
+
+const FILE: &str = "settings.json";
+/// The next one, until it is whole.
+const NEXT: &str = "settings.json.next";
+/// What was found there and could not be read.
+const DAMAGED: &str = "settings.json.damaged";
+const LOCK: &str = "settings.lock";
+
+const VERSION: u32 = 1;
+/// A thousand CPUs of ten states each, and five claims on each, come to some 12 MB.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Somebody's wish for a setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Claim {
+    pub owner: Owner,
+    /// Which of its owner's journals.
+    pub journal: u32,
+    pub value: String,
+    /// Stands after its owner's end.
+    pub kept: bool,
+    /// Somebody else has changed the setting since, and it is theirs.
+    pub overtaken: bool,
+}
+
+/// A setting that is changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// Below the root.
+    pub path: String,
+    /// What stood there before the first claim.
+    pub original: String,
+    /// What stands there by our doing: one value, or two while it is written. Of an interrupt that
+    /// the kernel is about to move: none, whatever comes.
+    pub ours: Vec<String>,
+    /// Oldest first. Without any the setting is still to be put back.
+    pub claims: Vec<Claim>,
+    /// The setting has been brought to what the claims come to, or is somebody else's.
+    #[serde(skip)]
+    pub settled: bool,
+}
+
+impl Record {
+    /// Records of other kinds are not let in.
+    pub fn kind(&self) -> Kind {
+        kind::of(&self.path).expect("checked when it was read or made")
+    }
+
+    /// What is to stand there; `None`: what stands there.
+    pub fn wanted(&self) -> Option<String> {
+        // Of one journal the last claim stands for those before it.
+        let is_last = |nth: usize, claim: &Claim| {
+            let mut later = self.claims[nth + 1..].iter();
+            later.all(|later| (later.journal, &later.owner) != (claim.journal, &claim.owner))
+        };
+        let numbered = self.claims.iter().enumerate();
+        let heeded = numbered.filter(|(nth, claim)| !claim.overtaken && is_last(*nth, claim));
+        let values: Vec<&str> = heeded.map(|(_, claim)| claim.value.as_str()).collect();
+        self.kind().wanted(&self.original, &values)
+    }
+
+    pub fn is_ours(&self, present: &str) -> bool {
+        self.ours.is_empty() || self.ours.iter().any(|ours| ours == present)
+    }
+
+    fn is_valid(&self) -> bool {
+        let claimed = self.claims.iter().map(|claim| &claim.value);
+        let kind = kind::of(&self.path).filter(|_| self.path.starts_with('/'));
+        kind.is_some_and(|kind| {
+            claimed
+                .chain([&self.original])
+                .all(|value| kind.takes(value))
+        })
+    }
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Page {
+    version: u32,
+    /// The boot that the settings are of (proc(5), /proc/sys/kernel/random/boot_id).
+    boot: String,
+    records: Vec<Record>,
+}
+
+/// The records, and the lock as long as they are in hand.
+pub(super) struct Book {
+    pub records: Vec<Record>,
+    /// What was found and could not be used, and what became of it.
+    pub refused: Vec<String>,
+    folder: Folder,
+    /// Its drop unlocks, also where a process that is about to be started has a copy.
+    _lock: Flock<File>,
+}
+
+impl Book {
+    /// Takes the lock and reads what is there. `None` where there is nothing to read and nothing to
+    /// clear away; with `make`, the folder is made then.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where the folder or a file in it has another owner, type or mode, or
+    /// somebody has the lock for longer than `patience`; [`Error::Io`].
+    pub fn open(path: &Path, make: bool, patience: Duration) -> Result<Option<Self>> {
+        let folder = match Folder::open(path)? {
+            Some(folder) => folder,
+            None if make => Folder::make(path)?,
+            None => return Ok(None),
+        };
+        if !make && !folder.holds(FILE) && !folder.holds(NEXT) {
+            return Ok(None);
+        }
+        let lock = folder.lock(patience)?;
+        let mut refused = Vec::new();
+        let records = folder.read(&mut refused)?;
+        Ok(Some(Self {
+            records,
+            refused,
+            folder,
+            _lock: lock,
+        }))
+    }
+
+    /// The records without the lock, for who may not take it: only to be looked at.
+    ///
+    /// # Errors
+    /// As [`Book::open`].
+    pub fn look(path: &Path) -> Result<Vec<Record>> {
+        let Some(folder) = Folder::open(path)? else {
+            return Ok(Vec::new());
+        };
+        match folder.page()? {
+            Some(Ok(page)) if page.boot == boot()? => Ok(page.records),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Forgets the records of settings that are as they were, and writes the others.
+    ///
+    /// # Errors
+    /// As [`Book::save`].
+    pub fn close(&mut self) -> Result<()> {
+        self.records
+            .retain(|record| !record.claims.is_empty() || !record.settled);
+        self.save()
+    }
+
+    /// Writes the records: whole or not at all, for a rename replaces the file in one step.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; then the former ones still stand there.
+    pub fn save(&self) -> Result<()> {
+        self.folder.remove(NEXT)?;
+        if self.records.is_empty() {
+            return self.folder.remove(FILE);
+        }
+        let page = Page {
+            version: VERSION,
+            boot: boot()?,
+            records: self.records.clone(),
+        };
+        let text = serde_json::to_vec(&page).expect("records are plain data");
+        let written = self.folder.replace(&text);
+        if written.is_err() {
+            let _ = self.folder.remove(NEXT);
+        }
+        written
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        if self.records.is_empty() {
+            // While it is held: who waits for it sees that the file has gone.
+            let _ = self.folder.remove(LOCK);
+        }
+    }
+}
+
+/// The folder, open and looked at.
+struct Folder {
+    path: PathBuf,
+    file: File,
+}
+
+impl Folder {
+    fn open(path: &Path) -> Result<Option<Self>> {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let opened = nix::fcntl::open(path, flags, Mode::empty());
+        let file = match opened {
+            Ok(descriptor) => File::from(descriptor),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ENOTDIR | Errno::ELOOP) => {
+                return Err(refused(path, "is not a folder"));
+            }
+            Err(errno) => return Err(io(path)(errno.into())),
+        };
+        let about = fstat(&file).map_err(|errno| io(path)(errno.into()))?;
+        trust(path, &about)?;
+        Ok(Some(Self {
+            path: path.to_owned(),
+            file,
+        }))
+    }
+
+    fn make(path: &Path) -> Result<Self> {
+        let mode = Mode::from_bits_truncate(0o755);
+        match mkdirat(nix::fcntl::AT_FDCWD, path, mode) {
+            Ok(()) => {
+                let folder = Self::open(path)?.ok_or_else(|| gone(path))?;
+                // Whatever the caller's umask: others are to reach the socket in it.
+                fchmod(&folder.file, mode).map_err(|errno| io(path)(errno.into()))?;
+                Ok(folder)
+            }
+            Err(Errno::EEXIST) => Self::open(path)?.ok_or_else(|| gone(path)),
+            Err(errno) => Err(io(path)(errno.into())),
+        }
+    }
+
+    fn error(&self, name: &str) -> impl FnOnce(Errno) -> Error {
+        let path = self.path.join(name);
+        move |errno| io(&path)(errno.into())
+    }
+
+    fn holds(&self, name: &str) -> bool {
+        self.about(name).is_some()
+    }
+
+    fn about(&self, name: &str) -> Option<FileStat> {
+        fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    }
+
+    /// A file of ours in the folder, looked at; `None` where there is none. Opening does not wait,
+    /// whatever it is.
+    fn file(&self, name: &str, flags: OFlag, mode: u32) -> Result<Option<File>> {
+        let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+        let path = self.path.join(name);
+        let opened = openat(&self.file, name, flags, Mode::from_bits_truncate(mode));
+        let file = match opened {
+            Ok(descriptor) => File::from(descriptor),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => {
+                return Err(refused(&path, "is not a file"));
+            }
+            Err(errno) => return Err(io(&path)(errno.into())),
+        };
+        let about = fstat(&file).map_err(self.error(name))?;
+        if about.st_mode & libc::S_IFMT != libc::S_IFREG {
+            return Err(refused(&path, "is not a file"));
+        }
+        trust(&path, &about)?;
+        Ok(Some(file))
+    }
+
+    /// Waits for the lock, which is released with the process that holds it.
+    fn lock(&self, patience: Duration) -> Result<Flock<File>> {
+        let end = Instant::now() + patience;
+        loop {
+            // Who cannot open it cannot keep others waiting.
+            let flags = OFlag::O_RDWR | OFlag::O_CREAT;
+            let file = self.file(LOCK, flags, 0o600)?;
+            let file = file.ok_or_else(|| gone(&self.path.join(LOCK)))?;
+            let about = fstat(&file).map_err(self.error(LOCK))?;
+            if about.st_mode & 0o077 != 0 {
+                return Err(refused(&self.path.join(LOCK), "is open to others"));
+            }
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                // Between opening and locking, who held it may have removed it.
+                Ok(lock) if self.about(LOCK).is_some_and(|it| it.st_ino == about.st_ino) => {
+                    return Ok(lock);
+                }
+                Ok(_) => {}
+                Err((_, Errno::EWOULDBLOCK)) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err((_, Errno::EWOULDBLOCK)) => {
+                    return Err(Error::Cannot(format!(
+                        "{}: another reveille has been changing settings for {} s; try again",
+                        self.path.join(LOCK).display(),
+                        patience.as_secs()
+                    )));
+                }
+                Err((_, errno)) => return Err(self.error(LOCK)(errno)),
+            }
+        }
+    }
+
+    /// The page, or why it is none; `None` where there is no file.
+    fn page(&self) -> Result<Option<std::result::Result<Page, String>>> {
+        let Some(file) = self.file(FILE, OFlag::O_RDONLY, 0)? else {
+            return Ok(None);
+        };
+        let path = self.path.join(FILE);
+        let mut text = Vec::new();
+        let mut limited = file.take(BYTES_MAX + 1);
+        limited.read_to_end(&mut text).map_err(io(&path))?;
+        if text.len() as u64 > BYTES_MAX {
+            return Ok(Some(Err("is too long".into())));
+        }
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let page = match serde_json::from_slice(&text) {
+            Ok(Versioned { version: VERSION }) => serde_json::from_slice(&text),
+            Ok(Versioned { version }) => {
+                return Err(Error::Cannot(format!(
+                    "{}: is of another version of reveille ({version}, this one knows {VERSION}); \
+                     run `reveille restore` of that one",
+                    path.display()
+                )));
+            }
+            Err(error) => Err(error),
+        };
+        Ok(Some(page.map_err(|error| error.to_string())))
+    }
+
+    /// The records of this boot. What cannot be used is said in `refused`; a damaged file is set
+    /// aside, so that it is said once.
+    fn read(&self, refused: &mut Vec<String>) -> Result<Vec<Record>> {
+        let path = self.path.join(FILE);
+        let page = match self.page()? {
+            None => return Ok(Vec::new()),
+            Some(Ok(page)) => page,
+            Some(Err(why)) => {
+                renameat(&self.file, FILE, &self.file, DAMAGED).map_err(self.error(FILE))?;
+                refused.push(format!(
+                    "{}: damaged ({why}); what it listed is not put back; it is now {DAMAGED}",
+                    path.display()
+                ));
+                return Ok(Vec::new());
+            }
+        };
+        if page.boot != boot()? {
+            // The settings went with that boot.
+            return Ok(Vec::new());
+        }
+        let (valid, others): (Vec<_>, Vec<_>) =
+            page.records.into_iter().partition(Record::is_valid);
+        refused.extend(others.iter().map(|record| {
+            format!(
+                "{}: {:?} is not a setting of reveille's; ignored",
+                path.display(),
+                record.path
+            )
+        }));
+        Ok(valid)
+    }
+
+    fn replace(&self, text: &[u8]) -> Result<()> {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
+        let mut file = self
+            .file(NEXT, flags, 0o644)?
+            .ok_or_else(|| gone(&self.path.join(NEXT)))?;
+        file.write_all(text).map_err(io(&self.path.join(NEXT)))?;
+        // Whatever the caller's umask: whoever is not root may see what is changed.
+        fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(self.error(NEXT))?;
+        renameat(&self.file, NEXT, &self.file, FILE).map_err(self.error(FILE))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        match unlinkat(self.file.as_fd(), name, UnlinkatFlags::NoRemoveDir) {
+            Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(errno) => Err(self.error(name)(errno)),
+        }
+    }
+}
+
+/// Root's, or this user's, and nobody else's to write.
+fn trust(path: &Path, about: &FileStat) -> Result<()> {
+    if about.st_uid != 0 && about.st_uid != Uid::effective().as_raw() {
+        return Err(refused(path, &format!("belongs to user {}", about.st_uid)));
+    }
+    if about.st_mode & 0o022 != 0 {
+        let mode = about.st_mode & 0o7777;
+        return Err(refused(
+            path,
+            &format!("has mode {mode:04o}, so that others may write it"),
+        ));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, why: &str) -> Error {
+    Error::Cannot(format!(
+        "{}: {why}; what it says is not trusted. Look at it, remove it, and run again",
+        path.display()
+    ))
+}
+
+fn gone(path: &Path) -> Error {
+    io(path)(std::io::ErrorKind::NotFound.into())
+}
+
+fn boot() -> Result<String> {
+    let path = Path::new("/proc/sys/kernel/random/boot_id");
+    let id = std::fs::read_to_string(path).map_err(io(path))?;
+    Ok(id.trim().to_owned())
+}

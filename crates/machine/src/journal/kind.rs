@@ -1,0 +1,255 @@
+//! The settings that the journal knows: nothing else is ever written, whatever a page names.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use super::io;
+use crate::{Error, Result, cpulist};
+
+/// What a setting holds, and what several claims on it come to. Of claims the last one counts
+/// where nothing else is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// 0 or 1.
+    Switch,
+    /// A CPU's `online`, 0 or 1. It is put back before interrupts are, which cannot be sent to a
+    /// CPU that is offline.
+    Online,
+    /// A CPU's latency bound: the tightest counts, that of others included.
+    Bound,
+    /// The CPUs that an interrupt may go to. The kernel changes them when it takes a CPU offline; a
+    /// claim says only that what stood there before is wanted back.
+    Interrupt,
+    /// /proc/sys/kernel/printk: four numbers (proc(5)).
+    Levels,
+    /// A way to suspend (`s2idle`, `shallow`, `deep`).
+    Word,
+    /// Seconds since 1970, or nothing where no alarm is set.
+    Alarm,
+    /// A folder that exists as long as somebody wants it.
+    Folder,
+}
+
+/// Every setting that is changed, below the root; `#` stands for a number.
+const KNOWN: [(&str, Kind); 12] = [
+    (
+        "sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
+        Kind::Switch,
+    ),
+    ("sys/devices/system/cpu/cpu#/online", Kind::Online),
+    (
+        "sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us",
+        Kind::Bound,
+    ),
+    ("proc/irq/#/smp_affinity_list", Kind::Interrupt),
+    ("proc/sys/kernel/timer_migration", Kind::Switch),
+    ("proc/sys/kernel/printk", Kind::Levels),
+    ("sys/power/pm_print_times", Kind::Switch),
+    ("sys/power/pm_debug_messages", Kind::Switch),
+    ("sys/power/mem_sleep", Kind::Word),
+    ("sys/class/rtc/rtc#/wakealarm", Kind::Alarm),
+    ("sys/kernel/tracing/instances/reveille-#", Kind::Folder),
+    (
+        "sys/kernel/debug/tracing/instances/reveille-#",
+        Kind::Folder,
+    ),
+];
+
+/// The kind of the setting at this path below the root; `None` for one that is not known.
+pub(super) fn of(path: &str) -> Option<Kind> {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let known = KNOWN.iter().find(|(pattern, _)| fits(path, pattern))?;
+    Some(known.1)
+}
+
+fn fits(path: &str, pattern: &str) -> bool {
+    path.split('/').count() == pattern.split('/').count()
+        && path
+            .split('/')
+            .zip(pattern.split('/'))
+            .all(|(element, pattern)| match pattern.strip_suffix('#') {
+                Some(letters) => element.strip_prefix(letters).is_some_and(is_number),
+                None => element == pattern,
+            })
+}
+
+fn is_number(text: &str) -> bool {
+    (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+impl Kind {
+    /// Is this a value of such a setting?
+    pub fn takes(self, value: &str) -> bool {
+        let short_word = || (1..=32).contains(&value.len());
+        match self {
+            Self::Switch | Self::Online => matches!(value, "0" | "1"),
+            Self::Bound => value == "n/a" || is_number(value),
+            Self::Interrupt => cpulist::parse(value).is_some(),
+            Self::Levels => {
+                let mut levels = value.split_whitespace();
+                levels.all(is_number) && value.split_whitespace().count() == 4
+            }
+            Self::Word => short_word() && value.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+            Self::Alarm => value.is_empty() || is_number(value),
+            Self::Folder => matches!(value, ABSENT | PRESENT),
+        }
+    }
+
+    /// What is to stand there: `original` was there before the claims. `None`: what stands there
+    /// now, whatever it is.
+    pub fn wanted(self, original: &str, claims: &[&str]) -> Option<String> {
+        let last = claims.last().copied();
+        match self {
+            Self::Interrupt => last.is_none().then(|| original.to_owned()),
+            Self::Bound => {
+                let all = std::iter::once(original).chain(claims.iter().copied());
+                let tightest = all.min_by_key(|text| tightness(text).unwrap_or(u64::MAX));
+                tightest.map(str::to_owned)
+            }
+            _ => Some(last.unwrap_or(original).to_owned()),
+        }
+    }
+
+    /// What stands there; of a list of choices (`s2idle [deep]`) the chosen one, in the form in
+    /// which it is written.
+    pub fn read(self, path: &Path) -> Result<String> {
+        if self == Self::Folder {
+            let there = fs::symlink_metadata(path).is_ok();
+            return Ok(if there { PRESENT } else { ABSENT }.to_owned());
+        }
+        let text = fs::read_to_string(path).map_err(io(path))?;
+        let text = text.trim_end();
+        let mut chosen = text
+            .split(' ')
+            .filter_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        Ok(match (chosen.next(), chosen.next()) {
+            (Some(only), None) => only.to_owned(),
+            _ => text.to_owned(),
+        })
+    }
+
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// [`Error::Io`] where that fails; [`Error::Content`] where another value stands there then.
+    pub fn write(self, path: &Path, value: &str) -> Result<()> {
+        match (self, value) {
+            (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(io(path))?,
+            (Self::Folder, _) => fs::create_dir(path).map_err(io(path))?,
+            _ => write(path, value)?,
+        }
+        let present = self.read(path)?;
+        match present == value {
+            true => Ok(()),
+            false => Err(Error::Content {
+                path: path.to_owned(),
+                expected: "the value just written to stay",
+                found: present,
+            }),
+        }
+    }
+}
+
+/// What a folder's claim and its original say.
+const ABSENT: &str = "absent";
+pub(super) const PRESENT: &str = "present";
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    // Not fs::write: a setting that is not there must not be made.
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .map_err(io(path))?;
+    // A write of nothing does not reach the kernel: what reads as nothing is unset by 0.
+    // Source: Documentation/ABI/testing/sysfs-class-rtc, wakealarm.
+    let written = if value.is_empty() { "0" } else { value };
+    file.write_all(written.as_bytes()).map_err(io(path))
+}
+
+/// The bound that a CPU's setting stands for, µs; `None` for no bound, and for no number. There `0`
+/// means "no bound", and `n/a` that no latency at all is tolerated.
+/// Source: Documentation/ABI/testing/sysfs-devices-power, pm_qos_resume_latency_us.
+fn tightness(text: &str) -> Option<u64> {
+    match text {
+        "n/a" => Some(0),
+        "0" => None,
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_known_files_are_settings() {
+        for known in [
+            "/sys/devices/system/cpu/cpu12/cpuidle/state3/disable",
+            "/sys/devices/system/cpu/cpu0/online",
+            "/sys/devices/system/cpu/cpu7/power/pm_qos_resume_latency_us",
+            "/proc/irq/24/smp_affinity_list",
+            "/proc/sys/kernel/timer_migration",
+            "sys/power/mem_sleep",
+            "/sys/class/rtc/rtc0/wakealarm",
+            "/sys/kernel/tracing/instances/reveille-77",
+            "/sys/kernel/debug/tracing/instances/reveille-77",
+        ] {
+            assert!(of(known).is_some(), "{known}");
+        }
+        for unknown in [
+            "/etc/passwd",
+            "/sys/devices/system/cpu/cpu0/cpuidle/state0/disable/..",
+            "/sys/devices/system/cpu/cpu/online",
+            "/sys/devices/system/cpu/cpu1/../cpu2/online",
+            "/sys/devices/system/cpu/cpu١/online",
+            "/sys//devices/system/cpu/cpu0/online",
+            "/sys/kernel/tracing/instances/reveille-",
+            "/sys/kernel/tracing/instances/reveille-1/..",
+            "/sys/kernel/tracing/instances/others",
+            "/proc/irq/default_smp_affinity",
+            "/proc/sys/kernel/core_pattern",
+            "",
+        ] {
+            assert!(of(unknown).is_none(), "{unknown}");
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_the_kind() {
+        let takes = |path: &str, value: &str| of(path).unwrap().takes(value);
+        assert!(takes("/sys/power/mem_sleep", "s2idle"));
+        assert!(!takes("/sys/power/mem_sleep", "a b"));
+        assert!(takes("/proc/sys/kernel/printk", "4\t4\t1\t7"));
+        assert!(!takes("/proc/sys/kernel/printk", "4 4 1"));
+        assert!(takes("/proc/irq/1/smp_affinity_list", "0-3,8"));
+        assert!(!takes("/proc/irq/1/smp_affinity_list", "zero"));
+        assert!(!takes("/sys/devices/system/cpu/cpu0/online", "2"));
+    }
+
+    #[test]
+    fn the_tightest_bound_counts_and_of_other_claims_the_last() {
+        let wanted = |kind: Kind, original, claims: &[&str]| kind.wanted(original, claims);
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(wanted(Kind::Bound, "0", &["100", "50"]), some("50"));
+        assert_eq!(wanted(Kind::Bound, "0", &["50", "100"]), some("50"));
+        assert_eq!(wanted(Kind::Bound, "20", &["50"]), some("20"));
+        assert_eq!(wanted(Kind::Bound, "20", &["n/a"]), some("n/a"));
+        assert_eq!(wanted(Kind::Bound, "0", &[]), some("0"));
+        assert_eq!(wanted(Kind::Online, "1", &["0", "1"]), some("1"));
+        assert_eq!(wanted(Kind::Interrupt, "0-1", &["0"]), None);
+        assert_eq!(wanted(Kind::Interrupt, "0-1", &[]), some("0-1"));
+    }
+
+    #[test]
+    fn of_a_list_of_choices_the_chosen_one_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("mem_sleep");
+        let kind = of("/sys/power/mem_sleep").unwrap();
+        fs::write(&file, "s2idle [deep]\n").unwrap();
+        assert_eq!(kind.read(&file).unwrap(), "deep");
+        fs::write(&file, "[a] [b]\n").unwrap();
+        assert_eq!(kind.read(&file).unwrap(), "[a] [b]");
+    }
+}

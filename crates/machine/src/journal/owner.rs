@@ -1,0 +1,160 @@
+//! Which process wants a setting, and whether it still runs.
+
+use std::fs;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::fstat;
+use nix::sys::statfs::fstatfs;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Result};
+
+/// include/uapi/linux/magic.h; numbers of files there are unique until the next boot (Linux 6.9).
+const PID_FS_MAGIC: i64 = 0x5049_4446;
+
+/// A process. Its number alone may be another process's later, or in another PID namespace now.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(super) struct Owner {
+    pub pid: u32,
+    /// Field 22 of /proc/PID/stat, clock ticks since boot (proc(5)).
+    started: u64,
+    /// The number of its pidfd's file; `None` on kernels where that tells nothing.
+    pidfd: Option<u64>,
+    /// The number of its PID namespace's file (namespaces(7)).
+    namespace: u64,
+}
+
+impl Owner {
+    /// This process.
+    pub fn this() -> Result<Self> {
+        let pid = std::process::id();
+        let (started, _) = stat(pid).ok_or_else(|| Error::Content {
+            path: "/proc/self/stat".into(),
+            expected: "this process's start time",
+            found: String::new(),
+        })?;
+        Ok(Self {
+            pid,
+            started,
+            pidfd: pidfd(pid).ok().as_ref().and_then(unique_number),
+            namespace: namespace()?,
+        })
+    }
+
+    /// Its number means something to this process.
+    pub fn is_known_here(&self) -> bool {
+        namespace().is_ok_and(|here| here == self.namespace)
+    }
+
+    /// Has not ended yet. One that has ended and that nobody has waited for does not run.
+    pub fn runs(&self) -> bool {
+        match pidfd(self.pid) {
+            Ok(process) => {
+                let same = match (unique_number(&process), self.pidfd) {
+                    (Some(number), Some(ours)) => number == ours,
+                    _ => stat(self.pid).is_some_and(|(started, _)| started == self.started),
+                };
+                same && !has_ended(&process)
+            }
+            Err(Errno::ESRCH) => false,
+            // A kernel without pidfds (before 5.3), or no descriptor left.
+            Err(_) => stat(self.pid).is_some_and(|(started, state)| {
+                started == self.started && !matches!(state, 'Z' | 'X')
+            }),
+        }
+    }
+}
+
+/// Start time and state of a process.
+fn stat(pid: u32) -> Option<(u64, char)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command in field 2 may hold spaces and parentheses: count from its last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((fields.nth(18)?.parse().ok()?, state))
+}
+
+fn pidfd(pid: u32) -> nix::Result<OwnedFd> {
+    // SAFETY: the call takes two numbers.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let descriptor = Errno::result(opened)? as i32;
+    // SAFETY: a descriptor that the kernel has just made, and that nothing else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+fn unique_number(process: &OwnedFd) -> Option<u64> {
+    // Before Linux 6.9 all pidfds share one file.
+    (fstatfs(process).ok()?.filesystem_type().0 == PID_FS_MAGIC)
+        .then(|| fstat(process).map(|file| file.st_ino).ok())?
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let mut waited = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
+    poll(&mut waited, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}
+
+fn namespace() -> Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let path = "/proc/self/ns/pid";
+    let file = fs::metadata(path).map_err(super::io(path.as_ref()))?;
+    Ok(file.ino())
+}
+
+#[cfg(test)]
+impl Owner {
+    /// As if it had been another process of that number.
+    pub fn gone(&mut self) {
+        self.started += 1;
+        self.pidfd = self.pidfd.map(|number| number + 1);
+    }
+
+    pub fn elsewhere(&mut self) {
+        self.namespace += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn owner(pid: u32) -> Owner {
+        Owner {
+            pid,
+            started: stat(pid).unwrap().0,
+            pidfd: pidfd(pid).ok().as_ref().and_then(unique_number),
+            namespace: namespace().unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_process_that_was_killed_runs_no_more_even_before_somebody_waited_for_it() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let owner = owner(child.id());
+        assert!(owner.runs());
+        child.kill().unwrap();
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while owner.runs() {
+            assert!(std::time::Instant::now() < end, "it still runs");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!owner.runs());
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_another_one() {
+        let this = Owner::this().unwrap();
+        assert!(this.runs() && this.is_known_here());
+        let mut other = this.clone();
+        other.gone();
+        assert!(!other.runs());
+        let mut elsewhere = this;
+        elsewhere.elsewhere();
+        assert!(!elsewhere.is_known_here());
+    }
+}

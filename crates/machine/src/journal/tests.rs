@@ -1,0 +1,599 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use super::*;
+
+const DISABLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1/disable";
+const BOUND: &str = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+const SLEEP: &str = "/sys/power/mem_sleep";
+const INTERRUPT: &str = "/proc/irq/24/smp_affinity_list";
+
+/// A made-up machine, and a place for its journal.
+struct Machine {
+    _folder: tempfile::TempDir,
+    root: Root,
+    run: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = Self {
+            root: Root::at(folder.path()),
+            run: folder.path().join("run"),
+            _folder: folder,
+        };
+        for (setting, value) in [(DISABLE, "0"), (BOUND, "0"), (ONLINE, "1")] {
+            machine.put(setting, value);
+        }
+        machine
+    }
+
+    /// As another program would.
+    fn put(&self, setting: &str, value: &str) {
+        let path = self.root.path(setting);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{value}\n")).unwrap();
+    }
+
+    fn at(&self, setting: &str) -> String {
+        self.root.text(setting).unwrap()
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::new(&self.root, &self.run)
+    }
+
+    fn claim(&self, setting: &str, value: &str) -> Journal {
+        let mut journal = self.journal();
+        journal.set(setting, value).unwrap();
+        journal
+    }
+
+    fn recover(&self) -> Restored {
+        recover(&self.root, &self.run).unwrap()
+    }
+
+    fn release(&self) -> Restored {
+        release(&self.root, &self.run, false).unwrap()
+    }
+
+    fn is_clean(&self) -> bool {
+        fs::read_dir(&self.run).map_or(0, |entries| entries.count()) == 0
+    }
+
+    fn page(&self) -> PathBuf {
+        self.run.join("settings.json")
+    }
+
+    /// Changes the claims as if they were of another process.
+    fn rewrite(&self, change: impl Fn(&mut Claim)) {
+        let Some(mut book) = Book::open(&self.run, false, PATIENCE).unwrap() else {
+            return; // it claimed what stood there already
+        };
+        let claims = book
+            .records
+            .iter_mut()
+            .flat_map(|record| &mut record.claims);
+        claims.for_each(change);
+        book.save().unwrap();
+    }
+
+    /// As if its program had been killed.
+    fn kill(&self, journal: Journal) {
+        let number = journal.number;
+        std::mem::forget(journal);
+        self.rewrite(|claim| {
+            if claim.journal == number {
+                claim.owner.gone();
+            }
+        });
+    }
+
+    fn replace_in_page(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(self.page()).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(self.page(), text.replace(from, to)).unwrap();
+    }
+}
+
+#[test]
+fn a_dropped_journal_puts_settings_back_and_leaves_no_file() {
+    let machine = Machine::new();
+    let journal = machine.claim(DISABLE, "1");
+    assert_eq!(machine.at(DISABLE), "1");
+    assert!(!machine.is_clean());
+    drop(journal);
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_setting_set_twice_returns_to_what_stood_there_first() {
+    let machine = Machine::new();
+    let mut journal = machine.claim(BOUND, "50");
+    journal.set(BOUND, "100").unwrap();
+    assert_eq!(machine.at(BOUND), "100");
+    assert_eq!(journal.restore().undone.len(), 1);
+    assert_eq!(machine.at(BOUND), "0");
+}
+
+#[test]
+fn what_somebody_else_changed_meanwhile_is_left_to_them() {
+    let machine = Machine::new();
+    let mut journal = machine.claim(BOUND, "50");
+    machine.put(BOUND, "7");
+    let restored = journal.restore();
+    assert_eq!(restored.foreign.len(), 1);
+    assert_eq!(restored.foreign[0].1, "7");
+    assert_eq!(machine.at(BOUND), "7");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn what_somebody_else_changed_is_the_original_of_a_later_claim_and_of_no_earlier_one() {
+    let machine = Machine::new();
+    machine.put(SLEEP, "deep");
+    let mut first = machine.claim(SLEEP, "s2idle");
+    machine.put(SLEEP, "shallow");
+    let second = machine.claim(SLEEP, "s2idle");
+    assert_eq!(machine.at(SLEEP), "s2idle");
+    drop(second);
+    // The first one's wish was overruled by somebody else.
+    assert_eq!(machine.at(SLEEP), "shallow");
+    assert_eq!(first.restore().foreign.len(), 1);
+    assert_eq!(machine.at(SLEEP), "shallow");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn the_next_start_undoes_what_a_killed_program_left() {
+    let machine = Machine::new();
+    let journal = machine.claim(DISABLE, "1");
+    // As long as the program runs, its changes stand.
+    assert!(machine.recover().is_empty());
+    machine.kill(journal);
+    assert_eq!(machine.recover().undone.len(), 1);
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+    assert!(machine.recover().is_empty());
+}
+
+#[test]
+fn what_cannot_be_put_back_stays_in_the_journal() {
+    let machine = Machine::new();
+    let mut journal = machine.claim(DISABLE, "1");
+    fs::remove_file(machine.root.path(DISABLE)).unwrap();
+    assert_eq!(journal.restore().failed.len(), 1);
+    assert!(!machine.is_clean());
+    machine.put(DISABLE, "1");
+    assert_eq!(machine.recover().undone.len(), 1);
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_setting_that_is_absent_or_unknown_is_an_error_and_is_not_made() {
+    let machine = Machine::new();
+    assert!(machine.journal().set(SLEEP, "deep").is_err());
+    assert!(!machine.root.path(SLEEP).exists());
+    machine.put("/etc/passwd", "root");
+    let unknown = machine.journal().set("/etc/passwd", "0").unwrap_err();
+    assert!(matches!(unknown, Error::Usage(_)), "{unknown}");
+    let odd = machine.journal().set(DISABLE, "2").unwrap_err();
+    assert!(matches!(odd, Error::Usage(_)), "{odd}");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_value_that_does_not_stay_leaves_the_former_one() {
+    let machine = Machine::new();
+    let earlier = machine.claim(DISABLE, "1");
+    // A device that swallows what is written, and reads as nothing.
+    let setting = machine.root.path(ONLINE);
+    fs::remove_file(&setting).unwrap();
+    symlink("/dev/null", &setting).unwrap();
+    let mut journal = machine.journal();
+    let changes = [(DISABLE, "0"), (ONLINE, "0")].map(|(path, value)| (path.into(), value.into()));
+    let error = journal.set_all(&changes).unwrap_err();
+    assert!(error.to_string().contains("just written"), "{error}");
+    // Those before it are changed until the journal goes.
+    assert_eq!(machine.at(DISABLE), "0");
+    drop(journal);
+    assert_eq!(machine.at(DISABLE), "1");
+    drop(earlier);
+    assert_eq!(machine.at(DISABLE), "0");
+}
+
+#[test]
+fn what_is_kept_stands_until_it_is_released() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    assert_eq!(machine.at(DISABLE), "1");
+    assert!(machine.recover().is_empty());
+    assert_eq!(machine.at(DISABLE), "1");
+    assert_eq!(machine.release().undone.len(), 1);
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn in_whatever_order_owners_end_what_the_others_want_stays_and_the_last_leaves_the_original() {
+    // Orders of three owners' ends; each of them ends well or is killed.
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for values in [
+        ["50", "50", "50"],
+        ["100", "50", "20"],
+        ["20", "50", "100"],
+        ["50", "20", "50"],
+    ] {
+        for (order, killed) in orders
+            .iter()
+            .flat_map(|order| (0..8).map(move |k| (order, k)))
+        {
+            let machine = Machine::new();
+            machine.put(BOUND, "70");
+            let mut owners: Vec<_> = values
+                .iter()
+                .map(|value| (Some(machine.claim(BOUND, value)), value))
+                .collect();
+            for &next in order {
+                let owner = owners[next].0.take().unwrap();
+                match killed >> next & 1 {
+                    0 => drop(owner),
+                    _ => {
+                        machine.kill(owner);
+                        machine.recover();
+                    }
+                }
+                let left = owners.iter().filter(|(owner, _)| owner.is_some());
+                let tightest = left.map(|(_, value)| value.parse().unwrap()).min();
+                let wanted = tightest.unwrap_or(70).min(70);
+                let what = format!("{values:?} {order:?} {killed} after {next}");
+                assert_eq!(machine.at(BOUND), wanted.to_string(), "{what}");
+            }
+            assert!(machine.is_clean());
+        }
+    }
+}
+
+#[test]
+fn of_claims_on_a_switch_the_last_one_that_is_left_counts() {
+    let machine = Machine::new();
+    let first = machine.claim(DISABLE, "1");
+    let second = machine.claim(DISABLE, "0");
+    assert_eq!(machine.at(DISABLE), "0");
+    let third = machine.claim(DISABLE, "1");
+    drop(third);
+    assert_eq!(machine.at(DISABLE), "0");
+    drop(second);
+    assert_eq!(machine.at(DISABLE), "1");
+    drop(first);
+    assert_eq!(machine.at(DISABLE), "0");
+}
+
+#[test]
+fn a_looser_bound_counts_when_the_tighter_one_has_gone() {
+    let machine = Machine::new();
+    let tight = machine.claim(BOUND, "50");
+    let loose = machine.claim(BOUND, "100");
+    assert_eq!(machine.at(BOUND), "50");
+    drop(tight);
+    assert_eq!(machine.at(BOUND), "100");
+    drop(loose);
+    assert_eq!(machine.at(BOUND), "0");
+}
+
+#[test]
+fn a_killed_owners_wish_counts_no_more_when_another_one_ends() {
+    let machine = Machine::new();
+    let first = machine.claim(BOUND, "100");
+    let killed = machine.claim(BOUND, "50");
+    machine.kill(killed);
+    drop(first);
+    assert_eq!(machine.at(BOUND), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn what_is_kept_is_released_below_a_running_one_without_touching_its_value() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    let running = machine.claim(DISABLE, "0");
+    machine.release();
+    assert_eq!(machine.at(DISABLE), "0");
+    drop(running);
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
+    const INSTANCE: &str = "/sys/kernel/tracing/instances/reveille-1";
+    let machine = Machine::new();
+    let made = machine.root.path(INSTANCE);
+    fs::create_dir_all(made.parent().unwrap()).unwrap();
+    let mut journal = machine.journal();
+    journal.make_folder(INSTANCE).unwrap();
+    assert!(made.is_dir());
+    assert!(machine.journal().make_folder(INSTANCE).is_err());
+    machine.kill(journal);
+    assert_eq!(machine.recover().undone.len(), 1);
+    assert!(!made.exists());
+    // One that somebody else took down needs nothing.
+    let mut journal = machine.journal();
+    journal.make_folder(INSTANCE).unwrap();
+    fs::remove_dir(&made).unwrap();
+    assert!(journal.restore().failed.is_empty());
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
+    let machine = Machine::new();
+    machine.put(INTERRUPT, "1");
+    machine.put("/proc/irq/25/smp_affinity_list", "0-1");
+    machine.put("/proc/irq/26/smp_affinity_list", "0");
+    let mut journal = machine.journal();
+    journal.take_offline(&[1]).unwrap();
+    assert_eq!(machine.at(ONLINE), "0");
+    // No kernel moves them here: none was moved, and none is remembered.
+    assert!(
+        !fs::read_to_string(machine.page())
+            .unwrap()
+            .contains("/proc/irq")
+    );
+    drop(journal);
+    assert!(machine.is_clean());
+
+    // What the kernel does between taking the CPU offline and its answer.
+    let mut book = Book::open(&machine.run, true, PATIENCE).unwrap().unwrap();
+    let owner = Owner::this().unwrap();
+    let mut journal = machine.journal();
+    book.records.push(Record {
+        path: INTERRUPT.into(),
+        original: "1".into(),
+        ours: Vec::new(),
+        claims: vec![journal.claim(&owner, "1")],
+        settled: false,
+    });
+    book.save().unwrap();
+    drop(book);
+    machine.put(INTERRUPT, "0");
+    journal.has_claims = true;
+    journal.set(ONLINE, "0").unwrap();
+    journal.read_interrupts_back(&owner).unwrap();
+    assert_eq!(machine.at(INTERRUPT), "0");
+    assert_eq!(journal.restore().undone.len(), 2);
+    assert_eq!(
+        (machine.at(INTERRUPT), machine.at(ONLINE)),
+        ("1".into(), "1".into())
+    );
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn an_empty_or_damaged_page_is_reported_once_and_set_aside() {
+    for text in ["", "{\"version\":", "[]", "{\"version\": 1, \"boot\": 7}"] {
+        let machine = Machine::new();
+        machine.claim(DISABLE, "1").keep().unwrap();
+        fs::write(machine.page(), text).unwrap();
+        assert_eq!(machine.release().refused.len(), 1, "{text:?}");
+        assert!(machine.release().is_empty(), "{text:?}");
+        // And the journal is as good as new.
+        drop(machine.claim(BOUND, "50"));
+        assert_eq!(machine.at(BOUND), "0");
+    }
+}
+
+#[test]
+fn a_page_of_another_boot_changes_nothing() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    machine.replace_in_page(boot.trim(), "00000000-0000-0000-0000-000000000000");
+    assert!(machine.release().undone.is_empty());
+    assert_eq!(machine.at(DISABLE), "1");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_page_of_another_version_is_refused_and_left() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    machine.replace_in_page("{\"version\":1", "{\"version\":77");
+    let error = release(&machine.root, &machine.run, false).unwrap_err();
+    assert!(error.to_string().contains("another version"), "{error}");
+    assert_eq!(machine.at(DISABLE), "1");
+    assert!(machine.page().exists());
+}
+
+#[test]
+fn claims_of_another_pid_namespace_are_left_unless_asked_for() {
+    let machine = Machine::new();
+    let journal = machine.claim(DISABLE, "1");
+    machine.kill(journal);
+    machine.rewrite(|claim| claim.owner.elsewhere());
+    assert!(machine.recover().undone.is_empty());
+    let released = machine.release();
+    assert_eq!((released.elsewhere, released.undone.len()), (1, 0));
+    assert_eq!(machine.at(DISABLE), "1");
+    // One of this namespace leaves what the other wants.
+    drop(machine.claim(DISABLE, "0"));
+    assert_eq!(machine.at(DISABLE), "1");
+    let released = release(&machine.root, &machine.run, true).unwrap();
+    assert_eq!(released.undone.len(), 1);
+    assert_eq!(machine.at(DISABLE), "0");
+}
+
+#[test]
+fn a_page_that_names_an_unlisted_file_or_value_writes_nothing() {
+    for (from, to) in [
+        (DISABLE, "/etc/passwd"),
+        (
+            DISABLE,
+            "/sys/devices/system/cpu/cpu0/cpuidle/state1/../../../../../../../etc/passwd",
+        ),
+        ("\"original\":\"0\"", "\"original\":\"x\""),
+        ("\"value\":\"1\"", "\"value\":\"10\""),
+    ] {
+        let machine = Machine::new();
+        machine.put("/etc/passwd", "1");
+        machine.claim(DISABLE, "1").keep().unwrap();
+        machine.replace_in_page(from, to);
+        let released = machine.release();
+        assert_eq!(released.refused.len(), 1, "{to}");
+        assert_eq!(machine.at("/etc/passwd"), "1");
+        assert_eq!(machine.at(DISABLE), "1");
+        assert!(machine.release().is_empty());
+    }
+}
+
+#[test]
+fn a_folder_or_page_that_others_may_write_or_that_is_no_file_is_refused() {
+    type Spoil = fn(&Machine);
+    let open_to_all = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mut spoilt: Vec<(&str, Spoil)> = vec![
+        ("others may write", |machine| {
+            fs::set_permissions(&machine.run, fs::Permissions::from_mode(0o777)).unwrap();
+        }),
+        ("others may write", |machine| {
+            fs::set_permissions(machine.page(), fs::Permissions::from_mode(0o664)).unwrap();
+        }),
+        ("not a file", |machine| {
+            fs::rename(machine.page(), machine.run.join("page")).unwrap();
+            symlink("page", machine.page()).unwrap();
+        }),
+        ("not a file", |machine| {
+            fs::remove_file(machine.page()).unwrap();
+            nix::unistd::mkfifo(&machine.page(), nix::sys::stat::Mode::S_IRUSR).unwrap();
+        }),
+        ("not a file", |machine| {
+            fs::remove_file(machine.page()).unwrap();
+            fs::create_dir(machine.page()).unwrap();
+        }),
+        ("not a folder", |machine| {
+            let moved = machine.run.with_extension("moved");
+            fs::rename(&machine.run, &moved).unwrap();
+            symlink(moved, &machine.run).unwrap();
+        }),
+        ("not a file", |machine| {
+            let lock = machine.run.join("settings.lock");
+            fs::remove_file(&lock).unwrap();
+            nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        }),
+    ];
+    if nix::unistd::Uid::effective().is_root() {
+        spoilt.push(("belongs to user", |machine| {
+            std::os::unix::fs::chown(&machine.run, Some(65534), None).unwrap();
+        }));
+        spoilt.push(("belongs to user", |machine| {
+            std::os::unix::fs::chown(machine.page(), Some(65534), None).unwrap();
+        }));
+    } else {
+        println!("skipped: files of another user: making some needs root");
+    }
+    for (why, spoil) in spoilt {
+        let machine = Machine::new();
+        machine.claim(DISABLE, "1").keep().unwrap();
+        spoil(&machine);
+        for asked in [
+            recover(&machine.root, &machine.run).map(drop),
+            release(&machine.root, &machine.run, true).map(drop),
+            machine.journal().set(BOUND, "50"),
+        ] {
+            let error = asked.unwrap_err();
+            assert!(error.to_string().contains(why), "{why}: {error}");
+        }
+        assert_eq!(
+            (machine.at(DISABLE), machine.at(BOUND)),
+            ("1".into(), "0".into())
+        );
+        open_to_all(&machine.run, 0o755);
+    }
+}
+
+#[test]
+fn folder_and_page_have_their_modes_whatever_the_umask() {
+    // The umask is the whole process's: a process of its own sets it.
+    let machine = Machine::new();
+    let this = std::env::current_exe().unwrap();
+    let name = "journal::tests::claims_and_keeps_with_a_umask";
+    for umask in ["000", "077"] {
+        let run = machine.run.with_extension(umask);
+        let done = std::process::Command::new("sh")
+            .args(["-c", "umask $1; exec $2 --exact $3", "sh", umask])
+            .arg(&this)
+            .arg(name)
+            .env("REVEILLE_TEST_ROOT", machine.root.path("/"))
+            .env("REVEILLE_TEST_RUN", &run)
+            .stdout(std::process::Stdio::null())
+            .status();
+        assert!(done.unwrap().success());
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(&run), 0o755);
+        assert_eq!(mode(&run.join("settings.json")), 0o644);
+        assert_eq!(mode(&run.join("settings.lock")), 0o600);
+        release(&machine.root, &run, false).unwrap();
+    }
+}
+
+/// The other process of the test above; alone it does nothing.
+#[test]
+fn claims_and_keeps_with_a_umask() {
+    let (Some(root), Some(run)) = (
+        std::env::var_os("REVEILLE_TEST_ROOT"),
+        std::env::var_os("REVEILLE_TEST_RUN"),
+    ) else {
+        return;
+    };
+    let mut journal = Journal::new(&Root::at(root), Path::new(&run));
+    journal.set(DISABLE, "1").unwrap();
+    journal.keep().unwrap();
+}
+
+#[test]
+fn a_half_written_page_and_a_planted_one_beside_it_are_cleared_away() {
+    let machine = Machine::new();
+    drop(machine.claim(DISABLE, "1"));
+    let outside = machine.root.path("/outside");
+    fs::write(&outside, "mine").unwrap();
+    symlink(&outside, machine.run.join("settings.json.next")).unwrap();
+    assert!(machine.recover().is_empty());
+    assert!(machine.is_clean());
+    symlink(&outside, machine.run.join("settings.json.next")).unwrap();
+    drop(machine.claim(DISABLE, "1"));
+    assert!(machine.is_clean());
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
+}
+
+#[test]
+fn where_the_journal_cannot_be_written_nothing_is_changed() {
+    let machine = Machine::new();
+    fs::create_dir(&machine.run).unwrap();
+    fs::create_dir(machine.run.join("settings.json.next")).unwrap();
+    assert!(machine.journal().set(DISABLE, "1").is_err());
+    assert_eq!(machine.at(DISABLE), "0");
+}
+
+#[test]
+fn a_lock_that_is_held_is_waited_for_and_not_for_ever() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    let book = Book::open(&machine.run, true, PATIENCE).unwrap();
+    let error = recover(&machine.root, &machine.run).unwrap_err();
+    assert!(error.to_string().contains("another reveille"), "{error}");
+    drop(book);
+    assert!(machine.recover().is_empty());
+    assert_eq!(machine.release().undone.len(), 1);
+}
