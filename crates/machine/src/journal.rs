@@ -206,7 +206,7 @@ impl Journal {
                 !mine(claim) || last == Some(index - 1)
             });
         }
-        let waiting = without_claims(&book.records);
+        let waiting = unsettled(&book.records);
         bring_about(&self.root, book, &waiting, false)?;
         book.close()
     }
@@ -467,7 +467,7 @@ fn give_up(
     }
     bury(&mut book.records);
     let mut touched: Vec<usize> = given_up.keys().copied().collect();
-    touched.extend(without_claims(&book.records));
+    touched.extend(unsettled(&book.records));
     // Newest first, as one may stand upon another.
     touched.sort_unstable_by_key(|&place| {
         let is_cpu = book.records[place].kind() == Kind::Online;
@@ -615,7 +615,10 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
         }
         Err(error) => {
             // It may have become a third value, which is our doing as well.
-            record.ours = vec![kind.read(&path).unwrap_or(from)];
+            record.ours = [from, to]
+                .into_iter()
+                .chain(kind.read(&path).ok())
+                .collect();
             Outcome::Failed(error)
         }
     }
@@ -652,10 +655,11 @@ fn places(records: &[Record]) -> HashMap<String, usize> {
         .collect()
 }
 
-/// The records that are still to be put back.
-fn without_claims(records: &[Record]) -> Vec<usize> {
+/// The records whose settings are still to be put back, or were about to be written when somebody
+/// was killed or failed.
+fn unsettled(records: &[Record]) -> Vec<usize> {
     let all = records.iter().enumerate();
-    all.filter(|(_, record)| record.claims.is_empty())
+    all.filter(|(_, record)| record.claims.is_empty() || record.ours.len() > 1)
         .map(|(place, _)| place)
         .collect()
 }

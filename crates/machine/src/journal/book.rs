@@ -52,8 +52,8 @@ pub(super) struct Record {
     pub path: String,
     /// What stood there before the first claim.
     pub original: String,
-    /// What stands there by our doing: one value, or two while it is written. Of an interrupt that
-    /// the kernel is about to move: none, whatever comes.
+    /// What stands there by our doing: one value, or several where it was about to be written and
+    /// that has not succeeded. Of an interrupt that the kernel is about to move: none, whatever comes.
     pub ours: Vec<String>,
     /// Oldest first. Without any the setting is still to be put back.
     pub claims: Vec<Claim>,
@@ -127,7 +127,7 @@ impl Book {
             None if make => Folder::make(path)?,
             None => return Ok(None),
         };
-        if !make && !folder.holds(FILE) && !folder.holds(NEXT) {
+        if !make && ![FILE, NEXT, LOCK].iter().any(|name| folder.holds(name)) {
             return Ok(None);
         }
         let lock = folder.lock(patience)?;
