@@ -310,6 +310,57 @@ fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
 }
 
 #[test]
+fn limits_that_end_at_the_same_instant_leave_the_state_as_it_was() {
+    let test = "limits_that_end_at_the_same_instant_leave_the_state_as_it_was";
+    let _alone = alone();
+    let Some((name, setting)) = deepest(test) else {
+        return;
+    };
+    for _ in 0..10 {
+        let limits: Vec<Child> = (0..3).map(|_| limited(&name)).collect();
+        for child in &limits {
+            kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+        }
+        for child in limits {
+            assert!(child.wait_with_output().unwrap().status.success());
+        }
+        assert_eq!(read(&setting), "0");
+    }
+}
+
+#[test]
+fn a_start_in_another_pid_namespace_leaves_a_limit_in_force() {
+    let test = "a_start_in_another_pid_namespace_leaves_a_limit_in_force";
+    let _alone = alone();
+    let Some((name, setting)) = deepest(test) else {
+        return;
+    };
+    let elsewhere = |command: &str| {
+        let program = reveille().get_program().to_owned();
+        Command::new("unshare")
+            .args(["--pid", "--fork", "--mount-proc"])
+            .arg(program)
+            .arg(command)
+            .output()
+    };
+    let child = limited(&name);
+    match elsewhere("states") {
+        Ok(output) if output.status.success() => {}
+        other => {
+            println!("skipped: {test}: a PID namespace is unavailable: {other:?}");
+            end(child, Signal::SIGTERM);
+            return;
+        }
+    }
+    let restored = elsewhere("restore").unwrap();
+    let said = String::from_utf8_lossy(&restored.stdout);
+    assert!(said.contains("another PID namespace"), "{said}");
+    assert_eq!(read(&setting), "1");
+    end(child, Signal::SIGTERM);
+    assert_eq!(read(&setting), "0");
+}
+
+#[test]
 fn what_is_kept_stands_until_restore() {
     let _alone = alone();
     let Some((name, setting)) = deepest("what_is_kept_stands_until_restore") else {
