@@ -8,7 +8,7 @@ begin reveille measure --cpu 1 --offline-others --duration 100s --out /tmp/alone
 wait_for 120 one_is_offline
 equal "CPUs online while measuring" "$(cat "$cpus/online")" 0-1
 gathers /tmp/alone 20
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 130
 equal "CPUs online afterwards" "$(cat "$cpus/online")" 0-2
 at_least "datapoints" "$(datapoints /tmp/alone cpu 1)" 20
