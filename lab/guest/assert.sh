@@ -118,7 +118,8 @@ described() {
   sed -n "s/^ *\"$2\": \(.*[^,]\),*\$/\1/p" "$1/result.json" | head -n 1
 }
 
-# begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun what it says.
+# begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun what it says. A shell
+# has what it starts so ignore SIGINT, and reveille goes on ignoring it: tests end it by TERM or HUP.
 begin() {
   # The child opens the file when it gets to run: until then what an earlier one said would be read.
   : >/tmp/begun

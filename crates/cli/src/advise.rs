@@ -22,7 +22,7 @@ use reveille_machine::{Identity, Idle, Root};
 use serde::Serialize;
 
 use crate::chosen;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 
 /// Tell which idle states may be allowed for a latency budget, and how to set that.
 ///
@@ -254,11 +254,11 @@ fn told(args: &Args, error: Error) -> anyhow::Error {
 /// is said where its output does not go.
 fn warn_of_want(advice: &Advice) {
     if let Some(state) = advice.ended_by_want() {
-        eprintln!(
-            "reveille: {} and what is deeper is forbidden for want of datapoints; without --form \
-             it is told how many would do",
+        exit::say(format_args!(
+            "{} and what is deeper is forbidden for want of datapoints; without --form it is told \
+             how many would do",
             state.state
-        );
+        ));
     }
 }
 
@@ -267,7 +267,7 @@ fn print_form(form: Form, setting: &Setting) -> anyhow::Result<()> {
     match form.text {
         Some(text) => std::io::stdout().lock().write_all(text.as_bytes())?,
         None if setting.leaves == Leaves::Everything => {
-            eprintln!("reveille: nothing has to be set: every state keeps to the budget");
+            exit::say("nothing has to be set: every state keeps to the budget");
         }
         None => {
             return Err(Failure::cannot(format!(

@@ -1,18 +1,19 @@
-//! A user's command as a child of this program: made ready before anything is changed, told the
-//! signals that this program gets, and its exit code handed on.
+//! A user's command as a child of this program: with the user's rights, made ready before anything
+//! is changed, told the signals that this program gets, and its exit code handed on.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
 
 use anyhow::Context;
 use nix::libc;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{AccessFlags, Pid};
+use nix::unistd::Pid;
+use reveille_machine::{Inherited, RunAs};
 use signal_hook::consts::{
     SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
@@ -21,6 +22,32 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::exit::Failure;
+use crate::signals::not_ignored;
+
+/// Whose rights a user's command gets.
+#[derive(clap::Args)]
+pub struct As {
+    /// Run the command as this user [default: who called sudo; without sudo, who runs reveille]
+    #[arg(long, value_name = "NAME|UID", requires = "command")]
+    user: Option<String>,
+}
+
+static INHERITED: OnceLock<Inherited> = OnceLock::new();
+
+impl As {
+    /// # Errors
+    /// Wrong use where there is no such user, or only root could become one.
+    pub fn run_as(&self) -> anyhow::Result<RunAs> {
+        let inherited = INHERITED.get().cloned().unwrap_or_default();
+        Ok(RunAs::new(self.user.as_deref(), inherited)?)
+    }
+}
+
+/// Notes which descriptors the caller left open for a command. The first call of `main`: what is
+/// opened later is this program's own, and no command gets it.
+pub fn note_inherited() {
+    INHERITED.get_or_init(Inherited::at_start);
+}
 
 /// Handed on to the command. SIGTSTP and SIGCONT are not: they stop and continue both.
 const FORWARDED: [i32; 8] = [
@@ -54,14 +81,18 @@ impl Child {
     ///
     /// # Errors
     /// Wrong use where there is no such program, or it may not be run: nothing was changed then.
-    pub fn prepare(argv: &[OsString]) -> anyhow::Result<Self> {
+    pub fn prepare(argv: &[OsString], run_as: &RunAs) -> anyhow::Result<Self> {
         let (name, arguments) = argv
             .split_first()
             .ok_or_else(|| Failure::usage("no command is given after --"))?;
-        let program = find(name)?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(run_as.find(name)?);
         command.arg0(name).args(arguments);
-        Self::prepare_command(command, &name.to_string_lossy())
+        run_as.apply(&mut command);
+        let name = match run_as.user() {
+            Some(user) => format!("{} as {user}", name.to_string_lossy()),
+            None => name.to_string_lossy().into_owned(),
+        };
+        Self::prepare_command(command, &name)
     }
 
     /// As [`Child::prepare`], of a command that was made ready otherwise (its output redirected,
@@ -87,7 +118,7 @@ impl Child {
             drop(go);
             let spawned = spawning.join().expect("spawning does not panic");
             let why = spawned.err().map_or_else(String::new, |e| e.to_string());
-            anyhow::bail!("{name}: no process can be had for it: {why}");
+            anyhow::bail!("{name}: no process can be started for it: {why}");
         }
         Ok(Self {
             name: name.to_owned(),
@@ -163,20 +194,6 @@ impl Drop for Child {
     }
 }
 
-/// Those of the signals that this process was not started to ignore: under nohup a closed terminal
-/// is to end neither it nor the command.
-pub fn not_ignored(signals: &[i32]) -> Vec<i32> {
-    // A mask in hexadecimal, signal 1 its lowest bit (proc(5)).
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status
-        .lines()
-        .find_map(|line| line.strip_prefix("SigIgn:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    let is_heeded = |&&signal: &&i32| mask >> (signal - 1) & 1 == 0;
-    signals.iter().filter(is_heeded).copied().collect()
-}
-
 /// The exit code that stands for how a command ended: its own, or 128 and its signal's number.
 pub fn code(status: ExitStatus) -> u8 {
     let number = status
@@ -218,30 +235,9 @@ fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, t
     unsafe { command.pre_exec(before_exec) };
 }
 
-/// The program that a name stands for, looked for as execvp(3) does.
-fn find(name: &OsStr) -> anyhow::Result<PathBuf> {
-    let shown = name.to_string_lossy();
-    if name.as_encoded_bytes().contains(&b'/') {
-        let path = Path::new(name);
-        return match (path.is_file(), may_run(path)) {
-            (true, true) => Ok(path.to_owned()),
-            (true, false) => Err(Failure::usage(format!("{shown}: may not be executed"))),
-            (false, _) => Err(Failure::usage(format!("{shown}: no such program"))),
-        };
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(name))
-        .find(|path| path.is_file() && may_run(path))
-        .ok_or_else(|| Failure::usage(format!("{shown}: no such command in PATH")))
-}
-
-fn may_run(path: &Path) -> bool {
-    nix::unistd::access(path, AccessFlags::X_OK).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::{Duration, Instant};
 
@@ -258,7 +254,7 @@ mod tests {
     }
 
     fn ended(script: &str) -> u8 {
-        let mut child = Child::prepare(&shell(script)).unwrap();
+        let mut child = Child::prepare(&shell(script), &RunAs::default()).unwrap();
         child.start().unwrap();
         code(child.wait_status().unwrap())
     }
@@ -278,7 +274,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
         let script = format!("echo $$ >{}", file.display());
-        let mut child = Child::prepare(&shell(&script)).unwrap();
+        let mut child = Child::prepare(&shell(&script), &RunAs::default()).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         assert!(!file.exists());
         child.start().unwrap();
@@ -296,7 +292,11 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
-        let child = Child::prepare(&shell(&format!("touch {}", file.display()))).unwrap();
+        let child = Child::prepare(
+            &shell(&format!("touch {}", file.display())),
+            &RunAs::default(),
+        )
+        .unwrap();
         let process = PathBuf::from(format!("/proc/{}", child.pid()));
         assert!(process.exists());
         drop(child);
@@ -329,14 +329,16 @@ mod tests {
     #[test]
     fn what_cannot_be_run_is_refused_before_anything_is_changed() {
         let refused = |name: &str| {
-            let error = Child::prepare(&[name.into()]).err().unwrap();
+            let error = Child::prepare(&[name.into()], &RunAs::default())
+                .err()
+                .unwrap();
             format!("{error}")
         };
         assert!(refused("no-such-command-here").contains("no such command in PATH"));
         assert!(refused("/nonexistent/program").contains("no such program"));
         assert!(refused("/proc/self/status").contains("may not be executed"));
         assert!(refused("/tmp").contains("no such program"));
-        assert!(Child::prepare(&[]).is_err());
+        assert!(Child::prepare(&[], &RunAs::default()).is_err());
     }
 
     #[test]
@@ -347,7 +349,7 @@ mod tests {
         let file = folder.path().join("odd");
         std::fs::write(&file, "#!/nonexistent/interpreter\n").unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
-        let mut child = Child::prepare(&[file.into()]).unwrap();
+        let mut child = Child::prepare(&[file.into()], &RunAs::default()).unwrap();
         let error = child.start().unwrap_err().to_string();
         assert!(error.contains("cannot be run"), "{error}");
     }

@@ -8,8 +8,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -20,8 +19,9 @@ use reveille_machine::{Identity, Idle, Root, requests};
 use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
 
 use crate::chosen;
-use crate::command::Child;
+use crate::command::{As, Child};
 use crate::exit::{self, Failure};
+use crate::signals;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
@@ -35,6 +35,7 @@ use subject::Subject;
 #[command(after_help = "\
 Examples:
   sudo reveille cost -- ./benchmark --threads 4     until it ends; the table on standard error
+  sudo reveille cost --user root -- ./needs-root    under sudo a command runs as who called sudo
   sudo reveille cost --pid 4711 --duration 1min     a running process, with its threads
   sudo reveille cost --cgroup system.slice/nginx.service
   sudo reveille cost --all --out costs; reveille report costs
@@ -45,13 +46,13 @@ command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the follow
 gathered until then is said (exit code 130).")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", conflicts_with = "user")]
     pid: Option<u32>,
     /// Follow the tasks of this cgroup and of those below it: its folder, or its path in cgroup2
-    #[arg(long, value_name = "G")]
+    #[arg(long, value_name = "G", conflicts_with = "user")]
     cgroup: Option<PathBuf>,
     /// Follow all tasks
-    #[arg(long)]
+    #[arg(long, conflicts_with = "user")]
     all: bool,
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -69,6 +70,8 @@ pub struct Args {
     /// Print cost.json
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    user: As,
     /// A command to run and follow, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -128,8 +131,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Ok(()),
     };
     // What was followed is said, even if it could not be kept.
-    say(&args, &cost)?;
-    kept.map(|()| followed.code)
+    let said = say(&args, &cost);
+    kept?;
+    exit::reader_may_leave(said)?;
+    Ok(followed.code)
 }
 
 /// What was followed to its end.
@@ -142,7 +147,7 @@ struct Followed {
 }
 
 fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
-    let mut child = Child::prepare(&args.command)?;
+    let mut child = Child::prepare(&args.command, &args.user.run_as()?)?;
     let subject = Subject::of_command(&args.command, child.pid());
     let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
     child.start()?;
@@ -224,13 +229,7 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
         (None, Some(cgroup)) => Subject::of_cgroup(&root, cgroup)?,
         (None, None) => Subject::all(),
     };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, interrupted.clone())?;
-    }
+    let interrupted = signals::stop()?;
     let duration = args.duration.unwrap_or(DEFAULT);
     let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
     let mut watch = Watch::new(args, &follower);

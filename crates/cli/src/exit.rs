@@ -2,6 +2,7 @@
 //! a line on standard error.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Wrong use: a flag, a name or a file that cannot be meant.
@@ -50,10 +51,11 @@ impl std::error::Error for Failure {}
 pub fn wrong_use(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
-        // A reader that went away is no failure.
-        let _ = error.print();
+        if let Err(error) = error.print() {
+            return report(&error.into());
+        }
     } else {
-        eprintln!("reveille: {}", said_in_one_line(&error.to_string()));
+        say(said_in_one_line(&error.to_string()));
     }
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
 }
@@ -72,14 +74,51 @@ fn said_in_one_line(rendered: &str) -> String {
 
 /// Prints the error as one line and gives its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    // A reader that went away (`reveille states | head`) is no failure.
-    if let Some(io) = error.downcast_ref::<std::io::Error>()
-        && io.kind() == std::io::ErrorKind::BrokenPipe
-    {
+    if reader_left(error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("reveille: {}{}", place(error), one_line(error));
+    say(format_args!("{}{}", place(error), one_line(error)));
     ExitCode::from(code(error))
+}
+
+/// A line on standard error. Where nobody can read it any more it is dropped: no work is left half
+/// done, and no setting changed, for want of a reader.
+pub fn say(words: impl fmt::Display) {
+    say_plainly(format_args!("reveille: {words}"));
+}
+
+/// As [`say`], without the program's name before it.
+pub fn say_plainly(words: impl fmt::Display) {
+    // At once: other programs write to the same terminal.
+    let _ = io::stderr().write_all(format!("{words}\n").as_bytes());
+}
+
+/// A reader of standard output that went away (`reveille states | head`) is no failure.
+pub fn reader_left(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// What the command has to do and its exit code stay as they are where the reader of standard output
+/// went away.
+///
+/// # Errors
+/// Every other one.
+pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+/// A statement of what is set that could not be written. Nobody would know of the setting, so it is
+/// undone, and that is a failure, though only the reader went away.
+pub fn unsaid(error: io::Error) -> anyhow::Error {
+    Failure {
+        code: 1,
+        message: format!("standard output: {error}; what was set is put back"),
+    }
+    .into()
 }
 
 /// Where nothing more could be written. Files are named by the error itself.

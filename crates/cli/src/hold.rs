@@ -12,6 +12,8 @@ use reveille_machine::requests::{self, Request};
 use reveille_machine::{Awake, Idle, Journal, Root, journal, latency};
 
 use crate::chosen::{self, CpuList};
+use crate::command::As;
+use crate::exit;
 use crate::restore;
 use crate::until::Until;
 use measured::{Measured, Percentile};
@@ -75,6 +77,8 @@ pub struct Args {
     /// Say it as JSON: units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
+    #[command(flatten)]
+    user: As,
     /// A command to run, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -102,14 +106,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         statement::write(&plan, args.json, &mut anstream::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let until = Until::prepare(&args.command)?;
+    let until = Until::prepare(&args.command, &args.user)?;
     let held = Held::take(&plan, &root)?;
     match until.is_command() {
         true => statement::in_short(&plan),
         false => {
             let out = &mut anstream::stdout().lock();
-            statement::write(&plan, args.json, out)?;
-            statement::until_told(args.json, out)?;
+            statement::write(&plan, args.json, out)
+                .and_then(|()| statement::until_told(args.json, out))
+                .map_err(exit::unsaid)?;
         }
     }
     let ended = until.over()?;

@@ -11,6 +11,8 @@ use reveille_machine::limits::{self, Limit};
 use reveille_machine::{Idle, Journal, journal};
 
 use crate::chosen::{self, CpuList};
+use crate::command::As;
+use crate::exit;
 use crate::restore;
 use crate::table::{Side, Table};
 use crate::until::Until;
@@ -57,6 +59,8 @@ pub struct Args {
     /// Say it as JSON: units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
+    #[command(flatten)]
+    user: As,
     /// A command to run, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -79,21 +83,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     if args.keep {
         limits::apply(&mut journal, &plan.settings)?;
+        // Said first: what could not be said is not kept.
+        let until = "Kept until `reveille restore` or the next boot.";
+        state(&plan, args.json, until, out)?;
         journal.keep()?;
-        write(&plan, args.json, out)?;
-        return Ok(kept(args.json, out)?);
+        return Ok(ExitCode::SUCCESS);
     }
-    let until = Until::prepare(&args.command)?;
+    let until = Until::prepare(&args.command, &args.user)?;
     limits::apply(&mut journal, &plan.settings)?;
     match until.is_command() {
         true => in_short(&plan),
-        false => {
-            write(&plan, args.json, out)?;
-            if !args.json {
-                writeln!(out, "\nLimited until Ctrl-C.")?;
-            }
-            out.flush()?;
-        }
+        false => state(&plan, args.json, "Limited until Ctrl-C.", out)?,
     }
     let ended = until.over()?;
     Ok(match restore::at_the_end(journal) {
@@ -102,11 +102,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn kept(json: bool, out: &mut impl Write) -> std::io::Result<ExitCode> {
-    if !json {
-        writeln!(out, "\nKept until `reveille restore` or the next boot.")?;
-    }
-    Ok(ExitCode::SUCCESS)
+/// What is limited, and until when.
+fn state(plan: &Plan, json: bool, until: &str, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut stated = || {
+        write(plan, json, out)?;
+        if !json {
+            writeln!(out, "\n{until}")?;
+        }
+        out.flush()
+    };
+    stated().map_err(exit::unsaid)
 }
 
 fn write(plan: &Plan, json: bool, out: &mut impl Write) -> std::io::Result<()> {
@@ -168,11 +173,11 @@ fn in_short(plan: &Plan) {
         let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
         let cpus = chosen::named(&group.cpus);
         match off.is_empty() {
-            true => eprintln!("reveille: {cpus}: no state is disabled"),
-            false => eprintln!("reveille: {cpus}: disabled are {}", off.join(", ")),
+            true => exit::say(format_args!("{cpus}: no state is disabled")),
+            false => exit::say(format_args!("{cpus}: disabled are {}", off.join(", "))),
         }
     }
     for note in &plan.notes {
-        eprintln!("reveille: {note}");
+        exit::say(note);
     }
 }

@@ -1,5 +1,8 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
+// They panic where the reader went away. Data are written with `writeln!`, the rest by `exit::say`.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod advise;
 mod anticipate;
 mod chosen;
@@ -18,6 +21,7 @@ mod path;
 mod report;
 mod restore;
 mod resume;
+mod signals;
 mod states;
 mod table;
 mod top;
@@ -80,7 +84,19 @@ enum Command {
     Manual(manual::Args),
 }
 
+/// A damaged file gets its one line, without the panic that it caused in the parquet crate.
+fn silence_caught_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !reveille_dataset::panic_becomes_an_error() {
+            print(info);
+        }
+    }));
+}
+
 fn main() -> ExitCode {
+    command::note_inherited();
+    silence_caught_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::wrong_use(&error),

@@ -5,10 +5,9 @@ mod progress;
 mod recorder;
 mod summary;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -19,6 +18,7 @@ use reveille_machine::{Idle, IdleState, Root, journal, load};
 use reveille_wake::{Distances, Options, Protocol};
 
 use crate::exit::{self, Failure};
+use crate::signals;
 use recorder::Recorder;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
@@ -141,13 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let idle = Idle::read(&root)?;
     let options = options(&args, &root, &idle)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, interrupted.clone())?;
-    }
+    let interrupted = signals::stop()?;
 
     let mut recorder = Recorder::new(&root, &args, settings(&options))?;
     let measured = reveille_wake::measure(&root, &options, &mut recorder, &interrupted);
@@ -165,15 +159,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => match crate::report::beside(&folder) {
             Ok(report) => Some(report),
             Err(error) => {
-                eprintln!("reveille: no report: {error:#}");
+                exit::say(format_args!("no report: {error:#}"));
                 None
             }
         },
     };
-    match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&description)?),
-        false => summary::print(&description, &folder, report.as_deref())?,
-    }
+    exit::reader_may_leave(match args.json {
+        true => writeln!(
+            io::stdout(),
+            "{}",
+            serde_json::to_string_pretty(&description)?
+        ),
+        false => summary::print(&description, &folder, report.as_deref()),
+    })?;
     if description.counts.kept == 0 && ended == Ended::Completed {
         let dropped: Vec<_> = description
             .counts

@@ -87,8 +87,8 @@ fn say(out: &mut impl Write, sentence: &str) -> std::io::Result<()> {
     wrap::wrapped(out, "", 0, sentence)
 }
 
-fn write_json(value: &impl Serialize) -> anyhow::Result<()> {
+fn write_json(value: &impl Serialize) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value).map_err(std::io::Error::from)?;
-    Ok(writeln!(out)?)
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)
 }

@@ -2,9 +2,9 @@
 
 mod table;
 
+use std::io::{self, Write};
 use std::path::{Path as FilePath, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -18,6 +18,7 @@ use reveille_watch::path::{
 
 use crate::chosen;
 use crate::exit::{self, Failure};
+use crate::signals;
 
 /// Tell where the time goes for packets that reach this machine.
 ///
@@ -92,13 +93,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         refuse_occupied(out)?;
         chosen::make_writable(out)?;
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, interrupted.clone())?;
-    }
+    let interrupted = signals::stop()?;
 
     let mut path = follow(&args, &root, interface.as_ref(), &interrupted)?;
     if let Some(result) = &result {
@@ -107,15 +102,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // An empty file would only be in the way of the next try.
     let out = args.out.as_deref().filter(|_| !path.groups.is_empty());
     let kept = out.map_or(Ok(()), |out| keep(out, &path));
-    match args.json {
-        true => {
-            let out = &mut std::io::stdout().lock();
-            serde_json::to_writer_pretty(&mut *out, &path).map_err(std::io::Error::from)?;
-            std::io::Write::write_all(out, b"\n")?;
-        }
-        false => table::print(&path, out.filter(|_| kept.is_ok()))?,
-    }
+    let said = match args.json {
+        true => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&path)?),
+        false => table::print(&path, out.filter(|_| kept.is_ok())),
+    };
     kept?;
+    exit::reader_may_leave(said)?;
     if path.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use reveille_dataset::Filter;
 use reveille_report::{Error, Input, Options, page};
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
@@ -151,7 +151,10 @@ fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
             0 => "holds no datapoint".to_owned(),
             all => format!("none of its {all} datapoints passes the filter"),
         };
-        eprintln!("reveille: {}: {why}; the page will say so", path.display());
+        exit::say(format_args!(
+            "{}: {why}; the page will say so",
+            path.display()
+        ));
     }
     Ok(input)
 }
@@ -190,7 +193,7 @@ pub fn refuse_foreign(output: &Path, option: &str) -> anyhow::Result<()> {
 fn write(output: &Path, html: &str) -> anyhow::Result<()> {
     write_page(output, html)?;
     if output != Path::new("-") {
-        println!("{}", output.display());
+        writeln!(io::stdout(), "{}", output.display())?;
     }
     Ok(())
 }

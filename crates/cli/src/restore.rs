@@ -1,9 +1,12 @@
 //! `reveille restore`: undoes what a killed run left changed, and what was kept.
 
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use reveille_machine::{Journal, Restored, Root, journal};
+
+use crate::exit;
 
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
@@ -24,30 +27,37 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let folder = Path::new(journal::FOLDER);
     let restored = journal::release(&Root::default(), folder, args.all)?;
-    if restored.is_empty() {
-        println!("nothing to restore: no run left a setting changed, and none was kept");
-        return Ok(ExitCode::SUCCESS);
-    }
-    for change in &restored.undone {
-        println!("{}: back to {}", change.path.display(), change.before);
-    }
-    if restored.elsewhere > 0 {
-        println!(
-            "left as they are: settings that {} of another PID namespace (a container) changed; \
-             run `reveille restore` there, or `reveille restore --all` where it is gone",
-            match restored.elsewhere {
-                1 => "a run".to_owned(),
-                claims => format!("runs ({claims} claims)"),
-            }
-        );
-    }
     complain(&restored);
+    // What was done stays done, and its exit code, where the reader went away.
+    exit::reader_may_leave(write(&restored, &mut io::stdout().lock()))?;
     Ok(
         match restored.failed.is_empty() && restored.refused.is_empty() {
             true => ExitCode::SUCCESS,
             false => ExitCode::FAILURE,
         },
     )
+}
+
+fn write(restored: &Restored, out: &mut impl Write) -> io::Result<()> {
+    if restored.is_empty() {
+        let nothing = "nothing to restore: no run left a setting changed, and none was kept";
+        return writeln!(out, "{nothing}");
+    }
+    for change in &restored.undone {
+        writeln!(out, "{}: back to {}", change.path.display(), change.before)?;
+    }
+    if restored.elsewhere > 0 {
+        writeln!(
+            out,
+            "left as they are: settings that {} of another PID namespace (a container) changed; \
+             run `reveille restore` there, or `reveille restore --all` where it is gone",
+            match restored.elsewhere {
+                1 => "a run".to_owned(),
+                claims => format!("runs ({claims} claims)"),
+            }
+        )?;
+    }
+    Ok(())
 }
 
 /// At the start of every other command: a word only where something was found.
@@ -57,13 +67,13 @@ pub fn quietly() {
             if !restored.undone.is_empty() {
                 let count = restored.undone.len();
                 let settings = if count == 1 { "setting" } else { "settings" };
-                eprintln!(
-                    "reveille: put back {count} {settings} that a killed run had left changed"
-                );
+                exit::say(format_args!(
+                    "put back {count} {settings} that a killed run had left changed"
+                ));
             }
             complain(&restored);
         }
-        Err(error) => eprintln!("reveille: {error}"),
+        Err(error) => exit::say(error),
     }
 }
 
@@ -77,6 +87,6 @@ pub fn at_the_end(mut journal: Journal) -> bool {
 
 fn complain(restored: &Restored) {
     for complaint in restored.complaints() {
-        eprintln!("reveille: {complaint}");
+        exit::say(complaint);
     }
 }

@@ -11,8 +11,6 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
@@ -25,7 +23,9 @@ use reveille_trial::setting::{Setting, Wanted, choose};
 use reveille_trial::workload::{PORT, Server, Workload};
 
 use crate::chosen;
+use crate::command::As;
 use crate::exit::{self, Failure};
+use crate::signals;
 use progress::Bar;
 
 /// Run one workload under several idle settings and compare.
@@ -52,15 +52,17 @@ pub struct Args {
     /// The workload: a command, run once per setting and round; its figure is how long it takes
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    #[command(flatten)]
+    user: As,
     /// The workload: ICMP echo requests to HOST; its figure is the round trip
-    #[arg(long, value_name = "HOST", conflicts_with_all = ["command", "echo", "serve"])]
+    #[arg(long, value_name = "HOST", conflicts_with_all = ["command", "user", "echo", "serve"])]
     ping: Option<String>,
     /// The workload: requests to a `reveille trial --serve` at HOST[:PORT], by UDP; `self` is a
     /// thread of this process on another CPU
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["command", "serve"])]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["command", "user", "serve"])]
     echo: Option<String>,
     /// No trial: be the other side of --echo, by UDP and TCP [default: port 7177, every address]
-    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = listening, conflicts_with = "command")]
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = listening, conflicts_with_all = ["command", "user"])]
     serve: Option<Option<SocketAddr>>,
     /// --echo by TCP
     #[arg(long, requires = "echo")]
@@ -170,7 +172,7 @@ fn compare(
     notes: Vec<String>,
     workload: &mut dyn Workload,
 ) -> anyhow::Result<ExitCode> {
-    let stop = stopped_by_signals()?;
+    let stop = signals::stop()?;
     let started = SystemTime::now();
     let options = Options {
         settings,
@@ -243,14 +245,15 @@ fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     };
-    if args.json {
+    let said = if args.json {
         trial.rounds.clear();
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&trial)?)?;
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&trial)?)
     } else {
         let folder = args.out.as_deref().filter(|_| kept.is_ok());
-        summary::print(&trial, folder)?;
-    }
+        summary::print(&trial, folder)
+    };
     kept.map_err(failure)?;
+    exit::reader_may_leave(said)?;
     Ok(code)
 }
 
@@ -271,18 +274,6 @@ fn refuse_occupied(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Becomes true when this process is told to end.
-fn stopped_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
 /// An address of this machine, with a port or without.
 fn listening(text: &str) -> Result<SocketAddr, String> {
     let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
@@ -292,17 +283,14 @@ fn listening(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
-    let mut signals = signal_hook::iterator::Signals::new(
-        signal_hook::consts::TERM_SIGNALS
-            .iter()
-            .chain(&[signal_hook::consts::SIGHUP]),
-    )?;
+    let ending = signals::not_ignored(&signals::ENDING);
+    let mut signals = signal_hook::iterator::Signals::new(ending)?;
     let server = Server::start(address).map_err(failure)?;
-    writeln!(
+    exit::reader_may_leave(writeln!(
         io::stdout(),
         "answers UDP and TCP at {}; Ctrl-C ends it",
         server.address()
-    )?;
+    ))?;
     signals.forever().next();
     Ok(ExitCode::SUCCESS)
 }

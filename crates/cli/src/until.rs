@@ -4,15 +4,15 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::command::{Child, not_ignored};
+use crate::command::{As, Child};
+use crate::signals::{ENDING, not_ignored};
 
 /// What ends it, made ready before anything is changed.
 pub enum Until {
     CommandEnds(Child),
-    /// Ctrl-C, or SIGTERM, SIGHUP, SIGQUIT.
+    /// Ctrl-C, or another signal of [`ENDING`].
     Told(Signals),
 }
 
@@ -21,16 +21,10 @@ impl Until {
     ///
     /// # Errors
     /// As [`Child::prepare`].
-    pub fn prepare(command: &[OsString]) -> anyhow::Result<Self> {
+    pub fn prepare(command: &[OsString], user: &As) -> anyhow::Result<Self> {
         Ok(match command.is_empty() {
-            false => Self::CommandEnds(Child::prepare(command)?),
-            true => {
-                // A shell starts what it puts in the background with SIGINT ignored; a bound that
-                // nothing but kill -9 could end would be worse than one that ends too readily.
-                let mut ends = not_ignored(&[SIGHUP]);
-                ends.extend([SIGINT, SIGTERM, SIGQUIT]);
-                Self::Told(Signals::new(ends).context("signals")?)
-            }
+            false => Self::CommandEnds(Child::prepare(command, &user.run_as()?)?),
+            true => Self::Told(Signals::new(not_ignored(&ENDING)).context("signals")?),
         })
     }
 

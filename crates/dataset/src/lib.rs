@@ -34,6 +34,7 @@ pub use description::Description;
 pub use export::{export_csv, export_result};
 pub use filter::{Filter, FilterError};
 pub use folder::{Loaded, ResultFolder, open, open_columns, open_description};
+pub use parquet_file::panic_becomes_an_error;
 pub use schema::{Datapoint, First, Source, WokenBy};
 pub use stream::{StreamError, in_parts};
 pub use writer::Writer;

@@ -2,6 +2,8 @@
 
 mod trust;
 
+pub use trust::panic_becomes_an_error;
+
 use std::io::Write;
 use std::sync::Arc;
 

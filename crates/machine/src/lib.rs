@@ -19,6 +19,7 @@
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
+//! - [`Account`] and [`RunAs`]: users, and with whose rights a user's command runs.
 //! - [`Journal`]: settings that are changed for a while and put back in every case.
 //!
 //! ```
@@ -60,6 +61,7 @@ pub mod network;
 pub mod pm_qos;
 pub mod requests;
 mod root;
+mod run_as;
 mod topology;
 
 pub use account::Account;
@@ -69,6 +71,7 @@ pub use identity::Identity;
 pub use idle::{Cpu, Idle, IdleState};
 pub use journal::{Journal, Restored};
 pub use root::Root;
+pub use run_as::{Inherited, RunAs};
 pub use topology::CoreKind;
 
 /// What can go wrong when a machine is read or set.

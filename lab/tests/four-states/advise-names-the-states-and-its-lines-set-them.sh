@@ -3,7 +3,7 @@
 
 begin reveille measure --cpu 1 --state C1 --distance 1ms..4ms --duration 100s --out /tmp/advice
 gathers /tmp/advice 50 C1
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 130
 advise() {
   reveille advise /tmp/advice --budget 1s --percentile 90 "$@" 2>/dev/null

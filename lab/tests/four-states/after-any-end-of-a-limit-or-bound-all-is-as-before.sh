@@ -8,7 +8,7 @@ under() {
   [ "$(settings)" != "$before" ] || fail "\`$*\` changed nothing"
 }
 for flags in "limit --deepest C1" "hold --latency 0 --cpu 1"; do
-  for signal in INT TERM HUP; do
+  for signal in TERM HUP; do
     # shellcheck disable=SC2086 # words
     under reveille $flags
     kill -s $signal "$begun"

@@ -1,6 +1,6 @@
 . ./assert.sh
 
-for signal in INT TERM HUP; do
+for signal in TERM HUP; do
   result=/tmp/interrupted-$signal
   begin reveille measure --cpu 1 --state C2 --duration 60s --out "$result"
   wait_for 120 limited_to 1 C3

@@ -13,7 +13,7 @@ said '"leaving_percent":[0-9]'
 said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
 said 'not told by this kernel'
 kill $sleeping
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 run 0 reveille top --json --count 2 --interval 500ms
 equal "the number of lines" "$(printf '%s\n' "$output" | wc -l)" 2

@@ -7,5 +7,5 @@ wait_for 120 grep -q '"label":"CPU 1","kind":null,"cpus":\[1\],"online":false' /
 echo 1 >"$cpus/cpu1/online"
 back() { tail -n 1 /tmp/begun | grep -q '"label":"CPU 1","kind":null,"cpus":\[1\],"online":true'; }
 wait_for 120 back
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0

@@ -6,5 +6,5 @@ run 0 reveille states
 run 0 reveille restore
 # Perhaps it had come to its floor, for which it disables the others as well.
 [ -n "$(disabled 1)" ] || fail "no state is disabled after restore"
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 130

@@ -7,6 +7,6 @@ said '"counted_by":"trace"'
 said '"wake_latency":{"count":[1-9]'
 said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
 kill $sleeping
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 if grep -q 'not told by this kernel' /tmp/begun; then fail "it has ipi:ipi_send_cpu"; fi

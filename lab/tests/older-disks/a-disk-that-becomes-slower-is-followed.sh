@@ -10,7 +10,7 @@ remove_disk jumping
 make_disk jumping 20000000
 [ "$(cat /sys/block/jumping/dev)" = "$number" ] || skip "the disk has another number now"
 reads jumping 100
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 # To look for partitions it is read as well.
 at_least "requests" "$(figure jumping read requests)" 164

@@ -9,7 +9,7 @@ make_disk slow 2000000
 anticipates --device slow --budget 100% --json
 equal "kernel.timer_migration meanwhile" "$(cat /proc/sys/kernel/timer_migration)" 0
 reads slow 100
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 at_least "reads that were assisted" "$(figure slow read assisted)" 1
 equal "timers that strayed" "$(grep -c '"strayed": [1-9]' /tmp/begun)" 0

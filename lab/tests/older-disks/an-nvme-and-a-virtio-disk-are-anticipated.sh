@@ -7,7 +7,7 @@ for disk in nvme0n1 vda; do
   # Written past the page cache: somebody waits for each.
   run 0 dd if=/dev/zero of=/dev/$disk bs=4k count=200 oflag=direct
 done
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 for disk in nvme0n1 vda; do
   equal "reads of $disk" "$(figure $disk read requests)" 300

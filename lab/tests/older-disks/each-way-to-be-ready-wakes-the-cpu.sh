@@ -17,7 +17,7 @@ for way in $ways; do
     continue
   fi
   reads slow 100
-  kill -s INT "$begun"
+  kill -s TERM "$begun"
   ends 0
   at_least "reads for which the CPU was woken ($way)" "$(woken_for slow read)" 1
   adds_up slow read

@@ -14,7 +14,7 @@ make_disk fast 4000000
 make_disk slow 16000000
 anticipates --device fast --device slow --budget 100% --json
 fast=$(us_per_read fast) slow=$(us_per_read slow)
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 for disk in fast slow; do
   equal "requests of $disk" "$(figure $disk read requests)" 64

@@ -6,7 +6,7 @@ anticipates --budget 100% --json
 for disk in nvme0n1 vda; do
   reads $disk 5000
 done
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 for disk in nvme0n1 vda; do
   equal "reads of $disk" "$(figure $disk read requests)" 5000

@@ -6,6 +6,6 @@ complains 2 "no process 99999" reveille anticipate --pid 99999
 complains 3 "root" su nobody -s /bin/sh -c "reveille anticipate --duration 1s"
 anticipates --device vda
 complains 3 "no-socket" reveille anticipate --device vda --socket /tmp/socket
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0
 equal "BPF programs left" "$(programs)" 0

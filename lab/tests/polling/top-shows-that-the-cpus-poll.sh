@@ -2,5 +2,5 @@
 
 begin reveille top --json --interval 1s
 said '"name":"POLL","index":0,"counted_by":"trace","share_percent":[1-9]'
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 0

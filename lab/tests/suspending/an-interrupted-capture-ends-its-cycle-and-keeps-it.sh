@@ -2,7 +2,7 @@
 before=$(settings)
 captures --mode mem --wake-after 4s --repeat 20
 said '^reveille: suspending'
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 130
 equal "the settings after the capture" "$(settings)" "$before"
 says "the capture" 'ended after [01] of 20 cycles' "$(cat /tmp/begun)"

@@ -18,7 +18,7 @@ wait_for 120 one_is_offline
 equal "CPUs online while measuring" "$(cat "$cpus/online")" 0-1
 [ "$(cat "$moved")" != 2 ] || fail "$moved was not moved by the kernel"
 gathers /tmp/alone 20
-kill -s INT "$begun"
+kill -s TERM "$begun"
 ends 130
 equal "CPUs online afterwards" "$(cat "$cpus/online")" 0-2
 equal "the CPUs of $moved" "$(cat "$moved")" 2

@@ -9,7 +9,6 @@ mod summary;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +23,7 @@ use reveille_dataset::description::Ended;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 
 use crate::exit::{self, Failure};
+use crate::signals;
 use by_library::ByLibrary;
 use progress::Bar;
 
@@ -170,7 +170,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         root,
         journal_folder: journal::FOLDER.into(),
     };
-    let stop = stopped_by_signals()?;
+    let stop = signals::stop()?;
     let cpu = match args.cpu {
         Some(cpu) => cpu,
         None => place::quiet_cpu(&machine.root).map_err(failure)?,
@@ -336,12 +336,12 @@ fn finish(args: &Args, mut bench: Bench) -> anyhow::Result<ExitCode> {
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     };
-    if args.json {
+    exit::reader_may_leave(if args.json {
         bench.turns.clear();
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bench)?)?;
+        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bench)?)
     } else {
-        summary::print(&bench, args.out.as_deref())?;
-    }
+        summary::print(&bench, args.out.as_deref())
+    })?;
     Ok(code)
 }
 
@@ -377,18 +377,6 @@ fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {
             "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"
         ))),
     }
-}
-
-/// Becomes true when this process is told to end.
-fn stopped_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, stop.clone())?;
-    }
-    Ok(stop)
 }
 
 /// A benchmark's error with its exit code.

@@ -11,15 +11,14 @@ use reveille_anticipate::{
 };
 use reveille_expect::server::{self, Server};
 use reveille_machine::{Idle, Root};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::engine::Applications;
 use super::{Args, table};
-use crate::command::not_ignored;
 use crate::cost::subject;
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::hold::measured::{Measured, Percentile};
+use crate::signals::{ENDING, not_ignored};
 
 /// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
 const BESIDES_NS: u64 = 5_000;
@@ -27,9 +26,7 @@ const BESIDES_NS: u64 = 5_000;
 pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let mut settings = settings(args, &root)?;
-    let mut ends = not_ignored(&[SIGHUP]);
-    ends.extend([SIGINT, SIGTERM, SIGQUIT]);
-    let mut signals = Signals::new(ends).context("signals")?;
+    let mut signals = Signals::new(not_ignored(&ENDING)).context("signals")?;
     settings.awake_power = awake_power(args, &root);
     let engine = Engine::start(&settings).map_err(failure)?;
     let served = match args.no_socket {
@@ -69,10 +66,10 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     handle.close();
     let _ = waiting.join();
     drop(served);
-    screen.last(&engine)?;
+    let said = screen.last(&engine);
     match ended {
         true => Err(Failure::cannot("the disks that were anticipated are gone")),
-        false => Ok(ExitCode::SUCCESS),
+        false => said.map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -137,7 +134,7 @@ fn awake_power(args: &Args, root: &Root) -> Option<AwakePower> {
         Ok(power) => Some(power),
         Err(why) => {
             if args.accounting {
-                eprintln!("Time awake is not told in joules: {why}.");
+                exit::say_plainly(format_args!("Time awake is not told in joules: {why}."));
             }
             None
         }
@@ -197,7 +194,7 @@ fn begin(args: &Args, settings: &Settings) {
         .iter()
         .map(|disk| disk.name.as_str())
         .collect();
-    eprintln!(
+    exit::say_plainly(format_args!(
         "Waking CPUs in time for {}, at most {:.3}% of a CPU's time, until {}.",
         names.join(", "),
         settings.budget * 100.0,
@@ -205,7 +202,7 @@ fn begin(args: &Args, settings: &Settings) {
             Some(duration) => format!("{} have passed", humantime::format_duration(duration)),
             None => "Ctrl-C".to_owned(),
         }
-    );
+    ));
 }
 
 /// A disk that goes away is said; one that comes back under its number is anticipated again. Are all
@@ -217,7 +214,7 @@ fn gone(settings: &Settings, root: &Root, missing: &mut Vec<String>, screen: &Sc
             (false, None) => {
                 // The table is written over where it stands.
                 if !screen.is_live() {
-                    eprintln!("The disk {} is gone.", disk.name);
+                    exit::say_plainly(format_args!("The disk {} is gone.", disk.name));
                 }
                 missing.push(disk.name.clone());
             }
@@ -293,9 +290,10 @@ impl Screen {
         match self.json {
             true => {
                 match self.refresh {
-                    Some(_) => serde_json::to_writer(&mut out, &statistics)?,
-                    None => serde_json::to_writer_pretty(&mut out, &statistics)?,
+                    Some(_) => serde_json::to_writer(&mut out, &statistics),
+                    None => serde_json::to_writer_pretty(&mut out, &statistics),
                 }
+                .map_err(io::Error::from)?;
                 writeln!(out)?;
                 out.flush()?;
             }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::plan::{Fate, Left, Plan, State, Through};
 use crate::chosen::named;
+use crate::exit;
 use crate::table::{Side, Table};
 
 /// An unknown value: never a zero.
@@ -60,15 +61,15 @@ pub fn in_short(plan: &Plan) {
             none if none.is_empty() => "stops none".to_owned(),
             stopped => format!("stops {stopped}"),
         };
-        eprintln!(
-            "reveille: {} held on {}: leaves {}, {stops}",
+        exit::say(format_args!(
+            "{} held on {}: leaves {}, {stops}",
             bound(plan.bound_us),
             named(&group.cpus),
             names(Fate::Left)
-        );
+        ));
     }
     for note in &plan.notes {
-        eprintln!("reveille: {note}");
+        exit::say(note);
     }
 }
 

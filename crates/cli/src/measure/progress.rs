@@ -5,6 +5,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_wake::Progress;
 
+use crate::exit;
+
 /// Nothing is drawn where standard error is no terminal; notices are printed all the same.
 pub struct Bar(ProgressBar);
 
@@ -29,7 +31,7 @@ impl Bar {
     }
 
     pub fn say(&self, text: &str) {
-        self.0.suspend(|| eprintln!("reveille: {text}"));
+        self.0.suspend(|| exit::say(text));
     }
 
     pub fn clear(&self) {

@@ -6,7 +6,6 @@ mod table;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
@@ -18,6 +17,7 @@ use serde::Serialize;
 
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
+use crate::signals;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
 ///
@@ -137,13 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (parameters, notes) = parameters(&args)?;
     let trace = parameters.simulation.trace.as_deref();
     let trace = trace.map(read_trace).transpose()?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, interrupted.clone())?;
-    }
+    let interrupted = signals::stop()?;
     let rows = rows(&parameters, trace.as_ref(), &interrupted)?;
     let mut answer = Answer {
         rate_per_s: match &trace {
@@ -158,10 +152,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     answer.take_notes();
     let is_interrupted = interrupted.load(Ordering::Relaxed);
     answer.has_figures(is_interrupted)?;
-    match args.json {
-        true => super::write_json(&answer)?,
-        false => table::write(&answer, &mut anstream::stdout().lock())?,
-    }
+    exit::reader_may_leave(match args.json {
+        true => super::write_json(&answer),
+        false => table::write(&answer, &mut anstream::stdout().lock()),
+    })?;
     Ok(match is_interrupted {
         true => ExitCode::from(exit::INTERRUPTED),
         false => ExitCode::SUCCESS,

@@ -131,7 +131,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         csv(&swept, &mut io::stdout().lock())?;
     } else if let Some(path) = &args.out {
         if !is_alone {
-            println!("{}", path.display());
+            writeln!(io::stdout(), "{}", path.display())?;
         }
     } else {
         write(

@@ -1,18 +1,16 @@
 //! `reveille resume capture`: a real suspend, with the kernel telling what it does.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use reveille_machine::{Identity, Root, journal};
 use reveille_resume::capture::{self, CycleRecord, Mode, Options, Progress, Record};
 
 use super::analyze::{self, failure};
-use crate::exit;
+use crate::exit::{self, say};
 use crate::keeping;
+use crate::signals;
 
 /// Suspend this machine for real, wake it by an alarm, and find where the time went.
 ///
@@ -63,7 +61,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
-    let stop = stopped_by_signals()?;
+    // While the machine sleeps no signal arrives: the running cycle is always ended.
+    let stop = signals::stop()?;
     let record = capture::run(&root, &options, &stop, &mut |progress| tell(&progress));
     // What there is of it is the caller's, also where it failed half-way.
     keeping::hand_over(&options.folder);
@@ -73,7 +72,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if record.cycles.is_empty() {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    let analysed = analyze::run(&analyze::Args::of_folder(&options.folder, args.json))?;
+    let analysed = match analyze::run(&analyze::Args::of_folder(&options.folder, args.json)) {
+        // The exit code still says how the suspends went.
+        Err(error) if exit::reader_left(&error) => ExitCode::SUCCESS,
+        analysed => analysed?,
+    };
     Ok(match (record.interrupted, asleep_once) {
         (true, _) => ExitCode::from(exit::INTERRUPTED),
         (_, false) => ExitCode::FAILURE,
@@ -89,19 +92,6 @@ fn default_folder() -> PathBuf {
     name.into()
 }
 
-/// Becomes true when this process is told to end. While the machine sleeps nothing is heard: the
-/// running cycle is always ended.
-fn stopped_by_signals() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in signal_hook::consts::TERM_SIGNALS
-        .iter()
-        .chain(&[signal_hook::consts::SIGHUP])
-    {
-        signal_hook::flag::register(*signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
 /// On standard error: what the analysis says is for standard output.
 fn tell(progress: &Progress<'_>) {
     match progress {
@@ -113,13 +103,13 @@ fn tell(progress: &Progress<'_>) {
                 1 => "once".to_owned(),
                 several => format!("{several} times"),
             };
-            say(&format!(
+            say(format_args!(
                 "suspending this machine ({}) {times}; the alarm of {} wakes it after {} s",
                 record.sleep, record.alarm, record.wake_after_s
             ));
         }
         Progress::Suspending { .. } => {}
-        Progress::Awake(cycle) => say(&became(cycle)),
+        Progress::Awake(cycle) => say(became(cycle)),
     }
 }
 
@@ -144,31 +134,26 @@ fn became(cycle: &CycleRecord) -> String {
 fn conclude(record: &Record, folder: &Path) {
     let lost: u64 = record.cycles.iter().map(|cycle| cycle.log_lost).sum();
     if lost > 0 {
-        say(&format!(
+        say(format_args!(
             "{lost} records of the kernel's log were written over before they could be read; a \
              larger one is had by log_buf_len=16M on the kernel's command line"
         ));
     }
     let lost: u64 = record.cycles.iter().map(|cycle| cycle.trace_lost).sum();
     if lost > 0 {
-        say(&format!("{lost} events of the trace were written over"));
+        say(format_args!("{lost} events of the trace were written over"));
     }
     for setting in &record.left_changed {
-        say(&format!(
+        say(format_args!(
             "{setting}; it could not be put back, `sudo reveille restore` tries again"
         ));
     }
     if record.interrupted {
-        say(&format!(
+        say(format_args!(
             "ended after {} of {} cycles",
             record.cycles.len(),
             record.cycles_asked
         ));
     }
-    say(&format!("kept in {}", folder.display()));
-}
-
-fn say(words: &str) {
-    // A terminal that is gone is no reason to leave the machine changed.
-    let _ = writeln!(std::io::stderr(), "reveille: {words}");
+    say(format_args!("kept in {}", folder.display()));
 }

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use crossterm::event::{self, Event, KeyEvent};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGWINCH};
 use signal_hook::low_level::pipe;
+
+use crate::signals::{ENDING, not_ignored};
 
 /// How long further keys are waited for after the first, which ends a wait. With no time at all
 /// crossterm does not look.
@@ -47,7 +49,7 @@ impl Input {
         };
         Ok(Self {
             terminal,
-            ends: readable_after(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
+            ends: readable_after(&not_ignored(&ENDING))?,
             changes: readable_after(&[SIGWINCH, SIGCONT])?,
         })
     }

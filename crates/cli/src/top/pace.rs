@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::input::{readable_after, timeout};
+use crate::signals::{ENDING, not_ignored};
 
 pub struct Pace {
     ends: UnixStream,
@@ -22,7 +22,7 @@ pub struct Pace {
 impl Pace {
     pub fn new(interval: Duration, count: Option<u64>) -> io::Result<Self> {
         Ok(Self {
-            ends: readable_after(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT])?,
+            ends: readable_after(&not_ignored(&ENDING))?,
             interval,
             next: Instant::now() + interval,
             left: count,

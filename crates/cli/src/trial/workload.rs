@@ -32,7 +32,8 @@ fn command(args: &Args) -> anyhow::Result<Box<dyn Workload>> {
         },
         None => Figure::Duration,
     };
-    let command = Command::new(&args.command, figure, args.higher_is_better);
+    let run_as = args.user.run_as()?;
+    let command = Command::new(&args.command, run_as, figure, args.higher_is_better);
     Ok(Box::new(command.map_err(failure)?))
 }
 

@@ -11,7 +11,29 @@ pub struct Ended {
 }
 
 pub fn reveille() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_reveille"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
+    heeding(&mut command);
+    command
+}
+
+/// Where the tests run in the background of a shell, they ignore some signals. The program would go
+/// on ignoring them.
+fn heeding(command: &mut Command) {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    let before_exec = || {
+        for one in [
+            Signal::SIGHUP,
+            Signal::SIGINT,
+            Signal::SIGQUIT,
+            Signal::SIGTERM,
+        ] {
+            // SAFETY: the default action is no handler of ours.
+            unsafe { signal(one, SigHandler::SigDfl) }?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only sigaction(2) is called.
+    unsafe { command.pre_exec(before_exec) };
 }
 
 pub fn run(command: &mut Command) -> Ended {
@@ -41,6 +63,7 @@ pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     let program = folder.path().join("reveille");
     copy(env!("CARGO_BIN_EXE_reveille"), &program);
     let mut command = Command::new(program);
+    heeding(&mut command);
     command.uid(NOBODY).gid(NOBODY);
     Some((folder, command))
 }

@@ -6,7 +6,6 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Once;
 
 use parquet::basic::{Compression, Type as Physical};
 use parquet::column::page::{Page, PageMetadata, PageReader};
@@ -138,19 +137,19 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does `work`; a panic in it becomes an error, and is not printed.
+/// Is a panic of the calling thread caught here, and becomes an error of this crate?
+///
+/// The parquet crate panics on some damaged files. Before a panic is caught, the program's panic hook
+/// prints it. A library must not replace the hook, which belongs to the program: one that asks this
+/// and stays silent where it is true prints only the error.
+pub fn panic_becomes_an_error() -> bool {
+    GUARDED.get()
+}
+
+/// Does `work`; a panic in it becomes an error.
 pub(super) fn guarded<T>(
     work: impl FnOnce() -> std::result::Result<T, Malformed>,
 ) -> std::result::Result<T, Malformed> {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if !GUARDED.get() {
-                before(info);
-            }
-        }));
-    });
     let outer = GUARDED.replace(true);
     // What `work` leaves half done is dropped with its error.
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -163,4 +162,26 @@ pub(super) fn guarded<T>(
         let line = why.lines().next().unwrap_or_default();
         Err(Malformed::new(format!("is damaged: {line}")))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_panic_hook_stays_and_learns_that_a_panic_is_caught() {
+        thread_local! {
+            static CAUGHT: Cell<u32> = const { Cell::new(0) };
+        }
+        // Other tests have panics of their own.
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| match panic_becomes_an_error() {
+            true => CAUGHT.set(CAUGHT.get() + 1),
+            false => print(info),
+        }));
+        let wrong = guarded::<()>(|| panic!("of the parquet crate")).unwrap_err();
+        assert_eq!(wrong.to_string(), "is damaged: of the parquet crate");
+        assert_eq!(CAUGHT.get(), 1);
+        assert!(!panic_becomes_an_error());
+    }
 }

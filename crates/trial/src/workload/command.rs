@@ -1,11 +1,10 @@
 //! A command as the workload: how long it takes, or numbers in what it prints.
 
-use std::ffi::{OsStr, OsString};
-use std::io::Read;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use regex::Regex;
+use reveille_machine::RunAs;
 
 use super::{Description, Gathered, NANOSECONDS, Workload};
 use crate::{Error, Result};
@@ -29,9 +29,13 @@ pub enum Figure {
 }
 
 /// A command that is run once per round.
+///
+/// A run is over when the command has ended. What it has left running by then goes on without us:
+/// what that writes later is not read.
 pub struct Command {
-    program: OsString,
-    arguments: Vec<OsString>,
+    argv: Vec<OsString>,
+    program: PathBuf,
+    run_as: RunAs,
     figure: Figure,
     description: Description,
     /// Of the last run.
@@ -42,20 +46,26 @@ impl Command {
     /// `argv` is the command and its arguments; not empty.
     ///
     /// # Errors
-    /// [`Error::Usage`] where there is no such command.
-    pub fn new(argv: &[OsString], figure: Figure, higher_is_better: bool) -> Result<Self> {
-        let (program, arguments) = argv
-            .split_first()
+    /// [`Error::Usage`] where there is no such command, or its user may not execute it.
+    pub fn new(
+        argv: &[OsString],
+        run_as: RunAs,
+        figure: Figure,
+        higher_is_better: bool,
+    ) -> Result<Self> {
+        let name = argv
+            .first()
             .ok_or_else(|| Error::Usage("no command is given after `--`".into()))?;
-        refuse_unknown(program)?;
+        let program = run_as.find(name)?;
         let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
         let (name, unit) = match &figure {
             Figure::Duration => ("duration".to_owned(), NANOSECONDS.to_owned()),
             Figure::Output { expression, unit } => (expression.to_string(), unit.clone()),
         };
         Ok(Self {
-            program: program.clone(),
-            arguments: arguments.to_vec(),
+            argv: argv.to_vec(),
+            program,
+            run_as,
             figure,
             description: Description {
                 kind: "command".into(),
@@ -70,23 +80,42 @@ impl Command {
         })
     }
 
-    fn start(&self) -> Result<(Child, OwnedFd)> {
+    fn start(&self) -> Result<Run> {
         let wrong = |error: std::io::Error| {
-            Error::Failed(format!("{}: {error}", self.program.to_string_lossy()))
+            let name = self.argv[0].to_string_lossy();
+            Error::Failed(match self.run_as.user() {
+                Some(user) => format!("{name} as {user}: {error}"),
+                None => format!("{name}: {error}"),
+            })
         };
-        let output = match self.figure {
-            Figure::Duration => Stdio::null(),
-            Figure::Output { .. } => Stdio::piped(),
-        };
-        let child = std::process::Command::new(&self.program)
-            .args(&self.arguments)
+        let (errors, stderr) = self.run_as.pipe().map_err(wrong)?;
+        let mut command = std::process::Command::new(&self.program);
+        command
+            .arg0(&self.argv[0])
+            .args(&self.argv[1..])
             .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(wrong)?;
-        let descriptor = pidfd(child.id()).map_err(wrong)?;
-        Ok((child, descriptor))
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        let mut streams = vec![Stream::new(errors, Keep::End)];
+        if let Figure::Output { .. } = self.figure {
+            let (output, stdout) = self.run_as.pipe().map_err(wrong)?;
+            command.stdout(stdout);
+            streams.push(Stream::new(output, Keep::Beginning));
+        }
+        self.run_as.apply(&mut command);
+        let mut child = command.spawn().map_err(wrong)?;
+        match pidfd(child.id()) {
+            Ok(end) => Ok(Run {
+                child,
+                end,
+                streams,
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(wrong(error))
+            }
+        }
     }
 
     /// The numbers of one run, or why there are none.
@@ -94,17 +123,21 @@ impl Command {
         &self,
         took: Duration,
         status: ExitStatus,
-        said: &Said,
+        streams: &[Stream],
     ) -> std::result::Result<Vec<f64>, String> {
         if !status.success() {
-            let last = last_line(&said.errors).map(|line| format!("; it said: {line}"));
+            let last = last_line(&streams[0].kept).map(|line| format!("; it said: {line}"));
             return Err(format!("it {}{}", ending(status), last.unwrap_or_default()));
         }
         match &self.figure {
             Figure::Duration => Ok(vec![took.as_nanos() as f64]),
-            Figure::Output { expression, .. } => {
-                found(expression, &String::from_utf8_lossy(&said.output))
-            }
+            Figure::Output { expression, .. } => match &streams[1] {
+                output if output.dropped => Err(format!(
+                    "it wrote more than {} MiB, too much to look for --figure in",
+                    KEPT >> 20
+                )),
+                output => found(expression, &String::from_utf8_lossy(&output.kept)),
+            },
         }
     }
 }
@@ -126,18 +159,18 @@ impl Workload for Command {
     fn round(&mut self, stop: &AtomicBool) -> Result<Gathered> {
         let mut gathered = Gathered::default();
         let began = Instant::now();
-        let (mut child, descriptor) = self.start()?;
-        let readers = Readers::of(&mut child);
-        let ended = wait(&descriptor, &child, stop);
+        let mut run = self.start()?;
+        let ended = run.wait(stop);
         let took = began.elapsed();
-        let status = child
+        let status = run
+            .child
             .wait()
             .map_err(|error| Error::Failed(error.to_string()))?;
-        let said = readers.read();
         if ended == Waited::Stopped || stop.load(Ordering::Relaxed) {
             return Ok(gathered);
         }
-        match self.figures(took, status, &said) {
+        run.read_the_rest();
+        match self.figures(took, status, &run.streams) {
             Ok(figures) => {
                 gathered.figures = figures;
                 self.took = Some(took);
@@ -175,76 +208,140 @@ const LOOK: u16 = 500;
 /// After SIGTERM a command has this long to end.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Waits for the command's end without waking a CPU more than twice a second.
-fn wait(descriptor: &OwnedFd, child: &Child, stop: &AtomicBool) -> Waited {
-    let mut told: Option<Instant> = None;
-    loop {
-        let mut polled = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
-        // EINTR: a signal has come, and `stop` says whether it was for us.
-        let ended = poll(&mut polled, PollTimeout::from(LOOK)).is_ok_and(|ready| ready > 0);
-        if ended {
-            return match told {
-                Some(_) => Waited::Stopped,
-                None => Waited::Ended,
+/// A command that runs.
+struct Run {
+    child: Child,
+    /// Readable when it has ended.
+    end: OwnedFd,
+    /// Its errors, and its output where figures are looked for in that.
+    streams: Vec<Stream>,
+}
+
+impl Run {
+    /// Waits for the command's end and takes what it writes, so that it never waits for us. Wakes a
+    /// CPU for that, and else twice a second.
+    fn wait(&mut self, stop: &AtomicBool) -> Waited {
+        let mut told: Option<Instant> = None;
+        loop {
+            let mut polled = vec![PollFd::new(self.end.as_fd(), PollFlags::POLLIN)];
+            let open = self.streams.iter().filter(|stream| stream.open);
+            polled.extend(open.map(|stream| PollFd::new(stream.pipe.as_fd(), PollFlags::POLLIN)));
+            // EINTR: a signal has come, and `stop` says whether it was for us.
+            let any = poll(&mut polled, PollTimeout::from(LOOK)).is_ok_and(|ready| ready > 0);
+            let ready: Vec<bool> = polled
+                .iter()
+                .map(|one| any && one.any().unwrap_or(true))
+                .collect();
+            if ready[0] {
+                return match told {
+                    Some(_) => Waited::Stopped,
+                    None => Waited::Ended,
+                };
+            }
+            let open = self.streams.iter_mut().filter(|stream| stream.open);
+            for (stream, _) in open.zip(&ready[1..]).filter(|(_, ready)| **ready) {
+                stream.read(AT_ONCE);
+            }
+            if !stop.load(Ordering::Relaxed) {
+                continue;
+            }
+            let signal = match told {
+                None => Signal::SIGTERM,
+                Some(when) if when.elapsed() > GRACE => Signal::SIGKILL,
+                Some(_) => continue,
             };
+            // It is a child that was not waited for, so the number is still its own.
+            let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
+            told.get_or_insert_with(Instant::now);
         }
-        if !stop.load(Ordering::Relaxed) {
-            continue;
+    }
+
+    /// Takes what the command had written by its end. What it has left running may hold the pipes
+    /// open, and write on; nobody waits for that.
+    fn read_the_rest(&mut self) {
+        for stream in &mut self.streams {
+            let mut left = stream.waiting();
+            while left > 0 && stream.open {
+                left = left.saturating_sub(stream.read(left.min(AT_ONCE)));
+            }
         }
-        let signal = match told {
-            None => Signal::SIGTERM,
-            Some(when) if when.elapsed() > GRACE => Signal::SIGKILL,
-            Some(_) => continue,
-        };
-        // It is a child that was not waited for, so the number is still its own.
-        let _ = kill(Pid::from_raw(child.id() as i32), signal);
-        told.get_or_insert_with(Instant::now);
     }
 }
 
-/// What a run said: at most [`KEPT`] of each stream, the errors' end and the output's beginning.
-#[derive(Default)]
-struct Said {
-    output: Vec<u8>,
-    errors: Vec<u8>,
+/// A pipe that the command writes to.
+struct Stream {
+    pipe: PipeReader,
+    keep: Keep,
+    kept: Vec<u8>,
+    /// Was anything of it not kept?
+    dropped: bool,
+    /// Has it a writer still?
+    open: bool,
+}
+
+/// What is kept of a stream that is long.
+enum Keep {
+    /// The first [`KEPT`] bytes.
+    Beginning,
+    /// The last line, if it is no longer than [`LAST_WORDS`].
+    End,
 }
 
 /// More than anybody looks for a number in.
-const KEPT: u64 = 16 << 20;
+const KEPT: usize = 16 << 20;
+/// A line that says why a command failed is shorter, bytes.
+const LAST_WORDS: usize = 64 << 10;
+/// What a pipe holds (pipe(7)), bytes.
+const AT_ONCE: usize = 64 << 10;
 
-/// Threads that empty the command's pipes, so that it never waits for us.
-struct Readers {
-    output: Option<thread::JoinHandle<Vec<u8>>>,
-    errors: Option<thread::JoinHandle<Vec<u8>>>,
-}
-
-impl Readers {
-    fn of(child: &mut Child) -> Self {
-        fn reader(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
-            thread::spawn(move || {
-                let mut kept = Vec::new();
-                // What was read before an error is kept; the rest goes nowhere.
-                let _ = pipe.by_ref().take(KEPT).read_to_end(&mut kept);
-                let _ = std::io::copy(&mut pipe, &mut std::io::sink());
-                kept
-            })
-        }
+impl Stream {
+    fn new(pipe: PipeReader, keep: Keep) -> Self {
         Self {
-            output: child.stdout.take().map(reader),
-            errors: child.stderr.take().map(reader),
+            pipe,
+            keep,
+            kept: Vec::new(),
+            dropped: false,
+            open: true,
         }
     }
 
-    fn read(self) -> Said {
-        let joined = |handle: Option<thread::JoinHandle<Vec<u8>>>| {
-            handle
-                .and_then(|handle| handle.join().ok())
-                .unwrap_or_default()
-        };
-        Said {
-            output: joined(self.output),
-            errors: joined(self.errors),
+    /// Bytes that can be read without waiting.
+    fn waiting(&self) -> usize {
+        let mut bytes: nix::libc::c_int = 0;
+        // SAFETY: the kernel writes one int there.
+        let asked =
+            unsafe { nix::libc::ioctl(self.pipe.as_raw_fd(), nix::libc::FIONREAD, &raw mut bytes) };
+        match asked {
+            0 => usize::try_from(bytes).unwrap_or(0),
+            _ => 0,
         }
+    }
+
+    /// Takes what is there, up to so many bytes, and waits where nothing is; how many they were.
+    fn read(&mut self, most: usize) -> usize {
+        let before = self.kept.len();
+        self.kept.resize(before + most, 0);
+        let read = self.pipe.read(&mut self.kept[before..]);
+        // An interruption comes again; no error of a pipe's means that more can be read.
+        let interrupted = |error: &std::io::Error| error.kind() == std::io::ErrorKind::Interrupted;
+        self.open = match &read {
+            Ok(bytes) => *bytes > 0,
+            Err(error) => interrupted(error),
+        };
+        let bytes = read.unwrap_or(0);
+        self.kept.truncate(before + bytes);
+        match self.keep {
+            Keep::Beginning if self.kept.len() > KEPT => {
+                self.kept.truncate(KEPT);
+                self.dropped = true;
+            }
+            Keep::End if self.kept.len() > 2 * LAST_WORDS => {
+                self.kept.drain(..self.kept.len() - LAST_WORDS);
+                self.dropped = true;
+            }
+            _ => {}
+        }
+        bytes
     }
 }
 
@@ -284,37 +381,13 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// # Errors
-/// Where execvp(3) would not find it.
-fn refuse_unknown(program: &OsStr) -> Result<()> {
-    let runs = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-    };
-    let name = program.to_string_lossy();
-    if name.contains('/') {
-        return match runs(Path::new(program)) {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "{name}: no such command, or it may not be run"
-            ))),
-        };
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let mut folders = std::env::split_paths(&path);
-    match folders.any(|folder: PathBuf| runs(&folder.join(program))) {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("{name}: no such command in PATH"))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn run(words: &[&str], figure: Figure) -> Gathered {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let mut command = Command::new(&argv, figure, false).unwrap();
+        let mut command = Command::new(&argv, RunAs::default(), figure, false).unwrap();
         command.round(&AtomicBool::new(false)).unwrap()
     }
 
@@ -369,6 +442,51 @@ mod tests {
     }
 
     #[test]
+    fn the_last_words_are_those_after_any_length() {
+        let script = "head -c 17M /dev/zero | tr '\\0' '\\n' >&2; echo last words >&2; exit 7";
+        let gathered = run(&["sh", "-c", script], Figure::Duration);
+        assert_eq!(
+            gathered.why.unwrap(),
+            "it ended with exit code 7; it said: last words"
+        );
+    }
+
+    #[test]
+    fn a_run_is_over_when_the_command_has_ended_and_nothing_that_it_wrote_is_lost() {
+        let script = "sleep 100 & echo pid=$!; seq 20000";
+        let gathered = run(&["sh", "-c", script], output(r"(?m)^(?:pid=)?(\d+)$"));
+        assert_eq!(gathered.figures.len(), 20_001, "{:?}", gathered.why);
+        let left = Pid::from_raw(gathered.figures[0] as i32);
+        kill(left, Signal::SIGKILL).expect("what it left runs on");
+        assert_eq!(gathered.figures[20_000], 20_000.0);
+    }
+
+    #[test]
+    fn what_is_left_and_never_stops_writing_does_not_hold_a_run_up() {
+        let gathered = run(&["sh", "-c", "echo 5; yes 5 & exit"], output(r"\d+"));
+        assert_eq!(gathered.figures[0], 5.0);
+    }
+
+    #[test]
+    fn of_a_long_stream_no_more_than_the_end_is_in_memory() {
+        let (reads, mut writes) = std::io::pipe().unwrap();
+        let mut stream = Stream::new(reads, Keep::End);
+        for piece in 0..=255_u8 {
+            std::io::Write::write_all(&mut writes, &[piece; 4096]).unwrap();
+            stream.read(AT_ONCE);
+            assert!(stream.kept.len() <= 2 * LAST_WORDS);
+        }
+        assert_eq!(stream.kept.last(), Some(&255));
+    }
+
+    #[test]
+    fn output_that_is_too_long_to_keep_is_a_failure_that_says_so() {
+        let gathered = run(&["head", "-c", "17M", "/dev/zero"], output(r"\d+"));
+        let why = gathered.why.unwrap();
+        assert!(why.starts_with("it wrote more than 16 MiB"), "{why}");
+    }
+
+    #[test]
     fn a_command_that_is_not_there_is_refused_before_it_is_run() {
         let no_program = tempfile::NamedTempFile::new().unwrap();
         let no_program = no_program.path().to_str().unwrap();
@@ -378,15 +496,21 @@ mod tests {
             no_program,
             "/",
         ] {
-            let refused = Command::new(&[name.into()], Figure::Duration, false);
-            assert!(matches!(refused, Err(Error::Usage(_))), "{name}");
+            let refused = Command::new(&[name.into()], RunAs::default(), Figure::Duration, false);
+            assert!(
+                matches!(
+                    refused,
+                    Err(Error::Machine(reveille_machine::Error::Usage(_)))
+                ),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn a_command_ends_soon_after_it_is_told_to() {
         let argv: Vec<OsString> = ["sleep", "100"].map(OsString::from).into();
-        let mut command = Command::new(&argv, Figure::Duration, false).unwrap();
+        let mut command = Command::new(&argv, RunAs::default(), Figure::Duration, false).unwrap();
         let began = Instant::now();
         let gathered = command.round(&AtomicBool::new(true)).unwrap();
         assert_eq!(gathered, Gathered::default());

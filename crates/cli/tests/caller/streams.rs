@@ -1,0 +1,303 @@
+//! Standard streams that are closed, full, or that nobody reads.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nix::libc;
+use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy, read};
+
+use crate::complains::complains;
+use crate::program::{Ended, reveille, run};
+use crate::{alone, state_of_cpu_0};
+
+/// The end of a pipe that is written to; nobody reads the other.
+fn unread() -> Stdio {
+    let (reads, writes) = std::io::pipe().unwrap();
+    drop(reads);
+    OwnedFd::from(writes).into()
+}
+
+fn full() -> Stdio {
+    File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap()
+        .into()
+}
+
+/// As with `N>&-` in a shell.
+fn closing(mut command: Command, descriptors: &'static [i32]) -> Command {
+    let before_exec = move || {
+        for &descriptor in descriptors {
+            // SAFETY: the call closes a standard stream, which nothing here uses after.
+            unsafe { libc::close(descriptor) };
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only close(2) is called.
+    unsafe { command.pre_exec(before_exec) };
+    command
+}
+
+fn code(command: &mut Command) -> i32 {
+    command.status().unwrap().code().unwrap_or(-1)
+}
+
+/// A result of 300 datapoints.
+fn result(folder: &Path) {
+    let folder = ResultFolder::create(folder).unwrap();
+    let mut writer = folder.writer(&[]).unwrap();
+    for time_ns in 0..300 {
+        let datapoint = Datapoint {
+            time_ns,
+            cpu: 0,
+            source: Source::Timer,
+            woken_by: WokenBy::Interrupt,
+            requested_state_index: Some(1),
+            requested_state: Some("C1".into()),
+            launch_distance_ns: 1_000_000,
+            silent_time_ns: None,
+            wake_latency_ns: 1000 + time_ns * 7 % 100,
+            interrupt_latency_ns: None,
+            first: First::AfterIdle,
+            smi_count: None,
+            nmi_count: None,
+            interrupt_count: None,
+            softirq_count: None,
+            residency_percent: vec![],
+        };
+        writer.push(&datapoint).unwrap();
+    }
+    writer.finish().unwrap();
+}
+
+/// Every command whose standard output is its own, with what it needs; `None` where this machine
+/// cannot do it.
+fn that_print(folder: &Path) -> Vec<Vec<String>> {
+    let kept = folder.join("result");
+    result(&kept);
+    let kept = kept.to_str().unwrap();
+    let log = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../resume/tests/logs/6.12-dmesg.txt"
+    );
+    let mut all = Vec::new();
+    for line in [
+        "states",
+        "states --json",
+        "doctor",
+        "restore",
+        "top --count 1 --interval 100ms",
+        "top --json --count 1 --interval 100ms",
+        "top --csv --count 1 --interval 100ms",
+        "hold --latency 0 --dry-run",
+        "hold --latency 0 --dry-run --json",
+        "trial --dry-run --echo self",
+        "trial --dry-run --echo self --json",
+        "trial --settings no-sleep --settle 0s --rounds 1 -- true",
+        "trial --settings no-sleep --settle 0s --rounds 1 --json -- true",
+        "cost --all --duration 100ms",
+        "cost --all --duration 100ms --json",
+        "cost --json -- sh -c 'exit_7'",
+        "anticipate --no-socket --duration 100ms",
+        "anticipate --no-socket --duration 100ms --json",
+        "model sweep",
+        "model sweep --json",
+        "model sweep --csv",
+        "model run --utilisation 0.2",
+        "model simulate --requests 1000 --replications 2",
+        "model simulate --requests 1000 --replications 2 --json",
+        "report RESULT",
+        "report RESULT --output -",
+        "export RESULT --csv",
+        "advise RESULT --budget 1ms",
+        "advise RESULT --budget 1ms --json",
+        "resume analyze LOG",
+        "resume analyze LOG --json",
+        "measure --help",
+        "--version",
+    ] {
+        let word = |word: &str| match word {
+            "RESULT" => kept.to_owned(),
+            "LOG" => log.to_owned(),
+            "'exit_7'" => "exit 7".to_owned(),
+            word => word.to_owned(),
+        };
+        all.push(line.split(' ').map(word).collect());
+    }
+    all
+}
+
+#[test]
+fn a_reader_that_left_changes_no_exit_code_and_a_full_disk_is_said() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in that_print(folder.path()) {
+        let run_with = |stdout: Stdio| -> Ended { run(reveille().args(&arguments).stdout(stdout)) };
+        let as_usual = run_with(Stdio::null());
+        if as_usual.code == 3 {
+            println!("skipped: {arguments:?}: {}", as_usual.stderr.trim());
+            continue;
+        }
+        let unread = run_with(unread());
+        assert_eq!(
+            unread.code, as_usual.code,
+            "{arguments:?}: {}",
+            unread.stderr
+        );
+        let lines = |ended: &Ended| ended.stderr.lines().count();
+        assert_eq!(
+            lines(&unread),
+            lines(&as_usual),
+            "{arguments:?}: {}",
+            unread.stderr
+        );
+        let full = run_with(full());
+        assert_eq!(full.code, 1, "{arguments:?}: {}", full.stderr);
+        let last = full.stderr.lines().last().unwrap_or_default();
+        assert!(
+            last.starts_with("reveille: standard output: No space left"),
+            "{arguments:?}: {}",
+            full.stderr
+        );
+    }
+}
+
+#[test]
+fn closed_streams_change_no_exit_code() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in that_print(folder.path()) {
+        let as_usual = code(
+            reveille()
+                .args(&arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null()),
+        );
+        for closed in [&[1][..], &[2], &[0, 1, 2]] {
+            let mut command = closing(reveille(), closed);
+            let command = command
+                .args(&arguments)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            assert_eq!(code(command), as_usual, "{arguments:?} without {closed:?}");
+        }
+        let mut command = reveille();
+        let command = command
+            .args(&arguments)
+            .stdout(Stdio::null())
+            .stderr(unread());
+        assert_eq!(
+            code(command),
+            as_usual,
+            "{arguments:?} with nobody at standard error"
+        );
+    }
+}
+
+#[test]
+fn a_commands_exit_code_is_handed_on_where_nobody_reads_what_is_said_of_it() {
+    let _alone = alone();
+    let test = "a_commands_exit_code_is_handed_on_where_nobody_reads_what_is_said_of_it";
+    for first in ["cost", "hold --latency 0 --cpu 0"] {
+        let arguments: Vec<&str> = first
+            .split(' ')
+            .chain(["--", "sh", "-c", "exit 7"])
+            .collect();
+        let as_usual = run(reveille().args(&arguments));
+        if as_usual.code == 3 {
+            println!("skipped: {test}: {first}: {}", as_usual.stderr.trim());
+            continue;
+        }
+        assert_eq!(
+            code(reveille().args(&arguments).stderr(unread())),
+            7,
+            "{first}"
+        );
+        assert_eq!(
+            code(closing(reveille(), &[0, 1, 2]).args(&arguments)),
+            7,
+            "{first}"
+        );
+    }
+}
+
+/// What a limit or a bound on CPU 0 may change, and the journal's folder.
+fn settings() -> Vec<String> {
+    let cpu = "/sys/devices/system/cpu/cpu0";
+    let mut all: Vec<String> = (0..10)
+        .map(|state| format!("{cpu}/cpuidle/state{state}/disable"))
+        .chain([format!("{cpu}/power/pm_qos_resume_latency_us")])
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+        .collect();
+    let pages = std::fs::read_dir("/run/reveille").into_iter().flatten();
+    all.extend(pages.map(|page| page.unwrap().path().display().to_string()));
+    all.sort();
+    all
+}
+
+#[test]
+fn a_setting_of_which_nobody_hears_is_put_back() {
+    let test = "a_setting_of_which_nobody_hears_is_put_back";
+    let _alone = alone();
+    let Some(state) = state_of_cpu_0().filter(|_| nix::unistd::geteuid().is_root()) else {
+        println!("skipped: {test}: not root, or no cpuidle driver");
+        return;
+    };
+    let limit = ["limit", "--deepest", &state, "--cpu", "0"];
+    let hold = ["hold", "--latency", "0", "--cpu", "0"];
+    let before = settings();
+    for arguments in [
+        &[&limit[..], &["--keep"]].concat()[..],
+        &[&limit[..], &["--keep", "--json"]].concat(),
+        &limit,
+        &hold,
+        &[&hold[..], &["--json"]].concat(),
+    ] {
+        for (stdout, why) in [(unread(), "Broken pipe"), (full(), "No space left")] {
+            let mut command = reveille();
+            complains(command.args(arguments).stdout(stdout), 1, why);
+            assert_eq!(settings(), before, "{arguments:?}: {why}");
+        }
+        let mut command = reveille();
+        let command = command.args(arguments).stdout(full()).stderr(unread());
+        assert_eq!(
+            (code(command), settings()),
+            (1, before.clone()),
+            "{arguments:?}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_result_gets_one_line_even_where_the_parquet_crate_panics() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("result");
+    result(&folder);
+    let file = folder.join("datapoints.parquet");
+    let whole = std::fs::read(&file).unwrap();
+    let damaged = (0..whole.len()).flat_map(|at| [0, 255, whole[at] ^ 1].map(|value| (at, value)));
+    let damaged = damaged.map(|(at, value)| {
+        let mut bytes = whole.clone();
+        bytes[at] = value;
+        bytes
+    });
+    // A panic's message, which no error of the parquet crate has.
+    let panics = |bytes: &Vec<u8>| {
+        let why = read::read_parquet(bytes.clone().into()).err();
+        why.is_some_and(|why| why.to_string().contains("assertion failed"))
+    };
+    let Some(bytes) = damaged.into_iter().find(panics) else {
+        println!("skipped: a_damaged_result_gets_one_line: no byte makes the parquet crate panic");
+        return;
+    };
+    std::fs::write(&file, bytes).unwrap();
+    complains(
+        reveille().args(["export", "--csv"]).arg(&folder),
+        1,
+        "is damaged",
+    );
+}
