@@ -96,7 +96,7 @@ fn place(error: &anyhow::Error) -> &'static str {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    use reveille_dataset::Error::Io;
+    use reveille_dataset::Error::{Io, NoFolder, Occupied, Refused};
     use reveille_machine::Error::{Cannot, Usage};
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;
@@ -106,6 +106,7 @@ fn code(error: &anyhow::Error) -> u8 {
         (Some(Cannot(_)), _) => CANNOT,
         // A result that is not there was named by mistake.
         (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
+        (_, Some(NoFolder { .. } | Occupied { .. } | Refused { .. })) => USAGE,
         _ => 1,
     }
 }

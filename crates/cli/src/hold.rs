@@ -13,6 +13,7 @@ use reveille_machine::{Awake, Idle, Journal, Root, journal, latency};
 
 use crate::chosen::{self, CpuList};
 use crate::restore;
+use crate::terminal;
 use crate::until::Until;
 use measured::{Measured, Percentile};
 use plan::{Plan, Through};
@@ -99,7 +100,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     )?;
     if args.dry_run {
-        statement::write(&plan, args.json, &mut anstream::stdout().lock())?;
+        statement::write(&plan, args.json, &mut terminal::stdout())?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command)?;
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match until.is_command() {
         true => statement::in_short(&plan),
         false => {
-            let out = &mut anstream::stdout().lock();
+            let out = &mut terminal::stdout();
             statement::write(&plan, args.json, out)?;
             statement::until_told(args.json, out)?;
         }

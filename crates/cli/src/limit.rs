@@ -13,6 +13,7 @@ use reveille_machine::{Idle, Journal, journal};
 use crate::chosen::{self, CpuList};
 use crate::restore;
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::until::Until;
 use plan::{Group, Plan};
 
@@ -71,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Limit::Disable(args.disable),
     };
     let plan = Plan::make(&root, &idle, &cpus, &limit)?;
-    let out = &mut anstream::stdout().lock();
+    let out = &mut terminal::stdout();
     if args.dry_run {
         write(&plan, args.json, out)?;
         return Ok(ExitCode::SUCCESS);

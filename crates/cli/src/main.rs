@@ -1,5 +1,9 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
+// First: its macros are for all.
+#[macro_use]
+mod terminal;
+
 mod advise;
 mod anticipate;
 mod chosen;
@@ -33,6 +37,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(
     name = "reveille",
+    bin_name = "reveille",
     version,
     max_term_width = 100,
     subcommand_required = true

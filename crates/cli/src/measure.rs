@@ -19,6 +19,7 @@ use reveille_machine::{Idle, IdleState, Root, journal, load};
 use reveille_wake::{Distances, Options, Protocol};
 
 use crate::exit::{self, Failure};
+use crate::terminal;
 use recorder::Recorder;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
@@ -171,8 +172,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     };
     match args.json {
-        true => println!("{}", serde_json::to_string_pretty(&description)?),
-        false => summary::print(&description, &folder, report.as_deref())?,
+        true => writeln!(
+            terminal::data(),
+            "{}",
+            serde_json::to_string_pretty(&description)?
+        )?,
+        false => summary::print(&description, folder.path(), report.as_deref())?,
     }
     if description.counts.kept == 0 && ended == Ended::Completed {
         let dropped: Vec<_> = description

@@ -20,6 +20,7 @@ use crate::command::not_ignored;
 use crate::cost::subject;
 use crate::exit::Failure;
 use crate::hold::measured::{Measured, Percentile};
+use crate::terminal;
 
 /// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
 const BESIDES_NS: u64 = 5_000;
@@ -274,10 +275,10 @@ impl Screen {
             &mut text,
         )?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        let mut out = io::stdout().lock();
         if self.lines > 0 {
-            write!(out, "\x1b[{}A\x1b[J", self.lines)?;
+            write!(io::stdout(), "\x1b[{}A\x1b[J", self.lines)?;
         }
+        let mut out = terminal::stdout();
         out.write_all(text.as_bytes())?;
         out.flush()?;
         self.lines = text.lines().count();
@@ -289,7 +290,7 @@ impl Screen {
             return self.show(engine);
         }
         let statistics = engine.statistics().map_err(failure)?;
-        let mut out = io::stdout().lock();
+        let mut out = terminal::data();
         match self.json {
             true => {
                 match self.refresh {
@@ -299,7 +300,7 @@ impl Screen {
                 writeln!(out)?;
                 out.flush()?;
             }
-            false => table::write(&statistics, self.accounting, &mut out)?,
+            false => table::write(&statistics, self.accounting, &mut terminal::stdout())?,
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! `reveille resume capture`: a real suspend, with the kernel telling what it does.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -60,13 +59,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         wake_after: args.wake_after,
         repeat: args.repeat as usize,
         folder: args.out.clone().unwrap_or_else(default_folder),
+        naming: keeping::naming(args.out.as_deref()),
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
     let stop = stopped_by_signals()?;
     let record = capture::run(&root, &options, &stop, &mut |progress| tell(&progress));
-    // What there is of it is the caller's, also where it failed half-way.
-    keeping::hand_over(&options.folder);
     let record = record.map_err(failure)?;
     conclude(&record, &options.folder);
     let asleep_once = record.cycles.iter().any(|cycle| cycle.error.is_none());
@@ -169,6 +167,5 @@ fn conclude(record: &Record, folder: &Path) {
 }
 
 fn say(words: &str) {
-    // A terminal that is gone is no reason to leave the machine changed.
-    let _ = writeln!(std::io::stderr(), "reveille: {words}");
+    eprintln!("reveille: {words}");
 }
