@@ -185,7 +185,7 @@ pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<Ou
 fn write(output: &OutputFile, html: &str) -> anyhow::Result<()> {
     write_page(output, html)?;
     if !output.is_standard_output() {
-        writeln!(terminal::stdout(), "{}", output.path().display())?;
+        writeln!(terminal::data(), "{}", output.path().display())?;
     }
     Ok(())
 }

@@ -135,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         csv(&swept, &mut terminal::data())?;
     } else if let Some(page) = page {
         if !page.is_standard_output() {
-            writeln!(terminal::stdout(), "{}", page.path().display())?;
+            writeln!(terminal::data(), "{}", page.path().display())?;
         }
     } else {
         write(

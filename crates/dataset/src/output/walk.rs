@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
         Err(refused(
             self.path,
             &format!(
-                "would be written in a folder that {why}, which root does only where it is named"
+                "would be written in a folder that {why}, which root does only where it is named: give --out, or -o of a report"
             ),
         ))
     }
