@@ -734,10 +734,21 @@ fn by_default_root_writes_no_folder_of_another_user_and_says_what_to_give() {
 
 #[test]
 fn a_page_goes_to_the_stream_that_is_named() {
+    // Under sudo the user behind it may not look into root's descriptors.
+    for user in [None, Some(NOBODY)] {
+        goes_to_streams(user);
+    }
+}
+
+fn goes_to_streams(user: Option<u32>) {
     let place = tempfile::tempdir().unwrap();
     make_result(&place.path().join("result"));
     let page = |output: &str, to: Stdio| {
         let mut command = reveille();
+        command.env_remove("SUDO_UID");
+        if let Some(user) = user {
+            command.env("SUDO_UID", user.to_string());
+        }
         command
             .args(["report", "result", "-o", output])
             .current_dir(place.path());
@@ -746,7 +757,7 @@ fn a_page_goes_to_the_stream_that_is_named() {
         assert!(output.status.success(), "{stderr}");
         output.stdout
     };
-    for stdout in ["-", "/dev/stdout", "/proc/self/fd/1"] {
+    for stdout in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         assert!(
             page(stdout, Stdio::piped()).starts_with(b"<!doctype html>"),
             "{stdout}"

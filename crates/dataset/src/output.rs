@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
-use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, linkat, unlinkat};
+use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, linkat, unlinkat};
 
 use crate::folder::io_error;
 use crate::{Error, Result};
@@ -165,9 +165,8 @@ impl Folder {
         let replaces = self.replaces(name, existing)?;
         let _taken = self.take_rights(&path)?;
         let (temporary, file) = loop {
-            let mut temporary = name.to_owned();
-            temporary.push(format!(".{:016x}.unfinished", unforeseeable()));
-            match openat(&self.dir, temporary.as_os_str(), NEW_FILE, FILE_MODE) {
+            let temporary = temporary_name();
+            match openat(&self.dir, temporary.as_str(), NEW_FILE, FILE_MODE) {
                 Err(Errno::EEXIST) => {}
                 file => break (temporary, file.map_err(io_error(&path))?),
             }
@@ -211,7 +210,7 @@ impl Folder {
             Err(Errno::EOPNOTSUPP | Errno::EISDIR) => {}
             file => return Ok(file?.into()),
         }
-        let name = format!(".{:016x}.unfinished", unforeseeable());
+        let name = temporary_name();
         let file = openat(&self.dir, name.as_str(), NEW_FILE | flags, private)?;
         self.unlink(OsStr::new(&name), &file);
         Ok(file.into())
@@ -249,20 +248,9 @@ impl Folder {
             let _taken = self.take_rights(&self.path)?;
             openat(&self.dir, ".", flags, Mode::empty())
         };
-        match synced
-            .map(File::from)
-            .map_err(io::Error::from)
-            .and_then(|dir| dir.sync_all())
-        {
+        match synced.and_then(fsync) {
             // A folder that may be written and not read; some file systems cannot sync a folder.
-            Err(error)
-                if matches!(
-                    error.raw_os_error(),
-                    Some(nix::libc::EACCES | nix::libc::EINVAL)
-                ) =>
-            {
-                Ok(())
-            }
+            Err(Errno::EACCES | Errno::EINVAL) => Ok(()),
             other => other.map_err(io_error(&self.path)),
         }
     }
@@ -365,7 +353,7 @@ pub struct Unfinished<'a> {
     name: OsString,
     path: PathBuf,
     replaces: bool,
-    temporary: Option<OsString>,
+    temporary: Option<String>,
     pub file: File,
 }
 
@@ -416,7 +404,7 @@ impl Unfinished<'_> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            self.folder.unlink(temporary, &self.file);
+            self.folder.unlink(OsStr::new(temporary), &self.file);
         }
     }
 }
@@ -437,9 +425,10 @@ fn is_denied(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// The hasher's keys are the kernel's random bytes.
-fn unforeseeable() -> u64 {
-    RandomState::new().build_hasher().finish()
+/// A name that nobody can foresee: the hasher's keys are the kernel's random bytes.
+fn temporary_name() -> String {
+    let random = RandomState::new().build_hasher().finish();
+    format!(".{random:016x}.unfinished")
 }
 
 const TAKEN: &str = "is there already; choose another place";

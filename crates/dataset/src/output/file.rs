@@ -150,7 +150,11 @@ impl Folder {
     /// What the link of that name leads to in the end; `None` where that is nothing.
     fn follow(&self, name: &OsStr) -> Result<Option<FileStat>> {
         let _taken = self.take_rights(&self.path)?;
-        Ok(fstatat(&self.dir, name, AtFlags::empty()).ok())
+        match fstatat(&self.dir, name, AtFlags::empty()) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
+            Err(error) => Err(io_error(&self.path.join(name))(error)),
+        }
     }
 }
 

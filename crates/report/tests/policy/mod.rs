@@ -4,9 +4,10 @@ use sha2::{Digest, Sha256};
 
 /// What is between the tags of each such element without attributes.
 fn contents<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
-    let parts = html.split(&format!("<{name}>")).skip(1);
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    let parts = html.split(begin.as_str()).skip(1);
     parts
-        .map(|part| part.split(&format!("</{name}>")).next().unwrap())
+        .map(|part| part.split(end.as_str()).next().unwrap())
         .collect()
 }
 
