@@ -93,8 +93,13 @@ impl Folder {
 
     fn find(path: &Path, naming: Naming, rights: Rights, make: bool) -> Result<Self> {
         let _taken = rights.take().map_err(io_error(path))?;
-        let mut walk = Walk::new(path, naming, rights.owner() == 0);
-        let end = walk.to_its_end(make);
+        // A file without a folder in its path is in the current one.
+        let shown = match path == Path::new("") {
+            true => Path::new("."),
+            false => path,
+        };
+        let mut walk = Walk::new(shown, naming, rights.owner() == 0);
+        let end = walk.reach_end(make);
         if end.is_err() {
             remove_empty(&walk.made);
         }

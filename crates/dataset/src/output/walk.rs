@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Opens the folder; with `make`, those that are missing are made.
-    pub(super) fn to_its_end(&mut self, make: bool) -> Result<OwnedFd> {
+    pub(super) fn reach_end(&mut self, make: bool) -> Result<OwnedFd> {
         let here = open(".", FOLDER, Mode::empty()).map_err(io_error(Path::new(".")))?;
         let end = self.along(here, self.path, make)?;
         if self.made.is_empty() {
