@@ -23,6 +23,7 @@ use serde::Serialize;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
+use crate::terminal;
 
 /// Tell which idle states may be allowed for a latency budget, and how to set that.
 ///
@@ -232,7 +233,7 @@ fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> 
         floors: &loaded.description.characterisation.floors,
         notes: &loaded.description.notes,
     };
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     if args.json {
         return write_json(&answer, &mut out);
     }
@@ -265,7 +266,7 @@ fn warn_of_want(advice: &Advice) {
 /// One form alone, so that it can be redirected into a file.
 fn print_form(form: Form, setting: &Setting) -> anyhow::Result<()> {
     match form.text {
-        Some(text) => std::io::stdout().lock().write_all(text.as_bytes())?,
+        Some(text) => terminal::data().write_all(text.as_bytes())?,
         None if setting.leaves == Leaves::Everything => {
             exit::say("nothing has to be set: every state keeps to the budget");
         }
@@ -288,7 +289,7 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target, latency: Latency) -> a
     let (percentile, confidence) = (args.percentile, args.confidence);
     let table = Table::of(loaded, target, percentile, confidence, latency, residency)
         .map_err(|error| told(args, error))?;
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     match (args.form, args.json) {
         (Some(FormChoice::Kernel), _) => writeln!(out, "{}", table.parameter)?,
         (Some(_), _) => {

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
-use nix::unistd::{AccessFlags, access};
+use reveille_dataset::output::{Folder, Naming};
 use reveille_machine::{Idle, Root, cpulist};
 
 use crate::exit::Failure;
@@ -40,12 +39,17 @@ pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
     }
 }
 
-/// Makes the folder of `--out` where it is not there yet. Before the work, which would be in vain if
-/// its result cannot be kept.
-pub fn make_writable(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)
-        .and_then(|()| Ok(access(folder, AccessFlags::W_OK)?))
-        .with_context(|| format!("--out {}", folder.display()))
+/// The folder of `--out`, made where it is not there yet, in which `files` are to be made. Before the
+/// work, which would be in vain if its result cannot be kept.
+pub fn output_folder(out: Option<&Path>, files: &[&str]) -> anyhow::Result<Option<Folder>> {
+    let Some(out) = out else {
+        return Ok(None);
+    };
+    let folder = Folder::make(out, Naming::ByUser)?;
+    for file in files {
+        folder.refuse_taken(file)?;
+    }
+    Ok(Some(folder))
 }
 
 /// The CPUs of the list, ascending; all of the machine, offline ones too, without a list.

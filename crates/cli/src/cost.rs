@@ -6,14 +6,13 @@ mod table;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reveille_dataset::kept;
+use reveille_dataset::output::{Existing, Folder};
 use reveille_machine::interrupts::Interrupts;
 use reveille_machine::{Identity, Idle, Root, requests};
 use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
@@ -22,6 +21,7 @@ use crate::chosen;
 use crate::command::{As, Child};
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
@@ -100,10 +100,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         )),
         None => None,
     };
-    if let Some(out) = &args.out {
-        refuse_occupied(out)?;
-        chosen::make_writable(out)?;
-    }
+    let files = if args.stacks {
+        &[FILE, STACKS][..]
+    } else {
+        &[FILE]
+    };
+    let out = chosen::output_folder(args.out.as_deref(), files)?;
     let idle = Idle::read(&root)?;
     let started = SystemTime::now();
     let followed = match args.command.is_empty() {
@@ -126,7 +128,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             measured,
         },
     );
-    let kept = match &args.out {
+    let kept = match &out {
         Some(out) => keep(out, &cost, followed.stacks.as_deref()),
         None => Ok(()),
     };
@@ -280,45 +282,29 @@ fn failure(error: reveille_watch::Error) -> anyhow::Error {
     }
 }
 
-fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
-    let file = out.join(FILE);
-    if file.symlink_metadata().is_ok() {
-        let file = file.display();
-        return Err(Failure::usage(format!(
-            "{file}: is there already; choose another folder with --out"
-        )));
-    }
-    if out.exists() && !out.is_dir() {
-        let out = out.display();
-        return Err(Failure::usage(format!("--out: {out} is no folder")));
-    }
-    Ok(())
-}
-
 /// The folded stacks, beside cost.json.
 const STACKS: &str = "stacks.folded";
 
-fn keep(out: &Path, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
+fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
     if let Some(stacks) = stacks {
-        let file = out.join(STACKS);
-        std::fs::write(&file, stacks).with_context(|| file.display().to_string())?;
+        out.write(STACKS, Existing::Stays, stacks.as_bytes())?;
     }
     let mut json = serde_json::to_vec_pretty(cost)?;
     json.push(b'\n');
-    kept::write(&json, out, FILE)?;
+    out.write(FILE, Existing::Stays, &json)?;
     Ok(())
 }
 
 fn say(args: &Args, cost: &Cost) -> std::io::Result<()> {
     let folder = args.out.as_deref();
     if args.json {
-        let out = &mut std::io::stdout().lock();
+        let out = &mut terminal::data();
         serde_json::to_writer_pretty(&mut *out, cost)?;
         return out.write_all(b"\n");
     }
     // A command's standard output is its own.
     match args.command.is_empty() {
-        true => table::write(cost, folder, &mut anstream::stdout().lock()),
-        false => table::write(cost, folder, &mut anstream::stderr().lock()),
+        true => table::write(cost, folder, &mut terminal::stdout()),
+        false => table::write(cost, folder, &mut terminal::stderr()),
     }
 }

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use anstyle::{AnsiColor, Style};
 use reveille_machine::Root;
 use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
 use serde::Serialize;
 
+use crate::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
 use crate::wrap::{self, COLUMNS};
 
 /// Say what this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
@@ -48,7 +48,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     match args.json {
         true => {
             let json = Json {
@@ -92,9 +92,6 @@ struct Json<'a> {
     measure_will_use: &'a Plan,
 }
 
-const STRONG: Style = Style::new().bold();
-const FAINT: Style = Style::new().dimmed();
-
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
@@ -125,13 +122,7 @@ fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<
         .map(|feature| feature.name.as_str())
         .collect();
     if !denied.is_empty() {
-        wrapped(
-            "Root would add: ",
-            "  ",
-            &denied.join(", "),
-            Style::new(),
-            out,
-        )?;
+        wrapped("Root would add: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
     wrapped(
         "reveille measure will use here: ",
@@ -145,10 +136,10 @@ fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<
 /// The word says it; the colour repeats it.
 fn mark(presence: &Presence) -> (&'static str, Style) {
     match presence {
-        Presence::Yes(_) => ("yes", AnsiColor::Green.on_default()),
-        Presence::No(_) => ("no", AnsiColor::Red.on_default()),
-        Presence::Denied(_) => ("root", AnsiColor::Yellow.on_default()),
-        Presence::Unknown(_) => ("?", AnsiColor::Yellow.on_default()),
+        Presence::Yes(_) => ("yes", GOOD),
+        Presence::No(_) => ("no", ABSENT),
+        Presence::Denied(_) => ("root", NOTABLE),
+        Presence::Unknown(_) => ("?", NOTABLE),
     }
 }
 
@@ -157,7 +148,7 @@ fn listed(plain: &[&Feature], out: &mut impl Write) -> io::Result<()> {
     write!(out, "  {style}{mark:<0$}{style:#}", NAME - 2)?;
     let names: Vec<&str> = plain.iter().map(|feature| feature.name.as_str()).collect();
     let indent = " ".repeat(NAME);
-    wrapped_from(NAME, &indent, &names.join(", "), Style::new(), out)
+    wrapped_from(NAME, &indent, &names.join(", "), PLAIN, out)
 }
 
 fn line(feature: &Feature, width: usize, out: &mut impl Write) -> io::Result<()> {
@@ -171,7 +162,7 @@ fn line(feature: &Feature, width: usize, out: &mut impl Write) -> io::Result<()>
     let indent = " ".repeat(NAME + width + 2);
     let words = feature.presence.words();
     let words = if words.is_empty() { "yes" } else { words };
-    wrapped_from(indent.len(), &indent, words, Style::new(), out)?;
+    wrapped_from(indent.len(), &indent, words, PLAIN, out)?;
     if !feature.presence.is_yes() {
         let indent = " ".repeat(NAME);
         wrapped(
@@ -224,7 +215,7 @@ mod tests {
     fn shown(features: &[Feature]) -> String {
         let mut out = Vec::new();
         write(features, &Plan::of(features), &mut out).unwrap();
-        anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+        terminal::plain(out)
     }
 
     fn feature(name: &str, presence: Presence) -> Feature {

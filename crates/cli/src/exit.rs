@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crate::terminal::shown;
+
 /// Wrong use: a flag, a name or a file that cannot be meant.
 pub const USAGE: u8 = 2;
 /// This machine, kernel or user cannot do it.
@@ -90,7 +92,8 @@ pub fn say(words: impl fmt::Display) {
 /// As [`say`], without the program's name before it.
 pub fn say_plainly(words: impl fmt::Display) {
     // At once: other programs write to the same terminal.
-    let _ = io::stderr().write_all(format!("{words}\n").as_bytes());
+    let words = format!("{}\n", shown(&words.to_string()));
+    let _ = io::stderr().write_all(words.as_bytes());
 }
 
 /// A reader of standard output that went away (`reveille states | head`) is no failure.
@@ -135,7 +138,7 @@ fn place(error: &anyhow::Error) -> &'static str {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    use reveille_dataset::Error::Io;
+    use reveille_dataset::Error::{Io, NoFolder, Occupied, Refused};
     use reveille_machine::Error::{Cannot, Usage};
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;
@@ -145,6 +148,7 @@ fn code(error: &anyhow::Error) -> u8 {
         (Some(Cannot(_)), _) => CANNOT,
         // A result that is not there was named by mistake.
         (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
+        (_, Some(NoFolder { .. } | Occupied { .. } | Refused { .. })) => USAGE,
         _ => 1,
     }
 }

@@ -1,14 +1,14 @@
 //! `reveille export`: a result as text that other tools read.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use reveille_dataset::output::{Existing, Naming, OutputFile};
 use reveille_dataset::{StreamError, export_result};
 
-use crate::exit::Failure;
+use crate::terminal;
 
 /// Write a result's datapoints as CSV.
 ///
@@ -28,36 +28,25 @@ pub struct Args {
     #[arg(long, required = true)]
     csv: bool,
 
-    /// Write to FILE, which must not exist, instead of standard output
+    /// Write to FILE, a new one or a device or FIFO, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     debug_assert!(args.csv, "clap requires --csv");
-    match &args.output {
-        None => export(&args.result, &mut io::stdout().lock(), "standard output")?,
-        Some(path) => to_file(&args.result, path)?,
+    let path = args.output.as_deref().unwrap_or(Path::new("-"));
+    let output = OutputFile::find(path, Existing::Stays, Naming::ByUser)?;
+    match output.is_standard_output() {
+        true => export(&args.result, &mut terminal::data(), "standard output")?,
+        false => output.write(|file| {
+            let name = path.display().to_string();
+            let mut file = BufWriter::new(file);
+            export(&args.result, &mut file, &name)?;
+            file.flush().context(name)
+        })?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn to_file(result: &Path, path: &Path) -> anyhow::Result<()> {
-    let mut file = match File::create_new(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(Failure::usage(format!(
-                "{}: exists already; choose another file with --output",
-                path.display()
-            )));
-        }
-        other => BufWriter::new(other.with_context(|| path.display().to_string())?),
-    };
-    let exported = export(result, &mut file, &path.display().to_string());
-    if exported.is_err() {
-        // Half a file would pass for a whole one.
-        let _ = std::fs::remove_file(path);
-    }
-    exported
 }
 
 fn export(result: &Path, target: &mut dyn Write, name: &str) -> anyhow::Result<()> {

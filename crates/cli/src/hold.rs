@@ -15,6 +15,7 @@ use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::exit;
 use crate::restore;
+use crate::terminal;
 use crate::until::Until;
 use measured::{Measured, Percentile};
 use plan::{Plan, Through};
@@ -103,7 +104,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     )?;
     if args.dry_run {
-        statement::write(&plan, args.json, &mut anstream::stdout().lock())?;
+        statement::write(&plan, args.json, &mut terminal::stdout())?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
@@ -111,7 +112,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match until.is_command() {
         true => statement::in_short(&plan),
         false => {
-            let out = &mut anstream::stdout().lock();
+            let out = &mut terminal::stdout();
             statement::write(&plan, args.json, out)
                 .and_then(|()| statement::until_told(args.json, out))
                 .map_err(exit::unsaid)?;

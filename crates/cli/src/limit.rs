@@ -15,6 +15,7 @@ use crate::command::As;
 use crate::exit;
 use crate::restore;
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::until::Until;
 use plan::{Group, Plan};
 
@@ -75,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Limit::Disable(args.disable),
     };
     let plan = Plan::make(&root, &idle, &cpus, &limit)?;
-    let out = &mut anstream::stdout().lock();
+    let out = &mut terminal::stdout();
     if args.dry_run {
         write(&plan, args.json, out)?;
         return Ok(ExitCode::SUCCESS);

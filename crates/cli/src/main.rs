@@ -24,6 +24,7 @@ mod resume;
 mod signals;
 mod states;
 mod table;
+mod terminal;
 mod top;
 mod trial;
 mod until;
@@ -37,6 +38,7 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(
     name = "reveille",
+    bin_name = "reveille",
     version,
     max_term_width = 100,
     subcommand_required = true

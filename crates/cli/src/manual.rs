@@ -1,12 +1,11 @@
 //! `reveille manual`: man pages and shell completions, from the one definition of the flags.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{CommandFactory, ValueEnum};
-use clap_complete::Shell;
+use clap_complete::{Generator, Shell};
+use reveille_dataset::output::{Existing, Folder, Naming};
 
 /// Write the man pages and the shell completions into a folder.
 #[derive(clap::Args)]
@@ -20,16 +19,30 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (man, completions) = (args.folder.join("man1"), args.folder.join("completions"));
-    for folder in [&man, &completions] {
-        fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
-    clap_mangen::generate_to(crate::Cli::command(), &man)
-        .with_context(|| man.display().to_string())?;
+    let mut command = crate::Cli::command();
+    let completions = Folder::make(&args.folder.join("completions"), Naming::ByUser)?;
     for shell in Shell::value_variants() {
-        let mut command = crate::Cli::command();
-        clap_complete::generate_to(*shell, &mut command, "reveille", &completions)
-            .with_context(|| completions.display().to_string())?;
+        let mut text = Vec::new();
+        clap_complete::generate(*shell, &mut command, "reveille", &mut text);
+        completions.write(shell.file_name("reveille"), Existing::IsReplaced, &text)?;
     }
+    let man = Folder::make(&args.folder.join("man1"), Naming::ByUser)?;
+    // As clap_mangen's own writer of files: help has no pages.
+    let mut command = crate::Cli::command().disable_help_subcommand(true);
+    command.build();
+    pages(command, &man)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A page for the command, and for each below it.
+fn pages(command: clap::Command, folder: &Folder) -> anyhow::Result<()> {
+    let below = command.get_subcommands();
+    for below in below.filter(|below| !below.is_hide_set()) {
+        pages(below.clone(), folder)?;
+    }
+    let page = clap_mangen::Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    folder.write(page.get_filename(), Existing::IsReplaced, &text)?;
+    Ok(())
 }

@@ -5,7 +5,7 @@ mod progress;
 mod recorder;
 mod summary;
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use reveille_wake::{Distances, Options, Protocol};
 
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 use recorder::Recorder;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
@@ -166,11 +167,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     exit::reader_may_leave(match args.json {
         true => writeln!(
-            io::stdout(),
+            terminal::data(),
             "{}",
             serde_json::to_string_pretty(&description)?
         ),
-        false => summary::print(&description, &folder, report.as_deref()),
+        false => summary::print(&description, folder.path(), report.as_deref()),
     })?;
     if description.counts.kept == 0 && ended == Ended::Completed {
         let dropped: Vec<_> = description

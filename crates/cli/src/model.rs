@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::terminal;
 use crate::wrap;
 
 /// Tell what a transition time is worth: the power that napping, frequency scaling or idle states
@@ -88,7 +89,7 @@ fn say(out: &mut impl Write, sentence: &str) -> std::io::Result<()> {
 }
 
 fn write_json(value: &impl Serialize) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = terminal::data();
     serde_json::to_writer_pretty(&mut out, value)?;
     writeln!(out)
 }

@@ -2,14 +2,15 @@
 
 mod table;
 
-use std::io::{self, Write};
-use std::path::{Path as FilePath, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reveille_dataset::{Description, kept};
+use reveille_dataset::Description;
+use reveille_dataset::output::{Existing, Folder};
 use reveille_machine::network::{self, Interface};
 use reveille_machine::{Identity, Idle, Root};
 use reveille_watch::path::{
@@ -19,6 +20,7 @@ use reveille_watch::path::{
 use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 
 /// Tell where the time goes for packets that reach this machine.
 ///
@@ -89,10 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(folder) => Some(reveille_dataset::open_description(folder)?),
         None => None,
     };
-    if let Some(out) = &args.out {
-        refuse_occupied(out)?;
-        chosen::make_writable(out)?;
-    }
+    let folder = chosen::output_folder(args.out.as_deref(), &[FILE])?;
     let interrupted = signals::stop()?;
 
     let mut path = follow(&args, &root, interface.as_ref(), &interrupted)?;
@@ -100,11 +99,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         estimate(&mut path, result);
     }
     // An empty file would only be in the way of the next try.
-    let out = args.out.as_deref().filter(|_| !path.groups.is_empty());
-    let kept = out.map_or(Ok(()), |out| keep(out, &path));
+    let folder = folder.filter(|_| !path.groups.is_empty());
+    let kept = folder.as_ref().map_or(Ok(()), |folder| keep(folder, &path));
     let said = match args.json {
-        true => writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&path)?),
-        false => table::print(&path, out.filter(|_| kept.is_ok())),
+        true => writeln!(terminal::data(), "{}", serde_json::to_string_pretty(&path)?),
+        false => {
+            let folder = folder.as_ref().filter(|_| kept.is_ok());
+            table::print(&path, folder.map(Folder::path))
+        }
     };
     kept?;
     exit::reader_may_leave(said)?;
@@ -138,25 +140,10 @@ fn is_here(interface: &Interface) -> bool {
     network::index_here(&interface.name) == Some(interface.index)
 }
 
-fn refuse_occupied(out: &FilePath) -> anyhow::Result<()> {
-    let file = out.join(FILE);
-    if file.symlink_metadata().is_ok() {
-        let file = file.display();
-        return Err(Failure::usage(format!(
-            "{file}: is there already; choose another folder with --out"
-        )));
-    }
-    if out.exists() && !out.is_dir() {
-        let out = out.display();
-        return Err(Failure::usage(format!("--out: {out} is no folder")));
-    }
-    Ok(())
-}
-
-fn keep(out: &FilePath, path: &Path) -> anyhow::Result<()> {
+fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {
     let mut json = serde_json::to_vec_pretty(path)?;
     json.push(b'\n');
-    kept::write(&json, out, FILE)?;
+    out.write(FILE, Existing::Stays, &json)?;
     Ok(())
 }
 
@@ -294,6 +281,6 @@ fn show(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) 
         .collect();
     bar.set_message(match groups.is_empty() {
         true => "none yet".to_owned(),
-        false => groups.join("  "),
+        false => terminal::shown(&groups.join("  ")).into_owned(),
     });
 }

@@ -1,15 +1,17 @@
 //! `reveille report`: results as one page that opens in a browser.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use reveille_dataset::Filter;
+use reveille_dataset::output::{Existing, Naming, OutputFile};
+use reveille_dataset::{Filter, Loaded, ResultFolder};
 use reveille_report::{Error, Input, Options, page};
 
 use crate::exit::{self, Failure};
+use crate::terminal;
 
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
@@ -51,8 +53,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::usage(wrong.to_string()))?),
         None => None,
     };
-    let output = args.output.unwrap_or_else(|| default_output(&args.results));
-    refuse_foreign(&output, "--output")?;
+    let output = match &args.output {
+        Some(output) => page_file(output, "--output", Naming::ByUser)?,
+        None => page_file(
+            &default_output(&args.results),
+            "--output",
+            Naming::ByDefault,
+        )?,
+    };
     if let Some((file, page)) = kept(&args.results) {
         if args.results.len() > 1 || filter.is_some() {
             let file = file.display();
@@ -69,7 +77,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let inputs = args
         .results
         .iter()
-        .map(|path| read(path, filter.as_ref()))
+        .map(|path| input(reveille_dataset::open(path)?, path, filter.as_ref()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let html = page(
         &inputs,
@@ -116,14 +124,14 @@ fn kept(results: &[PathBuf]) -> Option<(PathBuf, MakePage)> {
 }
 
 /// The page's name where none is given.
-const PAGE: &str = "report.html";
+pub const PAGE: &str = "report.html";
 
-/// The page of one result, in its folder.
-pub fn beside(result: &Path) -> anyhow::Result<PathBuf> {
-    let output = result.join(PAGE);
-    let html = page(&[read(result, None)?], &Options::default())?;
-    replace(&output, &html).with_context(|| output.display().to_string())?;
-    Ok(output)
+/// The page of the result that has just been measured, in its folder.
+pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
+    let input = input(result.read_back(None)?, result.path(), None)?;
+    let html = page(&[input], &Options::default())?;
+    let folder = result.folder();
+    Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
 }
 
 fn default_output(results: &[PathBuf]) -> PathBuf {
@@ -133,8 +141,7 @@ fn default_output(results: &[PathBuf]) -> PathBuf {
     }
 }
 
-fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
-    let loaded = reveille_dataset::open(path)?;
+fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
     let datapoints = loaded.columns.rows;
     let input = match filter {
         Some(filter) => Input::filtered(loaded, filter),
@@ -159,67 +166,41 @@ fn read(path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
     Ok(input)
 }
 
-/// An older page is written over; anything else is somebody's file.
-pub fn refuse_foreign(output: &Path, option: &str) -> anyhow::Result<()> {
-    if output == Path::new("-") {
-        return Ok(());
-    }
-    if output.is_dir() {
-        return Err(Failure::usage(format!(
-            "{}: is a folder; name a file in it with {option}",
-            output.display()
-        )));
-    }
-    let Ok(file) = fs::File::open(output) else {
-        return Ok(());
+/// Where a page goes. An older page is replaced; anything else is somebody's file.
+pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<OutputFile> {
+    let output = OutputFile::find(path, Existing::IsReplaced, naming)?;
+    let Some(file) = output.replaced()? else {
+        return Ok(output);
     };
-    // A pipe or a device has nothing to lose, and reading from it might never end.
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(());
-    }
     let mut start = Vec::new();
     file.take(4096)
         .read_to_end(&mut start)
-        .with_context(|| output.display().to_string())?;
+        .with_context(|| path.display().to_string())?;
     if start.is_empty() || reveille_report::is_page(&String::from_utf8_lossy(&start)) {
-        return Ok(());
+        return Ok(output);
     }
     Err(Failure::usage(format!(
         "{}: exists and is no page of reveille; choose another file with {option}",
-        output.display()
+        path.display()
     )))
 }
 
-fn write(output: &Path, html: &str) -> anyhow::Result<()> {
+fn write(output: &OutputFile, html: &str) -> anyhow::Result<()> {
     write_page(output, html)?;
-    if output != Path::new("-") {
-        writeln!(io::stdout(), "{}", output.display())?;
+    if !output.is_standard_output() {
+        writeln!(terminal::data(), "{}", output.path().display())?;
     }
     Ok(())
 }
 
-/// To the file, or to standard output for `-`.
-pub fn write_page(output: &Path, html: &str) -> anyhow::Result<()> {
-    if output == Path::new("-") {
-        let mut out = io::stdout().lock();
+pub fn write_page(output: &OutputFile, html: &str) -> anyhow::Result<()> {
+    if output.is_standard_output() {
+        let mut out = terminal::data();
         out.write_all(html.as_bytes())?;
         return Ok(out.flush()?);
     }
-    replace(output, html).with_context(|| output.display().to_string())
-}
-
-/// Whoever opens the file sees the old page or the new one, never half of one.
-fn replace(output: &Path, html: &str) -> io::Result<()> {
-    if fs::metadata(output).is_ok_and(|metadata| !metadata.is_file()) {
-        return fs::write(output, html);
-    }
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = output.with_file_name(name);
-    let written = fs::write(&partial, html).and_then(|()| fs::rename(&partial, output));
-    if written.is_err() {
-        // The error is the news; that the rest could not be removed either is not.
-        let _ = fs::remove_file(&partial);
-    }
-    written
+    output.write(|file| {
+        let written = file.write_all(html.as_bytes());
+        written.with_context(|| output.path().display().to_string())
+    })
 }

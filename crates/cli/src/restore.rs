@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use reveille_machine::{Journal, Restored, Root, journal};
 
 use crate::exit;
+use crate::terminal;
 
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
@@ -29,7 +30,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let restored = journal::release(&Root::default(), folder, args.all)?;
     complain(&restored);
     // What was done stays done, and its exit code, where the reader went away.
-    exit::reader_may_leave(write(&restored, &mut io::stdout().lock()))?;
+    exit::reader_may_leave(write(&restored, &mut terminal::stdout()))?;
     Ok(
         match restored.failed.is_empty() && restored.refused.is_empty() {
             true => ExitCode::SUCCESS,

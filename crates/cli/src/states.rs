@@ -12,6 +12,7 @@ use reveille_machine::{Identity, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
 use crate::chosen::{self, CpuList};
+use crate::terminal;
 use crate::wrap;
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
@@ -51,7 +52,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.cpu.is_some() {
         view.keep(&chosen::cpus(&view.idle, args.cpu.as_ref())?);
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     match args.json {
         true => view.write_json(&mut out)?,
         false => {

@@ -1,5 +1,6 @@
 //! Aligned columns of text: a heading of two lines, then rows.
 
+use crate::terminal;
 use std::io::{self, Write};
 
 /// Where a column's text stands.
@@ -43,17 +44,9 @@ impl Table {
     pub fn push(&mut self, cells: Vec<String>) {
         let columns = self.headings.len();
         assert_eq!(cells.len(), columns, "a row has a cell for each column");
-        self.rows.push(cells);
-    }
-
-    /// As [`Table::row`], for tables whose columns are chosen at run time.
-    pub fn cells(&mut self, cells: Vec<String>) {
-        assert_eq!(
-            cells.len(),
-            self.headings.len(),
-            "a row has a cell for each column"
-        );
-        self.rows.push(cells);
+        // Here already: a column is as wide as what is shown in it.
+        let shown = cells.iter().map(|cell| terminal::shown(cell).into_owned());
+        self.rows.push(shown.collect());
     }
 
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {

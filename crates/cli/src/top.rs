@@ -30,6 +30,7 @@ use reveille_machine::{Identity, Root};
 use reveille_watch::live::Watch;
 
 use crate::exit::Failure;
+use crate::terminal;
 use draw::About;
 use pace::Pace;
 use tables::Tables;
@@ -93,7 +94,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         screen::run(&about, args.interval, args.count, read)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = anstream::stdout().lock();
+    let mut out: Box<dyn Write> = match args.json || args.csv {
+        true => terminal::data(),
+        false => Box::new(terminal::stdout()),
+    };
     let mut tables = Tables::new(about);
     let mut pace = Pace::new(args.interval, args.count)?;
     if args.csv {

@@ -7,14 +7,15 @@ mod summary;
 mod workload;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
 use reveille_dataset::description::Ended;
+use reveille_dataset::output::Folder;
 use reveille_machine::latency::parse_bound;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 use reveille_trial::result::{self, Plan, Trial};
@@ -26,6 +27,7 @@ use crate::chosen;
 use crate::command::As;
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 use progress::Bar;
 
 /// Run one workload under several idle settings and compare.
@@ -145,13 +147,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         plan::print(&args, &idle, &settings, &notes)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(out) = &args.out {
-        refuse_occupied(out)?;
-        chosen::make_writable(out)?;
-    }
+    let out = chosen::output_folder(args.out.as_deref(), &[result::FILE])?;
     notes.extend(held_by_others());
     let mut workload = workload::of(&args)?;
-    compare(&args, &root, &idle, settings, notes, workload.as_mut())
+    let trial = compare(&args, &root, &idle, settings, notes, workload.as_mut())?;
+    finish(&args, trial, out.as_ref())
 }
 
 /// A bound that is in force under every setting, "as is" among them.
@@ -163,7 +163,7 @@ fn held_by_others() -> Option<String> {
     ))
 }
 
-/// Runs the trial, and says and keeps what it gathered.
+/// Runs the trial.
 fn compare(
     args: &Args,
     root: &Root,
@@ -171,7 +171,7 @@ fn compare(
     settings: Vec<Setting>,
     notes: Vec<String>,
     workload: &mut dyn Workload,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Trial> {
     let stop = signals::stop()?;
     let started = SystemTime::now();
     let options = Options {
@@ -188,8 +188,7 @@ fn compare(
     bar.clear();
     let mut ran = ran.map_err(failure)?;
     ran.notes.splice(0..0, notes);
-    let trial = described(args, root, idle, &options, workload, ran, started)?;
-    finish(args, trial)
+    described(args, root, idle, &options, workload, ran, started)
 }
 
 /// The trial that was run, with what it says.
@@ -234,9 +233,10 @@ fn described(
     })
 }
 
-fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
+/// Keeps what the trial gathered, and says it.
+fn finish(args: &Args, mut trial: Trial, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
     // First of all it is kept: the terminal may be gone.
-    let kept = match &args.out {
+    let kept = match out {
         Some(folder) => result::write(&trial, folder).map(drop),
         None => Ok(()),
     };
@@ -247,12 +247,16 @@ fn finish(args: &Args, mut trial: Trial) -> anyhow::Result<ExitCode> {
     };
     let said = if args.json {
         trial.rounds.clear();
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&trial)?)
+        writeln!(
+            terminal::data(),
+            "{}",
+            serde_json::to_string_pretty(&trial)?
+        )
     } else {
-        let folder = args.out.as_deref().filter(|_| kept.is_ok());
-        summary::print(&trial, folder)
+        let folder = out.filter(|_| kept.is_ok());
+        summary::print(&trial, folder.map(Folder::path))
     };
-    kept.map_err(failure)?;
+    kept?;
     exit::reader_may_leave(said)?;
     Ok(code)
 }
@@ -261,17 +265,6 @@ fn name(args: &Args, workload: &str) -> String {
     let folder = || Some(args.out.as_deref()?.file_name()?.to_string_lossy().into());
     let name = args.name.clone().or_else(folder);
     name.unwrap_or_else(|| workload.to_owned())
-}
-
-fn refuse_occupied(folder: &Path) -> anyhow::Result<()> {
-    let file = folder.join(result::FILE);
-    match file.exists() {
-        true => Err(Failure::usage(format!(
-            "{}: holds a trial already; choose another folder with --out",
-            file.display()
-        ))),
-        false => Ok(()),
-    }
 }
 
 /// An address of this machine, with a port or without.
@@ -287,7 +280,7 @@ fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
     let mut signals = signal_hook::iterator::Signals::new(ending)?;
     let server = Server::start(address).map_err(failure)?;
     exit::reader_may_leave(writeln!(
-        io::stdout(),
+        terminal::stdout(),
         "answers UDP and TCP at {}; Ctrl-C ends it",
         server.address()
     ))?;

@@ -140,7 +140,7 @@ fn a_short_run_compares_policies_and_makes_a_page() {
     // What was kept is never written over, and makes a page.
     let mut again = reveille();
     let again = again.args(["anticipate", "bench", "--out"]).arg(&out);
-    complains(again, 2, "holds a benchmark already");
+    complains(again, 2, "is there already");
     let ended = run(reveille().arg("report").arg(&out));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let page = fs::read_to_string(out.join("report.html")).unwrap();

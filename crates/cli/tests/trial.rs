@@ -326,7 +326,7 @@ fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
         .args(["--", "true"]));
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("holds a trial already"),
+        ended.stderr.contains("is there already"),
         "{}",
         ended.stderr
     );

@@ -1,12 +1,14 @@
 //! A result's folder: making one, describing it, opening it.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::columns::Columns;
 use crate::csv::{Csv, LastLine};
 use crate::description::{self, Description};
+use crate::output::{Existing, Folder, Naming};
 use crate::{Error, Malformed, Result, Writer, own_csv, parquet_file, wult};
 
 pub(crate) const DESCRIPTION: &str = "result.json";
@@ -23,45 +25,37 @@ const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 /// Describe it before the run and again after it: a run that is cut off then has a description.
 #[derive(Debug)]
 pub struct ResultFolder {
-    path: PathBuf,
+    folder: Arc<Folder>,
 }
 
 impl ResultFolder {
-    /// Makes the folder, and those above it.
+    /// Makes the folder, and those above it; the user has named it.
     ///
     /// # Errors
-    /// [`Error::Occupied`] where it holds a result, ours or wult's; [`Error::NoFolder`] where it or
-    /// what it is to be made in is none; [`Error::Io`] where it cannot be made.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
-        let path = path.into();
-        Self::refuse_occupied(&path)?;
-        std::fs::create_dir_all(&path).map_err(io_error(&path))?;
-        Ok(Self { path })
+    /// As [`ResultFolder::of`] and [`Folder::make`].
+    pub fn create(path: impl AsRef<Path>) -> Result<Self> {
+        Self::of(Folder::make(path.as_ref(), Naming::ByUser)?)
     }
 
-    /// Is the folder free for a result? Nothing is made; one that is not there is free.
+    /// The folder, for a result.
     ///
     /// # Errors
-    /// [`Error::Occupied`] and [`Error::NoFolder`], as [`ResultFolder::create`].
-    pub fn refuse_occupied(path: &Path) -> Result<()> {
-        let there = path.ancestors().find(|path| path.exists());
-        if let Some(file) = there.filter(|path| !path.is_dir()) {
-            return Err(Error::NoFolder {
-                path: file.to_owned(),
-            });
+    /// [`Error::Occupied`] where it holds a result, ours or wult's.
+    pub fn of(folder: Folder) -> Result<Self> {
+        for name in [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS] {
+            if folder.holds(name)? {
+                return Err(Error::Occupied {
+                    path: folder.path().to_owned(),
+                });
+            }
         }
-        let held = [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS];
-        let holds = |name: &&str| path.join(name).symlink_metadata().is_ok();
-        match held.iter().any(holds) {
-            true => Err(Error::Occupied {
-                path: path.to_owned(),
-            }),
-            false => Ok(()),
-        }
+        Ok(Self {
+            folder: Arc::new(folder),
+        })
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        self.folder.path()
     }
 
     /// Starts writing datapoints with these residency columns.
@@ -69,7 +63,7 @@ impl ResultFolder {
     /// # Errors
     /// Where the file cannot be made, or a name is no name of a residency column.
     pub fn writer(&self, residency_columns: &[String]) -> Result<Writer> {
-        Writer::new(&self.path, residency_columns)
+        Writer::new(self.folder.clone(), residency_columns)
     }
 
     /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one,
@@ -78,22 +72,30 @@ impl ResultFolder {
     /// # Errors
     /// Where it cannot be written; the old one then stays.
     pub fn describe(&self, description: &Description) -> Result<()> {
-        let target = self.path.join(DESCRIPTION);
-        let unfinished = self.path.join(format!("{DESCRIPTION}.unfinished"));
-        let mut text = serde_json::to_vec_pretty(description)
-            .map_err(|error| Malformed::new(format!("cannot be written: {error}")).at(&target))?;
+        let mut text = serde_json::to_vec_pretty(description).map_err(|error| {
+            let target = self.path().join(DESCRIPTION);
+            Malformed::new(format!("cannot be written: {error}")).at(&target)
+        })?;
         text.push(b'\n');
-        let written = File::create(&unfinished)
-            .and_then(|mut file| {
-                file.write_all(&text)?;
-                file.sync_all()
-            })
-            .and_then(|()| std::fs::rename(&unfinished, &target));
-        if let Err(source) = written {
-            let _ = std::fs::remove_file(&unfinished);
-            return Err(io_error(&target)(source));
-        }
-        sync_folder(&self.path)
+        let mut unfinished = self.folder.begin(DESCRIPTION, Existing::Stays)?;
+        let written = unfinished.file.write_all(&text);
+        let written = written.and_then(|()| unfinished.file.sync_all());
+        written.map_err(|error| unfinished.failed(error))?;
+        unfinished.place()?;
+        self.folder.sync()
+    }
+
+    /// The folder itself, for what else is kept beside the result.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Reads the result back with the rights that it was written with: all columns, or only these.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn read_back(&self, columns: Option<&[&str]>) -> Result<Loaded> {
+        self.folder.with_its_rights(|| load(self.path(), columns))
     }
 }
 
@@ -345,16 +347,10 @@ fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
 }
 
 /// Makes names that were written to the folder last.
-pub(crate) fn sync_folder(path: &Path) -> Result<()> {
-    let synced = File::open(path).and_then(|folder| folder.sync_all());
-    match synced {
-        // Some file systems cannot sync a folder; nothing is wrong with the result then.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
-        other => other.map_err(io_error(path)),
-    }
-}
-
-pub(crate) fn io_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+pub(crate) fn io_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> Error + use<E> {
     let path = path.to_owned();
-    move |source| Error::Io { path, source }
+    move |error| Error::Io {
+        path,
+        source: error.into(),
+    }
 }

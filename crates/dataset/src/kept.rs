@@ -1,33 +1,8 @@
 //! What a command other than `measure` keeps: one JSON file in a folder (`cost.json`, `path.json`,
 //! `trial.json`, `bench.json`), with the version of its schema in it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use crate::{Error, Result};
-
-/// Writes this text as `file` into `folder`, which is made where it is not there: all of it, or none.
-///
-/// # Errors
-/// [`Error::Io`] where it cannot be written.
-pub fn write(text: &[u8], folder: &Path, file: &str) -> Result<PathBuf> {
-    let path = folder.join(file);
-    let partial = folder.join(format!("{file}.partial"));
-    let written = fs::create_dir_all(folder)
-        .and_then(|()| fs::write(&partial, text))
-        .and_then(|()| fs::rename(&partial, &path));
-    match written {
-        Ok(()) => Ok(path),
-        Err(source) => {
-            // What there is of it is of no use, and may be in the way of a full disk.
-            let _ = fs::remove_file(&partial);
-            Err(Error::Io { path, source })
-        }
-    }
-}
 
 /// Reads the text of such a file; `knows` is the version of its schema that this program knows.
 ///
@@ -77,18 +52,12 @@ mod tests {
     const NAP: &[u8] = br#"{"schema_version": 3, "minutes": 20}"#;
 
     #[test]
-    fn what_is_kept_is_read_again_and_nothing_else_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let inner = folder.path().join("a/b");
-        let path = write(NAP, &inner, "nap.json").unwrap();
-        assert_eq!(path, inner.join("nap.json"));
-        assert_eq!(fs::read_dir(&inner).unwrap().count(), 1);
-        let text = fs::read(path).unwrap();
+    fn what_is_kept_is_read_again() {
         let nap = Nap {
             minutes: 20,
             kind: None,
         };
-        assert_eq!(parse(&text, "nap.json", 3), Ok(nap));
+        assert_eq!(parse(NAP, "nap.json", 3), Ok(nap));
     }
 
     #[test]
@@ -102,14 +71,5 @@ mod tests {
         assert!(refused(b"[]", 3).contains("is no nap.json"));
         let broken = br#"{"schema_version": 3, "minutes": 1, "kind": "a\nb"}"#;
         assert!(!refused(broken, 3).contains('\n'), "{}", refused(broken, 3));
-    }
-
-    #[test]
-    fn where_it_cannot_be_written_nothing_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("nap.json/full")).unwrap();
-        let error = write(NAP, folder.path(), "nap.json").unwrap_err();
-        assert!(error.to_string().contains("nap.json"), "{error}");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -3,7 +3,8 @@
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
 //! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`tail`]
-//! estimate, the [`verdict`] and the [`compare`] test. What other commands keep is [`kept`].
+//! estimate, the [`verdict`] and the [`compare`] test. What other commands keep is [`kept`]. Every
+//! output file is made in [`output`].
 
 pub mod columns;
 pub mod compare;
@@ -17,6 +18,7 @@ mod folder;
 pub mod interval;
 pub mod kept;
 mod nearest;
+pub mod output;
 mod own_csv;
 mod parquet_file;
 mod random;
@@ -60,6 +62,12 @@ pub enum Error {
     /// A result is to be where something else than a folder is.
     #[error("{path}: is no folder; choose another place with --out")]
     NoFolder { path: std::path::PathBuf },
+    /// Output is not written there: the name is taken, or the place is not to be trusted.
+    #[error("{path}: {why}")]
+    Refused {
+        path: std::path::PathBuf,
+        why: String,
+    },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -9,10 +9,12 @@
 
 use std::fs::File;
 use std::io::{Seek, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::csv::{Csv, LastLine};
-use crate::folder::{PARQUET, PARTIAL, io_error, sync_folder};
+use crate::folder::{PARQUET, PARTIAL, io_error};
+use crate::output::{Existing, Folder};
 use crate::parquet_file::{Definition, ParquetWriter};
 use crate::schema::{COLUMNS, Kind};
 use crate::{Datapoint, Error, Malformed, Result, csv_text, own_csv};
@@ -21,7 +23,7 @@ use crate::{Datapoint, Error, Malformed, Result, csv_text, own_csv};
 /// is read like a finished one.
 #[derive(Debug)]
 pub struct Writer {
-    folder: PathBuf,
+    folder: Arc<Folder>,
     partial: PathBuf,
     file: File,
     definitions: Vec<Definition>,
@@ -31,16 +33,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(folder: &Path, residency_columns: &[String]) -> Result<Self> {
-        let partial = folder.join(PARTIAL);
-        let definitions =
-            definitions(residency_columns).map_err(|wrong| wrong.at(&folder.join(PARQUET)))?;
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&partial)
-            .map_err(io_error(&partial))?;
+    pub(crate) fn new(folder: Arc<Folder>, residency_columns: &[String]) -> Result<Self> {
+        let partial = folder.path().join(PARTIAL);
+        let definitions = definitions(residency_columns)
+            .map_err(|wrong| wrong.at(&folder.path().join(PARQUET)))?;
+        let mut file = folder.create(PARTIAL)?;
         let mut header = String::new();
         for (name, _, _) in &definitions {
             csv_text::field(&mut header, name);
@@ -49,7 +46,7 @@ impl Writer {
         file.write_all(header.as_bytes())
             .map_err(io_error(&partial))?;
         Ok(Self {
-            folder: folder.to_owned(),
+            folder,
             partial,
             file,
             definitions,
@@ -98,26 +95,16 @@ impl Writer {
     /// # Errors
     /// Where the Parquet file cannot be written (a full disk). Nothing is lost then: the partial
     /// file stays and is read instead.
-    pub fn finish(self) -> Result<u64> {
+    pub fn finish(mut self) -> Result<u64> {
         self.file.sync_all().map_err(io_error(&self.partial))?;
-        drop(self.file);
-        let target = self.folder.join(PARQUET);
-        let unfinished = self.folder.join(format!("{PARQUET}.unfinished"));
-        let converted = convert(&self.partial, &unfinished, self.definitions).and_then(|()| {
-            std::fs::rename(&unfinished, &target)
-                .map_err(|error| Malformed::new(format!("cannot be written: {error}")))
-        });
-        if let Err(wrong) = converted {
-            let _ = std::fs::remove_file(&unfinished);
-            return Err(Error::Unreadable {
-                path: target,
-                why: format!(
-                    "{wrong}; the datapoints are kept in {PARTIAL}, which is read instead"
-                ),
-            });
-        }
-        sync_folder(&self.folder)?;
-        std::fs::remove_file(&self.partial).map_err(io_error(&self.partial))?;
+        let rewound = self.file.rewind();
+        rewound.map_err(io_error(&self.partial))?;
+        convert(self.file, &self.folder, self.definitions).map_err(|wrong| Error::Unreadable {
+            path: self.folder.path().join(PARQUET),
+            why: format!("{wrong}; the datapoints are kept in {PARTIAL}, which is read instead"),
+        })?;
+        self.folder.sync()?;
+        self.folder.remove(PARTIAL);
         Ok(self.rows)
     }
 }
@@ -169,14 +156,26 @@ fn write_line(line: &mut String, datapoint: &Datapoint) {
 
 /// Writes the Parquet file from the partial one, in bounded memory.
 fn convert(
-    partial: &Path,
-    target: &Path,
+    partial: File,
+    folder: &Folder,
     definitions: Vec<Definition>,
 ) -> std::result::Result<(), Malformed> {
-    let io = |error: std::io::Error| Malformed::new(format!("cannot be written: {error}"));
-    let csv = Csv::new(File::open(partial).map_err(io)?)?;
+    let csv = Csv::new(partial)?;
     let fields = own_csv::fields(&csv.header, None)?;
-    let mut writer = ParquetWriter::new(File::create(target).map_err(io)?, definitions)?;
+    let unfinished = folder.begin(PARQUET, Existing::Stays).map_err(unwritten)?;
+    let mut writer = ParquetWriter::new(&unfinished.file, definitions)?;
     csv.in_parts(&fields, LastLine::IsTorn, |part| writer.push(part))?;
-    writer.finish()?.sync_all().map_err(io)
+    let written = writer.finish()?.sync_all();
+    written.map_err(|error| unwritten(unfinished.failed(error)))?;
+    unfinished.place().map_err(unwritten)?;
+    Ok(())
+}
+
+/// Why there is no Parquet file, without its path.
+fn unwritten(error: Error) -> Malformed {
+    Malformed::new(match error {
+        Error::Io { source, .. } => format!("cannot be written: {source}"),
+        Error::Refused { why, .. } => why,
+        other => other.to_string(),
+    })
 }

@@ -1,8 +1,8 @@
 //! Results of measurements as one HTML page.
 //!
 //! [`page`] takes one result or several and gives a page that needs nothing else: its charts are
-//! SVG drawn here, its style sheet and its script are in it, and it forbids itself the network. It
-//! reads in light and dark, on a phone, on paper and without a script.
+//! SVG drawn here, its style sheet and its script are in it, and it forbids itself the network and
+//! every other script. It reads in light and dark, on a phone, on paper and without a script.
 //!
 //! ```no_run
 //! use reveille_report::{Input, Options, page};

@@ -17,10 +17,8 @@ use serde_json::json;
 
 use crate::axis::Axis;
 use crate::markup::escape;
-use crate::page::framed;
+use crate::page::{RESUME_SCRIPT, framed};
 use crate::quantity::{count, duration};
-
-const SCRIPT: &str = include_str!("../assets/resume.js");
 
 /// What the page shows besides the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,7 +63,7 @@ pub fn page(analysis: &Analysis, options: &Options) -> String {
     for (place, machine) in analysis.machines.iter().enumerate() {
         body.push_str(&self::machine(analysis, place, machine, top));
     }
-    let _ = write!(body, "<script>{SCRIPT}</script>");
+    let _ = write!(body, "<script>{RESUME_SCRIPT}</script>");
     framed(&title, &about, &body, NOTE, &json!([]))
 }
 

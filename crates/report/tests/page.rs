@@ -1,5 +1,6 @@
 //! The page as a reader gets it.
 
+mod policy;
 mod sample;
 
 use reveille_dataset::description::{Ended, Probe};
@@ -265,4 +266,9 @@ fn the_same_results_give_the_same_page_and_it_is_known_as_one() {
 #[test]
 fn a_typical_page_stays_below_a_mebibyte() {
     assert!(page_of([server("typical", 20_000, 1, 1.0)]).len() < 1 << 20);
+}
+
+#[test]
+fn the_policy_knows_the_script_and_the_style_and_lets_nothing_else_run() {
+    policy::check(&page_of([server("one", 2_000, 1, 1.0)]), 1);
 }

@@ -2,6 +2,7 @@
 
 #[path = "../../resume/tests/generator/mod.rs"]
 mod generator;
+mod policy;
 
 use std::sync::Arc;
 
@@ -128,6 +129,12 @@ fn machines_stand_side_by_side() {
     assert!(html.contains("<h2>Side by side</h2>"));
     assert!(html.contains("Suspend and resume: before, after &lt;b&gt;"));
     assert_eq!(times(&html, "<h2>Timeline of the resume</h2>"), 2);
+}
+
+#[test]
+fn the_policy_knows_both_scripts_of_the_page() {
+    let analysis = analysis(cycles(5, 20, 2), &Question::default());
+    policy::check(&page(&analysis, &Options::default()), 2);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::time::{ClockId, clock_gettime};
+use reveille_dataset::output::{Existing, Folder, Naming};
 use reveille_machine::{Identity, Root};
 
 use crate::{Error, Result};
@@ -51,6 +52,8 @@ pub struct Options {
     pub repeat: usize,
     /// Where the files are put. It is made; it must not hold a capture.
     pub folder: PathBuf,
+    /// Who chose the folder.
+    pub naming: Naming,
     /// For [`reveille_machine::Journal`].
     pub journal_folder: PathBuf,
     /// A virtual machine is suspended as well.
@@ -105,10 +108,14 @@ pub fn run(
     // Does the clock take it? Before anything is kept.
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     armed.clear();
-    let mut kept = Kept::create(&options.folder)?;
-    let mut voice = Voice::raise(root, &means, &options.journal_folder)?;
-    let mut record = describe(root, options, &means, &alarm, &voice);
-    kept.write(&record)?;
+    let mut kept = Kept::create(Folder::make(&options.folder, options.naming)?)?;
+    let begun = Voice::raise(root, &means, &options.journal_folder).and_then(|voice| {
+        let record = describe(root, options, &means, &alarm, &voice);
+        kept.write(&record)?;
+        Ok((voice, record))
+    });
+    // Without a record nothing is kept that could be read.
+    let (mut voice, mut record) = begun.inspect_err(|_| kept.folder.give_up())?;
     for number in 1..=options.repeat {
         let wanted = match number {
             1 => !stop.load(Ordering::Relaxed),
@@ -279,38 +286,31 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
 /// The folder's files, written as it goes on: a machine that does not come back has its log up to
 /// the last cycle.
 struct Kept {
-    folder: PathBuf,
+    folder: Folder,
     log: BufWriter<File>,
     trace: BufWriter<File>,
 }
 
 impl Kept {
-    fn create(folder: &Path) -> Result<Self> {
-        std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
-        let file = |name: &str| {
-            let path = folder.join(name);
-            let file = File::create(&path).map_err(unwritable(&path));
-            file.map(BufWriter::new)
-        };
-        Ok(Self {
-            log: file(DMESG)?,
-            trace: file(TRACE)?,
-            folder: folder.to_owned(),
-        })
+    fn create(folder: Folder) -> Result<Self> {
+        let files = folder.refuse_taken(RECORD).and_then(|()| {
+            let file = |name: &str| folder.create(name).map(BufWriter::new);
+            Ok((file(DMESG)?, file(TRACE)?))
+        });
+        let (log, trace) = files.inspect_err(|_| folder.give_up())?;
+        Ok(Self { log, trace, folder })
     }
 
     fn write(&mut self, record: &Record) -> Result<()> {
         for (name, file) in [(DMESG, &mut self.log), (TRACE, &mut self.trace)] {
-            let path = self.folder.join(name);
+            let path = self.folder.path().join(name);
             file.flush().map_err(unwritable(&path))?;
             file.get_ref().sync_data().map_err(unwritable(&path))?;
         }
-        let path = self.folder.join(RECORD);
         let mut text = serde_json::to_vec_pretty(record).expect("a record is plain data");
         text.push(b'\n');
-        let next = path.with_extension("next");
-        std::fs::write(&next, text).map_err(unwritable(&next))?;
-        std::fs::rename(&next, &path).map_err(unwritable(&path))
+        self.folder.write(RECORD, Existing::Stays, &text)?;
+        Ok(())
     }
 }
 
@@ -318,7 +318,7 @@ impl Kept {
 fn keep_words(voice: &mut Voice, kept: &mut Kept, cycle: Option<&mut CycleRecord>) -> Result<()> {
     let (log, trace) = voice
         .words(&mut kept.log, &mut kept.trace)
-        .map_err(unwritable(&kept.folder))?;
+        .map_err(unwritable(kept.folder.path()))?;
     if let Some(cycle) = cycle {
         cycle.log_records += log.kept;
         cycle.log_lost += log.lost;

@@ -28,6 +28,9 @@ pub enum Error {
     Cannot(String),
     #[error("{0}")]
     Failed(String),
+    /// A capture cannot be kept.
+    #[error(transparent)]
+    Output(#[from] reveille_dataset::Error),
     /// Not a log or a power meter's file that this program knows, or nothing of use in it.
     #[error("{path}: {why}")]
     Unreadable {

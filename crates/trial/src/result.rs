@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use reveille_dataset::description::Ended;
 use reveille_dataset::kept;
+use reveille_dataset::output::{Existing, Folder};
 use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -222,14 +223,13 @@ fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec
     rounds.iter().map(value).collect()
 }
 
-/// Writes `trial.json` into `folder`, which is made where it is not there.
+/// Writes `trial.json` into `folder`, which must not hold one.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(trial: &Trial, folder: &Path) -> Result<PathBuf> {
+pub fn write(trial: &Trial, folder: &Folder) -> reveille_dataset::Result<PathBuf> {
     let text = serde_json::to_vec(trial).expect("a trial is plain data");
-    let written = kept::write(&text, folder, FILE);
-    written.map_err(|error| Error::Failed(error.to_string()))
+    folder.write(FILE, Existing::Stays, &text)
 }
 
 /// Reads a `trial.json`: the file, or the folder that it is in.
@@ -274,6 +274,8 @@ pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use reveille_dataset::output::Naming;
+
     use super::*;
     use crate::workload::NANOSECONDS;
 
@@ -414,7 +416,8 @@ pub(crate) mod tests {
     fn a_trial_is_read_as_it_was_written_and_a_damaged_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let trial = trial();
-        let path = write(&trial, &folder.path().join("new")).unwrap();
+        let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
+        let path = write(&trial, &out).unwrap();
         assert_eq!(read(&path).unwrap(), trial);
         assert_eq!(read(path.parent().unwrap()).unwrap(), trial);
         let text = fs::read(&path).unwrap();

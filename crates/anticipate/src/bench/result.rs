@@ -1,13 +1,13 @@
 //! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use reveille_dataset::description::Ended;
 use reveille_dataset::kept;
+use reveille_dataset::output::{Existing, Folder};
 use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::bench::policy::Policy;
 use crate::bench::statistics::{Figure, Quantiles, differences, share_percent};
 use crate::bench::storage::Operation;
@@ -390,18 +390,13 @@ fn gain(
     }
 }
 
-/// Writes `bench.json` into `folder`, which is made where it is not there.
+/// Writes `bench.json` into `folder`, which must not hold one.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(bench: &Bench, folder: &Path) -> Result<PathBuf> {
+pub fn write(bench: &Bench, folder: &Folder) -> reveille_dataset::Result<PathBuf> {
     let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
-    kept::write(&text, folder, FILE).map_err(|error| match error {
-        reveille_dataset::Error::Io { path, source } => {
-            reveille_machine::Error::Io { path, source }.into()
-        }
-        error => crate::Error::Cannot(error.to_string()),
-    })
+    folder.write(FILE, Existing::Stays, &text)
 }
 
 /// Reads the text of a `bench.json`.

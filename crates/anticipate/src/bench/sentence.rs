@@ -290,10 +290,13 @@ pub(crate) mod tests {
 
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_said() {
+        use reveille_dataset::output::{Folder, Naming};
+
         use crate::bench::result::{parse, write};
         let folder = tempfile::tempdir().unwrap();
         let bench = bench(&REAL, 200);
-        let path = write(&bench, &folder.path().join("new")).unwrap();
+        let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
+        let path = write(&bench, &out).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(parse(text.as_bytes()), Ok(bench));
         let said = |text: &str| parse(text.as_bytes()).unwrap_err();

@@ -6,8 +6,8 @@ mod by_library;
 mod progress;
 mod summary;
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -20,10 +20,13 @@ use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
 use reveille_anticipate::bench::{Assist, place};
 use reveille_dataset::description::Ended;
+use reveille_dataset::output::Folder;
 use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 
+use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 use by_library::ByLibrary;
 use progress::Bar;
 
@@ -163,7 +166,7 @@ fn parse_policy(text: &str) -> Result<Policy, String> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    refuse_occupied(args.out.as_deref())?;
+    let out = chosen::output_folder(args.out.as_deref(), &[result::FILE])?;
     let root = Root::default();
     let machine = Machine {
         idle: Idle::read(&root)?,
@@ -186,7 +189,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             seed: args.seed,
         };
         let work = Accelerator::new(&machine, options, Some(&library)).map_err(failure)?;
-        return compare(&args, &machine, &work, notes, &stop);
+        let bench = compare(&args, &machine, &work, notes, &stop)?;
+        return finish(&args, bench, out.as_ref());
     }
     let source = source(&args);
     let operation = match args.op {
@@ -215,7 +219,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let engine = engine(&args, &machine.root);
     let work = Storage::new(&machine, target, options, engine.as_deref()).map_err(failure)?;
-    compare(&args, &machine, &work, notes, &stop)
+    let bench = compare(&args, &machine, &work, notes, &stop)?;
+    finish(&args, bench, out.as_ref())
 }
 
 #[cfg(feature = "bpf")]
@@ -240,14 +245,14 @@ fn source(args: &Args) -> Source {
     }
 }
 
-/// Runs the rounds, and says and keeps what they gave.
+/// Runs the rounds.
 fn compare(
     args: &Args,
     machine: &Machine,
     work: &dyn Work,
     notes: Vec<String>,
     stop: &AtomicBool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Bench> {
     let started = SystemTime::now();
     let options = Options {
         rounds: args.rounds,
@@ -264,7 +269,7 @@ fn compare(
     });
     bar.clear();
     let ran = ran.map_err(failure)?;
-    finish(args, described(args, machine, work, ran, notes, started))
+    Ok(described(args, machine, work, ran, notes, started))
 }
 
 /// All that there are here: "shallowest" only where a deeper state would be left out, and polling
@@ -326,10 +331,11 @@ fn described(
     }
 }
 
-fn finish(args: &Args, mut bench: Bench) -> anyhow::Result<ExitCode> {
+/// Keeps what the rounds gave, and says it.
+fn finish(args: &Args, mut bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
     // First of all it is kept: the terminal may be gone.
-    if let Some(folder) = &args.out {
-        result::write(&bench, folder).map_err(failure)?;
+    if let Some(folder) = out {
+        result::write(&bench, folder)?;
     }
     let code = match bench.ended {
         Ended::Completed => ExitCode::SUCCESS,
@@ -338,7 +344,11 @@ fn finish(args: &Args, mut bench: Bench) -> anyhow::Result<ExitCode> {
     };
     exit::reader_may_leave(if args.json {
         bench.turns.clear();
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&bench)?)
+        writeln!(
+            terminal::data(),
+            "{}",
+            serde_json::to_string_pretty(&bench)?
+        )
     } else {
         summary::print(&bench, args.out.as_deref())
     })?;
@@ -358,16 +368,6 @@ fn held_by_others() -> Option<String> {
         "Another process holds a latency bound of {bound_us} µs, which is in force under every \
          policy; `reveille top` shows who."
     ))
-}
-
-fn refuse_occupied(folder: Option<&Path>) -> anyhow::Result<()> {
-    match folder.map(|folder| folder.join(result::FILE)) {
-        Some(file) if file.exists() => Err(Failure::usage(format!(
-            "{}: holds a benchmark already; choose another folder with --out",
-            file.display()
-        ))),
-        _ => Ok(()),
-    }
 }
 
 fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {

@@ -19,6 +19,7 @@ use crate::cost::subject;
 use crate::exit::{self, Failure};
 use crate::hold::measured::{Measured, Percentile};
 use crate::signals::{ENDING, not_ignored};
+use crate::terminal;
 
 /// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
 const BESIDES_NS: u64 = 5_000;
@@ -271,10 +272,10 @@ impl Screen {
             &mut text,
         )?;
         let text = String::from_utf8_lossy(&text).into_owned();
-        let mut out = io::stdout().lock();
         if self.lines > 0 {
-            write!(out, "\x1b[{}A\x1b[J", self.lines)?;
+            write!(io::stdout(), "\x1b[{}A\x1b[J", self.lines)?;
         }
+        let mut out = terminal::stdout();
         out.write_all(text.as_bytes())?;
         out.flush()?;
         self.lines = text.lines().count();
@@ -286,7 +287,7 @@ impl Screen {
             return self.show(engine);
         }
         let statistics = engine.statistics().map_err(failure)?;
-        let mut out = io::stdout().lock();
+        let mut out = terminal::data();
         match self.json {
             true => {
                 match self.refresh {
@@ -297,7 +298,7 @@ impl Screen {
                 writeln!(out)?;
                 out.flush()?;
             }
-            false => table::write(&statistics, self.accounting, &mut out)?,
+            false => table::write(&statistics, self.accounting, &mut terminal::stdout())?,
         }
         Ok(())
     }

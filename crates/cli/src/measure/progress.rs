@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_wake::Progress;
 
@@ -27,7 +28,7 @@ impl Bar {
     pub fn show(&self, progress: &Progress<'_>) {
         self.0.set_prefix(progress.phase.to_owned());
         self.0.set_position((progress.done * STEPS as f64) as u64);
-        self.0.set_message(message(progress));
+        self.0.set_message(shown(&message(progress)).into_owned());
     }
 
     pub fn say(&self, text: &str) {

@@ -1,17 +1,16 @@
 //! Keeps what is measured: the folder, the datapoints as they come, the description at both ends.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Context;
 use reveille_dataset::description::{Description, Ended, Settings};
-use reveille_dataset::{Datapoint, ResultFolder, Writer, open_columns, schema, statistics};
+use reveille_dataset::output::Folder;
+use reveille_dataset::{Datapoint, ResultFolder, Writer, schema, statistics};
 use reveille_machine::{Identity, Root};
 use reveille_wake::{Error, Notice, Outcome, Progress, Result, Sink};
 
 use super::{Args, progress::Bar};
-use crate::exit::Failure;
-use crate::keeping::{default_folder, hand_over};
+use crate::keeping::{default_folder, naming};
 
 /// The columns that the statistics need.
 const STATISTICS_COLUMNS: &[&str] = &[
@@ -22,12 +21,12 @@ const STATISTICS_COLUMNS: &[&str] = &[
 ];
 
 pub struct Recorder {
-    out: PathBuf,
+    folder: ResultFolder,
     name: String,
     started: SystemTime,
     machine: Identity,
     settings: Settings,
-    result: Option<(ResultFolder, Writer)>,
+    writer: Option<Writer>,
     bar: Bar,
 }
 
@@ -41,19 +40,22 @@ impl Recorder {
             .out
             .clone()
             .unwrap_or_else(|| default_folder(&machine, started));
-        // Before anything is measured; the folder is made when there is something to keep.
-        ResultFolder::refuse_occupied(&out).map_err(|error| Failure::usage(error.to_string()))?;
+        // Before anything is measured. It goes again if nothing comes into it.
+        let folder = ResultFolder::of(Folder::make(&out, naming(args.out.as_deref()))?)?;
+        if !args.no_report {
+            folder.folder().refuse_taken(crate::report::PAGE)?;
+        }
         let name = args
             .name
             .clone()
             .or_else(|| Some(out.file_name()?.to_string_lossy().into()));
         Ok(Self {
             name: name.unwrap_or_else(|| out.display().to_string()),
-            out,
+            folder,
             started,
             machine,
             settings,
-            result: None,
+            writer: None,
             bar: Bar::new(),
         })
     }
@@ -84,45 +86,42 @@ impl Recorder {
     }
 
     /// Completes the result: the Parquet file, the statistics, the description.
-    pub fn finish(mut self, outcome: Outcome) -> anyhow::Result<(PathBuf, Description)> {
+    pub fn finish(mut self, outcome: Outcome) -> anyhow::Result<(ResultFolder, Description)> {
         self.bar.clear();
-        let (folder, writer) = self
-            .result
+        let writer = self
+            .writer
             .take()
             .context("the run ended before it began")?;
         let mut description = self.describe(&outcome);
         // First without statistics: whatever happens next, the counts are kept.
-        folder.describe(&description)?;
+        self.folder.describe(&description)?;
         writer.finish()?;
-        let columns = open_columns(folder.path(), STATISTICS_COLUMNS)?.columns;
+        let columns = self.folder.read_back(Some(STATISTICS_COLUMNS))?.columns;
         let figure = |name: &str| {
             let state = description.states.iter().find(|state| state.name == name)?;
             state.exit_latency_us
         };
         description.statistics =
             statistics::by_state(&columns, &figure, &description.characterisation.floors);
-        folder.describe(&description)?;
-        hand_over(folder.path());
-        Ok((self.out, description))
+        self.folder.describe(&description)?;
+        Ok((self.folder, description))
     }
 
-    /// Ends a run that failed: what was gathered stays, and the folder goes if that is nothing.
-    /// Says where the datapoints are.
+    /// Ends a run that failed: what was gathered stays. Where that is nothing, what this run made
+    /// goes. Says where the datapoints are.
     pub fn abandon(mut self) -> Option<String> {
         self.bar.clear();
-        let (folder, writer) = self.result.take()?;
-        let rows = writer.rows();
+        let writer = self.writer.take();
+        let rows = writer.as_ref().map_or(0, Writer::rows);
         if rows == 0 {
-            drop(writer);
-            let _ = std::fs::remove_dir_all(folder.path());
+            self.folder.folder().give_up();
             return None;
         }
         // On a full disk this fails, and the partial file is what is read.
-        let _ = writer.finish();
-        hand_over(folder.path());
+        let _ = writer?.finish();
         Some(format!(
             "{}: {rows} datapoints are kept",
-            folder.path().display()
+            self.folder.path().display()
         ))
     }
 }
@@ -130,20 +129,18 @@ impl Recorder {
 impl Sink for Recorder {
     fn begin(&mut self, so_far: &Outcome) -> Result<()> {
         let begin = || {
-            let folder = ResultFolder::create(&self.out)?;
             let mut description = self.describe(so_far);
             // What stands there if the run is cut off.
             description.ended = Ended::Disturbed("the run was cut off".into());
-            folder.describe(&description)?;
-            let writer = folder.writer(&so_far.residency_columns)?;
-            Ok((folder, writer))
+            self.folder.describe(&description)?;
+            self.folder.writer(&so_far.residency_columns)
         };
-        self.result = Some(begin().map_err(sink)?);
+        self.writer = Some(begin().map_err(sink)?);
         Ok(())
     }
 
     fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()> {
-        let (_, writer) = self.result.as_mut().expect("begin comes first");
+        let writer = self.writer.as_mut().expect("begin comes first");
         writer.push(datapoint).map_err(sink)
     }
 
@@ -158,9 +155,7 @@ impl Sink for Recorder {
 
 fn sink(error: reveille_dataset::Error) -> Error {
     match error {
-        reveille_dataset::Error::Occupied { .. } | reveille_dataset::Error::NoFolder { .. } => {
-            Error::Usage(error.to_string())
-        }
+        reveille_dataset::Error::Refused { .. } => Error::Usage(error.to_string()),
         other => Error::Sink(Box::new(other)),
     }
 }

@@ -8,13 +8,14 @@ use reveille_dataset::statistics::StateStatistics;
 use reveille_dataset::tail::Tail;
 
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::wrap::{self, wrapped};
 
 /// Of the lines that begin with a word: where what they say begins.
 const INDENT: usize = 10;
 
 pub fn print(description: &Description, folder: &Path, report: Option<&Path>) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     head(description, &mut out)?;
     match wrap::terminal() {
         Some(columns) => table(description).write_folded(columns, KEYS, &mut out)?,

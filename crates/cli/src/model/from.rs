@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::run::{self, Answer};
 use super::source::{self, Source};
 use crate::exit::Failure;
+use crate::terminal;
 
 /// What the suspend and resume of an analysed machine are worth to a server that sleeps between
 /// requests.
@@ -183,7 +184,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     run::write(&answer, &mut out)?;
     crossings(&swept, &mut out)?;
     for one in &needed {

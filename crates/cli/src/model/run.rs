@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::source::{self, Source};
 use super::{farm, percentiles};
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::wrap::COLUMNS;
 
 /// Policies side by side at one load, by closed forms.
@@ -73,7 +74,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         super::write_json(&answer)?;
     } else {
-        write(&answer, &mut anstream::stdout().lock())?;
+        write(&answer, &mut terminal::stdout())?;
     }
     Ok(ExitCode::SUCCESS)
 }

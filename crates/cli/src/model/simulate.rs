@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
 use crate::signals;
+use crate::terminal;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
 ///
@@ -154,7 +155,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     answer.has_figures(is_interrupted)?;
     exit::reader_may_leave(match args.json {
         true => super::write_json(&answer),
-        false => table::write(&answer, &mut anstream::stdout().lock()),
+        false => table::write(&answer, &mut terminal::stdout()),
     })?;
     Ok(match is_interrupted {
         true => ExitCode::from(exit::INTERRUPTED),

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use reveille_dataset::output::{Naming, OutputFile};
 use reveille_model::farm::{self, Year};
 use reveille_model::parameters::{ALWAYS_ON, Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
@@ -14,7 +15,9 @@ use serde::Serialize;
 
 use super::source::{self, Source};
 use crate::exit::Failure;
+use crate::report::{page_file, write_page};
 use crate::table::{Side, Table};
+use crate::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.
 ///
@@ -106,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let other = other
         .into_iter()
         .find_map(|(is_given, flag)| is_given.then_some(flag));
-    let is_alone = super::page_alone(args.out.as_deref(), other)?;
+    super::page_alone(args.out.as_deref(), other)?;
     let years = years(&parameters)?;
     let mut swept = Sweep::of(&parameters).map_err(super::told)?;
     if !args.crossing.is_empty() {
@@ -116,9 +119,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .collect::<anyhow::Result<_>>()?;
     }
     let answers = answers(&args, &parameters)?;
-    if let Some(path) = &args.out {
-        page(path, &swept, &notes, args.title.as_deref())?;
-    }
+    let page = match &args.out {
+        Some(path) => Some(page(path, &swept, &notes, args.title.as_deref())?),
+        None => None,
+    };
     if args.json {
         super::write_json(&Whole {
             sweep: &swept,
@@ -128,10 +132,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             notes: &notes,
         })?;
     } else if args.csv {
-        csv(&swept, &mut io::stdout().lock())?;
-    } else if let Some(path) = &args.out {
-        if !is_alone {
-            writeln!(io::stdout(), "{}", path.display())?;
+        csv(&swept, &mut terminal::data())?;
+    } else if let Some(page) = page {
+        if !page.is_standard_output() {
+            writeln!(terminal::data(), "{}", page.path().display())?;
         }
     } else {
         write(
@@ -140,7 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             &answers,
             years.as_deref(),
             &notes,
-            &mut anstream::stdout().lock(),
+            &mut terminal::stdout(),
         )?;
     }
     Ok(ExitCode::SUCCESS)
@@ -168,16 +172,17 @@ fn years(parameters: &Parameters) -> anyhow::Result<Option<Vec<Year>>> {
     Ok(Some(farm::years(farm, &parameters.policies, &point)))
 }
 
-/// The page of a sweep.
+/// Writes the page of a sweep, and says where to.
 pub fn page(
     path: &Path,
     sweep: &Sweep,
     notes: &[String],
     title: Option<&str>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<OutputFile> {
     let html = reveille_report::model::page(sweep, notes, title);
-    crate::report::refuse_foreign(path, "--out")?;
-    crate::report::write_page(path, &html)
+    let output = page_file(path, "--out", Naming::ByUser)?;
+    write_page(&output, &html)?;
+    Ok(output)
 }
 
 /// The policy of that name; `always on` is there without being told.

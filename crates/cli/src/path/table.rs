@@ -9,13 +9,14 @@ use reveille_watch::path::delays::Delay;
 use reveille_watch::path::{Follow, Group, Path, ReadersPlace, Stage};
 
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 /// Letters in the longest bar.
 const BAR: f64 = 56.0;
 pub fn print(path: &Path, folder: Option<&FilePath>) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     head(path, &mut out)?;
     for group in &path.groups {
         writeln!(out)?;

@@ -12,12 +12,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use reveille_dataset::output::{Naming, OutputFile};
 use reveille_resume::analysis::{Analysis, Question, analyse};
 use reveille_resume::power::Meter;
 use reveille_resume::what_if::Change;
 
 use crate::exit::Failure;
 use crate::report;
+use crate::terminal;
 
 /// Find in logs of suspends and resumes where their time went.
 ///
@@ -113,10 +115,11 @@ impl Args {
 const TOP: usize = 12;
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(out) = &args.out {
-        report::refuse_foreign(out, "--out")?;
-    }
-    if args.json && args.out.as_deref() == Some(Path::new("-")) {
+    let page = match &args.out {
+        Some(out) => Some(report::page_file(out, "--out", Naming::ByUser)?),
+        None => None,
+    };
+    if args.json && page.as_ref().is_some_and(OutputFile::is_standard_output) {
         return Err(Failure::usage(
             "--out -: standard output has the JSON; name a file",
         ));
@@ -124,7 +127,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let question = question(args)?;
     let inputs = input::read(&args.logs, &args.name)?;
     let analysis = analyse(inputs, &question).map_err(failure)?;
-    show(args, &analysis)?;
+    show(args, &analysis, page.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -143,19 +146,19 @@ fn question(args: &Args) -> anyhow::Result<Question> {
     })
 }
 
-fn show(args: &Args, analysis: &Analysis) -> anyhow::Result<()> {
-    if let Some(out) = &args.out {
+fn show(args: &Args, analysis: &Analysis, page: Option<&OutputFile>) -> anyhow::Result<()> {
+    if let Some(page) = page {
         let options = reveille_report::resume::Options {
             title: args.title.clone(),
             top: args.top.map(|top| top as usize),
         };
         let html = reveille_report::resume::page(analysis, &options);
-        report::write_page(out, &html)?;
-        if out == Path::new("-") {
+        report::write_page(page, &html)?;
+        if page.is_standard_output() {
             return Ok(());
         }
     }
-    let out = &mut std::io::stdout().lock();
+    let out = &mut terminal::data();
     if args.json {
         let mut buffered = std::io::BufWriter::new(out);
         serde_json::to_writer_pretty(&mut buffered, analysis).map_err(std::io::Error::from)?;
@@ -163,13 +166,13 @@ fn show(args: &Args, analysis: &Analysis) -> anyhow::Result<()> {
         return Ok(buffered.flush()?);
     }
     let top = args.top.map_or(TOP, |top| top as usize);
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     match analysis.machines.as_slice() {
         [one] => text::machine(one, top, &mut out)?,
         several => machines::side_by_side(several, top, &mut out)?,
     }
-    if let Some(page) = &args.out {
-        writeln!(out, "\nPage: {}", page.display())?;
+    if let Some(page) = page {
+        writeln!(out, "\nPage: {}", page.path().display())?;
     }
     Ok(())
 }
@@ -179,6 +182,7 @@ pub fn failure(error: reveille_resume::Error) -> anyhow::Error {
     match error {
         reveille_resume::Error::Usage(message) => Failure::usage(message),
         reveille_resume::Error::Cannot(message) => Failure::cannot(message),
+        reveille_resume::Error::Output(error) => error.into(),
         other => other.into(),
     }
 }

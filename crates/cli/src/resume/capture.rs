@@ -58,14 +58,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         wake_after: args.wake_after,
         repeat: args.repeat as usize,
         folder: args.out.clone().unwrap_or_else(default_folder),
+        naming: keeping::naming(args.out.as_deref()),
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
     // While the machine sleeps no signal arrives: the running cycle is always ended.
     let stop = signals::stop()?;
     let record = capture::run(&root, &options, &stop, &mut |progress| tell(&progress));
-    // What there is of it is the caller's, also where it failed half-way.
-    keeping::hand_over(&options.folder);
     let record = record.map_err(failure)?;
     conclude(&record, &options.folder);
     let asleep_once = record.cycles.iter().any(|cycle| cycle.error.is_none());

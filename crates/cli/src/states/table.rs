@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
 use reveille_machine::IdleState;
 use reveille_machine::cpulist;
 use reveille_machine::groups::{self, Group, ShareOf};
 
 use super::View;
+use crate::terminal::{FAINT, NOTABLE, STRONG};
 use crate::wrap;
 
 /// The widest that is used: all columns fit, some descriptions without their end.
@@ -16,10 +16,6 @@ pub const WIDEST: usize = 100;
 /// What a description keeps at least: `ACPI FFH MWAIT 0x60`. Where lines are too short for that,
 /// the descriptions stand below the table.
 const DESCRIPTION_MIN: usize = 19;
-
-const STRONG: Style = Style::new().bold();
-const NOTABLE: Style = AnsiColor::Yellow.on_default();
-const FAINT: Style = Style::new().dimmed();
 
 /// An unknown value: never a zero.
 const UNKNOWN: &str = "-";
@@ -448,7 +444,7 @@ mod tests {
         let shown = |columns| {
             let mut out = Vec::new();
             states(&group, &[Some(99.99), None], columns, &mut out).unwrap();
-            anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string()
+            crate::terminal::plain(out)
         };
         let narrow = shown(80);
         assert!(

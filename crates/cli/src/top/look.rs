@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::terminal::is_order;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
 
@@ -70,7 +71,7 @@ impl Look {
     /// The text as this terminal can show it. Control characters, which a process may have in its
     /// name, never reach the terminal.
     pub fn text(self, text: &str) -> Cow<'_, str> {
-        let shown = |c: char| !c.is_control() && (self.utf8 || c.is_ascii());
+        let shown = |c: char| !is_order(c) && (self.utf8 || c.is_ascii());
         if text.chars().all(shown) {
             return text.into();
         }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::table::{Side, Table};
+use crate::terminal;
 
 #[derive(Serialize)]
 struct Planned<'a> {
@@ -41,14 +42,18 @@ pub fn print(
             settings: planned,
             notes,
         };
-        writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&planned)?)?;
+        writeln!(
+            terminal::data(),
+            "{}",
+            serde_json::to_string_pretty(&planned)?
+        )?;
         return Ok(());
     }
     Ok(text(&planned, notes)?)
 }
 
 fn text(planned: &[PlannedSetting<'_>], notes: &[String]) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     let mut table = Table::new(&[
         ("setting", "", Side::Left),
         ("what is changed", "", Side::Left),

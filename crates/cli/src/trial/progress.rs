@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_trial::run::Progress;
 
@@ -30,7 +31,7 @@ impl Bar {
         let message = format!("{}{}", progress.setting, left.unwrap_or_default());
         self.bar.set_position((progress.done * STEPS as f64) as u64);
         self.bar.set_prefix(prefix);
-        self.bar.set_message(message);
+        self.bar.set_message(shown(&message).into_owned());
     }
 
     pub fn clear(&self) {

@@ -9,12 +9,13 @@ use reveille_trial::sentence::{Scale, sentences, three_digits};
 use reveille_trial::statistics::Difference;
 
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 
 pub fn print(trial: &Trial, folder: Option<&Path>) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     head(trial, &mut out)?;
     figures(trial).write(&mut out)?;
     writeln!(out)?;

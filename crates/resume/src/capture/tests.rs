@@ -58,6 +58,7 @@ impl Machine {
             wake_after: Duration::from_secs(5),
             repeat: 1,
             folder: self.folder.path().join("capture"),
+            naming: Naming::ByUser,
             journal_folder: self.folder.path().join("journals"),
             virtual_machine: false,
         }

@@ -6,9 +6,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{self, fstatfs};
+use reveille_dataset::output::{Folder, Naming};
 use reveille_machine::Root;
 
 use super::{Buffer, Operation, size_text};
@@ -90,7 +92,7 @@ fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Targ
     if !folder.is_dir() {
         return Err(Error::Usage(format!("{shown}: there is no such folder")));
     }
-    let mut file = nameless(folder).map_err(|error| refused(folder, &error))?;
+    let mut file = nameless(folder)?;
     refuse_memory(&file, folder)?;
     let room = fstatfs(&file).map_err(|errno| refused(folder, &errno.into()))?;
     let free = room.blocks_available() as u64 * room.block_size() as u64;
@@ -126,29 +128,15 @@ fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Targ
     })
 }
 
-/// A file without a name; where the file system has none such, one whose name is gone at once.
-fn nameless(folder: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    let opened = options
-        .clone()
-        .custom_flags(libc::O_TMPFILE | libc::O_DIRECT)
-        .open(folder);
-    let has_none = |error: &std::io::Error| {
-        matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR))
-    };
-    match opened {
-        Err(error) if has_none(&error) => {
-            let path = folder.join(format!(".reveille-bench-{}", std::process::id()));
-            let file = options
-                .create_new(true)
-                .custom_flags(libc::O_DIRECT)
-                .open(&path)?;
-            std::fs::remove_file(&path)?;
-            Ok(file)
-        }
-        other => other,
-    }
+/// A file without a name.
+fn nameless(folder: &Path) -> Result<File> {
+    use reveille_dataset::Error::Io;
+    let opened = Folder::open(folder, Naming::ByUser).map_err(|error| match error {
+        Io { source, .. } => refused(folder, &source),
+        other => Error::Usage(other.to_string()),
+    })?;
+    let made = opened.nameless(OFlag::O_DIRECT);
+    made.map_err(|error| refused(folder, &error))
 }
 
 fn file(root: &Root, path: &Path) -> Result<Target> {

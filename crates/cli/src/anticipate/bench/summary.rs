@@ -9,12 +9,13 @@ use reveille_anticipate::bench::sentence::sentences;
 use reveille_anticipate::bench::statistics::Figure;
 
 use crate::table::{Side, Table};
+use crate::terminal;
 use crate::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 
 pub fn print(bench: &Bench, folder: Option<&Path>) -> io::Result<()> {
-    let mut out = anstream::stdout().lock();
+    let mut out = terminal::stdout();
     head(bench, &mut out)?;
     if !bench.rows.is_empty() {
         figures(bench).write(&mut out)?;

@@ -1,5 +1,6 @@
 //! The bar: policy, and how far its replications are.
 
+use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_model::simulate::Progress;
 
@@ -29,8 +30,10 @@ impl Bar {
         self.bar
             .set_prefix(format!("policy {}/{}", place + 1, self.policies));
         self.bar.set_message(format!(
-            "{name}, {} of {} replications",
-            progress.replications_done, progress.replications
+            "{}, {} of {} replications",
+            shown(name),
+            progress.replications_done,
+            progress.replications
         ));
     }
 

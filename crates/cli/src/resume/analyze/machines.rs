@@ -91,7 +91,7 @@ fn stages(machines: &[Machine]) -> Table {
         };
         let mut row = vec![stage_words(kind).to_owned()];
         row.extend(machines.iter().take(LETTERS.len()).map(figure));
-        table.cells(row);
+        table.push(row);
     }
     table
 }
@@ -112,7 +112,7 @@ fn devices(machines: &[Machine], top: usize) -> Table {
             cut(device.driver.as_deref().unwrap_or_default(), 16),
         ];
         row.extend(machines.iter().take(LETTERS.len()).map(figure));
-        table.cells(row);
+        table.push(row);
     }
     table
 }

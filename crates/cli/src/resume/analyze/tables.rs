@@ -144,7 +144,7 @@ pub fn devices(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resul
             (false, _) => "yes".to_owned(),
             (true, count) => format!("{count} of {}", device.resume_us.count),
         });
-        table.cells(row);
+        table.push(row);
     }
     table.write(out)
 }

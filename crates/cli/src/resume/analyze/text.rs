@@ -2,17 +2,15 @@
 
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
 use reveille_resume::analysis::{CycleResult, Machine, Spread, stage_name, stage_words};
 use reveille_resume::cycle::{StageKind, Us};
 
 use super::{power, tables, what_if};
 use crate::table::{Side, Table};
+use crate::terminal::BAD;
 use crate::wrap::{COLUMNS, onward, wrapped};
 
 pub const UNKNOWN: &str = "-";
-
-const BAD: Style = AnsiColor::Red.on_default().bold();
 
 pub fn machine(machine: &Machine, top: usize, out: &mut impl Write) -> io::Result<()> {
     let cycle = machine.shown();
@@ -142,7 +140,7 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
                 figure(|one| one.max),
             ]);
         }
-        table.cells(row);
+        table.push(row);
         if stage.stage == StageKind::Platform
             && let Some(asleep) = cycle.asleep_us
         {
@@ -151,7 +149,7 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
             if several && let Some(all) = &machine.asleep_us {
                 row[5..].clone_from_slice(&[ms(all.median), ms(all.min), ms(all.max)]);
             }
-            table.cells(row);
+            table.push(row);
         }
     }
     table
