@@ -28,7 +28,7 @@ pub(crate) mod skeleton {
 }
 use skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
 
-/// Descriptors besides one for each CPU: programs, their links, tables. Some 60, by /proc/self/fd.
+/// Descriptors besides one for each CPU: programs, their links, tables; some 40, by /proc/self/fd.
 const DESCRIPTORS: u64 = 100;
 
 /// Without these nothing can be anticipated: group, name, the kernel's option.
