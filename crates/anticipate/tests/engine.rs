@@ -416,7 +416,7 @@ fn is_kept_awake(engine: &Engine, cpu: u32, patience: Duration) -> bool {
     while spells() < before + 3 {
         let ticket = desk.expect(cpu, now_ns() + 3_000_000, 500_000, 1, 12345);
         let refused = match ticket {
-            Err(Unplanned::Full) => began.elapsed() > Duration::from_secs(1),
+            Err(Unplanned::Full) => began.elapsed() > Duration::from_millis(200),
             Err(Unplanned::User | Unplanned::Cpu) => true,
             Ok(_) | Err(Unplanned::Budget | Unplanned::Past) => false,
         };
@@ -500,7 +500,7 @@ fn however_busy_it_was_an_idle_cpu_is_served() {
             drop(gone);
         }
         drop(load);
-        served += u32::from(is_kept_awake(&engine, cpu, Duration::from_secs(3)));
+        served += u32::from(is_kept_awake(&engine, cpu, Duration::from_secs(1)));
     }
     let told = engine.statistics().unwrap();
     let full: u64 = told
