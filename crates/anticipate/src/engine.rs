@@ -5,17 +5,18 @@ mod agents;
 mod statistics;
 
 use std::mem;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
+use nix::sys::resource::{Resource, getrlimit};
 use reveille_bpf::{self as kernel, Counting, Knows, run_time_of_all};
 use reveille_machine::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
-pub use self::agents::{Desk, Expectations};
+pub use self::agents::{Desk, Expectations, Unplanned};
 pub use self::statistics::{
     Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
 };
@@ -26,6 +27,9 @@ pub(crate) mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/anticipate.skel.rs"));
 }
 use skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
+
+/// Descriptors besides one for each CPU: programs, their links, tables; some 40, by /proc/self/fd.
+const DESCRIPTORS: u64 = 100;
 
 /// Without these nothing can be anticipated: group, name, the kernel's option.
 const NEEDED: [(&str, &str, &str); 2] = [
@@ -50,9 +54,6 @@ const ENDS_SOFTIRQ: [&str; 10] = [
 /// DEVICES and OPERATIONS of anticipate.h: BTF carries no macros.
 const DEVICES: u32 = 16;
 
-/// Notices to a CPU's thread that wait.
-const INBOX_BYTES: u32 = 4096;
-
 /// The engine at work. Dropping it takes it out of the kernel, with its timers and windows; so does
 /// the end of the process, however it ends.
 pub struct Engine {
@@ -71,16 +72,17 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Usage`] for settings out of range, [`Error::Cannot`] where the kernel lacks what is
-    /// needed or this user the right.
+    /// needed or this user the right, or where this process may open too few files.
     pub fn start(settings: &Settings) -> Result<Self> {
         settings.check()?;
+        let cpus = libbpf_rs::num_possible_cpus()? as u32;
+        check_descriptors(cpus)?;
         let knows = Knows::ask()?;
         for (group, name, option) in NEEDED {
             knows.require(group, name, option)?;
         }
-        let cpus = libbpf_rs::num_possible_cpus()? as u32;
         let skel = load(&knows, settings, cpus)?;
-        let inboxes = make_inboxes(&skel, cpus)?;
+        let bells = make_bells(&skel, cpus)?;
         for (index, device) in (0u32..).zip(&settings.devices) {
             let key = device.number().to_ne_bytes();
             skel.maps
@@ -95,7 +97,7 @@ impl Engine {
                 prepared.return_value as i32
             )));
         }
-        let agents = Agents::start(&skel, inboxes)?;
+        let agents = Agents::start(&skel, bells)?;
         let mut engine = Self {
             agents: Some(agents),
             skel,
@@ -184,6 +186,24 @@ impl Drop for Engine {
     }
 }
 
+/// May this process open what the engine takes? Of the failures that there would be otherwise, none
+/// says what to do.
+fn check_descriptors(cpus: u32) -> Result<()> {
+    let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| Error::System {
+        what: "reading the limit of open files",
+        source: errno.into(),
+    })?;
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+    let needed = open + u64::from(cpus) + DESCRIPTORS;
+    match needed <= limit {
+        true => Ok(()),
+        false => Err(Error::Cannot(format!(
+            "the engine needs {needed} open files on a machine of {cpus} CPUs, and this process may \
+             open {limit}: raise the limit with `ulimit -n {needed}`"
+        ))),
+    }
+}
+
 fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
     let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
@@ -224,7 +244,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     open.maps.plans.set_max_entries(cpus)?;
     open.maps.agents.set_max_entries(cpus)?;
     open.maps.interrupted.set_max_entries(DEVICES * cpus)?;
-    open.maps.inboxes.set_max_entries(cpus)?;
+    open.maps.bells.set_max_entries(cpus)?;
     kernel::choose(&mut open, knows, |_, target| match target {
         "workqueue_queue_work" => threads,
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
@@ -233,20 +253,20 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
 }
 
 /// A ring buffer for each CPU's thread.
-fn make_inboxes(skel: &AnticipateSkel<'_>, cpus: u32) -> Result<Vec<MapHandle>> {
-    let mut inboxes = Vec::new();
+fn make_bells(skel: &AnticipateSkel<'_>, cpus: u32) -> Result<Vec<MapHandle>> {
+    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+        sz: mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let bytes = agents::page_bytes() as u32;
+    let mut bells = Vec::new();
     for cpu in 0..cpus {
-        let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
-            sz: mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
-            ..Default::default()
-        };
-        let inbox =
-            MapHandle::create(MapType::RingBuf, Some("inbox"), 0, 0, INBOX_BYTES, &options)?;
-        let descriptor = std::os::fd::AsRawFd::as_raw_fd(&inbox.as_fd());
+        let bell = MapHandle::create(MapType::RingBuf, Some("bell"), 0, 0, bytes, &options)?;
+        let descriptor = bell.as_fd().as_raw_fd();
         skel.maps
-            .inboxes
+            .bells
             .update(&cpu.to_ne_bytes(), &descriptor.to_ne_bytes(), MapFlags::ANY)?;
-        inboxes.push(inbox);
+        bells.push(bell);
     }
-    Ok(inboxes)
+    Ok(bells)
 }

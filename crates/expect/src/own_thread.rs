@@ -169,7 +169,7 @@ impl OwnThread {
         let at_ns = window.at_ns.saturating_sub(self.lead_ns()).max(now_ns);
         Window {
             at_ns,
-            length_ns: window.end_ns() - at_ns,
+            length_ns: window.end_ns().saturating_sub(at_ns),
         }
     }
 }

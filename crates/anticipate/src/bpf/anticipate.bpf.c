@@ -7,10 +7,8 @@
  * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. The
  * timer is armed when the CPU enters an idle state, not before: a busy CPU needs none, and what it
  * takes to arm one (in a virtual machine a way to the hypervisor and back) does not hold up the
- * request. A window is a slot that whoever issues a request claims and fills in; the completion,
- * which may come on another CPU, marks it done; whoever keeps the CPU ready, on the CPU itself,
- * charges the time and frees the slots. There are no locks: a slot's state is exchanged, and
- * everything else in it is written by the one who has it.
+ * request. A window is a slot of the plan; `struct window` says who may do what with it, without
+ * locks.
  *
  * Ready means awake: a kernel thread (a bpf_wq) goes round in a loop until the completion, and ends
  * when anything else is runnable. A window that begins at once needs no timer: the thread is
@@ -94,6 +92,14 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 /* More in flight than that, and no request is anticipated: the CPU hardly sleeps. */
 #define MOST_IN_FLIGHT 2
 
+/*
+ * A request that is not complete after this (the kernel's own limit for most) was missed at its
+ * end: a program that would run inside of itself, for an interrupt's sake, does not run. That is
+ * looked into so often, where many requests seem to be in flight; ns.
+ */
+#define MISSED_NS 30000000000ULL
+#define SWEEP_NS 10000000000ULL
+
 /* Set before loading. */
 const volatile unsigned int cpus_count = 1;
 /* Bits: 1 reads, 2 writes. */
@@ -132,22 +138,83 @@ unsigned long long refilled_in_all;
 /* What requests were worth for what they cost, of late: 1/256. */
 unsigned int worth;
 
-/* Complete: the request is, and its waiter's wake-up is on the way. */
-enum window_state { FREE = 0, CLAIMED = 1, DONE = 2, OPEN = 3, COMPLETE = 4 };
+/* Of a sum that begins with it the verifier does not follow each value that it may have. */
+unsigned int zero;
+/* Requests in flight were looked through last. */
+unsigned long long swept;
+
+/*
+ * What a slot of a plan is used for.
+ *
+ *	FREE	  nothing
+ *	CLAIMED	  a window that is just filled in
+ *	OPEN	  a window of which its CPU has seen nothing yet: it was busy since
+ *	ARMED	  a window for which a timer or the thread will come
+ *	BEGUN	  a window that the CPU is kept ready for
+ *	TOLD	  the same, and the CPU that takes the interrupt was told
+ *	COMPLETE  a window that began, and whose request is complete: its time is to be charged
+ *
+ * A slot's word has the state in its lowest bits and above them how many windows it had: this
+ * window's number. A word never comes back, so an exchange of words succeeds only if nothing has
+ * happened to the slot since its word was read, and whatever was read in between is of that window.
+ * Each transition is such an exchange, but for the one out of CLAIMED, which its one owner makes.
+ * So a slot is never given to two, and nobody frees what is another's. Who may make them:
+ *
+ *	FREE	    -> CLAIMED	who opens a window, on any CPU, with the next number
+ *	CLAIMED	    -> OPEN	the same
+ *	OPEN	    -> ARMED	the CPU itself, as all that follows without another word
+ *	OPEN, ARMED -> BEGUN
+ *	BEGUN	    -> TOLD	who writes `told` before; nobody reads it in another state
+ *	OPEN, ARMED -> FREE	a completion or cancellation, on any CPU; the CPU itself, at its end
+ *	BEGUN, TOLD -> COMPLETE a completion or cancellation, on any CPU
+ *	BEGUN, TOLD -> FREE	at its end
+ *	COMPLETE    -> FREE	who made it COMPLETE, unless the CPU was in the loop then; the CPU,
+ *				at the end of its loop or nap
+ *
+ * And no slot is lost: who opens a window takes any slot whose window is over, under the next
+ * number. From OPEN and ARMED it does so at the window's end; from BEGUN, TOLD and COMPLETE a spell
+ * later, when whoever kept the CPU ready has charged for it. It needs no timer, no thread and no
+ * idle CPU for that. CLAIMED lasts for some instructions.
+ */
+enum window_state {
+	FREE = 0,
+	CLAIMED = 1,
+	COMPLETE = 2,
+	OPEN = 4,
+	ARMED = 5,
+	BEGUN = 6,
+	TOLD = 7,
+};
+
+/* Bits of the states: the window is open; it has begun. To test them makes no paths to verify. */
+#define IS_OPEN 4
+#define HAS_BEGUN 2
+#define STATE_BITS 3
+#define STATES ((1ULL << STATE_BITS) - 1)
+/* A ticket is the number, and the slot below it. */
+#define SLOT_BITS 4 /* WINDOWS */
+/* Transitions that the CPU itself makes before a completion: OPEN to TOLD. */
+#define MOVES 3
+
+/* What the second CPU was told: of `struct agent`, and when. */
+struct told {
+	unsigned long long since;
+	unsigned long long until;
+	unsigned int claim;
+	/* The CPU, and 1. */
+	unsigned int cpu;
+};
 
 struct window {
-	unsigned int state;
-	unsigned int number;
+	unsigned long long word;
 	unsigned long long start;
 	unsigned long long end;
 	struct owner owner;
+	/* Whose it is, if it was announced. */
+	unsigned int uid;
 	/* The CPU that takes the interrupt, and 1; 0 where it is this one. */
 	unsigned int second;
-	unsigned char begun;
-	unsigned char armed;
-	/* When the second CPU was told, and until when it was to be awake; 0: it was not. */
-	unsigned long long told;
-	unsigned long long told_until;
+	struct told told;
 };
 
 /* Whoever waits for a request: from its issue until it runs again. */
@@ -177,10 +244,16 @@ struct plan {
 	unsigned int queued;
 	/* Since the last idle state's entry something came that the CPU is to do. */
 	unsigned int kicked;
+	/* From an idle state's entry to its end. */
+	unsigned int asleep;
 	/* Requests that were issued here, by whomever. */
 	unsigned int in_flight;
 	/* Windows were opened, or are still open, since the timer was armed. */
 	unsigned int unarmed;
+	/* The end of the last window that was announced. */
+	unsigned long long announced_until;
+	/* The loop goes on until then for waiters whose requests are complete. */
+	unsigned long long linger;
 	/* Ready in naps since then; 0: not. */
 	unsigned long long napping_since;
 	long long tokens;
@@ -189,7 +262,6 @@ struct plan {
 	unsigned int late[32]; /* SLEEPS */
 	unsigned int nap_late;
 	unsigned int naps_tried;
-	unsigned int numbers;
 	/* Some of the waiters may be somebody. */
 	unsigned int waited;
 	struct waiter waiters[WAITERS];
@@ -271,8 +343,8 @@ struct flight {
 	unsigned long long predicted;
 	unsigned int sectors;
 	unsigned int cpu;
-	unsigned int window;
-	unsigned int number;
+	/* The window's, of an assisted one. */
+	unsigned long long ticket;
 	unsigned char device;
 	unsigned char operation;
 	unsigned char depth;
@@ -291,8 +363,13 @@ struct {
 
 /* The threads of this program, one for each CPU. */
 struct agent {
-	/* Stay awake until then; the program reads it. */
-	unsigned long long until;
+	/*
+	 * Stay awake until the latest of these; the program reads them. Each belongs to one window
+	 * until it is over: nobody takes or ends another's.
+	 */
+	unsigned long long claims[CLAIMS];
+	/* When its bell was rung last. */
+	unsigned long long rung_ns;
 	/* How late the thread comes; the program writes it. */
 	unsigned long long late_ns;
 };
@@ -305,7 +382,8 @@ struct {
 	__type(value, struct agent);
 } agents SEC(".maps");
 
-struct inbox {
+/* What wakes a thread: it waits for something to read. */
+struct bell {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 };
@@ -314,10 +392,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1); /* CPUs */
 	__type(key, __u32);
-	__array(values, struct inbox);
-} inboxes SEC(".maps");
+	__array(values, struct bell);
+} bells SEC(".maps");
 
 #define ADD(to, amount) __sync_fetch_and_add(&(to), amount)
+#define READ(from) (*(volatile typeof(from) *)&(from))
+#define SET(to, value) __sync_lock_test_and_set(&(to), value)
 
 static __always_inline struct plan *plan_of(__u32 cpu)
 {
@@ -395,28 +475,34 @@ static __always_inline long long most_tokens(unsigned int budget)
 	return (100000000ULL * budget) >> 16;
 }
 
+/* What others spend meanwhile is spent. */
+static __always_inline void fill(long long *tokens, long long amount, long long most)
+{
+	long long room = most - READ(*tokens);
+
+	if (amount > room)
+		amount = room;
+	if (amount > 0)
+		ADD(*tokens, amount);
+}
+
 static __always_inline long long refill(struct plan *plan, unsigned long long now)
 {
 	unsigned long long before = plan->refilled, passed = now - before;
-	long long most = most_tokens(budget_per_cpu);
 
 	if (now > before && __sync_val_compare_and_swap(&plan->refilled, before, now) == before) {
 		if (passed > 100000000)
 			passed = 100000000;
-		ADD(plan->tokens, (passed * budget_per_cpu) >> 16);
-		if (plan->tokens > most)
-			plan->tokens = most;
+		fill(&plan->tokens, (passed * budget_per_cpu) >> 16, most_tokens(budget_per_cpu));
 	}
 	before = refilled_in_all;
 	passed = now - before;
-	most = most_tokens(budget_in_all) * cpus_count;
 	if (now > before + 1000000 &&
 	    __sync_val_compare_and_swap(&refilled_in_all, before, now) == before) {
 		if (passed > 100000000)
 			passed = 100000000;
-		ADD(tokens_in_all, ((passed * budget_in_all) >> 16) * cpus_count);
-		if (tokens_in_all > most)
-			tokens_in_all = most;
+		fill(&tokens_in_all, ((passed * budget_in_all) >> 16) * cpus_count,
+		     most_tokens(budget_in_all) * cpus_count);
 	}
 	return plan->tokens < tokens_in_all ? plan->tokens : tokens_in_all;
 }
@@ -427,21 +513,24 @@ static __always_inline void spend(struct plan *plan, unsigned long long ns)
 	ADD(tokens_in_all, -(long long)ns);
 }
 
-/*
- * What does not fit is dropped by what it is worth: the wake latency that it saves for the time
- * awake that it costs. With half of the budget left everything is taken; below, what is better than
- * others of late, by more and more.
- */
-static __always_inline bool affordable(struct plan *plan, unsigned long long now,
-				       unsigned long long saves, unsigned long long costs)
+/* The wake latency that is saved for the time awake that it costs; 1/256. */
+static __always_inline unsigned int ratio_of(unsigned long long saves, unsigned long long costs)
 {
-	long long left = refill(plan, now), most = most_tokens(budget_per_cpu);
-	unsigned int ratio;
-
 	if (!costs)
 		costs = 1;
-	ratio = saves > costs * 64 ? 16384 : (saves * 256) / costs;
-	worth += (ratio >> 6) - (worth >> 6);
+	return saves > costs * 64 ? 16384 : (saves * 256) / costs;
+}
+
+/*
+ * What does not fit is dropped by what it is worth. With half of the budget left everything is
+ * taken; below, what is better than others of late, by more and more. What others are worth is
+ * learnt from requests only: with announcements, which cost nothing, a user could raise it.
+ */
+static __always_inline bool affordable(struct plan *plan, unsigned long long now,
+				       unsigned int ratio, unsigned long long costs)
+{
+	long long left = refill(plan, now), most = most_tokens(budget_per_cpu);
+
 	if (left < (long long)costs)
 		return false;
 	if (left >= most / 2)
@@ -465,14 +554,40 @@ static __always_inline int arm(struct plan *plan, unsigned long long now, unsign
 		at = now + SOON_NS;
 	plan->armed = at;
 	plan->armed_at = now;
-	plan->sums.armed++;
+	ADD(plan->sums.armed, 1);
 	result = bpf_timer_start(&plan->timer, timer_flags & TIMER_ABSOLUTE ? at : at - now,
 				 timer_flags);
 	if (result) {
 		plan->armed = 0;
-		plan->sums.refused++;
+		plan->unarmed = 1;
+		ADD(plan->sums.refused, 1);
 	}
 	return result;
+}
+
+static __always_inline bool is_open(unsigned long long word)
+{
+	return word & IS_OPEN;
+}
+
+static __always_inline bool has_begun(unsigned long long word)
+{
+	return word & HAS_BEGUN;
+}
+
+/* Is the slot free, or as good as that? */
+static __always_inline bool is_vacant(struct window *window, unsigned long long word,
+				      unsigned long long now)
+{
+	if ((word & STATES) <= CLAIMED)
+		return (word & STATES) == FREE;
+	return window->end + (has_begun(word) ? LONGEST_SPELL_NS : 0) <= now;
+}
+
+static __always_inline bool move(struct window *window, unsigned long long word,
+				 enum window_state to)
+{
+	return __sync_val_compare_and_swap(&window->word, word, (word & ~STATES) | to) == word;
 }
 
 /* When the next window of the CPU begins, 0 for none. */
@@ -482,40 +597,25 @@ static __always_inline unsigned long long next_start(struct plan *plan, unsigned
 
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
+		unsigned long long word = READ(window->word);
 
-		if (window->state != OPEN || window->end <= now)
+		if (!is_open(word) || window->end <= now)
 			continue;
-		window->armed = 1;
+		if ((word & STATES) == OPEN)
+			move(window, word, ARMED);
 		if (!next || window->start < next)
 			next = window->start;
 	}
 	return next;
 }
 
-/* A slot for a window, filled in, or -1 where the plan is full. */
-static __always_inline int open_window(struct plan *plan, unsigned long long start,
-				       unsigned long long end, const struct owner *owner,
-				       unsigned int second)
+static __always_inline bool any_open(struct plan *plan)
 {
-	for (int i = 0; i < WINDOWS; i++) {
-		struct window *window = &plan->windows[i];
+	unsigned long long words = 0;
 
-		if (window->state != FREE ||
-		    __sync_val_compare_and_swap(&window->state, FREE, CLAIMED) != FREE)
-			continue;
-		window->number = ++plan->numbers;
-		window->start = start;
-		window->end = end;
-		window->owner = *owner;
-		window->second = second;
-		window->begun = 0;
-		window->armed = 0;
-		window->told = 0;
-		__sync_lock_test_and_set(&window->state, OPEN);
-		plan->unarmed = 1;
-		return i;
-	}
-	return -1;
+	for (int i = 0; i < WINDOWS; i++)
+		words |= READ(plan->windows[i].word);
+	return words & IS_OPEN;
 }
 
 static __always_inline void charge(const struct owner *owner, unsigned long long ns)
@@ -526,48 +626,106 @@ static __always_inline void charge(const struct owner *owner, unsigned long long
 		ADD(charge->awake_ns, ns);
 }
 
+/* The second CPU need not be awake any more: who took the window out of TOLD says so. */
+static __noinline void release_second(const struct told *told, const struct owner *owner,
+				      unsigned long long now)
+{
+	__u32 second = told->cpu - 1;
+	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
+	struct plan *others = plan_of(second);
+	unsigned long long ns;
+
+	if (agent)
+		__sync_val_compare_and_swap(&agent->claims[told->claim & (CLAIMS - 1)], told->until,
+					    0);
+	if (now > told->until)
+		now = told->until;
+	ns = now > told->since ? now - told->since : 0;
+	if (others) {
+		ADD(others->sums.awake_ns, ns);
+		spend(others, ns);
+	}
+	charge(owner, ns);
+}
+
+/* A window's ticket, or -1 where the plan is full. */
+static __always_inline long long open_window(struct plan *plan, unsigned long long now,
+					     unsigned long long start, unsigned long long end,
+					     const struct owner *owner, unsigned int uid,
+					     unsigned int second)
+{
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+		unsigned long long word = READ(window->word), next;
+		struct owner owner_before;
+		struct told told_before;
+
+		if (!is_vacant(window, word, now))
+			continue;
+		owner_before = window->owner;
+		told_before = window->told;
+		next = (word | STATES) + 1;
+		if (__sync_val_compare_and_swap(&window->word, word, next | CLAIMED) != word)
+			continue;
+		if ((word & STATES) == TOLD)
+			release_second(&told_before, &owner_before, now);
+		window->start = start;
+		window->end = end;
+		window->owner = *owner;
+		window->uid = uid;
+		window->second = second;
+		SET(window->word, next | OPEN);
+		/* Before anybody asks whether the CPU sleeps: it says so before it looks here. */
+		SET(plan->unarmed, 1);
+		return (next >> STATE_BITS) << SLOT_BITS | i;
+	}
+	return -1;
+}
+
+/* Has this program's thread of the CPU run: whatever it does, the CPU wakes. */
+static __always_inline void ring(struct plan *plan, __u32 cpu, unsigned long long now)
+{
+	struct agent *agent = bpf_map_lookup_elem(&agents, &cpu);
+	void *bell = bpf_map_lookup_elem(&bells, &cpu);
+
+	if (!agent || !bell)
+		return;
+	ADD(plan->sums.notices, 1);
+	agent->rung_ns = now;
+	/* What is in it nobody reads. */
+	bpf_ringbuf_output(bell, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
+}
+
+/* The CPU is to arm its timer: it does when it goes to sleep. */
+static __always_inline void have_armed(struct plan *plan, __u32 cpu, unsigned long long now)
+{
+	SET(plan->unarmed, 1);
+	if (READ(plan->asleep))
+		ring(plan, cpu, now);
+}
+
 /* The CPU was kept ready for all windows that had begun: each owner is charged its part. */
 static __always_inline void account(struct plan *plan, unsigned long long ns)
 {
 	unsigned int sharers = 0;
 
-	plan->sums.awake_ns += ns;
+	ADD(plan->sums.awake_ns, ns);
 	spend(plan, ns);
 	for (int i = 0; i < WINDOWS; i++)
-		if (plan->windows[i].state >= DONE && plan->windows[i].begun)
-			sharers++;
+		sharers += (READ(plan->windows[i].word) & HAS_BEGUN) / HAS_BEGUN;
 	if (sharers)
 		ns /= sharers;
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
+		unsigned long long word = READ(window->word);
+		struct owner owner = window->owner;
 
-		if (window->state < DONE || !window->begun)
+		if (!has_begun(word))
 			continue;
-		charge(&window->owner, ns);
-		__sync_val_compare_and_swap(&window->state, DONE, FREE);
-		__sync_val_compare_and_swap(&window->state, COMPLETE, FREE);
+		if ((word & STATES) == COMPLETE ? move(window, word, FREE)
+						: READ(window->word) == word)
+			charge(&owner, ns);
 	}
-}
-
-/* The second CPU need not be awake any more. */
-static __always_inline void release_second(struct window *window, unsigned long long now)
-{
-	__u32 second = window->second - 1;
-	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
-	struct plan *others = plan_of(second);
-	unsigned long long ns;
-
-	if (!window->second || !window->told)
-		return;
-	ns = (now < window->told_until ? now : window->told_until) - window->told;
-	window->told = 0;
-	if (agent)
-		agent->until = 0;
-	if (others) {
-		ADD(others->sums.awake_ns, ns);
-		spend(others, ns);
-	}
-	charge(&window->owner, ns);
 }
 
 /* Gives up the windows whose time is over. */
@@ -575,15 +733,14 @@ static __always_inline void close_ended(struct plan *plan, unsigned long long no
 {
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
+		unsigned long long word = READ(window->word);
+		struct owner owner = window->owner;
+		struct told told = window->told;
 
-		if (window->state == OPEN && window->end <= now) {
-			if (__sync_val_compare_and_swap(&window->state, OPEN, DONE) != OPEN)
-				continue;
-			release_second(window, now);
-			window->state = FREE;
-		} else if (window->state == DONE || window->state == COMPLETE) {
-			window->state = FREE;
-		}
+		if (!(is_open(word) && window->end <= now) && (word & STATES) != COMPLETE)
+			continue;
+		if (move(window, word, FREE) && (word & STATES) == TOLD)
+			release_second(&told, &owner, now);
 	}
 }
 
@@ -594,51 +751,68 @@ static __always_inline bool wanted(struct plan *plan, unsigned long long now)
 
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
+		unsigned long long word = READ(window->word);
 
-		if (*(volatile unsigned int *)&window->state < OPEN || window->start > now ||
-		    window->end <= now)
+		if (!is_open(word) || window->start > now || window->end <= now)
 			continue;
-		window->begun = 1;
+		if (!has_begun(word))
+			move(window, word, BEGUN);
 		wanted = true;
 	}
 	return wanted;
+}
+
+/* Takes a claim on an agent's CPU that is over: which, or -1. */
+static __always_inline int claim(struct agent *agent, unsigned long long now,
+				 unsigned long long until)
+{
+	for (int i = 0; i < CLAIMS; i++) {
+		unsigned long long before = READ(agent->claims[i]);
+
+		/* One that is over is below any that is not: nobody mistakes his for it. */
+		if (before <= now &&
+		    __sync_val_compare_and_swap(&agent->claims[i], before, until) == before)
+			return i;
+	}
+	return -1;
 }
 
 /* Tells the thread of the CPU that takes the interrupt to keep it awake. */
 static __always_inline void tell_second(struct plan *plan, struct window *window,
 					unsigned long long now)
 {
+	unsigned long long word = READ(window->word), until = window->end;
 	__u32 second = window->second - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
-	void *inbox = bpf_map_lookup_elem(&inboxes, &second);
 	struct plan *others = plan_of(second);
-	struct notice notice = {.sent_ns = now};
-	unsigned long long until = window->end;
+	struct told told = {.since = now, .cpu = window->second};
 	long long left;
+	int taken;
 
-	if (!agent || !inbox || !others)
+	if ((word & STATES) != BEGUN || !window->second || !agent || !others)
 		return;
 	left = refill(others, now);
-	if (left <= 0)
+	if (left <= 0 || until <= now)
 		return;
 	if (until > now + left)
 		until = now + left;
-	window->told = now;
-	window->told_until = until;
-	agent->until = until;
-	plan->sums.notices++;
-	bpf_ringbuf_output(inbox, &notice, sizeof(notice), BPF_RB_FORCE_WAKEUP);
+	taken = claim(agent, now, until);
+	if (taken < 0)
+		return;
+	told.until = until;
+	told.claim = taken;
+	window->told = told;
+	if (move(window, word, TOLD))
+		ring(plan, second, now);
+	else
+		__sync_val_compare_and_swap(&agent->claims[taken & (CLAIMS - 1)], until, 0);
 }
 
 static __always_inline void tell_seconds(struct plan *plan, unsigned long long now)
 {
-	for (int i = 0; i < WINDOWS; i++) {
-		struct window *window = &plan->windows[i];
-
-		if (window->state == OPEN && window->second && !window->told &&
-		    window->start <= now)
-			tell_second(plan, window, now);
-	}
+	for (int i = 0; i < WINDOWS; i++)
+		if (plan->windows[i].second)
+			tell_second(plan, &plan->windows[i], now);
 }
 
 struct spin {
@@ -657,7 +831,7 @@ static __always_inline bool spin_ends(struct spin *spin)
 	if (passed < ROUND_NS)
 		spin->awake += passed;
 	spin->now = now;
-	return now >= spin->limit || !wanted(spin->plan, now);
+	return now >= spin->limit || (!wanted(spin->plan, now) && now >= READ(spin->plan->linger));
 }
 
 static long spin_in_softirq(__u32 round, struct spin *spin)
@@ -679,14 +853,14 @@ static __always_inline void keep_awake(struct plan *plan, unsigned long long now
 
 	if (left > 0 && wanted(plan, now)) {
 		tell_seconds(plan, now);
-		plan->sums.spells++;
+		ADD(plan->sums.spells, 1);
 		spin.limit = now + (left < LONGEST_SPELL_NS ? left : LONGEST_SPELL_NS);
-		__sync_lock_test_and_set(&plan->spinning, 1);
+		SET(plan->spinning, 1);
 		if (in_thread)
 			bpf_loop(ROUNDS, spin_in_thread, &spin, 0);
 		else
 			bpf_loop(ROUNDS, spin_in_softirq, &spin, 0);
-		__sync_lock_test_and_set(&plan->spinning, 0);
+		SET(plan->spinning, 0);
 		account(plan, spin.awake);
 		if (in_thread)
 			plan->spell += spin.awake / 8 - plan->spell / 8;
@@ -704,6 +878,9 @@ static int on_work(void *map, int *key, void *value)
 
 	if (bpf_get_smp_processor_id() == *key)
 		keep_awake(plan, now, true);
+	else
+		/* The CPU went offline. */
+		plan->unarmed = 1;
 	plan->working = 0;
 	return 0;
 }
@@ -714,7 +891,13 @@ static __always_inline void start_thread(struct plan *plan)
 	if (__sync_val_compare_and_swap(&plan->working, 0, 1))
 		return;
 	plan->queued = 0;
-	plan->working = bpf_wq_start(&plan->work, 0) ? 0 : 2;
+	if (bpf_wq_start(&plan->work, 0)) {
+		plan->unarmed = 1;
+		plan->working = 0;
+	} else {
+		/* It may have run and ended already. */
+		__sync_val_compare_and_swap(&plan->working, 1, 2);
+	}
 }
 
 static __always_inline bool thread_pays(const struct plan *plan)
@@ -739,19 +922,20 @@ static __always_inline void end_naps(struct plan *plan, unsigned long long now)
 	unsigned long long since = plan->napping_since;
 
 	if (since && __sync_val_compare_and_swap(&plan->napping_since, since, 0) == since)
-		account(plan, now - since);
+		account(plan, now > since ? now - since : 0);
 }
 
 /* Until the next short timer. */
 static __always_inline void nap(struct plan *plan, unsigned long long now)
 {
 	tell_seconds(plan, now);
-	plan->sums.spells++;
-	plan->sums.naps++;
+	ADD(plan->sums.spells, 1);
+	ADD(plan->sums.naps, 1);
 	if (plan->naps_tried < NAPS_AT_FIRST)
 		plan->naps_tried++;
 	plan->napping_since = now;
-	arm(plan, now, now + nap_ns);
+	if (arm(plan, now, now + nap_ns))
+		plan->napping_since = 0;
 }
 
 static int on_alarm(void *map, __u32 *key, struct plan *plan)
@@ -760,17 +944,18 @@ static int on_alarm(void *map, __u32 *key, struct plan *plan)
 	__u32 cpu = bpf_get_smp_processor_id();
 
 	plan->armed = 0;
-	plan->sums.fired++;
+	ADD(plan->sums.fired, 1);
 	if (cpu != *key) {
-		plan->sums.strayed++;
+		/* The kernel moved the timer, for one since the CPU went offline. */
+		ADD(plan->sums.strayed, 1);
+		end_naps(plan, now);
+		have_armed(plan, *key, now);
 		return 0;
 	}
 	if (!is_idle_task()) {
 		/* The next idle state's entry arms it again, if the windows last. */
-		plan->sums.busy++;
+		ADD(plan->sums.busy, 1);
 		end_naps(plan, now);
-		if (!plan->spinning)
-			close_ended(plan, now);
 		plan->unarmed = 1;
 		return 0;
 	}
@@ -827,13 +1012,24 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu)
 {
 	struct plan *plan = plan_of(cpu);
 
-	if (!plan || state == PWR_EVENT_EXIT)
+	unsigned long long now;
+
+	if (!plan)
 		return 0;
+	if (state == PWR_EVENT_EXIT) {
+		plan->asleep = 0;
+		return 0;
+	}
 	plan->kicked = 0;
-	/* With more than one to wait for, the CPU hardly sleeps until the first one wakes it. */
-	if (plan->unarmed && plan->in_flight <= MOST_IN_FLIGHT) {
-		plan->unarmed = 0;
-		before_sleep(plan, bpf_ktime_get_ns());
+	/* Before it looks: see open_window. */
+	SET(plan->asleep, 1);
+	if (!READ(plan->unarmed))
+		return 0;
+	now = bpf_ktime_get_ns();
+	/* With more requests to wait for, the CPU hardly sleeps until the first one wakes it. */
+	if (plan->in_flight <= MOST_IN_FLIGHT || plan->announced_until > now) {
+		SET(plan->unarmed, 0);
+		before_sleep(plan, now);
 	}
 	return 0;
 }
@@ -961,8 +1157,10 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	__u32 *taker = bpf_map_lookup_elem(&interrupted, &key);
 	bool elsewhere = taker && *taker && *taker != flight->cpu + 1;
 	unsigned int second = 0;
+	unsigned long long costs;
 	struct charge *charge;
-	int slot;
+	unsigned int ratio;
+	long long ticket;
 
 	if (!plan)
 		return ALONE;
@@ -1002,20 +1200,21 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	/* One in ten comes after the late time; to be asleep again by then would cost those most.
 	 */
 	end = now + prediction.late_ns + (prediction.late_ns - prediction.early_ns) + 2 * lead;
-	if (!affordable(plan, now, lead_for(plan, prediction.ns),
-			(second ? 2 : 1) * (now + prediction.ns - start))) {
+	costs = (second ? 2 : 1) * (now + prediction.ns - start);
+	ratio = ratio_of(lead_for(plan, prediction.ns), costs);
+	worth += (ratio >> 6) - (worth >> 6);
+	if (!affordable(plan, now, ratio, costs)) {
 		ADD(outcome->over_budget, 1);
 		return ALONE;
 	}
 	if (bpf_get_prandom_u32() < control)
 		return CONTROL;
-	slot = open_window(plan, start, end, &owner, second);
-	if (slot < 0) {
+	ticket = open_window(plan, now, start, end, &owner, 0, second);
+	if (ticket < 0) {
 		ADD(outcome->plan_full, 1);
 		return ALONE;
 	}
-	flight->window = slot;
-	flight->number = plan->numbers;
+	flight->ticket = ticket;
 	if (second)
 		ADD(outcome->two_cpus, 1);
 	if (charge)
@@ -1027,7 +1226,8 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	 */
 	if (threads && start == now && !(elsewhere && idle_looks) &&
 	    task->se.cfs_rq->rq->nr_running == 1 && !naps(plan) && thread_pays(plan)) {
-		plan->windows[slot & (WINDOWS - 1)].armed = 1;
+		move(&plan->windows[ticket & (WINDOWS - 1)],
+		     (unsigned long long)ticket >> SLOT_BITS << STATE_BITS | OPEN, ARMED);
 		start_thread(plan);
 	}
 	return ASSISTED;
@@ -1062,6 +1262,31 @@ static __always_inline void follow(struct plan *plan, struct flight *flight)
 	}
 }
 
+/* Counts on without a request whose end was missed. */
+static long forget_missed(void *map, __u64 *request, struct flight *flight, unsigned long long *now)
+{
+	struct plan *plan = plan_of(flight->cpu);
+	__u32 key = flight->device;
+	struct device *device = bpf_map_lookup_elem(&devices, &key);
+	__u64 ended = *request;
+
+	if (flight->issued + MISSED_NS > *now || bpf_map_delete_elem(&flights, &ended))
+		return 0;
+	if (device)
+		ADD(device->in_flight, -1);
+	if (plan)
+		ADD(plan->in_flight, -1);
+	return 0;
+}
+
+static __always_inline void sweep(unsigned long long now)
+{
+	unsigned long long before = swept;
+
+	if (now > before + SWEEP_NS && __sync_val_compare_and_swap(&swept, before, now) == before)
+		bpf_for_each_map_elem(&flights, forget_missed, &now, 0);
+}
+
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_issue, struct request *rq)
 {
@@ -1092,6 +1317,8 @@ int BPF_PROG(on_issue, struct request *rq)
 	plan = plan_of(flight.cpu);
 	if (!plan)
 		return 0;
+	if (device->in_flight >= MOST_IN_FLIGHT || plan->in_flight >= MOST_IN_FLIGHT)
+		sweep(flight.issued);
 	in_flight = ADD(device->in_flight, 1);
 	ADD(plan->in_flight, 1);
 	flight.sectors = rq->__data_len >> 9;
@@ -1166,50 +1393,68 @@ static __always_inline void disarm(struct plan *plan)
 	bpf_timer_start(&plan->timer, NEVER, timer_flags);
 }
 
+/* No window is to come, unless one was opened just now. */
+static __always_inline void cancel_timer(struct plan *plan, __u32 cpu, unsigned long long now)
+{
+	if (any_open(plan)) {
+		plan->unarmed = 1;
+		return;
+	}
+	disarm(plan);
+	ADD(plan->sums.cancelled, 1);
+	if (any_open(plan))
+		have_armed(plan, cpu, now);
+}
+
 /* The request that a window was opened for is complete, or is not waited for any more. */
-static __always_inline void close_window(struct plan *plan, unsigned int slot, unsigned int number,
+static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 					 unsigned long long now, struct outcome *outcome)
 {
-	struct window *window = &plan->windows[slot & (WINDOWS - 1)];
-	bool spinning = plan->spinning;
-	unsigned long long start;
-	bool begun;
+	struct plan *plan = plan_of(cpu);
+	unsigned long long word, start;
+	struct window *window;
+	struct owner owner;
+	struct told told;
+	bool spinning;
+	int tries = 0;
 
-	if (window->number != number ||
-	    __sync_val_compare_and_swap(&window->state, OPEN, spinning ? COMPLETE : DONE) != OPEN) {
-		if (outcome)
-			ADD(outcome->late, 1);
+	if (!plan)
 		return;
-	}
-	begun = window->begun;
-	start = window->start;
-	if (outcome)
-		ADD(*(begun	      ? &outcome->in_time
-		      : window->armed ? &outcome->early
-				      : &outcome->cpu_busy),
-		    1);
-	release_second(window, now);
-	if (spinning) {
-		/* The loop charges the time and frees the window. */
-		window->end = outcome ? now + WAITER_NS : now;
-		return;
-	}
-	if (begun)
-		end_naps(plan, now);
-	__sync_val_compare_and_swap(&window->state, DONE, FREE);
-	/* The timer was for this window: no CPU is to wake for nothing. */
-	if (plan->armed && (plan->armed >= start || begun)) {
-		bool others = false;
-
-		for (int i = 0; i < WINDOWS; i++)
-			others |= plan->windows[i].state == OPEN;
-		if (!others) {
-			disarm(plan);
-			plan->sums.cancelled++;
-		} else {
-			plan->unarmed = 1;
+	window = &plan->windows[ticket & (WINDOWS - 1)];
+	spinning = READ(plan->spinning);
+	/* The CPU itself may be just about to begin with it. */
+	do {
+		word = READ(window->word);
+		if (word >> STATE_BITS != ticket >> SLOT_BITS || !is_open(word) ||
+		    tries++ > MOVES) {
+			if (outcome)
+				ADD(outcome->late, 1);
+			return;
 		}
+		start = window->start;
+		owner = window->owner;
+		told = window->told;
+		/* Before the loop sees that it may end. */
+		if (spinning && has_begun(word) && outcome)
+			plan->linger = now + WAITER_NS;
+	} while (!move(window, word, has_begun(word) ? COMPLETE : FREE));
+	if (outcome)
+		ADD(*(has_begun(word)		 ? &outcome->in_time
+		      : (word & STATES) == ARMED ? &outcome->early
+						 : &outcome->cpu_busy),
+		    1);
+	if ((word & STATES) == TOLD)
+		release_second(&told, &owner, now);
+	if (has_begun(word)) {
+		/* The loop charges the time and frees the slot. */
+		if (spinning)
+			return;
+		end_naps(plan, now);
+		move(window, (word & ~STATES) | COMPLETE, FREE);
 	}
+	/* The timer was for this window: no CPU is to wake for nothing. */
+	if (plan->armed && (plan->armed >= start || has_begun(word)))
+		cancel_timer(plan, cpu, now);
 }
 
 /* The request is complete: its waiter runs again when its CPU switches to it. */
@@ -1283,7 +1528,7 @@ int BPF_PROG(on_complete, struct request *rq)
 		key = flight.device * OPERATIONS + flight.operation;
 		outcome = bpf_map_lookup_elem(&outcomes, &key);
 		if (outcome)
-			close_window(plan, flight.window, flight.number, now, outcome);
+			close_window(flight.cpu, flight.ticket, now, outcome);
 	}
 	if (flight.waiter)
 		complete_wait(plan, &flight, now);
@@ -1320,6 +1565,8 @@ static long init_timer(__u32 cpu, int *result)
 	if (threads && !*result)
 		*result = bpf_wq_set_callback_impl(&plan->work, on_work, 0, NULL);
 	plan->tokens = most_tokens(budget_per_cpu);
+	/* Until it is seen. */
+	plan->asleep = 1;
 	plan->spell = 2 * SHORT_SPELL_NS;
 	return *result != 0;
 }
@@ -1354,59 +1601,72 @@ int prepare(void *context)
 	return result;
 }
 
-/* A window for somebody who knows when it is wanted; run on the CPU itself. */
-SEC("syscall")
-int expect(struct expectation *wish)
+/* Opens a window for somebody who knows when it is wanted: its ticket, or a negative error. */
+static __always_inline long long announce(const struct expectation *wish, struct plan *plan)
 {
-	unsigned long long now = bpf_ktime_get_ns(), at = wish->at_ns, lead, start;
-	struct plan *plan = plan_of(bpf_get_smp_processor_id());
-	struct owner owner = wish->owner;
+	unsigned long long now = bpf_ktime_get_ns(), at = wish->at_ns, lead, start, costs;
+	unsigned long long end = at + wish->window_ns;
+	unsigned int announced = READ(zero), of_user = READ(zero);
 	struct charge *charge, none = {};
-	int slot;
+	long long ticket;
 
-	if (!plan)
-		return -ENOENT;
-	if (at + wish->window_ns <= now) {
-		wish->ticket = -ETIME;
-		return 0;
+	if (end <= now)
+		return -ETIME;
+	for (int i = 0; i < WINDOWS; i++) {
+		struct window *window = &plan->windows[i];
+
+		if (window->owner.device != NO_DEVICE || is_vacant(window, READ(window->word), now))
+			continue;
+		announced++;
+		of_user += window->uid == wish->uid;
 	}
-	lead = lead_for(plan, at > now ? at - now : 0);
+	if (of_user >= WINDOWS_OF_USER)
+		return -EUSERS;
+	if (announced >= WINDOWS_ANNOUNCED)
+		return -ENOSPC;
+	if (at < now)
+		at = now;
+	lead = lead_for(plan, at - now);
 	start = at > now + lead ? at - lead : now;
-	if (!affordable(plan, now, lead, at + wish->window_ns / 2 - start)) {
-		wish->ticket = -EDQUOT;
-		return 0;
-	}
-	charge = bpf_map_lookup_elem(&charges, &owner);
+	costs = at - start + (end - at) / 2;
+	if (!affordable(plan, now, ratio_of(lead, costs), costs))
+		return -EDQUOT;
+	charge = bpf_map_lookup_elem(&charges, &wish->owner);
 	if (!charge) {
-		bpf_map_update_elem(&charges, &owner, &none, BPF_NOEXIST);
-		charge = bpf_map_lookup_elem(&charges, &owner);
+		bpf_map_update_elem(&charges, &wish->owner, &none, BPF_NOEXIST);
+		charge = bpf_map_lookup_elem(&charges, &wish->owner);
 	}
-	slot = open_window(plan, start, at + wish->window_ns, &owner, 0);
-	if (slot < 0) {
-		wish->ticket = -ENOSPC;
-		return 0;
-	}
+	ticket = open_window(plan, now, start, end, &wish->owner, wish->uid, 0);
+	if (ticket < 0)
+		return -ENOSPC;
 	if (charge) {
 		ADD(charge->requests, 1);
 		ADD(charge->assisted, 1);
 	}
-	wish->ticket = (long long)plan->numbers << 8 | slot;
-	return 0;
+	if (plan->announced_until < end)
+		plan->announced_until = end;
+	have_armed(plan, wish->cpu, now);
+	return ticket;
 }
 
-struct cancellation {
-	unsigned long long ticket;
-	unsigned int cpu;
-};
+/* Run on any CPU, by one thread at a time. */
+SEC("syscall")
+int expect(struct expectation *context)
+{
+	/* The verifier wants to see the context read and written by itself. */
+	struct expectation wish = *context;
+	struct plan *plan = plan_of(wish.cpu);
+
+	if (!plan)
+		return -ENOENT;
+	context->ticket = announce(&wish, plan);
+	return 0;
+}
 
 SEC("syscall")
 int cancel(struct cancellation *wish)
 {
-	struct plan *plan = plan_of(wish->cpu);
-
-	if (plan)
-		close_window(plan, wish->ticket & 0xff, wish->ticket >> 8, bpf_ktime_get_ns(),
-			     NULL);
+	close_window(wish->cpu, wish->ticket, bpf_ktime_get_ns(), NULL);
 	return 0;
 }
 

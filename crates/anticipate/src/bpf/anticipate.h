@@ -8,8 +8,13 @@
 #define OPERATIONS 2 /* 0 reads, 1 writes */
 /* Requests of the device in flight when one is issued: none, one, two or three, more. */
 #define DEPTHS 4
-/* Open windows of a CPU. */
+/* Open windows of a CPU; those that applications announced, and those of one user's. The rest is
+ * for requests. */
 #define WINDOWS 16
+#define WINDOWS_ANNOUNCED 12
+#define WINDOWS_OF_USER 4
+/* Windows for which a CPU that takes their interrupts is kept awake at a time. */
+#define CLAIMS 8
 /* Lengths of sleep that are told apart: powers of two of a µs. */
 #define SLEEPS 20
 
@@ -99,14 +104,17 @@ struct expectation {
 	unsigned long long at_ns;
 	unsigned long long window_ns;
 	struct owner owner;
-	/* What was given: the window, and its use, or a negative error. */
+	unsigned int cpu;
+	/* Whose process it is. */
+	unsigned int uid;
+	/* What was given: the window's ticket; or -ETIME where it is over, -EDQUOT over budget,
+	 * -EUSERS where the user has as many as he may, -ENOSPC where the plan is full. */
 	long long ticket;
 };
 
-/* Tells the program's thread of a CPU that the CPU is to be awake: `struct agent` has until when.
- */
-struct notice {
-	unsigned long long sent_ns;
+struct cancellation {
+	unsigned long long ticket;
+	unsigned int cpu;
 };
 
 #endif

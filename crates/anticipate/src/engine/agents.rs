@@ -1,137 +1,227 @@
-//! A thread for each CPU. It keeps its CPU awake where no timer of another CPU can (the one that
-//! takes a request's interrupt), and puts into its CPU's plan what applications expect. Between, it
-//! sleeps; it has the lowest priority, so that it gives way to anything.
+//! Where applications announce windows ([`Desk`]), and a thread for each CPU.
+//!
+//! An announcement goes into its CPU's plan at once, by a program that runs on the caller's CPU:
+//! nothing waits for a thread, so nothing is queued. The CPU arms its timer when it next goes idle; if
+//! it sleeps, its thread's bell is rung, and that wakes it.
+//!
+//! The thread also keeps its CPU awake where no timer of another CPU can (the one that takes a
+//! request's interrupt). Between, it sleeps; it has the lowest priority, so that it gives way to
+//! anything. A bell is a ring buffer, which a BPF program can write to from anywhere.
 
-use std::collections::{HashMap, VecDeque};
+use std::ffi::c_void;
+use std::fs::File;
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use libbpf_rs::{MapCore, MapHandle, RingBufferBuilder, libbpf_sys};
+use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
+use reveille_machine::cpulist;
 
 use super::skeleton::{AnticipateSkel, types};
 use crate::{Error, Result};
 
+/// CLAIMS of anticipate.h.
+const CLAIMS: usize = 8;
+
 /// An element of the table `agents`, which both sides write.
 #[repr(C)]
 struct Agent {
-    until: AtomicU64,
+    claims: [AtomicU64; CLAIMS],
+    rung_ns: AtomicU64,
     late_ns: AtomicU64,
 }
 
-/// The table, mapped.
-struct Table {
-    at: *mut libc::c_void,
-    bytes: usize,
+const _: () = assert!(size_of::<Agent>() == size_of::<types::agent>());
+
+impl Agent {
+    /// Until when its CPU is to be awake, ns of CLOCK_MONOTONIC.
+    fn until_ns(&self) -> u64 {
+        let claims = self.claims.iter();
+        let latest = claims.map(|claim| claim.load(Ordering::Relaxed)).max();
+        latest.unwrap_or_default()
+    }
 }
 
-// SAFETY: the mapping is shared memory of atomics.
-unsafe impl Send for Table {}
+/// A part of a map, shared with the kernel.
+struct Mapping {
+    at: NonNull<c_void>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping is shared memory, of which only atomics are given out.
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Table {}
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn of(map: &impl MapCore, bytes: usize, offset: usize, protection: ProtFlags) -> Result<Self> {
+        let bytes = NonZeroUsize::new(bytes).expect("a map is not empty");
+        // SAFETY: a new mapping of a map that the kernel allows to be mapped; nothing of this
+        // process is replaced.
+        let mapped = unsafe {
+            let flags = MapFlags::MAP_SHARED;
+            mmap(None, bytes, protection, flags, map, offset as libc::off_t)
+        };
+        let at = mapped.map_err(|errno| system("mapping a table of the engine", errno))?;
+        Ok(Self { at, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nobody has a reference into it any more.
+        let _ = unsafe { munmap(self.at, self.bytes.get()) };
+    }
+}
+
+fn system(what: &'static str, source: impl Into<std::io::Error>) -> Error {
+    Error::System {
+        what,
+        source: source.into(),
+    }
+}
+
+/// The table `agents`.
+struct Table(Mapping);
 
 impl Table {
     fn map(table: &impl MapCore) -> Result<Self> {
         let bytes = table.max_entries() as usize * size_of::<Agent>();
-        // SAFETY: a new mapping of a table that the kernel allows to be mapped; nothing of this
-        // process is replaced.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                table.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        match at == libc::MAP_FAILED {
-            true => Err(system("mapping a table of the engine")),
-            false => Ok(Self { at, bytes }),
-        }
+        let both = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        Ok(Self(Mapping::of(table, bytes, 0, both)?))
     }
 
     fn agent(&self, cpu: u32) -> &Agent {
-        assert!((cpu as usize + 1) * size_of::<Agent>() <= self.bytes);
+        assert!((cpu as usize + 1) * size_of::<Agent>() <= self.0.bytes.get());
         // SAFETY: within the mapping (asserted), aligned, and of atomics, for any bits.
-        unsafe { &*self.at.cast::<Agent>().add(cpu as usize) }
+        unsafe { self.0.at.cast::<Agent>().add(cpu as usize).as_ref() }
     }
 }
 
-impl Drop for Table {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody has a reference into it any more.
-        unsafe { libc::munmap(self.at, self.bytes) };
+/// A ring buffer of which nobody reads more than that something is in it. Its first page has how far
+/// it was read, and the second one how far it was written.
+struct Bell {
+    map: MapHandle,
+    read: Mapping,
+    written: Mapping,
+}
+
+impl Bell {
+    fn new(map: MapHandle) -> Result<Self> {
+        let page = page_bytes();
+        let both = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        Ok(Self {
+            read: Mapping::of(&map, page, 0, both)?,
+            written: Mapping::of(&map, page, page, ProtFlags::PROT_READ)?,
+            map,
+        })
+    }
+
+    /// Until it is rung again.
+    fn silence(&self) {
+        // SAFETY: both are pages of a mapping that lives as long as `self`; they begin with such a
+        // number, which the kernel, too, reads and writes as a whole.
+        let [read, written] = unsafe {
+            [&self.read, &self.written].map(|page| page.at.cast::<AtomicUsize>().as_ref())
+        };
+        read.store(written.load(Ordering::Acquire), Ordering::Release);
     }
 }
 
-fn system(what: &'static str) -> Error {
-    Error::System {
-        what,
-        source: std::io::Error::last_os_error(),
-    }
+/// Of a page of memory, and of the smallest ring buffer.
+pub(super) fn page_bytes() -> usize {
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    page.map_or(4096, |bytes| bytes as usize)
 }
 
-enum Wish {
-    Expect {
-        ticket: u64,
-        wish: types::expectation,
-    },
-    Cancel(u64),
+/// Why a window is not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unplanned {
+    #[error("the CPU does not exist or is offline")]
+    Cpu,
+    #[error("the window is over already")]
+    Past,
+    #[error("the CPU's budget of time awake is used up")]
+    Budget,
+    #[error("the user has as many windows open on this CPU as one may")]
+    User,
+    #[error("the CPU's plan is full")]
+    Full,
 }
 
-/// What a thread and those who ask it share.
-struct Counter {
-    wishes: Mutex<VecDeque<Wish>>,
-    bell: EventFd,
-    over: AtomicBool,
-}
-
-/// What became of what applications expected.
 #[derive(Debug, Default)]
 struct Fates {
     taken: AtomicU64,
     past: AtomicU64,
     over_budget: AtomicU64,
+    of_user: AtomicU64,
     full: AtomicU64,
+    no_cpu: AtomicU64,
 }
 
-/// How many windows applications wished, and what became of them.
+/// How many windows applications announced, and what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Expectations {
     /// Opened.
     pub taken: u64,
-    /// Not opened: their time was over; the budget was spent; too many were open.
+    /// Not opened: their time was over; the budget was spent; their user had as many open as one
+    /// may; all that are for applications were open; the CPU was offline.
     pub past: u64,
     pub over_budget: u64,
+    pub of_user: u64,
     pub full: u64,
+    pub no_cpu: u64,
 }
 
-/// Where applications say when they will want a CPU. To say so takes no time: the CPU's own thread
-/// does the rest.
+impl Expectations {
+    /// All of them.
+    pub fn all(&self) -> u64 {
+        self.taken + self.past + self.over_budget + self.of_user + self.full + self.no_cpu
+    }
+}
+
+/// Where applications announce when they will want a CPU. Nothing that is announced is kept but in
+/// the CPU's plan, which has a place for so many windows and no more.
 #[derive(Clone)]
-pub struct Desk {
-    counters: Arc<[Arc<Counter>]>,
-    tickets: Arc<AtomicU64>,
+pub struct Desk(Arc<Counter>);
+
+struct Counter {
+    /// `None` when the engine has ended. One announcement at a time: the program counts how many a
+    /// user has before it opens one more.
+    programs: Mutex<Option<Programs>>,
+    /// The list of CPUs that are online, read anew for each announcement: that takes a µs.
+    online: File,
+    cpus: u32,
+    fates: Fates,
 }
 
 impl Desk {
     /// The CPU is to be awake at that instant (CLOCK_MONOTONIC, ns), for that long, on behalf of that
-    /// process. Gives the number by which it can be cancelled; `None` where there is no such CPU.
-    pub fn expect(&self, cpu: u32, at_ns: u64, window_ns: u64, process: u32) -> Option<u64> {
-        let cpus = self.counters.len() as u64;
-        // The CPU is told by the number.
-        let number = self.tickets.fetch_add(1, Ordering::Relaxed);
-        let ticket = number * cpus + u64::from(cpu);
-        let wish = types::expectation {
+    /// process of that user. Gives the number by which it can be cancelled.
+    ///
+    /// # Errors
+    /// Why it is not opened; [`Unplanned::Cpu`] also when the engine has ended.
+    pub fn expect(
+        &self,
+        cpu: u32,
+        at_ns: u64,
+        window_ns: u64,
+        process: u32,
+        user: u32,
+    ) -> std::result::Result<u64, Unplanned> {
+        let window = self.0.open(types::expectation {
             at_ns,
             window_ns,
             owner: types::owner {
@@ -139,76 +229,102 @@ impl Desk {
                 device: NO_DEVICE,
                 ..Default::default()
             },
+            cpu,
+            uid: user,
+            ..Default::default()
+        });
+        let fates = &self.0.fates;
+        let fate = match window {
+            Ok(_) => &fates.taken,
+            Err(Unplanned::Cpu) => &fates.no_cpu,
+            Err(Unplanned::Past) => &fates.past,
+            Err(Unplanned::Budget) => &fates.over_budget,
+            Err(Unplanned::User) => &fates.of_user,
+            Err(Unplanned::Full) => &fates.full,
+        };
+        fate.fetch_add(1, Ordering::Relaxed);
+        // The ticket tells the CPU, too.
+        Ok(window? * u64::from(self.0.cpus) + u64::from(cpu))
+    }
+
+    /// What was expected has come, or will not come. Nothing happens where the window is over.
+    pub fn cancel(&self, ticket: u64) {
+        let cpus = u64::from(self.0.cpus);
+        let mut wish = types::cancellation {
+            ticket: ticket / cpus,
+            cpu: (ticket % cpus) as u32,
             ..Default::default()
         };
-        self.ask(cpu, Wish::Expect { ticket, wish })
-            .then_some(ticket)
+        if let Some(programs) = &*self.0.programs() {
+            run(programs.cancel.as_fd(), &mut wish);
+        }
+    }
+}
+
+impl Counter {
+    fn programs(&self) -> MutexGuard<'_, Option<Programs>> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was expected has come, or will not come.
-    pub fn cancel(&self, ticket: u64) {
-        let cpu = ticket % self.counters.len() as u64;
-        self.ask(cpu as u32, Wish::Cancel(ticket));
+    fn open(&self, mut wish: types::expectation) -> std::result::Result<u64, Unplanned> {
+        let programs = self.programs();
+        let programs = programs.as_ref().ok_or(Unplanned::Cpu)?;
+        if !self.is_online(wish.cpu) || !run(programs.expect.as_fd(), &mut wish) {
+            return Err(Unplanned::Cpu);
+        }
+        u64::try_from(wish.ticket).map_err(|_| match Errno::from_raw(-wish.ticket as i32) {
+            Errno::ETIME => Unplanned::Past,
+            Errno::EDQUOT => Unplanned::Budget,
+            Errno::EUSERS => Unplanned::User,
+            _ => Unplanned::Full,
+        })
     }
 
-    fn ask(&self, cpu: u32, wish: Wish) -> bool {
-        let Some(counter) = self.counters.get(cpu as usize) else {
-            return false;
-        };
-        let mut wishes = counter
-            .wishes
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
-        wishes.push_back(wish);
-        drop(wishes);
-        counter.bell.write(1).is_ok()
+    fn is_online(&self, cpu: u32) -> bool {
+        let mut list = [0; 4096];
+        let read = self.online.read_at(&mut list, 0).unwrap_or(0);
+        let list = str::from_utf8(&list[..read]).ok().and_then(cpulist::parse);
+        list.is_some_and(|online| online.binary_search(&cpu).is_ok())
     }
 }
 
 /// The threads.
 pub(super) struct Agents {
     desk: Desk,
-    fates: Arc<Fates>,
+    /// Readable when they are to end.
+    over: Arc<EventFd>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Agents {
-    pub(super) fn start(skel: &AnticipateSkel<'_>, inboxes: Vec<MapHandle>) -> Result<Self> {
+    pub(super) fn start(skel: &AnticipateSkel<'_>, bells: Vec<MapHandle>) -> Result<Self> {
         let table = Arc::new(Table::map(&skel.maps.agents)?);
-        let programs = Arc::new(Programs {
+        let over = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+            .map_err(|errno| system("making an event descriptor", errno))?;
+        let programs = Programs {
             expect: duplicate(skel.progs.expect.as_fd())?,
             cancel: duplicate(skel.progs.cancel.as_fd())?,
-        });
-        let mut counters = Vec::new();
-        for _ in &inboxes {
-            let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
-            counters.push(Arc::new(Counter {
-                wishes: Mutex::default(),
-                bell: bell.map_err(|errno| Error::System {
-                    what: "making an event descriptor",
-                    source: errno.into(),
-                })?,
-                over: AtomicBool::new(false),
-            }));
-        }
+        };
+        let online = File::open("/sys/devices/system/cpu/online")
+            .map_err(|error| system("/sys/devices/system/cpu/online", error))?;
         let mut agents = Self {
-            desk: Desk {
-                counters: counters.into(),
-                tickets: Arc::default(),
-            },
-            fates: Arc::default(),
+            desk: Desk(Arc::new(Counter {
+                programs: Mutex::new(Some(programs)),
+                online,
+                cpus: bells.len() as u32,
+                fates: Fates::default(),
+            })),
+            over: Arc::new(over),
             threads: Vec::new(),
         };
-        for (cpu, inbox) in (0..).zip(inboxes) {
-            let counter = agents.desk.counters[cpu as usize].clone();
-            let (table, programs) = (table.clone(), programs.clone());
-            let fates = agents.fates.clone();
-            let serve = move || serve(cpu, &counter, &table, &programs, &fates, &inbox);
+        for (cpu, bell) in (0..).zip(bells) {
+            let bell = Bell::new(bell)?;
+            let (table, over) = (table.clone(), agents.over.clone());
+            let serve = move || serve(cpu, table.agent(cpu), &bell, &over);
             let thread = std::thread::Builder::new().name(format!("ready-{cpu}"));
-            let thread = thread.spawn(serve).map_err(|source| Error::System {
-                what: "starting a thread",
-                source,
-            })?;
+            let thread = thread
+                .spawn(serve)
+                .map_err(|error| system("starting a thread", error))?;
             agents.threads.push(thread);
         }
         Ok(agents)
@@ -220,11 +336,14 @@ impl Agents {
 
     pub(super) fn expectations(&self) -> Expectations {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let fates = &self.desk.0.fates;
         Expectations {
-            taken: of(&self.fates.taken),
-            past: of(&self.fates.past),
-            over_budget: of(&self.fates.over_budget),
-            full: of(&self.fates.full),
+            taken: of(&fates.taken),
+            past: of(&fates.past),
+            over_budget: of(&fates.over_budget),
+            of_user: of(&fates.of_user),
+            full: of(&fates.full),
+            no_cpu: of(&fates.no_cpu),
         }
     }
 }
@@ -234,10 +353,9 @@ pub(super) const NO_DEVICE: u32 = 0xffff;
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        for counter in self.desk.counters.iter() {
-            counter.over.store(true, Ordering::Relaxed);
-            let _ = counter.bell.write(1);
-        }
+        // Whoever still has a desk keeps nothing in the kernel.
+        *self.desk.0.programs() = None;
+        let _ = self.over.write(1);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -251,66 +369,37 @@ struct Programs {
 
 fn duplicate(descriptor: BorrowedFd<'_>) -> Result<OwnedFd> {
     let copy = descriptor.try_clone_to_owned();
-    copy.map_err(|source| Error::System {
-        what: "duplicating a descriptor",
-        source,
-    })
+    copy.map_err(|error| system("duplicating a descriptor", error))
 }
 
-fn serve(
-    cpu: u32,
-    counter: &Counter,
-    table: &Table,
-    programs: &Programs,
-    fates: &Fates,
-    inbox: &MapHandle,
-) {
-    let agent = table.agent(cpu);
-    let mut only = CpuSet::new();
-    // An offline CPU has no thread: nothing is asked of it.
-    if only.set(cpu as usize).is_err() || sched_setaffinity(Pid::from_raw(0), &only).is_err() {
-        return;
-    }
+fn serve(cpu: u32, agent: &Agent, bell: &Bell, over: &EventFd) {
     give_way();
-    let mut notices = RingBufferBuilder::new();
-    let heard = |bytes: &[u8]| {
-        if let Some(sent) = bytes.first_chunk::<8>() {
-            stay_awake(agent, u64::from_ne_bytes(*sent));
-        }
-        0
-    };
-    if notices.add(inbox, heard).is_err() {
-        return;
-    }
-    let Ok(notices) = notices.build() else {
-        return;
-    };
-    // SAFETY: the ring buffer has an epoll descriptor as long as it lives, and outlives this.
-    let inbox = unsafe { BorrowedFd::borrow_raw(notices.epoll_fd()) };
-    let mut open = HashMap::new();
-    while !counter.over.load(Ordering::Relaxed) {
+    is_on(cpu);
+    loop {
         let mut waited = [
-            PollFd::new(inbox, PollFlags::POLLIN),
-            PollFd::new(counter.bell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(bell.map.as_fd(), PollFlags::POLLIN),
+            PollFd::new(over.as_fd(), PollFlags::POLLIN),
         ];
         if !matches!(
             poll(&mut waited, PollTimeout::NONE),
             Ok(_) | Err(Errno::EINTR)
-        ) {
+        ) || waited[1].any() == Some(true)
+        {
             return;
         }
-        let _ = notices.consume();
-        let _ = counter.bell.read();
-        let wishes = std::mem::take(
-            &mut *counter
-                .wishes
-                .lock()
-                .unwrap_or_else(|error| error.into_inner()),
-        );
-        for wish in wishes {
-            fulfil(wish, cpu, programs, &mut open, fates);
+        bell.silence();
+        if is_on(cpu) {
+            stay_awake(cpu, agent);
         }
     }
+}
+
+/// Is this thread on its CPU? The kernel moves it elsewhere, for good, when the CPU goes offline: when
+/// it is called next, it tries to go back.
+fn is_on(cpu: u32) -> bool {
+    let mut only = CpuSet::new();
+    sched_getcpu() == Ok(cpu as usize)
+        || only.set(cpu as usize).is_ok() && sched_setaffinity(Pid::from_raw(0), &only).is_ok()
 }
 
 /// The lowest priority: anything else that is to run here runs at once.
@@ -326,9 +415,9 @@ fn now_ns() -> u64 {
     })
 }
 
-/// Keeps this thread's CPU awake until the engine says that it is enough, or the window ends.
-fn stay_awake(agent: &Agent, sent_ns: u64) {
-    let late = now_ns().saturating_sub(sent_ns);
+/// Keeps this thread's CPU awake until the engine says that it is enough, or the last window ends.
+fn stay_awake(cpu: u32, agent: &Agent) {
+    let late = now_ns().saturating_sub(agent.rung_ns.load(Ordering::Relaxed));
     let before = agent.late_ns.load(Ordering::Relaxed);
     let late = late.min(10_000_000);
     let learnt = match before {
@@ -336,56 +425,10 @@ fn stay_awake(agent: &Agent, sent_ns: u64) {
         before => before - before / 8 + late / 8,
     };
     agent.late_ns.store(learnt, Ordering::Relaxed);
-    while now_ns() < agent.until.load(Ordering::Relaxed) {
+    // No other CPU, should this one go offline.
+    while now_ns() < agent.until_ns() && sched_getcpu() == Ok(cpu as usize) {
         std::hint::spin_loop();
     }
-}
-
-/// `open`: what was taken, by its ticket.
-fn fulfil(
-    wish: Wish,
-    cpu: u32,
-    programs: &Programs,
-    open: &mut HashMap<u64, Given>,
-    fates: &Fates,
-) {
-    match wish {
-        Wish::Expect { ticket, mut wish } => {
-            let now = now_ns();
-            open.retain(|_, given: &mut Given| given.ends_ns > now);
-            let ran = run(programs.expect.as_fd(), &mut wish);
-            let fate = match (ran, Errno::from_raw(-wish.ticket.min(0) as i32)) {
-                (true, _) if wish.ticket >= 0 => {
-                    let given = Given {
-                        window: wish.ticket as u64,
-                        ends_ns: wish.at_ns.saturating_add(wish.window_ns),
-                    };
-                    open.insert(ticket, given);
-                    &fates.taken
-                }
-                (true, Errno::ETIME) => &fates.past,
-                (true, Errno::EDQUOT) => &fates.over_budget,
-                _ => &fates.full,
-            };
-            fate.fetch_add(1, Ordering::Relaxed);
-        }
-        Wish::Cancel(ticket) => {
-            if let Some(given) = open.remove(&ticket) {
-                let mut wish = types::cancellation {
-                    ticket: given.window,
-                    cpu,
-                    ..Default::default()
-                };
-                run(programs.cancel.as_fd(), &mut wish);
-            }
-        }
-    }
-}
-
-/// A window that was opened.
-struct Given {
-    window: u64,
-    ends_ns: u64,
 }
 
 /// Runs a program of the kind "syscall" on this CPU.
@@ -401,4 +444,23 @@ fn run<T>(program: BorrowedFd<'_>, context: &mut T) -> bool {
     let result =
         unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
     result == 0 && options.retval == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_wanted_until_the_last_of_its_claims_is_over() {
+        let agent = Agent {
+            claims: [30, 0, 50, 0, 0, 0, 0, 10].map(AtomicU64::new),
+            rung_ns: AtomicU64::new(0),
+            late_ns: AtomicU64::new(0),
+        };
+        assert_eq!(agent.until_ns(), 50);
+        agent.claims[2].store(0, Ordering::Relaxed);
+        assert_eq!(agent.until_ns(), 30);
+        agent.claims[7].store(0, Ordering::Relaxed);
+        assert_eq!(agent.until_ns(), 30);
+    }
 }

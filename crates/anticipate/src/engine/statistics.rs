@@ -137,7 +137,8 @@ pub struct Cpu {
     pub busy: u64,
     pub strayed: u64,
     pub naps: u64,
-    /// Notices to the thread of another CPU.
+    /// Times that one of the program's threads was woken: another CPU's, for its interrupts, or
+    /// this one's, to arm the timer for an announced window.
     pub notices: u64,
     /// How late nine of ten timers come at most, µs, by the length of sleep, µs (at least).
     pub late_us: Vec<(u64, f64)>,

@@ -1,6 +1,6 @@
 //! The engine, as the commands use it: live, and for applications.
 
-use reveille_anticipate::Desk;
+use reveille_anticipate::{Desk, Unplanned};
 use reveille_expect::Refusal;
 use reveille_expect::server::{Owner, Plan, Ticket};
 
@@ -18,8 +18,13 @@ impl Plan for Applications {
         owner: Owner,
     ) -> std::result::Result<Ticket, Refusal> {
         let process = u32::try_from(owner.pid).unwrap_or_default();
-        let ticket = self.0.expect(cpu, at_ns, window_ns, process);
-        ticket.map(Ticket).ok_or(Refusal::Cpu)
+        let ticket = self.0.expect(cpu, at_ns, window_ns, process, owner.uid);
+        ticket.map(Ticket).map_err(|why| match why {
+            Unplanned::Cpu => Refusal::Cpu,
+            Unplanned::Past => Refusal::Past,
+            Unplanned::Budget => Refusal::Budget,
+            Unplanned::User | Unplanned::Full => Refusal::Limit,
+        })
     }
 
     fn cancel(&self, ticket: Ticket) {

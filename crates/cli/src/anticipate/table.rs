@@ -22,11 +22,14 @@ pub fn write(statistics: &Statistics, accounting: bool, out: &mut impl Write) ->
     if wished != Default::default() {
         writeln!(
             out,
-            "\nApplications expected {}: {} too late, {} over budget, {} too many at once",
-            wished.taken + wished.past + wished.over_budget + wished.full,
+            "\nApplications announced {}: {} too late, {} over budget, {} beyond what one user \
+             may, {} where the plan was full, {} for CPUs that are offline",
+            wished.all(),
             wished.past,
             wished.over_budget,
-            wished.full
+            wished.of_user,
+            wished.full,
+            wished.no_cpu
         )?;
     }
     if accounting {
