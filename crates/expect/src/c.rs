@@ -230,8 +230,8 @@ fn done(result: Option<crate::Result<()>>) -> i32 {
 fn errno(error: &Error) -> i32 {
     match error {
         Error::Refused(why) => match why {
-            Refusal::Budget => libc::EDQUOT,
-            Refusal::Limit => libc::EBUSY,
+            Refusal::Budget | Refusal::UserBudget | Refusal::Wakeups => libc::EDQUOT,
+            Refusal::Limit | Refusal::Slots | Refusal::Queue | Refusal::Other => libc::EBUSY,
             Refusal::Past => libc::ETIME,
             Refusal::TooFar => libc::ERANGE,
             Refusal::TooLong => libc::EFBIG,
