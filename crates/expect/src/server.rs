@@ -127,7 +127,8 @@ pub struct Quotas {
     pub wakeups: u32,
     /// The server's own time in any second, in millionths.
     pub server_ppm: u32,
-    /// Windows on a CPU at a time: of one user, of all to whom this applies, and of all.
+    /// Windows on a CPU at a time: of one user (and not more than half as many as are left), of all
+    /// users to whom this applies, and of all.
     pub slots_of_user: u32,
     pub slots_of_users: u32,
     pub slots: u32,
@@ -145,7 +146,7 @@ impl Default for Quotas {
             server_ppm: 50_000,
             // Of the 16 that the engine has for a CPU; the last ones are for I/O.
             slots_of_user: 4,
-            slots_of_users: 8,
+            slots_of_users: 10,
             slots: 12,
             hello_ns: 1_000_000_000,
         }

@@ -187,16 +187,14 @@ impl Accounts {
     pub fn turn(&mut self, uid: u32, now_ns: u64) -> Result<(), u64> {
         let bound = self.bind(uid);
         let user = self.user(uid, now_ns);
-        user.told.turns += 1;
         let done = user
             .server_ns
             .ready(now_ns)
             .map_err(|until_ns| until_ns.max(now_ns + PAUSE_NS))
             .and_then(|()| user.turns.take(now_ns));
-        match bound {
-            true => done,
-            false => Ok(()),
-        }
+        let done = if bound { done } else { Ok(()) };
+        user.told.turns += u64::from(done.is_ok());
+        done
     }
 
     /// The server's thread has run for that user.
@@ -204,11 +202,6 @@ impl Accounts {
         let user = self.user(uid, now_ns);
         user.server_ns.charge(now_ns, ran_ns);
         user.told.server_ns += ran_ns;
-    }
-
-    /// Is there time left of the server's for that user?
-    pub fn has_time(&mut self, uid: u32, now_ns: u64) -> bool {
-        !self.bind(uid) || self.user(uid, now_ns).server_ns.ready(now_ns).is_ok()
     }
 
     /// May it send one more message? If not, who has to wait.

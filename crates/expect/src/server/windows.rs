@@ -44,11 +44,19 @@ impl Windows {
         let of = |wanted: &dyn Fn(u32) -> bool| {
             slots.iter().filter(|slot| wanted(slot.uid)).count() as u32
         };
-        let full = of(&|_| true) >= quotas.slots
-            || quotas.bind(owner.uid)
-                && (of(&|uid| uid == owner.uid) >= quotas.slots_of_user
-                    || of(&|uid| quotas.bind(uid)) >= quotas.slots_of_users);
-        match full {
+        let all = of(&|_| true);
+        let full = match quotas.bind(owner.uid) {
+            // A user has at most half as many as are left, so that one is left for the next user.
+            true => {
+                let left = quotas
+                    .slots_of_users
+                    .saturating_sub(of(&|uid| quotas.bind(uid)));
+                let has = of(&|uid| uid == owner.uid);
+                left == 0 || has >= quotas.slots_of_user || has > 0 && 2 * has >= left
+            }
+            false => false,
+        };
+        match full || all >= quotas.slots {
             true => Err(Refusal::Slots),
             false => Ok(()),
         }
@@ -70,5 +78,36 @@ impl Windows {
         if let Some(slots) = self.cpus.get_mut(&cpu) {
             slots.retain(|slot| (slot.connection, slot.id) != (connection, id));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_windows_some_users_have_the_next_one_and_root_get_some() {
+        let (mut windows, mut none) = (Windows::default(), Places::default());
+        let quotas = Quotas::default();
+        let mut take = |uid, now_ns| {
+            let owner = Owner { pid: 1, uid };
+            let room = |windows: &mut Windows, none: &mut Places| {
+                windows.room(0, owner, &quotas, now_ns, none).is_ok()
+            };
+            let mut had = 0;
+            while room(&mut windows, &mut none) {
+                windows.open(0, owner, Key::of(0), had, now_ns + 1_000);
+                had += 1;
+            }
+            had
+        };
+        assert_eq!(
+            [1000, 1001, 1002, 1003].map(|uid| take(uid, 0)),
+            [4, 2, 2, 1]
+        );
+        // The engine has four more, for I/O.
+        assert_eq!(take(0, 0), 3);
+        assert_eq!(take(0, 999), 0);
+        assert_eq!(take(1001, 1_000), 4, "those that were there are over");
     }
 }
