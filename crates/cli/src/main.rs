@@ -5,6 +5,7 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
+mod descriptors;
 mod doctor;
 mod exit;
 mod export;

@@ -1,8 +1,11 @@
 //! The engine, as the commands use it: live, and for applications.
 
+use nix::unistd::{SysconfVar, sysconf};
 use reveille_anticipate::Desk;
 use reveille_expect::Refusal;
-use reveille_expect::server::{Owner, Plan, Ticket};
+use reveille_expect::server::{DESCRIPTORS_OF_A_CLIENT, Owner, Plan, Ticket};
+
+use crate::descriptors;
 
 pub use super::live::live;
 
@@ -25,4 +28,17 @@ impl Plan for Applications {
     fn cancel(&self, ticket: Ticket) {
         self.0.cancel(ticket.0);
     }
+}
+
+/// For each CPU the engine has a ring buffer, what waits for it, and a bell; and besides, its
+/// programs, where they are attached, and its tables.
+const DESCRIPTORS_OF_A_CPU: u64 = 3;
+const DESCRIPTORS_OF_THE_ENGINE: u64 = 192;
+
+/// The descriptors that an engine takes that serves so many applications.
+pub fn provide_descriptors(clients: u32) -> anyhow::Result<()> {
+    let cpus = sysconf(SysconfVar::_NPROCESSORS_CONF)?.unwrap_or(1) as u64;
+    let applications = u64::from(clients) * u64::from(DESCRIPTORS_OF_A_CLIENT);
+    let all = DESCRIPTORS_OF_THE_ENGINE + cpus * DESCRIPTORS_OF_A_CPU + applications;
+    descriptors::provide(all, &format!("{clients} applications on {cpus} CPUs"))
 }
