@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::sockopt::ReceiveTimeout;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, setsockopt, socket,
 };
+use nix::sys::time::{TimeVal, TimeValLike};
 use reveille_expect::Refusal;
 use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
 use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
@@ -24,6 +26,8 @@ impl Plan for Anything {
 
 /// The first answer; `None` where the connection has ended without one.
 fn answer(client: &OwnedFd, path: &UnixAddr) -> Option<Answer> {
+    // A server that says nothing is waited for in vain.
+    setsockopt(client, ReceiveTimeout, &TimeVal::seconds(60)).unwrap();
     connect(client.as_raw_fd(), path).unwrap();
     let hello = Request::Hello { version: VERSION }.encode();
     // It may have been refused already.
