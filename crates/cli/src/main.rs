@@ -5,6 +5,7 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
+#[cfg(feature = "bpf")]
 mod descriptors;
 mod doctor;
 mod exit;
