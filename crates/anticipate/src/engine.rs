@@ -186,6 +186,11 @@ impl Drop for Engine {
     }
 }
 
+/// How many file descriptors the engine takes on a machine of so many CPUs.
+pub fn descriptors(cpus: u32) -> u64 {
+    u64::from(cpus) + DESCRIPTORS
+}
+
 /// May this process open what the engine takes? Of the failures that there would be otherwise, none
 /// says what to do.
 fn check_descriptors(cpus: u32) -> Result<()> {
@@ -194,7 +199,7 @@ fn check_descriptors(cpus: u32) -> Result<()> {
         source: errno.into(),
     })?;
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
-    let needed = open + u64::from(cpus) + DESCRIPTORS;
+    let needed = open + descriptors(cpus);
     match needed <= limit {
         true => Ok(()),
         false => Err(Error::Cannot(format!(

@@ -1,5 +1,7 @@
 //! `reveille anticipate`: waking in time.
 
+#[cfg(feature = "bpf")]
+mod applications;
 mod bench;
 #[cfg(feature = "bpf")]
 mod engine;
@@ -16,6 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_anticipate::{Operation, Readiness};
+use reveille_expect::server::MOST_CLIENTS;
 
 /// Wake CPUs just before the I/O that somebody waits for is complete.
 ///
@@ -93,6 +96,26 @@ pub struct Args {
     /// Where applications say what they expect
     #[arg(long, value_name = "SOCKET", default_value = reveille_expect::SOCKET)]
     socket: PathBuf,
+    /// Applications that may be connected at a time: an eighth is root's, of the rest a user may
+    /// have a quarter
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "256",
+        conflicts_with = "no_socket"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_CLIENTS.into()))]
+    clients: u32,
+    /// Wake-ups a second that the applications of a user other than root may cause on a CPU: an
+    /// announcement takes up to three
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100",
+        conflicts_with = "no_socket"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    user_wakeups: u32,
     /// Serve no applications
     #[arg(long, conflicts_with = "socket")]
     no_socket: bool,

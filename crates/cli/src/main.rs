@@ -8,6 +8,8 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
+#[cfg(feature = "bpf")]
+mod descriptors;
 mod doctor;
 mod exit;
 mod export;

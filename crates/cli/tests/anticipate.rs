@@ -5,7 +5,7 @@ mod program;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use complains::complains;
@@ -32,6 +32,9 @@ fn bad_input_gets_one_line() {
         (&["--lead", "0s"], "lead"),
         (&["--lead", "1s"], "lead"),
         (&["--nap", "1s"], "nap"),
+        (&["--clients", "0"], "clients"),
+        (&["--clients", "10001"], "clients"),
+        (&["--user-wakeups", "0"], "user-wakeups"),
         (&["--interval", "1ms"], "100ms or more"),
         (&["--result", "/no/such/result"], "/no/such/result"),
     ] {
@@ -186,6 +189,41 @@ fn applications_may_ask_for_what_the_budget_allows() {
     assert_eq!(refused(Duration::from_millis(9)), 1);
     assert_eq!(refused(Duration::from_millis(6)), 1);
     assert_eq!(refused(Duration::from_millis(6)), 2);
+}
+
+/// The program below a limit of so many file descriptors, without the right to raise it.
+fn with_descriptors(soft: &str, hard: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    let program = reveille();
+    command
+        .args(["--bounding-set", "-sys_resource", "prlimit"])
+        .arg(format!("--nofile={soft}:{hard}"))
+        .arg(program.get_program())
+        .envs(
+            program
+                .get_envs()
+                .filter_map(|(key, value)| Some((key, value?))),
+        );
+    command
+}
+
+#[test]
+fn as_many_descriptors_as_it_takes_are_provided_or_refused_by_name() {
+    let test = "as_many_descriptors_as_it_takes_are_provided_or_refused_by_name";
+    let Some((_folder, socket)) = socket(test) else {
+        return;
+    };
+    if Command::new("setpriv").arg("--version").output().is_err() {
+        println!("skipped: {test}: no setpriv here");
+        return;
+    }
+    let flags = ["anticipate", "--duration", "100ms", "--socket", &socket];
+    let mut few = with_descriptors("40", "20000");
+    let raised = run(few.args(flags));
+    assert_eq!(raised.code, 0, "{}", raised.stderr);
+    let mut many = with_descriptors("40", "20000");
+    many.args(flags).args(["--clients", "10000"]);
+    complains(&mut many, 3, "lower --clients");
 }
 
 /// BPF programs of the engine that are loaded.

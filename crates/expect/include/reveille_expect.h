@@ -74,10 +74,24 @@ void reveille_expect_close(struct reveille_expect *waker);
 /* REVEILLE_BY_...; -EINVAL for NULL. */
 int reveille_expect_served(struct reveille_expect *waker);
 
+/* Why a request is refused: see reveille_expect_refused. */
+#define REVEILLE_REFUSED_BUDGET 0      /* the process's budget of time awake is used up */
+#define REVEILLE_REFUSED_LIMIT 1       /* too many are open, or too many came at once */
+#define REVEILLE_REFUSED_PAST 2	       /* the window is over already */
+#define REVEILLE_REFUSED_TOO_FAR 3     /* it begins too far ahead */
+#define REVEILLE_REFUSED_TOO_LONG 4    /* it is too long */
+#define REVEILLE_REFUSED_EMPTY 5       /* it is empty */
+#define REVEILLE_REFUSED_CPU 6	       /* the CPU is not there, is offline, or is not served */
+#define REVEILLE_REFUSED_OTHER 7       /* a reason of a newer engine */
+#define REVEILLE_REFUSED_USER_BUDGET 8 /* the time awake of all the user's processes is used up */
+#define REVEILLE_REFUSED_SLOTS 9       /* the user's, or all users', windows on that CPU are open */
+#define REVEILLE_REFUSED_WAKEUPS 10    /* the user's wake-ups of that CPU are used up */
+
 /*
  * The CPU on which the calling thread runs is to be awake from at_ns on, for window_ns. It does not
- * wait: what the engine refuses later is counted (reveille_expect_counts). Returns the request's
- * number, above 0, or
+ * wait: what the engine refuses later is counted (reveille_expect_counts, reveille_expect_refused).
+ * A window counts as at least 50 us of the budget, however short it is. Returns the request's
+ *number, above 0, or
  *
  *	-EINVAL   the window is empty, or waker is NULL
  *	-ETIME    the window is over already
@@ -105,6 +119,12 @@ int reveille_expect_wait(struct reveille_expect *waker, uint64_t timeout_ns);
 
 /* 0; -EINVAL for NULL. */
 int reveille_expect_counts(struct reveille_expect *waker, struct reveille_expect_counts *counts);
+
+/*
+ * How many requests were refused for that reason (REVEILLE_REFUSED_...), at once or by the engine's
+ * answer. -EINVAL for NULL or a number that is no reason.
+ */
+int64_t reveille_expect_refused(struct reveille_expect *waker, int why);
 
 /*
  * An operation of that kind has just ended and took so long. 0, or -EINVAL for NULL and for what

@@ -17,6 +17,9 @@ const PARTS: u64 = 1_000_000;
 /// A longer wait fills any bucket; beyond it the product would not fit.
 const LONGEST_WAIT_NS: u64 = 1_000_000_000_000;
 
+/// Windows for which an empty list keeps room.
+const KEPT: usize = 4;
+
 /// A client's budget of time awake.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -97,6 +100,10 @@ impl Budget {
             bucket = (self.after(bucket, next).unwrap_or(0), next.at_ns);
         }
         self.planned.drain(..begun);
+        if self.planned.is_empty() {
+            // One that had many planned once keeps no memory for them.
+            self.planned.shrink_to(KEPT);
+        }
         self.level = self.filled(bucket, now_ns);
         self.settled_ns = bucket.1.max(now_ns);
     }
@@ -118,23 +125,23 @@ impl Budget {
     }
 }
 
-/// How many things may happen per second: a token bucket of whole things.
+/// How many things may happen per second: a token bucket of whole things, which may be in debt.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_second: u64,
     /// Billionths of a thing.
-    capacity: u64,
-    level: u64,
+    capacity: i64,
+    level: i64,
     settled_ns: u64,
 }
 
 /// Of one thing: a ns brings as many of them as things per second are allowed.
-const BILLION: u64 = 1_000_000_000;
+const BILLION: i64 = 1_000_000_000;
 
 impl Rate {
-    /// At most so many per second (at least 1), of them `burst` at once.
+    /// At most so many per second (at least 1), and `burst` besides at once.
     pub fn new(per_second: u32, burst: u32, now_ns: u64) -> Self {
-        let capacity = u64::from(burst.max(1)) * BILLION;
+        let capacity = i64::from(burst.max(1)) * BILLION;
         Self {
             per_second: u64::from(per_second.max(1)),
             capacity,
@@ -143,14 +150,39 @@ impl Rate {
         }
     }
 
+    /// At most so many in any second: of them a quarter at once, and the rest as time passes.
+    pub fn at_most(in_a_second: u32, now_ns: u64) -> Self {
+        let burst = in_a_second / 4;
+        Self::new(in_a_second - burst, burst, now_ns)
+    }
+
+    /// Is there one? If not, when, ns of CLOCK_MONOTONIC.
+    pub fn ready(&mut self, now_ns: u64) -> Result<(), u64> {
+        self.has(now_ns, 1)
+    }
+
+    /// Are there so many? If not, when. More than ever fit are there when the bucket is full.
+    pub fn has(&mut self, now_ns: u64, things: u32) -> Result<(), u64> {
+        self.settle(now_ns);
+        let wanted = (i64::from(things) * BILLION).min(self.capacity);
+        match u64::try_from(wanted - self.level) {
+            Ok(missing @ 1..) => Err(now_ns + missing.div_ceil(self.per_second)),
+            _ => Ok(()),
+        }
+    }
+
     /// Takes one, or says when there is one, ns of CLOCK_MONOTONIC.
     pub fn take(&mut self, now_ns: u64) -> Result<(), u64> {
+        self.ready(now_ns)?;
+        self.charge(now_ns, 1);
+        Ok(())
+    }
+
+    /// Takes so many, whether they are there or not: what is missing is a debt.
+    pub fn charge(&mut self, now_ns: u64, things: u64) {
         self.settle(now_ns);
-        if self.level >= BILLION {
-            self.level -= BILLION;
-            return Ok(());
-        }
-        Err(now_ns + (BILLION - self.level).div_ceil(self.per_second))
+        let things = i64::try_from(things).unwrap_or(i64::MAX);
+        self.level = self.level.saturating_sub(things.saturating_mul(BILLION));
     }
 
     /// What was taken was not needed.
@@ -166,7 +198,7 @@ impl Rate {
 
     fn settle(&mut self, now_ns: u64) {
         let waited_ns = now_ns.saturating_sub(self.settled_ns).min(LONGEST_WAIT_NS);
-        let brought = waited_ns.saturating_mul(self.per_second);
+        let brought = i64::try_from(waited_ns.saturating_mul(self.per_second)).unwrap_or(i64::MAX);
         self.level = self.level.saturating_add(brought).min(self.capacity);
         self.settled_ns = self.settled_ns.max(now_ns);
     }
@@ -266,6 +298,32 @@ mod tests {
         assert!(!rate.is_full(2 * MS));
         assert!(rate.is_full(3 * MS));
         assert_eq!(rate.take(100 * SECOND), Ok(()));
+    }
+
+    #[test]
+    fn a_rate_in_debt_waits_until_the_debt_is_paid() {
+        let mut rate = Rate::new(1_000, 2, 0);
+        rate.charge(0, 12);
+        assert_eq!(rate.ready(0), Err(11 * MS));
+        assert_eq!(rate.take(11 * MS), Ok(()));
+        assert_eq!(rate.take(11 * MS), Err(12 * MS));
+        assert_eq!(rate.has(12 * MS, 2), Err(13 * MS));
+        // More than ever fit.
+        assert_eq!(rate.has(13 * MS, 5), Ok(()));
+        rate.charge(13 * MS, u64::MAX);
+        assert!(rate.ready(14 * MS).is_err());
+    }
+
+    #[test]
+    fn no_second_has_more_things_than_at_most() {
+        let mut rate = Rate::at_most(100, 0);
+        let taken = (0..10_000).filter(|ms| rate.take(ms * MS).is_ok());
+        let taken: Vec<u64> = taken.collect();
+        for (n, first) in taken.iter().enumerate() {
+            let within = taken[n..].iter().take_while(|ms| **ms < first + 1_000);
+            assert!(within.count() <= 100);
+        }
+        assert!(taken.len() >= 750, "{}", taken.len());
     }
 
     proptest! {

@@ -139,6 +139,21 @@ pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *m
 /// # Safety
 /// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_expect_refused(waker: *const Handle, why: i32) -> i64 {
+    let reason = usize::try_from(why).ok();
+    let Some(why) = reason.and_then(|place| Refusal::ALL.get(place)) else {
+        return (-libc::EINVAL).into();
+    };
+    // SAFETY: as the caller promises.
+    let refused = unsafe { with(waker, |waker| waker.counts().refused(*why)) };
+    refused.map_or((-libc::EINVAL).into(), |count| {
+        i64::try_from(count).unwrap_or(i64::MAX)
+    })
+}
+
+/// # Safety
+/// `waker` is NULL or a handle.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_observe(
     waker: *const Handle,
     kind: u64,
@@ -230,8 +245,8 @@ fn done(result: Option<crate::Result<()>>) -> i32 {
 fn errno(error: &Error) -> i32 {
     match error {
         Error::Refused(why) => match why {
-            Refusal::Budget => libc::EDQUOT,
-            Refusal::Limit => libc::EBUSY,
+            Refusal::Budget | Refusal::UserBudget | Refusal::Wakeups => libc::EDQUOT,
+            Refusal::Limit | Refusal::Slots | Refusal::Other => libc::EBUSY,
             Refusal::Past => libc::ETIME,
             Refusal::TooFar => libc::ERANGE,
             Refusal::TooLong => libc::EFBIG,

@@ -12,6 +12,13 @@ pub fn monotonic_ns() -> u64 {
     })
 }
 
+/// For so long the calling thread has run, ns: not while others went before it.
+pub(crate) fn own_time_ns() -> u64 {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |ran| {
+        ran.tv_sec() as u64 * 1_000_000_000 + ran.tv_nsec() as u64
+    })
+}
+
 /// An instant in ns of CLOCK_MONOTONIC. The standard library's instants are of the same clock on
 /// Linux, but do not tell their count; two readings of it lie between, some 50 ns.
 pub(crate) fn instant_ns(instant: Instant) -> u64 {

@@ -34,11 +34,15 @@ impl Default for Limits {
     }
 }
 
+/// A window counts as at least so much time awake, ns: to wake a CPU and let it sleep again takes
+/// about as long, however short the window is.
+pub const LEAST_CHARGED_NS: u64 = 50_000;
+
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    #[error("the budget of time awake is used up")]
+    #[error("the process's budget of time awake is used up")]
     Budget,
     #[error("too many requests are open, or too many came at once")]
     Limit,
@@ -52,11 +56,21 @@ pub enum Refusal {
     Empty,
     #[error("that CPU is not there, is offline, or is not served")]
     Cpu,
+    /// A newer engine's reason, which this library does not know.
+    #[error("the engine has a reason that this library does not know")]
+    Other,
+    #[error("the budget of time awake of all the user's processes is used up")]
+    UserBudget,
+    #[error("as many windows are open on that CPU as this user, or all users, may have there")]
+    Slots,
+    #[error("the user's wake-ups of that CPU are used up for the moment")]
+    Wakeups,
 }
 
 impl Refusal {
-    /// All of them; [`Refusal::index`] is the place in this list.
-    pub const ALL: [Self; 7] = [
+    /// All of them; [`Refusal::index`] is the place in this list, and the number in the protocol. New
+    /// ones come last.
+    pub const ALL: [Self; 11] = [
         Self::Budget,
         Self::Limit,
         Self::Past,
@@ -64,6 +78,10 @@ impl Refusal {
         Self::TooLong,
         Self::Empty,
         Self::Cpu,
+        Self::Other,
+        Self::UserBudget,
+        Self::Slots,
+        Self::Wakeups,
     ];
 
     /// Its place in [`Refusal::ALL`].

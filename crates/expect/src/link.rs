@@ -5,13 +5,15 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::sockopt::SendTimeout;
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, socket,
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, setsockopt, socket,
 };
+use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::clock::monotonic_ns;
 use crate::limits::Limits;
-use crate::protocol::{Answer, LONGEST, Request, VERSION};
+use crate::protocol::{Answer, Farewell, LONGEST, OLDEST_VERSION, Request, VERSION};
 
 /// How long an engine may take to say welcome before it counts as hung, ns.
 const WELCOME_NS: u64 = 1_000_000_000;
@@ -21,6 +23,14 @@ const WELCOME_NS: u64 = 1_000_000_000;
 pub(crate) struct Link {
     socket: OwnedFd,
     pub limits: Limits,
+}
+
+/// Why there is no connection.
+enum NoLink {
+    /// The engine speaks another version of the protocol.
+    Version,
+    /// The end of a sentence.
+    Other(String),
 }
 
 /// What became of a message that was to be sent.
@@ -43,50 +53,66 @@ pub(crate) enum Heard {
 }
 
 impl Link {
-    /// Connects and says hello.
+    /// Connects and says hello; to an older engine in its own version.
     ///
     /// # Errors
     /// Why there is no connection, as the end of a sentence.
     pub fn connect(path: &Path) -> Result<Self, String> {
-        let address =
-            UnixAddr::new(path).map_err(|errno| format!("{}: {errno}", path.display()))?;
-        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
-            .map_err(|errno| format!("no socket: {errno}"))?;
-        connect(socket.as_raw_fd(), &address).map_err(|errno| match errno {
-            Errno::ENOENT | Errno::ECONNREFUSED => {
-                format!("no engine listens at {}", path.display())
+        let mut link = Self::in_version(VERSION, path);
+        for version in (OLDEST_VERSION..VERSION).rev() {
+            match link {
+                Err(NoLink::Version) => link = Self::in_version(version, path),
+                _ => break,
             }
-            Errno::EAGAIN => format!("the engine at {} does not answer", path.display()),
-            errno => format!("{}: {errno}", path.display()),
-        })?;
+        }
+        link.map_err(|why| match why {
+            NoLink::Version => {
+                let why = Farewell::Version;
+                format!("the engine at {} says: {why}", path.display())
+            }
+            NoLink::Other(why) => why,
+        })
+    }
+
+    fn in_version(version: u32, path: &Path) -> Result<Self, NoLink> {
+        let until_ns = monotonic_ns() + WELCOME_NS;
+        let socket = connect_until(path, until_ns)?;
         let mut link = Self {
             socket,
             limits: Limits::default(),
         };
-        link.be_welcomed()
-            .map_err(|why| format!("the engine at {} {why}", path.display()))?;
+        link.be_welcomed(version, until_ns)
+            .map_err(|why| match why {
+                NoLink::Other(why) => {
+                    NoLink::Other(format!("the engine at {} {why}", path.display()))
+                }
+                version => version,
+            })?;
         Ok(link)
     }
 
-    fn be_welcomed(&mut self) -> Result<(), String> {
-        if self.send(&Request::Hello { version: VERSION }) != Sent::Yes {
+    fn be_welcomed(&mut self, spoken: u32, until_ns: u64) -> Result<(), NoLink> {
+        let other = |why: &str| NoLink::Other(why.into());
+        if self.send(&Request::Hello { version: spoken }) != Sent::Yes {
             // It may have said why before it closed.
             return Err(match self.hear() {
-                Heard::Answer(Answer::Closing { why }) => format!("says: {why}"),
-                _ => "closed the connection".into(),
+                Heard::Answer(Answer::Closing { why }) => NoLink::Other(format!("says: {why}")),
+                _ => other("closed the connection"),
             });
         }
-        if !self.wait(monotonic_ns() + WELCOME_NS) {
-            return Err("does not answer".into());
+        if !self.wait(until_ns) {
+            return Err(other("does not answer"));
         }
         match self.hear() {
-            Heard::Answer(Answer::Welcome { version, limits }) if version == VERSION => {
+            Heard::Answer(Answer::Welcome { version, limits }) if version == spoken => {
                 self.limits = limits;
                 Ok(())
             }
-            Heard::Answer(Answer::Closing { why }) => Err(format!("says: {why}")),
-            _ => Err("does not keep to the protocol".into()),
+            Heard::Answer(Answer::Closing {
+                why: Farewell::Version,
+            }) => Err(NoLink::Version),
+            Heard::Answer(Answer::Closing { why }) => Err(NoLink::Other(format!("says: {why}"))),
+            _ => Err(other("does not keep to the protocol")),
         }
     }
 
@@ -137,5 +163,34 @@ impl Link {
                 Err(_) => return false,
             }
         }
+    }
+}
+
+/// Connects; while others wait to be let in, it waits in line with them.
+fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
+    let address = UnixAddr::new(path)
+        .map_err(|errno| NoLink::Other(format!("{}: {errno}", path.display())))?;
+    let no_socket = |errno| NoLink::Other(format!("no socket: {errno}"));
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket =
+        socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(no_socket)?;
+    loop {
+        // At least some time: none would be for ever.
+        let left_us = until_ns.saturating_sub(monotonic_ns()).max(1_000_000) / 1_000;
+        let left = TimeVal::microseconds(left_us as i64);
+        setsockopt(&socket, SendTimeout, &left).map_err(no_socket)?;
+        return match connect(socket.as_raw_fd(), &address) {
+            Ok(()) => Ok(socket),
+            Err(Errno::EINTR) if monotonic_ns() < until_ns => continue,
+            Err(Errno::ENOENT | Errno::ECONNREFUSED) => Err(NoLink::Other(format!(
+                "no engine listens at {}",
+                path.display()
+            ))),
+            Err(Errno::EAGAIN | Errno::EINTR) => Err(NoLink::Other(format!(
+                "the engine at {} does not answer",
+                path.display()
+            ))),
+            Err(errno) => Err(NoLink::Other(format!("{}: {errno}", path.display()))),
+        };
     }
 }

@@ -24,11 +24,10 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, gettid};
 
 use crate::budget::Budget;
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Limits, MAX_OPEN, Refusal, Window};
 
 /// Where the lead begins: a deep idle state's exit latency and the way to the thread.
@@ -220,13 +219,6 @@ fn bind(tid: Pid, cpu: u32) -> nix::Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu as usize)?;
     sched_setaffinity(tid, &only)
-}
-
-/// For so long the calling thread has run, ns: not while others went before it.
-fn own_time_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |ran| {
-        ran.tv_sec() as u64 * 1_000_000_000 + ran.tv_nsec() as u64
-    })
 }
 
 /// Why the thread runs again.

@@ -23,12 +23,24 @@
 //! `Cancel` none. Who says anything else is told `Closing` and disconnected. `Hello` and `Closing`
 //! stay as they are in every version, so that each side can tell the other that they do not fit.
 //!
+//! The engine speaks the version of the client's `Hello` if it knows it, and otherwise sends
+//! `Closing`; a client may then connect again with an older one. Version 2 adds reasons of refusal:
+//! version 1 has those up to [`Refusal::Cpu`], and gets the nearest of them for a later one. A reason
+//! that the reader does not know is [`Refusal::Other`] or [`Farewell::Other`], so that later engines
+//! can add more.
+//!
+//! What the engine charges for a request is in the limits: see [`LEAST_CHARGED_NS`].
+//!
 //! Reading is total: any bytes are a message or [`Rubbish`].
 
+#[cfg(doc)]
+use crate::limits::LEAST_CHARGED_NS;
 use crate::limits::{Limits, Refusal};
 
 /// The version that is spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// The oldest version that is spoken here, too.
+pub const OLDEST_VERSION: u32 = 1;
 /// The longest message, bytes.
 pub const LONGEST: usize = 40;
 
@@ -94,11 +106,43 @@ pub enum Farewell {
     Version,
     #[error("the engine has as many clients as it takes")]
     Full,
+    /// A newer engine's reason, which this library does not know.
+    #[error("the engine has a reason that this library does not know")]
+    Other,
+    #[error("this user has as many connections as one user may have now")]
+    Places,
+    #[error("this user connects too often; wait a second")]
+    TooOften,
+    #[error("no hello came in time")]
+    Late,
+    #[error("the engine has no file descriptor left")]
+    Descriptors,
 }
 
 impl Farewell {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Rubbish, Self::Version, Self::Full];
+    /// All of them, by their number in the protocol. New ones come last.
+    pub const ALL: [Self; 8] = [
+        Self::Rubbish,
+        Self::Version,
+        Self::Full,
+        Self::Other,
+        Self::Places,
+        Self::TooOften,
+        Self::Late,
+        Self::Descriptors,
+    ];
+}
+
+impl Refusal {
+    /// The nearest reason that this version of the protocol has.
+    #[cfg(feature = "server")]
+    pub(crate) fn in_version(self, version: u32) -> Self {
+        match self {
+            Self::UserBudget | Self::Wakeups if version == 1 => Self::Budget,
+            Self::Slots | Self::Other if version == 1 => Self::Limit,
+            known => known,
+        }
+    }
 }
 
 /// The bytes are no message.
@@ -194,10 +238,10 @@ impl Answer {
             ACCEPTED => Self::Accepted { id: reader.u64()? },
             REFUSED => Self::Refused {
                 id: reader.u64()?,
-                why: reader.one_of(&Refusal::ALL)?,
+                why: reader.one_of(&Refusal::ALL, Refusal::Other)?,
             },
             CLOSING => Self::Closing {
-                why: reader.one_of(&Farewell::ALL)?,
+                why: reader.one_of(&Farewell::ALL, Farewell::Other)?,
             },
             _ => return Err(Rubbish),
         };
@@ -276,9 +320,10 @@ impl<'a> Reader<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> Result<T, Rubbish> {
+    /// A later version may have more of them than `all`.
+    fn one_of<T: Copy>(&mut self, all: &[T], unknown: T) -> Result<T, Rubbish> {
         let place = usize::try_from(self.u32()?).map_err(|_| Rubbish)?;
-        all.get(place).copied().ok_or(Rubbish)
+        Ok(all.get(place).copied().unwrap_or(unknown))
     }
 
     /// Nothing may follow.
@@ -385,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn another_magic_length_or_reason_is_rubbish() {
+    fn another_magic_or_length_is_rubbish() {
         let good = Answer::Closing {
             why: Farewell::Full,
         }
@@ -397,13 +442,40 @@ mod tests {
             bad[place] ^= 0x40;
             assert_eq!(Answer::decode(&bad), Err(Rubbish), "{bad:?}");
         }
-        let mut unknown = good.to_vec();
-        unknown[8] = Farewell::ALL.len() as u8;
-        assert_eq!(Answer::decode(&unknown), Err(Rubbish));
         let mut longer = good.to_vec();
         longer.push(0);
         longer[6] += 1;
         assert_eq!(Answer::decode(&longer), Err(Rubbish));
         assert_eq!(Answer::decode(&[]), Err(Rubbish));
+    }
+
+    #[test]
+    fn a_reason_of_a_later_engine_is_one_that_is_not_known() {
+        let closing = Answer::Closing {
+            why: Farewell::Full,
+        };
+        let mut bytes = closing.encode().as_ref().to_vec();
+        bytes[8] = Farewell::ALL.len() as u8;
+        let why = Farewell::Other;
+        assert_eq!(Answer::decode(&bytes), Ok(Answer::Closing { why }));
+        let refused = Answer::Refused {
+            id: 1,
+            why: Refusal::Past,
+        };
+        let mut bytes = refused.encode().as_ref().to_vec();
+        bytes[16..20].copy_from_slice(&u32::MAX.to_le_bytes());
+        let why = Refusal::Other;
+        assert_eq!(Answer::decode(&bytes), Ok(Answer::Refused { id: 1, why }));
+    }
+
+    #[cfg(feature = "server")]
+    #[test]
+    fn the_first_version_has_seven_reasons_of_refusal() {
+        for why in Refusal::ALL {
+            assert_eq!(why.in_version(VERSION), why);
+            let told = why.in_version(1);
+            assert!(told.index() < 7, "{why:?}");
+            assert!(why.index() >= 7 || told == why, "{why:?}");
+        }
     }
 }

@@ -3,16 +3,19 @@
 //! [`Server::start`] listens; one thread serves all clients and hands what they ask for to a
 //! [`Plan`]. Clients are strangers:
 //!
-//! - Who they are is what the kernel says (SO_PEERCRED), not what they say.
-//! - Each has its [`Limits`]: open requests, messages per second, how long and how far ahead a window
-//!   may be, and its share of time awake. Rate and share are of a *process*, however many connections
-//!   it makes, and survive a reconnection; a user's processes have a share together
-//!   ([`Settings::user_awake_ppm`]).
+//! - Who they are is what the kernel says (SO_PEERCRED, SO_PEERPIDFD), not what they say.
+//! - Each process has its [`Limits`]: open requests, messages per second, how long and how far ahead a
+//!   window may be, and its share of time awake. They survive a reconnection.
+//! - Each user has [`Quotas`] besides, of all his processes together: places, connections and messages
+//!   per second, windows and wake-ups of a CPU, time awake, and the server's own time. What is refused
+//!   says which.
+//! - Some places are root's, and of the others a user gets none that would leave no place to who has
+//!   none yet.
 //! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
 //!   child that it left with the connection does not keep them: the process itself is watched, too
 //!   (pidfd).
-//! - One that says what is no message, or not one that may be said then, is told once and
-//!   disconnected.
+//! - One that says what is no message, or not one that may be said then, or no hello in time, is told
+//!   once and disconnected.
 //! - Nothing waits for one: sockets do not block, in a turn each is heard a few times, one that sends
 //!   faster than it may is not read until it may again, and an answer that does not fit into the
 //!   buffer of one that does not read is dropped and counted.
@@ -31,8 +34,11 @@ use crate::{Error, Result, SOCKET};
 
 mod account;
 mod client;
+mod peer;
+mod places;
 mod serving;
 mod socket_file;
+mod windows;
 
 use serving::Serving;
 use socket_file::SocketFile;
@@ -55,8 +61,8 @@ pub trait Plan: Send + Sync + 'static {
     /// behalf of `owner`. The client's own limits have been looked at.
     ///
     /// # Errors
-    /// Why not: [`Refusal::Cpu`] for a CPU that is not there, [`Refusal::Budget`] where the plan's
-    /// own budget is used up.
+    /// Why not: [`Refusal::Cpu`] for a CPU that is not there or is offline, [`Refusal::Budget`] where
+    /// the plan's own budget is used up, [`Refusal::Slots`] where too many windows are open there.
     fn expect(
         &self,
         cpu: u32,
@@ -93,12 +99,64 @@ pub struct Settings {
     pub path: PathBuf,
     /// Of each client.
     pub limits: Limits,
-    /// Connections at a time.
+    /// Connections at a time, of all: at most [`MOST_CLIENTS`].
     pub clients: u32,
-    /// Connections of one user at a time.
-    pub clients_of_user: u32,
     /// Time awake that all clients of one user together may ask for in any second, in millionths.
     pub user_awake_ppm: u32,
+    pub quotas: Quotas,
+}
+
+/// Connections at a time, at most; each takes [`DESCRIPTORS_OF_A_CLIENT`].
+pub const MOST_CLIENTS: u32 = 10_000;
+
+/// Descriptors that a connection takes, at most: its socket, its process, its user.
+pub const DESCRIPTORS_OF_A_CLIENT: u32 = 3;
+
+/// What one user may use, all his processes together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quotas {
+    /// The user to whom they do not apply: root, who may stop the engine as well.
+    pub exempt: Option<u32>,
+    /// Connections per second, and as many at once.
+    pub connects: u32,
+    /// Messages per second.
+    pub messages: u32,
+    /// Wake-ups that he causes on a CPU in any second: by a request two, that of the CPU's thread and
+    /// that of the CPU for the window; by a cancellation while the window lasts one more. Also how
+    /// often he wakes the server's thread.
+    pub wakeups: u32,
+    /// The server's own time in any second, in millionths.
+    pub server_ppm: u32,
+    /// Windows on a CPU at a time: of one user (and not more than half as many as are left), of all
+    /// users to whom this applies, and of all.
+    pub slots_of_user: u32,
+    pub slots_of_users: u32,
+    pub slots: u32,
+    /// How long after connecting the hello is to come, ns.
+    pub hello_ns: u64,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self {
+            exempt: Some(0),
+            connects: 100,
+            messages: 20_000,
+            wakeups: 100,
+            server_ppm: 50_000,
+            // Of the 16 that the engine has for a CPU; the last ones are for I/O.
+            slots_of_user: 4,
+            slots_of_users: 10,
+            slots: 12,
+            hello_ns: 1_000_000_000,
+        }
+    }
+}
+
+impl Quotas {
+    fn bind(&self, uid: u32) -> bool {
+        self.exempt != Some(uid)
+    }
 }
 
 impl Default for Settings {
@@ -107,8 +165,8 @@ impl Default for Settings {
             path: SOCKET.into(),
             limits: Limits::default(),
             clients: 256,
-            clients_of_user: 64,
             user_awake_ppm: 100_000,
+            quotas: Quotas::default(),
         }
     }
 }
@@ -146,7 +204,7 @@ pub struct Counts {
     pub orphaned: u64,
     /// Answers that did not fit into the buffer of a client that does not read.
     pub unheard: u64,
-    /// How often a client was not read for a while since it sent too fast.
+    /// How often a client, or all of a user, was not read for a while: it sent too fast.
     pub held_back: u64,
     refused: [u64; Refusal::ALL.len()],
     sent_away: [u64; Farewell::ALL.len()],
@@ -176,11 +234,25 @@ pub struct Client {
     pub asked_ns: u64,
 }
 
+/// A user, as far as he is known: at least while he is connected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct User {
+    pub uid: u32,
+    pub connections: u32,
+    /// Connections and requests that were refused.
+    pub sent_away: u64,
+    pub refused: u64,
+    /// The server's own time that was spent for him, ns, and how often its thread ran.
+    pub server_ns: u64,
+    pub turns: u64,
+    /// Wake-ups of CPUs that he was charged.
+    pub wakeups: u64,
+}
+
 /// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
 /// gone.
-#[derive(Debug)]
 pub struct Server {
-    state: Arc<Mutex<State>>,
+    serving: Arc<Mutex<Serving>>,
     stop: UnixStream,
     thread: Option<JoinHandle<()>>,
     file: SocketFile,
@@ -197,14 +269,23 @@ impl Server {
         let system = |what| move |source| Error::System { what, source };
         let (stop, stopped) =
             UnixStream::pair().map_err(system("cannot make the server's stop signal"))?;
-        let state = Arc::<Mutex<State>>::default();
-        let serving = Serving::new(settings, listener, stopped, state.clone(), plan);
+        let serving = Serving::new(settings, listener, &stopped, Box::new(plan))
+            .map_err(|errno| system("cannot wait for clients")(errno.into()))?;
+        let epoll = serving.epoll();
+        let serving = Arc::new(Mutex::new(serving));
         let thread = std::thread::Builder::new()
             .name("expect-server".into())
-            .spawn(move || serving.run())
+            .spawn({
+                let serving = serving.clone();
+                move || {
+                    serving::run(&serving, &epoll);
+                    // Until then it is waited for.
+                    drop(stopped);
+                }
+            })
             .map_err(system("cannot start the server's thread"))?;
         Ok(Self {
-            state,
+            serving,
             stop,
             thread: Some(thread),
             file,
@@ -218,12 +299,17 @@ impl Server {
 
     /// What it did so far.
     pub fn counts(&self) -> Counts {
-        lock(&self.state).counts
+        lock(&self.serving).counts()
     }
 
-    /// Who is connected at present and was welcomed, in the order in which they came.
+    /// Who is connected at present and was welcomed.
     pub fn clients(&self) -> Vec<Client> {
-        lock(&self.state).clients.clone()
+        lock(&self.serving).clients()
+    }
+
+    /// Users that are connected, or were until lately.
+    pub fn users(&self) -> Vec<User> {
+        lock(&self.serving).users()
     }
 }
 
@@ -238,14 +324,7 @@ impl Drop for Server {
     }
 }
 
-/// What the thread tells of itself, after each turn.
-#[derive(Debug, Default)]
-struct State {
-    counts: Counts,
-    clients: Vec<Client>,
-}
-
-/// It is whole whatever happened to who held it: it is only copied.
+/// Each message is dealt with as a whole, so it is whole whatever happened to who held it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

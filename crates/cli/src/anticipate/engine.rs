@@ -1,8 +1,11 @@
 //! The engine, as the commands use it: live, and for applications.
 
+use nix::unistd::{SysconfVar, sysconf};
 use reveille_anticipate::{Desk, Unplanned};
 use reveille_expect::Refusal;
-use reveille_expect::server::{Owner, Plan, Ticket};
+use reveille_expect::server::{DESCRIPTORS_OF_A_CLIENT, Owner, Plan, Ticket};
+
+use crate::descriptors;
 
 pub use super::live::live;
 
@@ -23,11 +26,19 @@ impl Plan for Applications {
             Unplanned::Cpu => Refusal::Cpu,
             Unplanned::Past => Refusal::Past,
             Unplanned::Budget => Refusal::Budget,
-            Unplanned::User | Unplanned::Full => Refusal::Limit,
+            Unplanned::User | Unplanned::Full => Refusal::Slots,
         })
     }
 
     fn cancel(&self, ticket: Ticket) {
         self.0.cancel(ticket.0);
     }
+}
+
+/// The descriptors that an engine takes that serves so many applications.
+pub fn provide_descriptors(clients: u32) -> anyhow::Result<()> {
+    let cpus = sysconf(SysconfVar::_NPROCESSORS_CONF)?.unwrap_or(1) as u32;
+    let applications = u64::from(clients) * u64::from(DESCRIPTORS_OF_A_CLIENT);
+    let all = reveille_anticipate::descriptors(cpus) + applications;
+    descriptors::provide(all, &format!("{clients} applications on {cpus} CPUs"))
 }

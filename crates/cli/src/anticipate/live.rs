@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use reveille_anticipate::{
-    Announcements, AwakePower, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Subject,
+    Announcements, AwakePower, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Statistics,
+    Subject,
 };
 use reveille_expect::server::{self, Server};
 use reveille_machine::{Idle, Root};
+use serde::Serialize;
 use signal_hook::iterator::Signals;
 
-use super::engine::Applications;
-use super::{Args, table};
+use super::applications::Applications;
+use super::{Args, engine, table};
 use crate::cost::subject;
 use crate::exit::{self, Failure};
 use crate::hold::measured::{Measured, Percentile};
@@ -29,6 +31,7 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     let mut settings = settings(args, &root)?;
     let mut signals = Signals::new(not_ignored(&ENDING)).context("signals")?;
     settings.awake_power = awake_power(args, &root);
+    engine::provide_descriptors(if args.no_socket { 0 } else { args.clients })?;
     let engine = Engine::start(&settings).map_err(failure)?;
     let served = match args.no_socket {
         true => None,
@@ -62,12 +65,12 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
         if ended {
             break;
         }
-        screen.show(&engine)?;
+        screen.show(&engine, served.as_ref())?;
     }
     handle.close();
     let _ = waiting.join();
+    let said = screen.last(&engine, served.as_ref());
     drop(served);
-    let said = screen.last(&engine);
     match ended {
         true => Err(Failure::cannot("the disks that were anticipated are gone")),
         false => said.map(|()| ExitCode::SUCCESS),
@@ -180,9 +183,14 @@ fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
 fn serve(args: &Args, engine: &Engine) -> anyhow::Result<Server> {
     let settings = server::Settings {
         path: args.socket.clone(),
+        clients: args.clients,
+        quotas: server::Quotas {
+            wakeups: args.user_wakeups,
+            ..server::Quotas::default()
+        },
         ..server::Settings::default().within(args.budget)
     };
-    Server::start(&settings, Applications(engine.desk()))
+    Server::start(&settings, engine::Applications(engine.desk()))
         .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))
 }
 
@@ -258,19 +266,15 @@ impl Screen {
         self.terminal && !self.json
     }
 
-    fn show(&mut self, engine: &Engine) -> anyhow::Result<()> {
+    fn show(&mut self, engine: &Engine, server: Option<&Server>) -> anyhow::Result<()> {
         if self.refresh.is_none() {
             return Ok(());
         }
         if self.json {
-            return self.last(engine);
+            return self.last(engine, server);
         }
         let mut text = Vec::new();
-        table::write(
-            &engine.statistics().map_err(failure)?,
-            self.accounting,
-            &mut text,
-        )?;
+        self.table(engine, server, &mut text)?;
         let text = String::from_utf8_lossy(&text).into_owned();
         if self.lines > 0 {
             write!(io::stdout(), "\x1b[{}A\x1b[J", self.lines)?;
@@ -282,26 +286,50 @@ impl Screen {
         Ok(())
     }
 
-    fn last(&mut self, engine: &Engine) -> anyhow::Result<()> {
-        if self.is_live() {
-            return self.show(engine);
-        }
+    fn table(
+        &self,
+        engine: &Engine,
+        server: Option<&Server>,
+        out: &mut impl Write,
+    ) -> anyhow::Result<()> {
         let statistics = engine.statistics().map_err(failure)?;
-        let mut out = terminal::data();
-        match self.json {
-            true => {
-                match self.refresh {
-                    Some(_) => serde_json::to_writer(&mut out, &statistics),
-                    None => serde_json::to_writer_pretty(&mut out, &statistics),
-                }
-                .map_err(io::Error::from)?;
-                writeln!(out)?;
-                out.flush()?;
-            }
-            false => table::write(&statistics, self.accounting, &mut terminal::stdout())?,
+        table::write(&statistics, self.accounting, out)?;
+        if let Some(server) = server {
+            Applications::of(server).write(out)?;
         }
         Ok(())
     }
+
+    fn last(&mut self, engine: &Engine, server: Option<&Server>) -> anyhow::Result<()> {
+        if self.is_live() {
+            return self.show(engine, server);
+        }
+        if !self.json {
+            return self.table(engine, server, &mut terminal::stdout());
+        }
+        let mut out = terminal::data();
+        let done = Done {
+            statistics: engine.statistics().map_err(failure)?,
+            applications: server.map(Applications::of),
+        };
+        match self.refresh {
+            Some(_) => serde_json::to_writer(&mut out, &done),
+            None => serde_json::to_writer_pretty(&mut out, &done),
+        }
+        .map_err(io::Error::from)?;
+        writeln!(out)?;
+        out.flush()?;
+        Ok(())
+    }
+}
+
+/// What was done, as JSON.
+#[derive(Serialize)]
+struct Done {
+    #[serde(flatten)]
+    statistics: Statistics,
+    /// `None` where there is no socket.
+    applications: Option<Applications>,
 }
 
 pub fn failure(error: Error) -> anyhow::Error {

@@ -2,18 +2,33 @@
 
 use std::collections::HashMap;
 
-use super::{Owner, Settings};
+use super::{Owner, Quotas, Settings, User};
 use crate::budget::{Budget, Rate};
-use crate::limits::{Refusal, Window};
+use crate::limits::{LEAST_CHARGED_NS, Refusal, Window};
+use crate::protocol::Farewell;
 
 /// A burst is the messages of a tenth of a second.
 const BURSTS_PER_SECOND: u32 = 10;
+/// A request wakes the CPU's thread, and the CPU when its window begins.
+const WAKEUPS: u32 = 2;
+/// One part in so many of all places is root's.
+const RESERVE: u32 = 8;
+/// A user who has used up a share of the server is not looked at again before then, ns.
+pub(super) const PAUSE_NS: u64 = 10_000_000;
+/// So many entries may be there before those that are as new are looked for.
+const SWEPT_FROM: usize = 64;
 
 /// Budgets of processes and users. One that is as new is forgotten once nobody is connected for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Accounts {
+    settings: Settings,
     processes: HashMap<Owner, Process>,
-    users: HashMap<u32, User>,
+    users: HashMap<u32, UserAccount>,
+    /// Connections of all, and of those to whom quotas apply.
+    connections: u32,
+    bound_connections: u32,
+    /// With so many entries it is swept, for that to take a constant time for each new one.
+    swept_at: usize,
 }
 
 #[derive(Debug)]
@@ -24,49 +39,186 @@ struct Process {
 }
 
 #[derive(Debug)]
-struct User {
+struct UserAccount {
     budget: Budget,
-    connections: u32,
+    connects: Rate,
+    messages: Rate,
+    /// How often the server's thread runs for him, and for how long, ns.
+    turns: Rate,
+    server_ns: Rate,
+    /// Wake-ups of each CPU.
+    cpus: HashMap<u32, Rate>,
+    told: User,
+}
+
+/// Who has to wait, and until when, ns of CLOCK_MONOTONIC.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Process(u64),
+    User(u64),
+}
+
+impl UserAccount {
+    fn new(uid: u32, settings: &Settings, now_ns: u64) -> Self {
+        let quotas = &settings.quotas;
+        // Of a second: a millionth is 1000 ns.
+        let server_ns = quotas.server_ppm.min(1_000_000).saturating_mul(1_000);
+        Self {
+            budget: Budget::new(settings.user_awake_ppm, settings.user_burst_ns(), now_ns),
+            connects: Rate::new(quotas.connects, quotas.connects, now_ns),
+            messages: Rate::new(quotas.messages, quotas.messages / BURSTS_PER_SECOND, now_ns),
+            turns: Rate::at_most(quotas.wakeups, now_ns),
+            server_ns: Rate::at_most(server_ns, now_ns),
+            cpus: HashMap::new(),
+            told: User {
+                uid,
+                ..User::default()
+            },
+        }
+    }
+
+    fn is_as_new(&mut self, now_ns: u64) -> bool {
+        self.cpus.retain(|_, rate| !rate.is_full(now_ns));
+        self.told.connections == 0
+            && self.cpus.is_empty()
+            && self.budget.is_full(now_ns)
+            && [
+                &mut self.connects,
+                &mut self.messages,
+                &mut self.turns,
+                &mut self.server_ns,
+            ]
+            .into_iter()
+            .all(|rate| rate.is_full(now_ns))
+    }
 }
 
 impl Accounts {
-    /// One more connection: false where the user has as many as may be.
-    pub fn open(&mut self, settings: &Settings, owner: Owner, now_ns: u64) -> bool {
-        self.forget(now_ns);
-        let limits = &settings.limits;
-        let user = self.users.entry(owner.uid).or_insert_with(|| User {
-            budget: Budget::new(settings.user_awake_ppm, settings.user_burst_ns(), now_ns),
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            settings: settings.clone(),
+            processes: HashMap::new(),
+            users: HashMap::new(),
             connections: 0,
-        });
-        if user.connections >= settings.clients_of_user {
-            return false;
+            bound_connections: 0,
+            swept_at: SWEPT_FROM,
         }
-        user.connections += 1;
-        let per_second = limits.messages_per_second;
+    }
+
+    fn quotas(&self) -> &Quotas {
+        &self.settings.quotas
+    }
+
+    fn bind(&self, uid: u32) -> bool {
+        self.quotas().bind(uid)
+    }
+
+    fn user(&mut self, uid: u32, now_ns: u64) -> &mut UserAccount {
+        let settings = &self.settings;
+        self.users
+            .entry(uid)
+            .or_insert_with(|| UserAccount::new(uid, settings, now_ns))
+    }
+
+    /// Somebody connects: may he, this soon after the last time, and is there a place?
+    pub fn arrive(&mut self, uid: u32, now_ns: u64) -> Result<(), Farewell> {
+        self.forget(now_ns);
+        let bound = self.bind(uid);
+        let often = self.user(uid, now_ns).connects.take(now_ns).is_err();
+        let done = match bound && often {
+            true => Err(Farewell::TooOften),
+            false => self.place(uid, now_ns),
+        };
+        self.user(uid, now_ns).told.sent_away += u64::from(done.is_err());
+        done
+    }
+
+    /// A user has at most a third as many places as are left: so a quarter where he is alone, a fifth
+    /// where there are two, and it takes some 16 users to leave none to the next one (of 256).
+    fn place(&mut self, uid: u32, now_ns: u64) -> Result<(), Farewell> {
+        let all = self.settings.clients;
+        let left = match self.bind(uid) {
+            true => (all - all / RESERVE)
+                .saturating_sub(self.bound_connections)
+                .min(all.saturating_sub(self.connections)),
+            false => all.saturating_sub(self.connections),
+        };
+        let has = self.user(uid, now_ns).told.connections;
+        match left {
+            0 => Err(Farewell::Full),
+            _ if self.bind(uid) && has > 0 && 3 * has >= left => Err(Farewell::Places),
+            _ => Ok(()),
+        }
+    }
+
+    /// One more connection.
+    pub fn open(&mut self, owner: Owner, now_ns: u64) {
+        self.connections += 1;
+        self.bound_connections += u32::from(self.bind(owner.uid));
+        self.user(owner.uid, now_ns).told.connections += 1;
+        let limits = &self.settings.limits;
         let process = self.processes.entry(owner).or_insert_with(|| Process {
             budget: Budget::new(limits.awake_ppm, limits.window_ns, now_ns),
-            messages: Rate::new(per_second, per_second / BURSTS_PER_SECOND, now_ns),
+            messages: Rate::new(
+                limits.messages_per_second,
+                limits.messages_per_second / BURSTS_PER_SECOND,
+                now_ns,
+            ),
             connections: 0,
         });
         process.connections += 1;
-        true
     }
 
-    /// One connection less.
-    pub fn close(&mut self, owner: Owner) {
+    /// One connection less: whether it was the user's last.
+    pub fn close(&mut self, owner: Owner) -> bool {
+        self.connections = self.connections.saturating_sub(1);
+        let bound = u32::from(self.bind(owner.uid));
+        self.bound_connections = self.bound_connections.saturating_sub(bound);
         if let Some(process) = self.processes.get_mut(&owner) {
             process.connections = process.connections.saturating_sub(1);
         }
-        if let Some(user) = self.users.get_mut(&owner.uid) {
-            user.connections = user.connections.saturating_sub(1);
-        }
+        self.users.get_mut(&owner.uid).is_none_or(|user| {
+            user.told.connections = user.told.connections.saturating_sub(1);
+            user.told.connections == 0
+        })
     }
 
-    /// May it send one more message? If not, when.
-    pub fn message(&mut self, owner: Owner, now_ns: u64) -> Result<(), u64> {
-        match self.processes.get_mut(&owner) {
-            Some(process) => process.messages.take(now_ns),
-            None => Ok(()),
+    /// The server's thread is to run for that user: if not yet, when.
+    pub fn turn(&mut self, uid: u32, now_ns: u64) -> Result<(), u64> {
+        let bound = self.bind(uid);
+        let user = self.user(uid, now_ns);
+        let done = user
+            .server_ns
+            .ready(now_ns)
+            .map_err(|until_ns| until_ns.max(now_ns + PAUSE_NS))
+            .and_then(|()| user.turns.take(now_ns));
+        let done = if bound { done } else { Ok(()) };
+        user.told.turns += u64::from(done.is_ok());
+        done
+    }
+
+    /// The server's thread has run for that user.
+    pub fn spent(&mut self, uid: u32, now_ns: u64, ran_ns: u64) {
+        let user = self.user(uid, now_ns);
+        user.server_ns.charge(now_ns, ran_ns);
+        user.told.server_ns += ran_ns;
+    }
+
+    /// May it send one more message? If not, who has to wait.
+    pub fn message(&mut self, owner: Owner, now_ns: u64) -> Result<(), Wait> {
+        let bound = self.bind(owner.uid);
+        let Some(process) = self.processes.get_mut(&owner) else {
+            return Ok(());
+        };
+        process.messages.take(now_ns).map_err(Wait::Process)?;
+        match self.user(owner.uid, now_ns).messages.take(now_ns) {
+            Err(until_ns) if bound => {
+                if let Some(process) = self.processes.get_mut(&owner) {
+                    process.messages.put_back();
+                }
+                Err(Wait::User(until_ns.max(now_ns + PAUSE_NS)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -75,37 +227,104 @@ impl Accounts {
         if let Some(process) = self.processes.get_mut(&owner) {
             process.messages.put_back();
         }
+        if let Some(user) = self.users.get_mut(&owner.uid) {
+            user.messages.put_back();
+        }
+    }
+
+    /// May that user wake that CPU for one more window?
+    pub fn may_wake(&mut self, uid: u32, cpu: u32, now_ns: u64) -> Result<(), Refusal> {
+        let bound = self.bind(uid);
+        let rate = self.user(uid, now_ns).cpus.get_mut(&cpu);
+        match rate.map(|rate| rate.has(now_ns, WAKEUPS)) {
+            Some(Err(_)) if bound => Err(Refusal::Wakeups),
+            _ => Ok(()),
+        }
+    }
+
+    /// A window was planned for that user: its wake-ups are charged. (The plan knows that CPU, so
+    /// there are not more rates than CPUs.)
+    pub fn planned(&mut self, uid: u32, cpu: u32, now_ns: u64) {
+        self.wakes(uid, cpu, now_ns, u64::from(WAKEUPS));
+    }
+
+    /// One was cancelled, which wakes the CPU's thread. Before its window began, the window does not
+    /// wake the CPU any more.
+    pub fn cancelled(&mut self, uid: u32, cpu: u32, now_ns: u64, window: Window) {
+        if window.at_ns <= now_ns {
+            self.wakes(uid, cpu, now_ns, 1);
+        }
+    }
+
+    fn wakes(&mut self, uid: u32, cpu: u32, now_ns: u64, wakeups: u64) {
+        let most = self.quotas().wakeups;
+        let user = self.user(uid, now_ns);
+        let rate = user.cpus.entry(cpu);
+        rate.or_insert_with(|| Rate::at_most(most, now_ns))
+            .charge(now_ns, wakeups);
+        user.told.wakeups += wakeups;
     }
 
     /// Takes the time of a window from the process's budget and the user's.
     pub fn take(&mut self, owner: Owner, now_ns: u64, window: Window) -> Result<(), Refusal> {
+        let window = charged(window);
         let process = self.processes.get_mut(&owner).ok_or(Refusal::Budget)?;
         let user = self.users.get_mut(&owner.uid).ok_or(Refusal::Budget)?;
-        if !process.budget.allows(now_ns, window) || !user.budget.allows(now_ns, window) {
+        if !process.budget.allows(now_ns, window) {
             return Err(Refusal::Budget);
+        }
+        if !user.budget.allows(now_ns, window) {
+            return Err(Refusal::UserBudget);
         }
         process.budget.take(window);
         user.budget.take(window);
         Ok(())
     }
 
-    /// Gives back what is left of a window.
+    /// Gives back what is left of a window, but the least that one costs once it has begun.
     pub fn give_back(&mut self, owner: Owner, now_ns: u64, window: Window) {
+        let window = charged(window);
+        let used_ns = match window.at_ns <= now_ns {
+            true => now_ns.max(window.at_ns + LEAST_CHARGED_NS),
+            false => now_ns,
+        };
         if let Some(process) = self.processes.get_mut(&owner) {
-            process.budget.give_back(now_ns, window);
+            process.budget.give_back(used_ns, window);
         }
         if let Some(user) = self.users.get_mut(&owner.uid) {
-            user.budget.give_back(now_ns, window);
+            user.budget.give_back(used_ns, window);
         }
     }
 
+    /// A request was refused.
+    pub fn refused(&mut self, uid: u32) {
+        if let Some(user) = self.users.get_mut(&uid) {
+            user.told.refused += 1;
+        }
+    }
+
+    pub fn users(&self) -> impl Iterator<Item = User> {
+        self.users.values().map(|user| user.told)
+    }
+
     fn forget(&mut self, now_ns: u64) {
+        if self.processes.len() + self.users.len() < self.swept_at {
+            return;
+        }
         self.processes.retain(|_, process| {
             let as_new = process.budget.is_full(now_ns) && process.messages.is_full(now_ns);
             process.connections > 0 || !as_new
         });
-        self.users
-            .retain(|_, user| user.connections > 0 || !user.budget.is_full(now_ns));
+        self.users.retain(|_, user| !user.is_as_new(now_ns));
+        self.swept_at = 2 * (self.processes.len() + self.users.len()) + SWEPT_FROM;
+    }
+}
+
+/// The time awake that a window is charged.
+fn charged(window: Window) -> Window {
+    Window {
+        length_ns: window.length_ns.max(LEAST_CHARGED_NS),
+        ..window
     }
 }
 
@@ -114,6 +333,7 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000_000_000;
 
     fn owner(pid: i32, uid: u32) -> Owner {
         Owner { pid, uid }
@@ -126,58 +346,207 @@ mod tests {
         }
     }
 
+    fn accounts(change: impl FnOnce(&mut Settings)) -> Accounts {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        Accounts::new(&settings)
+    }
+
+    /// Whether there was a place.
+    fn open(accounts: &mut Accounts, owner: Owner, now_ns: u64) -> Result<(), Farewell> {
+        accounts.arrive(owner.uid, now_ns)?;
+        accounts.open(owner, now_ns);
+        Ok(())
+    }
+
     #[test]
     fn a_new_connection_brings_no_new_budget() {
-        let (mut accounts, settings) = (Accounts::default(), Settings::default());
+        let mut accounts = accounts(|_| {});
         let one = owner(1, 1000);
-        assert!(accounts.open(&settings, one, 0));
+        assert_eq!(open(&mut accounts, one, 0), Ok(()));
         assert_eq!(accounts.take(one, 0, window(0)), Ok(()));
-        assert!(accounts.open(&settings, one, 0));
+        assert_eq!(open(&mut accounts, one, 0), Ok(()));
         assert_eq!(accounts.take(one, 0, window(0)), Err(Refusal::Budget));
-        accounts.close(one);
-        accounts.close(one);
-        assert!(accounts.open(&settings, one, MS));
+        assert!(!accounts.close(one));
+        assert!(accounts.close(one));
+        assert_eq!(open(&mut accounts, one, MS), Ok(()));
         assert_eq!(accounts.take(one, MS, window(MS)), Err(Refusal::Budget));
     }
 
     #[test]
     fn a_users_processes_have_a_budget_together_and_other_users_their_own() {
-        let (mut accounts, settings) = (Accounts::default(), Settings::default());
+        let mut accounts = accounts(|_| {});
         let mut asked = |pid, uid| {
-            assert!(accounts.open(&settings, owner(pid, uid), 0));
+            open(&mut accounts, owner(pid, uid), 0).unwrap();
             accounts.take(owner(pid, uid), 0, window(0))
         };
         // Twice what one process has.
         assert_eq!(asked(1, 1000), Ok(()));
         assert_eq!(asked(2, 1000), Ok(()));
-        assert_eq!(asked(3, 1000), Err(Refusal::Budget));
+        assert_eq!(asked(3, 1000), Err(Refusal::UserBudget));
         assert_eq!(asked(4, 1001), Ok(()));
     }
 
     #[test]
-    fn a_user_has_so_many_connections_and_no_more() {
-        let settings = Settings {
-            clients_of_user: 2,
-            ..Settings::default()
+    fn a_short_window_is_charged_what_a_wake_up_costs_also_if_it_is_cancelled_while_it_lasts() {
+        let mut accounts = accounts(|_| {});
+        let one = owner(1, 1000);
+        open(&mut accounts, one, 0).unwrap();
+        let short = Window {
+            at_ns: SECOND,
+            length_ns: 1,
         };
-        let mut accounts = Accounts::default();
-        assert!(accounts.open(&settings, owner(1, 1000), 0));
-        assert!(accounts.open(&settings, owner(2, 1000), 0));
-        assert!(!accounts.open(&settings, owner(3, 1000), 0));
-        assert!(accounts.open(&settings, owner(4, 1001), 0));
+        // 10 ms are 200 times 50 µs; a user's are twice as many.
+        for _ in 0..200 {
+            assert_eq!(accounts.take(one, 0, short), Ok(()));
+        }
+        assert_eq!(accounts.take(one, 0, short), Err(Refusal::Budget));
+        accounts.give_back(one, 0, short);
+        assert_eq!(accounts.take(one, 0, short), Ok(()));
+        for _ in 0..200 {
+            accounts.give_back(one, SECOND, short);
+        }
+        let again = Window {
+            at_ns: SECOND + 1,
+            length_ns: 1,
+        };
+        assert_eq!(accounts.take(one, SECOND, again), Err(Refusal::Budget));
+    }
+
+    #[test]
+    fn some_places_are_free_for_who_has_none_and_some_for_root() {
+        let mut accounts = accounts(|settings| settings.quotas.connects = 10_000);
+        let mut fill = |uid| {
+            let had = (0..).take_while(|_| open(&mut accounts, owner(1, uid), 0).is_ok());
+            had.count()
+        };
+        // Of 256 places 32 are root's: a quarter of the rest.
+        assert_eq!(fill(1000), 56);
+        assert_eq!(fill(1001), 42);
+        let others: Vec<usize> = (1002..1100).map(&mut fill).collect();
+        assert!(others.is_sorted_by(|before, next| before >= next));
+        // It takes many users, each with all that he may have, to leave nothing.
+        assert!(others[..14].iter().all(|&places| places >= 1));
+        assert!(fill(0) >= 32);
+        let full = accounts.arrive(0, 0);
+        assert_eq!(full, Err(Farewell::Full));
+        accounts.close(owner(1, 0));
+        assert_eq!(accounts.arrive(0, 0), Ok(()));
+    }
+
+    #[test]
+    fn who_has_as_many_places_as_may_be_hears_that_and_gets_one_when_one_is_free() {
+        let mut accounts = accounts(|settings| settings.clients = 9);
+        assert_eq!(open(&mut accounts, owner(1, 1000), 0), Ok(()));
+        assert_eq!(open(&mut accounts, owner(2, 1000), 0), Ok(()));
+        let third = open(&mut accounts, owner(3, 1000), 0);
+        assert_eq!(third, Err(Farewell::Places));
+        assert_eq!(open(&mut accounts, owner(4, 1001), 0), Ok(()));
+        accounts.close(owner(4, 1001));
         accounts.close(owner(1, 1000));
-        assert!(accounts.open(&settings, owner(3, 1000), 0));
+        assert_eq!(open(&mut accounts, owner(3, 1000), 0), Ok(()));
+    }
+
+    #[test]
+    fn who_connects_too_often_waits_and_nobody_else() {
+        let mut accounts = accounts(|settings| settings.quotas.connects = 5);
+        let mut connect = |uid, now_ns| {
+            let done = open(&mut accounts, owner(1, uid), now_ns);
+            accounts.close(owner(1, uid));
+            done
+        };
+        for _ in 0..5 {
+            assert_eq!(connect(1000, 0), Ok(()));
+        }
+        assert_eq!(connect(1000, 0), Err(Farewell::TooOften));
+        assert_eq!(connect(1001, 0), Ok(()));
+        assert_eq!(connect(1000, 200 * MS), Ok(()));
+        for _ in 0..100 {
+            assert_eq!(connect(0, 0), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_users_processes_have_a_rate_of_messages_together() {
+        let mut accounts = accounts(|settings| settings.quotas.messages = 20);
+        for (pid, uid) in [(1, 1000), (2, 1000), (3, 1001), (4, 0)] {
+            open(&mut accounts, owner(pid, uid), 0).unwrap();
+        }
+        assert_eq!(accounts.message(owner(1, 1000), 0), Ok(()));
+        assert_eq!(accounts.message(owner(2, 1000), 0), Ok(()));
+        let waits = accounts.message(owner(1, 1000), 0);
+        assert_eq!(waits, Err(Wait::User(50 * MS)));
+        assert_eq!(accounts.message(owner(3, 1001), 0), Ok(()));
+        assert!((0..100).all(|_| accounts.message(owner(4, 0), 0).is_ok()));
+        assert_eq!(accounts.message(owner(2, 1000), 50 * MS), Ok(()));
+    }
+
+    #[test]
+    fn wake_ups_are_charged_by_user_and_cpu() {
+        let mut accounts = accounts(|_| {});
+        // As fast as may be, for ten seconds: each is cancelled while its window lasts.
+        let mut last_second = 0;
+        for ms in 0..10_000 {
+            let now_ns = ms * MS;
+            if accounts.may_wake(1000, 3, now_ns).is_ok() {
+                accounts.planned(1000, 3, now_ns);
+                accounts.cancelled(1000, 3, now_ns, window(now_ns));
+                last_second += u64::from(ms >= 9_000) * 3;
+            }
+        }
+        assert!((60..=100).contains(&last_second), "{last_second}");
+        assert_eq!(
+            accounts.may_wake(1000, 3, 9_999 * MS),
+            Err(Refusal::Wakeups)
+        );
+        assert_eq!(accounts.may_wake(1000, 4, 9_999 * MS), Ok(()));
+        assert_eq!(accounts.may_wake(1001, 3, 9_999 * MS), Ok(()));
+        for _ in 0..1_000 {
+            accounts.planned(0, 3, 0);
+            assert_eq!(accounts.may_wake(0, 3, 0), Ok(()));
+        }
+    }
+
+    #[test]
+    fn the_server_runs_a_share_of_time_for_a_user_and_not_too_often() {
+        let mut accounts = accounts(|_| {});
+        let mut now_ns = 0;
+        let (mut turns, mut ran_ns) = (0, 0);
+        // A millisecond each time.
+        while now_ns < 10 * SECOND {
+            match accounts.turn(1000, now_ns) {
+                Ok(()) => {
+                    accounts.spent(1000, now_ns, MS);
+                    (turns, ran_ns) = (turns + 1, ran_ns + MS);
+                    now_ns += MS;
+                }
+                Err(until_ns) => {
+                    assert!(until_ns > now_ns);
+                    now_ns = until_ns;
+                }
+            }
+        }
+        assert!(ran_ns <= 10 * SECOND / 20, "{ran_ns}");
+        assert!(ran_ns >= 10 * SECOND / 40, "{ran_ns}");
+        // And without any cost.
+        turns = 0;
+        for ms in 0..10_000 {
+            turns += u32::from(accounts.turn(1001, ms * MS).is_ok());
+        }
+        assert!((700..=1_000).contains(&turns), "{turns}");
+        assert!((0..1_000).all(|_| accounts.turn(0, 0).is_ok()));
     }
 
     #[test]
     fn what_is_as_new_is_forgotten() {
-        let (mut accounts, settings) = (Accounts::default(), Settings::default());
-        for pid in 0..100 {
-            let one = owner(pid, 1000);
-            assert!(accounts.open(&settings, one, 0));
+        let mut accounts = accounts(|_| {});
+        for (second, pid) in (0..10_000u64).zip(0..) {
+            let one = owner(pid, pid as u32 % 5_000);
+            open(&mut accounts, one, second * SECOND).unwrap();
+            accounts.message(one, second * SECOND).unwrap();
+            accounts.planned(one.uid, pid as u32, second * SECOND);
             accounts.close(one);
+            assert!(accounts.processes.len() + accounts.users.len() <= 2 * SWEPT_FROM);
         }
-        assert!(accounts.open(&settings, owner(100, 1001), MS));
-        assert_eq!((accounts.processes.len(), accounts.users.len()), (1, 1));
     }
 }

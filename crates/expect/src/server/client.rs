@@ -1,11 +1,10 @@
 //! A connection: its socket, who is behind it, and what it has asked for.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::libc;
-use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{MsgFlags, getsockopt, recv, send};
+use nix::sys::socket::sockopt::SndBuf;
+use nix::sys::socket::{MsgFlags, recv, send, setsockopt};
 
 use super::{Client, Owner, Ticket};
 use crate::limits::Window;
@@ -13,18 +12,19 @@ use crate::protocol::{Answer, LONGEST, Request};
 
 /// So many unread messages are thrown away before a connection is closed.
 const MOST_UNREAD: usize = 256;
+/// Room for answers that the client has not read, bytes; the kernel doubles it, and an answer takes
+/// some 800: there is room for those of all requests that it may have open.
+const UNREAD_BYTES: usize = 32 * 1024;
 
 /// A client that is connected.
 #[derive(Debug)]
 pub(super) struct Connection {
     socket: OwnedFd,
-    /// Readable once the process has ended; `None` where the kernel has no such thing, or the
-    /// process cannot be seen from here.
+    /// Readable once the process has ended; `None` where it cannot be watched.
     process: Option<OwnedFd>,
     pub owner: Owner,
-    pub welcomed: bool,
-    /// It sent too fast: it is not read before then, ns of CLOCK_MONOTONIC.
-    pub held_until_ns: Option<u64>,
+    /// Of the protocol; `None` until its hello.
+    pub version: Option<u32>,
     pub open: Vec<Open>,
     pub accepted: u64,
     pub refused: u64,
@@ -35,6 +35,7 @@ pub(super) struct Connection {
 #[derive(Debug)]
 pub(super) struct Open {
     pub id: u64,
+    pub cpu: u32,
     pub window: Window,
     pub ticket: Ticket,
 }
@@ -49,28 +50,20 @@ pub(super) enum Heard {
 }
 
 impl Connection {
-    /// Of an accepted socket; `None` where its process has ended already.
-    pub fn new(socket: OwnedFd) -> Option<Self> {
-        let peer = getsockopt(&socket, PeerCredentials).ok()?;
-        let process = match watch(peer.pid()) {
-            Ok(process) => Some(process),
-            Err(Errno::ESRCH) => return None,
-            Err(_) => None,
-        };
-        Some(Self {
+    /// Of an accepted socket.
+    pub fn new(socket: OwnedFd, process: Option<OwnedFd>, owner: Owner) -> Self {
+        // Where it cannot be set, it is the system's default, which is more.
+        let _ = setsockopt(&socket, SndBuf, &UNREAD_BYTES);
+        Self {
             socket,
             process,
-            owner: Owner {
-                pid: peer.pid(),
-                uid: peer.uid(),
-            },
-            welcomed: false,
-            held_until_ns: None,
+            owner,
+            version: None,
             open: Vec::new(),
             accepted: 0,
             refused: 0,
             asked_ns: 0,
-        })
+        }
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {
@@ -104,15 +97,7 @@ impl Connection {
 
     /// Says it if there is room: whether there was.
     pub fn say(&self, answer: &Answer) -> bool {
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-        loop {
-            match send(self.socket.as_raw_fd(), answer.encode().as_ref(), flags) {
-                Err(Errno::EINTR) => {}
-                // That it has gone is seen when it is listened to.
-                Ok(_) | Err(Errno::EPIPE | Errno::ECONNRESET) => return true,
-                Err(_) => return false,
-            }
-        }
+        say(&self.socket, answer)
     }
 
     /// Says a last word. What the client has sent is read first: closed with something unread, the
@@ -121,6 +106,25 @@ impl Connection {
         let heard = |_: &usize| !matches!(self.hear(), Heard::Nothing | Heard::Gone);
         (0..MOST_UNREAD).take_while(heard).for_each(drop);
         self.say(answer);
+    }
+
+    /// The request is over.
+    pub fn forget(&mut self, id: u64) {
+        self.open.retain(|open| open.id != id);
+        self.shrink();
+    }
+
+    /// Requests that are over are no longer open.
+    pub fn forget_past(&mut self, now_ns: u64) {
+        self.open.retain(|open| open.window.left_ns(now_ns) > 0);
+        self.shrink();
+    }
+
+    /// One that had many requests open once keeps no memory for them.
+    fn shrink(&mut self) {
+        if self.open.capacity() > 4 * self.open.len() + 4 {
+            self.open.shrink_to_fit();
+        }
     }
 
     /// As told to who watches.
@@ -139,14 +143,15 @@ impl Connection {
     }
 }
 
-/// A descriptor that is readable once the process has ended (pidfd_open(2)).
-fn watch(pid: i32) -> nix::Result<OwnedFd> {
-    if pid <= 0 {
-        return Err(Errno::EINVAL);
+/// Says it if there is room: whether there was.
+pub(super) fn say(socket: &OwnedFd, answer: &Answer) -> bool {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    loop {
+        match send(socket.as_raw_fd(), answer.encode().as_ref(), flags) {
+            Err(Errno::EINTR) => {}
+            // That it has gone is seen when it is listened to.
+            Ok(_) | Err(Errno::EPIPE | Errno::ECONNRESET) => return true,
+            Err(_) => return false,
+        }
     }
-    // SAFETY: the call takes plain values.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let descriptor = Errno::result(opened)? as i32;
-    // SAFETY: the kernel has just opened it, for us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -1,277 +1,518 @@
-//! The server's thread: one poll(2) over all clients, and what they say.
+//! The server's thread: what clients say, and what becomes of it.
+//!
+//! The connections of a user have an epoll descriptor of their own, and the thread waits for those of
+//! all users: so a user is heard as one, and one that has used up a share is taken out of the wait as
+//! a whole until there is something left of it.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::libc;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{SockFlag, accept4};
 
-use super::account::Accounts;
-use super::client::{Connection, Heard, Open};
-use super::{Counts, Plan, Settings, State, Ticket, lock};
-use crate::budget::Rate;
-use crate::clock::monotonic_ns;
+use super::account::{Accounts, PAUSE_NS, Wait};
+use super::client::{Connection, Heard, Open, say};
+use super::places::{Key, Places};
+use super::windows::Windows;
+use super::{Client, Counts, Owner, Plan, Settings, Ticket, User, lock, peer};
+use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Refusal, Window};
-use crate::protocol::{Answer, Farewell, Request, VERSION};
+use crate::protocol::{Answer, Farewell, OLDEST_VERSION, Request, VERSION};
 
 /// Messages that one client is heard in a turn; then the others are.
 const IN_A_TURN: usize = 16;
-/// Connections taken per second, and at once: who connects again and again costs no more than that.
-const ARRIVALS_PER_SECOND: u32 = 1_000;
-const ARRIVALS_AT_ONCE: u32 = 100;
-/// Where this process has no descriptor left, it is tried again after that, ns.
+/// Connections of a user that are heard in a turn; then other users are.
+const OF_A_USER: usize = 16;
+/// Connections that are accepted in a turn.
+const ARRIVALS_IN_A_TURN: u32 = 64;
+/// To refuse those of a user who connect too often takes one part in so many of a CPU, and not longer
+/// than that at a time, ns.
+const REFUSING: u64 = 20;
+const REFUSING_NS: u64 = 1_000_000;
+/// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
-pub(super) struct Serving<P: Plan> {
+/// What an event of the outer epoll descriptor is of: these, or a user (by his number).
+const STOP: u64 = 1 << 32;
+const LISTENER: u64 = 2 << 32;
+
+pub(super) struct Serving {
     settings: Settings,
     listener: OwnedFd,
-    /// Readable when the server is to stop.
-    stopped: UnixStream,
-    state: Arc<Mutex<State>>,
-    plan: P,
+    /// Where no descriptor is left, this one is closed for a moment, to say so to who connects.
+    spare: Option<OwnedFd>,
+    epoll: Arc<Epoll>,
+    /// By user.
+    users: HashMap<u32, Epoll>,
+    plan: Box<dyn Plan>,
     accounts: Accounts,
-    connections: Vec<Connection>,
-    arrivals: Rate,
-    /// Nobody is let in before then, ns of CLOCK_MONOTONIC.
-    listen_again_ns: Option<u64>,
+    connections: Places,
+    windows: Windows,
+    /// What is to be done at an instant, ns of CLOCK_MONOTONIC; the first first.
+    timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    /// The listener is not waited for until a connection has ended.
+    no_descriptor: bool,
     counts: Counts,
+    /// This thread's own time that is charged to somebody already, ns.
+    charged_ns: u64,
 }
 
-/// What poll(2) says.
-#[derive(Default)]
-struct Ready {
-    stop: bool,
-    arrival: bool,
-    /// By connection, in their order.
-    connections: Vec<Call>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Call {
-    Nothing,
-    Message,
-    Gone,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// It is waited for again.
+    Listener,
+    User(u32),
+    Connection(Key),
+    /// The hello should have come.
+    Hello(Key),
 }
 
 /// What is to become of a connection.
-#[derive(PartialEq, Eq)]
 enum Fate {
     Stays,
     Ends,
+    Waits(Wait),
 }
 
-impl<P: Plan> Serving<P> {
+/// Serves until it is stopped.
+pub(super) fn run(serving: &Mutex<Serving>, epoll: &Epoll) {
+    go_first();
+    let mut events = [EpollEvent::empty(); 64];
+    let mut timeout = EpollTimeout::NONE;
+    loop {
+        // Interrupted, nothing has happened.
+        let happened = epoll.wait(&mut events, timeout).unwrap_or(0);
+        let mut serving = lock(serving);
+        match serving.turn(&events[..happened]) {
+            Some(until) => timeout = until,
+            None => return serving.end_all(),
+        }
+    }
+}
+
+/// The calling thread runs before those of users, as far as the kernel lets it: else a user's busy
+/// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
+/// within a control group, and is not looked at before the next tick.) What it runs for a user is
+/// bounded by his quota.
+fn go_first() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the call takes plain values and a live struct, and concerns the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+}
+
+fn waits(data: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN, data)
+}
+
+/// That it has gone is told in any case.
+fn waits_not(data: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::empty(), data)
+}
+
+fn of_socket(key: Key) -> u64 {
+    key.number() << 1
+}
+
+fn of_process(key: Key) -> u64 {
+    key.number() << 1 | 1
+}
+
+impl Serving {
+    /// `stopped` is readable when the server is to stop.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
-        stopped: UnixStream,
-        state: Arc<Mutex<State>>,
-        plan: P,
-    ) -> Self {
-        Self {
+        stopped: &impl AsFd,
+        plan: Box<dyn Plan>,
+    ) -> nix::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(stopped, waits(STOP))?;
+        epoll.add(&listener, waits(LISTENER))?;
+        Ok(Self {
             settings: settings.clone(),
             listener,
-            stopped,
-            state,
+            spare: spare(),
+            epoll: Arc::new(epoll),
+            users: HashMap::new(),
             plan,
-            accounts: Accounts::default(),
-            connections: Vec::new(),
-            arrivals: Rate::new(ARRIVALS_PER_SECOND, ARRIVALS_AT_ONCE, monotonic_ns()),
-            listen_again_ns: None,
+            accounts: Accounts::new(settings),
+            connections: Places::default(),
+            windows: Windows::default(),
+            timers: BinaryHeap::new(),
+            no_descriptor: false,
             counts: Counts::default(),
-        }
+            charged_ns: 0,
+        })
     }
 
-    /// Serves until it is stopped.
-    pub fn run(mut self) {
-        loop {
-            let ready = self.wait();
-            if ready.stop {
-                return;
-            }
-            for (place, call) in ready.connections.iter().enumerate().rev() {
-                let fate = match call {
-                    Call::Nothing => Fate::Stays,
-                    Call::Message => self.listen_to(place),
-                    Call::Gone => Fate::Ends,
-                };
-                if fate == Fate::Ends {
-                    self.end(place);
-                }
-            }
-            if ready.arrival {
-                self.let_in();
-            }
-            self.publish();
-        }
+    /// What the thread waits for.
+    pub fn epoll(&self) -> Arc<Epoll> {
+        self.epoll.clone()
     }
 
-    /// Waits for something to do; for an instant only where somebody is held back.
-    fn wait(&mut self) -> Ready {
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    pub fn clients(&self) -> Vec<Client> {
         let now_ns = monotonic_ns();
-        let passed = |until: Option<u64>| until.filter(|&until_ns| until_ns > now_ns);
-        self.listen_again_ns = passed(self.listen_again_ns);
-        for connection in &mut self.connections {
-            connection.held_until_ns = passed(connection.held_until_ns);
-        }
-        let held = self.connections.iter().filter_map(|one| one.held_until_ns);
-        let timeout =
-            held.chain(self.listen_again_ns)
-                .min()
-                .map_or(PollTimeout::NONE, |until_ns| {
-                    let ms = (until_ns - now_ns).div_ceil(1_000_000);
-                    PollTimeout::try_from(ms).unwrap_or(PollTimeout::MAX)
-                });
+        let welcomed = self
+            .connections
+            .iter()
+            .filter(|(_, one)| one.version.is_some());
+        welcomed.map(|(_, one)| one.client(now_ns)).collect()
+    }
 
-        let unless = |held: Option<u64>| match held {
-            None => PollFlags::POLLIN,
-            // That it has gone is told in any case.
-            Some(_) => PollFlags::empty(),
-        };
-        let mut polled = vec![
-            PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.listener.as_fd(), unless(self.listen_again_ns)),
-        ];
-        for connection in &self.connections {
-            let events = unless(connection.held_until_ns);
-            polled.push(PollFd::new(connection.socket(), events));
-            if let Some(process) = connection.process() {
-                polled.push(PollFd::new(process, PollFlags::POLLIN));
+    pub fn users(&self) -> Vec<User> {
+        self.accounts.users().collect()
+    }
+
+    /// Does what there is to do, and says how long to wait then; `None` when it is to stop.
+    fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
+        for event in events {
+            match event.data() {
+                STOP => return None,
+                LISTENER => self.let_in(),
+                user => self.serve(user as u32),
             }
         }
-        if poll(&mut polled, timeout).is_err() {
-            // Interrupted; or there is no memory at the moment.
-            return Ready::default();
+        Some(self.timeout())
+    }
+
+    /// Does what is due, and says when the next thing is.
+    fn timeout(&mut self) -> EpollTimeout {
+        let now_ns = monotonic_ns();
+        while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
+            let is_over = match timer {
+                Timer::Hello(key) => {
+                    let half_open = |one: &mut Connection| one.version.is_none();
+                    !self.connections.get(key).is_some_and(half_open)
+                }
+                _ => false,
+            };
+            if !is_over && at_ns > now_ns {
+                let ms = (at_ns - now_ns).div_ceil(1_000_000);
+                return EpollTimeout::try_from(ms).unwrap_or(EpollTimeout::MAX);
+            }
+            self.timers.pop();
+            if !is_over {
+                self.is_due(timer);
+            }
         }
-        let mut events = polled
-            .iter()
-            .map(|polled| polled.revents().unwrap_or(PollFlags::POLLERR));
-        let mut next = || events.next().unwrap_or(PollFlags::empty());
-        Ready {
-            stop: !next().is_empty(),
-            arrival: next().contains(PollFlags::POLLIN),
-            connections: self
-                .connections
-                .iter()
-                .map(|connection| {
-                    let socket = next();
-                    let ended = connection.process().is_some() && !next().is_empty();
-                    if ended || socket.intersects(PollFlags::POLLHUP | PollFlags::POLLERR) {
-                        Call::Gone
-                    } else if socket.is_empty() {
-                        Call::Nothing
-                    } else {
-                        Call::Message
-                    }
-                })
-                .collect(),
+        EpollTimeout::NONE
+    }
+
+    fn is_due(&mut self, timer: Timer) {
+        // Who has gone meanwhile is not waited for again; the kernel knows nobody of that number.
+        let _ = match timer {
+            Timer::Listener => {
+                self.no_descriptor = false;
+                self.epoll.modify(&self.listener, &mut waits(LISTENER))
+            }
+            Timer::User(uid) => match self.users.get(&uid) {
+                Some(user) => self.epoll.modify(&user.0, &mut waits(uid.into())),
+                None => Ok(()),
+            },
+            Timer::Connection(key) => self.listen_again(key),
+            Timer::Hello(key) => {
+                let owner = self.connections.get(key).map(|one| one.owner);
+                self.send_away(key, Farewell::Late);
+                if let Some(owner) = owner {
+                    self.charge(owner.uid);
+                }
+                Ok(())
+            }
+        };
+    }
+
+    fn listen_again(&mut self, key: Key) -> nix::Result<()> {
+        let Some(connection) = self.connections.get(key) else {
+            return Ok(());
+        };
+        match self.users.get(&connection.owner.uid) {
+            Some(user) => user.modify(connection.socket(), &mut waits(of_socket(key))),
+            None => Ok(()),
         }
     }
 
-    /// Takes the connections that wait.
+    /// What this thread has run since it was asked last is charged to that user.
+    fn charge(&mut self, uid: u32) -> u64 {
+        let own_ns = own_time_ns();
+        let ran_ns = own_ns - self.charged_ns;
+        self.charged_ns = own_ns;
+        self.accounts.spent(uid, monotonic_ns(), ran_ns);
+        ran_ns
+    }
+
+    // Who connects.
+
+    /// Takes the connections that wait. All who connect wait in one line: so those who connect too
+    /// often are taken out of it at once, and as cheaply as can be, and if there were any, the line
+    /// is let grow for a while.
     fn let_in(&mut self) {
-        loop {
-            let now_ns = monotonic_ns();
-            if let Err(until_ns) = self.arrivals.take(now_ns) {
-                self.listen_again_ns = Some(until_ns);
-                return;
-            }
+        // By user: what refusing those who come too often has taken, ns.
+        let mut refusing: HashMap<u32, u64> = HashMap::new();
+        for _ in 0..ARRIVALS_IN_A_TURN {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
             match accept4(self.listener.as_raw_fd(), flags) {
                 Ok(descriptor) => {
                     // SAFETY: the kernel has just opened it, for us alone.
                     let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-                    self.welcome(socket, now_ns);
+                    if let Some((uid, ran_ns)) = self.arrive(socket) {
+                        let refusing_ns = refusing.entry(uid).or_default();
+                        *refusing_ns += ran_ns;
+                        if *refusing_ns > REFUSING_NS {
+                            break;
+                        }
+                    }
                 }
                 Err(Errno::EINTR | Errno::ECONNABORTED) => {}
-                Err(Errno::EAGAIN) => {
-                    self.arrivals.put_back();
-                    return;
+                Err(Errno::EAGAIN) => break,
+                Err(Errno::EMFILE | Errno::ENFILE) if self.refuse_by_the_spare() => {
+                    return self.pause_arrivals(PAUSE_NS);
                 }
                 Err(_) => {
-                    self.listen_again_ns = Some(now_ns + NO_DESCRIPTOR_NS);
-                    return;
+                    self.no_descriptor = true;
+                    return self.pause_arrivals(NO_DESCRIPTOR_NS);
+                }
+            }
+        }
+        if let Some(most_ns) = refusing.into_values().max() {
+            self.pause_arrivals(PAUSE_NS.max(REFUSING * most_ns));
+        }
+    }
+
+    fn pause_arrivals(&mut self, pause_ns: u64) {
+        let _ = self.epoll.modify(&self.listener, &mut waits_not(LISTENER));
+        let until_ns = monotonic_ns() + pause_ns;
+        self.timers.push(Reverse((until_ns, Timer::Listener)));
+    }
+
+    /// With the descriptor that is kept for that: whether it could be done.
+    fn refuse_by_the_spare(&mut self) -> bool {
+        if self.spare.take().is_none() {
+            return false;
+        }
+        let accepted = accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC);
+        if let Ok(descriptor) = accepted {
+            // SAFETY: the kernel has just opened it, for us alone.
+            let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+            self.refuse(&socket, Farewell::Descriptors);
+        }
+        self.spare = spare();
+        accepted.is_ok()
+    }
+
+    /// Takes one in, or refuses. Where it came too often: who, and how long that took, ns.
+    fn arrive(&mut self, socket: OwnedFd) -> Option<(u32, u64)> {
+        let owner = peer::owner(&socket).ok()?;
+        let now_ns = monotonic_ns();
+        let mut often = false;
+        match self.accounts.arrive(owner.uid, now_ns) {
+            Ok(()) => self.take_in(socket, owner, now_ns),
+            Err(why) => {
+                often = why == Farewell::TooOften;
+                // Not each of many is told why: that takes as long as all the rest.
+                match self.accounts.turn(owner.uid, now_ns) {
+                    Ok(()) => self.refuse(&socket, why),
+                    Err(_) => self.counts.sent_away[why as usize] += 1,
+                }
+                drop(socket);
+            }
+        }
+        let ran_ns = self.charge(owner.uid);
+        often.then_some((owner.uid, ran_ns))
+    }
+
+    fn take_in(&mut self, socket: OwnedFd, owner: Owner, now_ns: u64) {
+        let process = match peer::watch(&socket, owner) {
+            Ok(process) => process,
+            // It has ended.
+            Err(Errno::ESRCH) => return,
+            Err(_) => return self.refuse(&socket, Farewell::Descriptors),
+        };
+        let key = self
+            .connections
+            .insert(Connection::new(socket, process, owner));
+        self.accounts.open(owner, now_ns);
+        if self.wait_for(key, owner.uid).is_err() {
+            return self.send_away(key, Farewell::Descriptors);
+        }
+        let until_ns = now_ns + self.settings.quotas.hello_ns;
+        self.timers.push(Reverse((until_ns, Timer::Hello(key))));
+        // Most have said hello already.
+        let fate = self.listen_to(key);
+        self.follow(key, fate);
+    }
+
+    fn wait_for(&mut self, key: Key, uid: u32) -> nix::Result<()> {
+        let Some(connection) = self.connections.get(key) else {
+            return Ok(());
+        };
+        if !self.users.contains_key(&uid) {
+            let user = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+            self.epoll.add(&user.0, waits(uid.into()))?;
+            self.users.insert(uid, user);
+        }
+        let user = &self.users[&uid];
+        if let Some(process) = connection.process() {
+            user.add(process, waits(of_process(key)))?;
+        }
+        user.add(connection.socket(), waits(of_socket(key)))
+    }
+
+    fn refuse(&mut self, socket: &OwnedFd, why: Farewell) {
+        say(socket, &Answer::Closing { why });
+        self.counts.sent_away[why as usize] += 1;
+    }
+
+    // Who is connected.
+
+    /// Hears the clients of a user, a turn long.
+    fn serve(&mut self, uid: u32) {
+        if let Err(until_ns) = self.accounts.turn(uid, monotonic_ns()) {
+            self.hold_back(uid, until_ns);
+            self.charge(uid);
+            return;
+        }
+        let mut events = [EpollEvent::empty(); OF_A_USER];
+        let Some(user) = self.users.get(&uid) else {
+            return;
+        };
+        let happened = user.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        for event in &events[..happened] {
+            let key = Key::of(event.data() >> 1);
+            let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+            let ends = event.data() & 1 == 1 || event.events().intersects(gone);
+            let fate = match ends {
+                true => Fate::Ends,
+                false => self.listen_to(key),
+            };
+            let user_waits = matches!(fate, Fate::Waits(Wait::User(_)));
+            self.follow(key, fate);
+            if user_waits {
+                break;
+            }
+        }
+        self.charge(uid);
+    }
+
+    fn follow(&mut self, key: Key, fate: Fate) {
+        match fate {
+            Fate::Stays => {}
+            Fate::Ends => self.end(key),
+            Fate::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
+            Fate::Waits(Wait::User(until_ns)) => {
+                if let Some(owner) = self.connections.get(key).map(|one| one.owner) {
+                    self.hold_back(owner.uid, until_ns);
                 }
             }
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd, now_ns: u64) {
-        let Some(connection) = Connection::new(socket) else {
+    /// A user is not heard before then.
+    fn hold_back(&mut self, uid: u32, until_ns: u64) {
+        self.counts.held_back += 1;
+        if let Some(user) = self.users.get(&uid) {
+            let _ = self.epoll.modify(&user.0, &mut waits_not(uid.into()));
+            self.timers.push(Reverse((until_ns, Timer::User(uid))));
+        }
+    }
+
+    /// A client is not heard before then.
+    fn hold_back_one(&mut self, key: Key, until_ns: u64) {
+        self.counts.held_back += 1;
+        let Some(connection) = self.connections.get(key) else {
             return;
         };
-        let full = self.connections.len() >= self.settings.clients as usize;
-        if full || !self.accounts.open(&self.settings, connection.owner, now_ns) {
-            send_away(&connection, Farewell::Full, &mut self.counts);
-            return;
+        if let Some(user) = self.users.get(&connection.owner.uid) {
+            let _ = user.modify(connection.socket(), &mut waits_not(of_socket(key)));
+            self.timers
+                .push(Reverse((until_ns, Timer::Connection(key))));
         }
-        self.connections.push(connection);
     }
 
     /// Hears a client, a turn long.
-    fn listen_to(&mut self, place: usize) -> Fate {
+    fn listen_to(&mut self, key: Key) -> Fate {
         for _ in 0..IN_A_TURN {
-            let owner = self.connections[place].owner;
-            if let Err(until_ns) = self.accounts.message(owner, monotonic_ns()) {
-                self.connections[place].held_until_ns = Some(until_ns);
-                self.counts.held_back += 1;
+            let Some(connection) = self.connections.get(key) else {
                 return Fate::Stays;
+            };
+            let owner = connection.owner;
+            if let Err(wait) = self.accounts.message(owner, monotonic_ns()) {
+                return Fate::Waits(wait);
             }
-            let done = match self.connections[place].hear() {
+            let done = match connection.hear() {
                 Heard::Nothing => {
                     self.accounts.no_message(owner);
                     return Fate::Stays;
                 }
                 Heard::Gone => return Fate::Ends,
                 Heard::Rubbish => Err(Farewell::Rubbish),
-                Heard::Request(request) => self.answer(place, request),
+                Heard::Request(request) => self.answer(key, request),
             };
             if let Err(why) = done {
-                send_away(&self.connections[place], why, &mut self.counts);
-                return Fate::Ends;
+                self.send_away(key, why);
+                return Fate::Stays;
             }
         }
         Fate::Stays
     }
 
     /// Does what is asked for, and answers.
-    fn answer(&mut self, place: usize, request: Request) -> Result<(), Farewell> {
-        let connection = &mut self.connections[place];
-        let answer = match request {
-            Request::Hello { .. } if connection.welcomed => return Err(Farewell::Rubbish),
-            Request::Hello { version: VERSION } => {
-                connection.welcomed = true;
+    fn answer(&mut self, key: Key, request: Request) -> Result<(), Farewell> {
+        let Some(connection) = self.connections.get(key) else {
+            return Ok(());
+        };
+        let answer = match (request, connection.version) {
+            (Request::Hello { version }, None) => {
+                if !(OLDEST_VERSION..=VERSION).contains(&version) {
+                    return Err(Farewell::Version);
+                }
+                connection.version = Some(version);
                 self.counts.clients += 1;
                 Answer::Welcome {
-                    version: VERSION,
+                    version,
                     limits: self.settings.limits,
                 }
             }
-            Request::Hello { .. } => return Err(Farewell::Version),
-            _ if !connection.welcomed => return Err(Farewell::Rubbish),
-            Request::Cancel { id } => {
-                self.cancel(place, id);
+            (Request::Hello { .. }, Some(_)) | (_, None) => return Err(Farewell::Rubbish),
+            (Request::Cancel { id }, Some(_)) => {
+                self.cancel(key, id);
                 return Ok(());
             }
-            Request::Expect {
-                id,
-                at_ns,
-                window_ns,
-                cpu,
-            } => {
+            (
+                Request::Expect {
+                    id,
+                    at_ns,
+                    window_ns,
+                    cpu,
+                },
+                Some(version),
+            ) => {
                 let now_ns = monotonic_ns();
-                connection
-                    .open
-                    .retain(|open| open.window.left_ns(now_ns) > 0);
+                connection.forget_past(now_ns);
                 if connection.open.iter().any(|open| open.id == id) {
                     return Err(Farewell::Rubbish);
                 }
-                self.expect(place, now_ns, id, cpu, (at_ns, window_ns))
+                match self.expect(key, now_ns, id, cpu, (at_ns, window_ns)) {
+                    Ok(()) => Answer::Accepted { id },
+                    Err(why) => Answer::Refused {
+                        id,
+                        why: why.in_version(version),
+                    },
+                }
             }
         };
-        if !self.connections[place].say(&answer) {
+        if let Some(connection) = self.connections.get(key)
+            && !connection.say(&answer)
+        {
             self.counts.unheard += 1;
         }
         Ok(())
@@ -279,44 +520,59 @@ impl<P: Plan> Serving<P> {
 
     fn expect(
         &mut self,
-        place: usize,
+        key: Key,
         now_ns: u64,
         id: u64,
         cpu: u32,
         wanted: (u64, u64),
-    ) -> Answer {
-        let planned = self.plan(place, now_ns, cpu, wanted);
-        let connection = &mut self.connections[place];
+    ) -> Result<(), Refusal> {
+        let planned = self.plan(key, now_ns, cpu, wanted);
+        let Some(connection) = self.connections.get(key) else {
+            return planned.map(drop);
+        };
+        let owner = connection.owner;
         match planned {
             Ok((window, ticket)) => {
                 connection.accepted += 1;
                 connection.asked_ns += window.length_ns;
-                connection.open.push(Open { id, window, ticket });
+                connection.open.push(Open {
+                    id,
+                    cpu,
+                    window,
+                    ticket,
+                });
+                self.windows.open(cpu, owner, key, id, window.end_ns());
+                self.accounts.planned(owner.uid, cpu, now_ns);
                 self.counts.accepted += 1;
-                Answer::Accepted { id }
+                Ok(())
             }
             Err(why) => {
                 connection.refused += 1;
+                self.accounts.refused(owner.uid);
                 self.counts.refused[why.index()] += 1;
-                Answer::Refused { id, why }
+                Err(why)
             }
         }
     }
 
+    /// Each quota in turn, and the plan last: what it refuses costs nothing.
     fn plan(
         &mut self,
-        place: usize,
+        key: Key,
         now_ns: u64,
         cpu: u32,
         (at_ns, window_ns): (u64, u64),
     ) -> Result<(Window, Ticket), Refusal> {
-        let limits = &self.settings.limits;
-        let connection = &self.connections[place];
+        let Settings { limits, quotas, .. } = &self.settings;
+        let connection = self.connections.get(key).ok_or(Refusal::Limit)?;
+        let owner = connection.owner;
         if connection.open.len() >= limits.open as usize {
             return Err(Refusal::Limit);
         }
         let window = limits.window(now_ns, at_ns, window_ns)?;
-        let owner = connection.owner;
+        self.windows
+            .room(cpu, owner, quotas, now_ns, &mut self.connections)?;
+        self.accounts.may_wake(owner.uid, cpu, now_ns)?;
         self.accounts.take(owner, now_ns, window)?;
         let planned = self.plan.expect(cpu, window.at_ns, window.length_ns, owner);
         if planned.is_err() {
@@ -325,63 +581,77 @@ impl<P: Plan> Serving<P> {
         planned.map(|ticket| (window, ticket))
     }
 
-    fn cancel(&mut self, place: usize, id: u64) {
-        let connection = &mut self.connections[place];
+    fn cancel(&mut self, key: Key, id: u64) {
+        let Some(connection) = self.connections.get(key) else {
+            return;
+        };
         let Some(which) = connection.open.iter().position(|open| open.id == id) else {
             return;
         };
         let open = connection.open.remove(which);
-        if self.take_back(place, &open) {
+        let owner = connection.owner;
+        if let Some(left_ns) = self.take_back(key, owner, &open) {
             self.counts.cancelled += 1;
+            if let Some(connection) = self.connections.get(key) {
+                connection.asked_ns = connection.asked_ns.saturating_sub(left_ns);
+            }
         }
     }
 
-    /// Whether there was something to take back.
-    fn take_back(&mut self, place: usize, open: &Open) -> bool {
+    /// What was left of it, ns; `None` where it is over.
+    fn take_back(&mut self, key: Key, owner: Owner, open: &Open) -> Option<u64> {
         let now_ns = monotonic_ns();
+        self.windows.close(open.cpu, key, open.id);
         let left_ns = open.window.left_ns(now_ns);
         if left_ns == 0 {
-            return false;
+            return None;
         }
         self.plan.cancel(open.ticket);
-        let connection = &mut self.connections[place];
-        connection.asked_ns = connection.asked_ns.saturating_sub(left_ns);
         self.accounts
-            .give_back(connection.owner, now_ns, open.window);
-        true
+            .cancelled(owner.uid, open.cpu, now_ns, open.window);
+        self.accounts.give_back(owner, now_ns, open.window);
+        Some(left_ns)
+    }
+
+    /// Says a last word and ends the connection.
+    fn send_away(&mut self, key: Key, why: Farewell) {
+        if let Some(connection) = self.connections.get(key) {
+            connection.say_last(&Answer::Closing { why });
+            self.counts.sent_away[why as usize] += 1;
+            self.end(key);
+        }
     }
 
     /// Ends a connection, and with it what it has asked for.
-    fn end(&mut self, place: usize) {
-        for open in std::mem::take(&mut self.connections[place].open) {
-            if self.take_back(place, &open) {
+    fn end(&mut self, key: Key) {
+        let Some(mut connection) = self.connections.remove(key) else {
+            return;
+        };
+        let owner = connection.owner;
+        for open in std::mem::take(&mut connection.open) {
+            if self.take_back(key, owner, &open).is_some() {
                 self.counts.orphaned += 1;
             }
         }
-        let connection = self.connections.remove(place);
-        self.accounts.close(connection.owner);
-    }
-
-    fn publish(&self) {
-        let now_ns = monotonic_ns();
-        let welcomed = self.connections.iter().filter(|one| one.welcomed);
-        let mut state = lock(&self.state);
-        state.counts = self.counts;
-        state.clients.clear();
-        state.clients.extend(welcomed.map(|one| one.client(now_ns)));
-    }
-}
-
-fn send_away(connection: &Connection, why: Farewell, counts: &mut Counts) {
-    connection.say_last(&Answer::Closing { why });
-    counts.sent_away[why as usize] += 1;
-}
-
-impl<P: Plan> Drop for Serving<P> {
-    fn drop(&mut self) {
-        while let Some(last) = self.connections.len().checked_sub(1) {
-            self.end(last);
+        drop(connection);
+        if self.accounts.close(owner) {
+            self.users.remove(&owner.uid);
         }
-        self.publish();
+        if std::mem::take(&mut self.no_descriptor) {
+            let _ = self.epoll.modify(&self.listener, &mut waits(LISTENER));
+        }
     }
+
+    /// Ends all of them.
+    fn end_all(&mut self) {
+        let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            self.end(key);
+        }
+    }
+}
+
+/// A descriptor of nothing in particular.
+fn spare() -> Option<OwnedFd> {
+    File::open("/dev/null").ok().map(OwnedFd::from)
 }

@@ -3,6 +3,11 @@
 //! Beside the socket lies a lock file, which only root (or who else serves) may open. Who holds the
 //! lock serves, and the kernel releases it with the process. So a socket whose lock is free was left
 //! by one that was killed, and is replaced; two that begin at the same time cannot both see it so.
+//! In the house's own folder, sockets of other names whose lock is free (those of benchmarks) are
+//! removed as well.
+//!
+//! Nothing is made or changed where another user could put something in its place: the folder is this
+//! user's or root's, and others may write to it only where they cannot rename what is not theirs.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -17,10 +22,12 @@ use nix::libc;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
 };
+use nix::unistd::geteuid;
 
 use crate::{Error, Result};
 
-/// Connections that wait to be accepted; more are told at once that nobody answers.
+/// Connections that wait to be accepted; those who would be more wait to be among them. As many as
+/// are accepted at once.
 const BACKLOG: i32 = 64;
 
 /// The socket's file and its lock; both are removed when this is dropped.
@@ -39,8 +46,7 @@ impl SocketFile {
         let cannot =
             |why: String| Error::Cannot(format!("cannot listen at {}: {why}", path.display()));
         if let Some(folder) = path.parent() {
-            let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-            made.map_err(|error| cannot(error.to_string()))?;
+            prepare(folder).map_err(&cannot)?;
         }
         let mut lock_name = OsString::from(path);
         lock_name.push(".lock");
@@ -82,12 +88,68 @@ impl SocketFile {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(&self.path)?)?;
-        let made = fs::symlink_metadata(&self.path).map_err(errno)?;
-        self.inode = made.ino();
+        // What was made, and nothing that a link leads to.
+        let made = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
+            .open(&self.path)
+            .map_err(errno)?;
+        let is = made.metadata().map_err(errno)?;
+        if !is.file_type().is_socket() || is.uid() != geteuid().as_raw() {
+            return Err(Errno::EEXIST);
+        }
+        self.inode = is.ino();
         // Connecting takes the right to write, which the mask may have taken away.
-        fs::set_permissions(&self.path, Permissions::from_mode(0o666)).map_err(errno)?;
+        let itself = format!("/proc/self/fd/{}", made.as_raw_fd());
+        fs::set_permissions(itself, Permissions::from_mode(0o666)).map_err(errno)?;
         listen(&socket, Backlog::new(BACKLOG)?)?;
         Ok(socket)
+    }
+}
+
+/// Makes the folder, open to anybody whatever the mask is; removes what the dead have left in ours.
+fn prepare(folder: &Path) -> std::result::Result<(), String> {
+    // A path of one name is in the current folder.
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    let text = |error: std::io::Error| error.to_string();
+    if !folder.exists() {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        made.map_err(text)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(text)?;
+    }
+    let there = fs::metadata(folder).map_err(text)?;
+    if there.uid() != geteuid().as_raw() && there.uid() != 0 {
+        return Err(format!("{} belongs to another user", folder.display()));
+    }
+    if there.mode() & 0o022 != 0 && there.mode() & libc::S_ISVTX == 0 {
+        return Err(format!("others may write to {}", folder.display()));
+    }
+    if Some(folder) == Path::new(crate::SOCKET).parent() {
+        remove_dead(folder);
+    }
+    Ok(())
+}
+
+/// Removes the sockets whose lock is free. What cannot be removed now is tried again the next time.
+fn remove_dead(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for lock_path in entries.map(|entry| entry.path()) {
+        let name = lock_path.file_name().and_then(|name| name.to_str());
+        if !name.is_some_and(|name| name.ends_with(".sock.lock")) {
+            continue;
+        }
+        // With this lock nobody serves there, nor begins to.
+        if let Ok(_lock) = take_lock(&lock_path) {
+            let path = lock_path.with_extension("");
+            let socket = |there: fs::Metadata| there.file_type().is_socket();
+            if fs::symlink_metadata(&path).is_ok_and(socket) {
+                let _ = fs::remove_file(&path);
+            }
+            let _ = fs::remove_file(&lock_path);
+        }
     }
 }
 
@@ -111,7 +173,8 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
+            // A FIFO is not waited for.
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
             .map_err(|error| error.to_string())?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
@@ -139,4 +202,39 @@ fn somebody_listens(path: &Path) -> bool {
 
 fn errno(error: std::io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn sockets_of_the_dead_are_removed_and_those_of_the_living_and_other_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (_living, _listener) = SocketFile::listen(&at("living.sock")).unwrap();
+        drop(UnixListener::bind(at("bench-1.sock")).unwrap());
+        File::create(at("bench-1.sock.lock")).unwrap();
+        // A lock whose socket is gone; a file that is no socket; a socket without a lock.
+        File::create(at("gone.sock.lock")).unwrap();
+        fs::write(at("file.sock"), "letters").unwrap();
+        File::create(at("file.sock.lock")).unwrap();
+        drop(UnixListener::bind(at("other.sock")).unwrap());
+        fs::write(at("journal-1-1.json"), "{}").unwrap();
+        remove_dead(folder.path());
+        let entries = fs::read_dir(folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        let left = [
+            "file.sock",
+            "journal-1-1.json",
+            "living.sock",
+            "living.sock.lock",
+            "other.sock",
+        ];
+        assert_eq!(names, left);
+    }
 }

@@ -61,6 +61,12 @@ static void ask(struct reveille_expect *waker)
 	CHECK(counts.accepted == 2);
 	CHECK(counts.refused == 4);
 	CHECK(counts.cancelled == 2);
+	CHECK(reveille_expect_refused(waker, REVEILLE_REFUSED_EMPTY) == 1);
+	CHECK(reveille_expect_refused(waker, REVEILLE_REFUSED_TOO_LONG) == 1);
+	CHECK(reveille_expect_refused(waker, REVEILLE_REFUSED_WAKEUPS) == 0);
+	CHECK(reveille_expect_refused(waker, REVEILLE_REFUSED_WAKEUPS + 1) == -EINVAL);
+	CHECK(reveille_expect_refused(waker, -1) == -EINVAL);
+	CHECK(reveille_expect_refused(NULL, REVEILLE_REFUSED_EMPTY) == -EINVAL);
 }
 
 static void predict(struct reveille_expect *waker)

@@ -1,6 +1,9 @@
 //! What one client may ask for.
 
+use std::time::Instant;
+
 use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::server::Quotas;
 use reveille_expect::{Limits, MAX_OPEN, Refusal};
 
 use crate::plan::{Engine, NO_CPU};
@@ -65,8 +68,15 @@ fn windows_that_may_not_be_are_refused_by_their_reason() {
     assert_eq!(raw.answer(), Some(past));
     assert!(engine.plan.asked.lock().unwrap().is_empty());
     for why in Refusal::ALL {
-        let once = !matches!(why, Refusal::Budget | Refusal::Limit);
-        let counted = || engine.server.counts().refused(why) == u64::from(once);
+        let asked_for = [
+            Refusal::Empty,
+            Refusal::TooLong,
+            Refusal::TooFar,
+            Refusal::Cpu,
+            Refusal::Past,
+        ];
+        let once = u64::from(asked_for.contains(&why));
+        let counted = || engine.server.counts().refused(why) == once;
         wait_for("the count", counted);
     }
 }
@@ -130,17 +140,21 @@ fn what_the_plan_refuses_costs_no_budget() {
     assert_eq!(raw.ask(100, 9 * SECOND, 10_000 * US), Ok(()));
 }
 
+/// Connects, and is told why not.
+#[track_caller]
+fn no_place(engine: &Engine, why: Farewell) {
+    let raw = Raw::connect(&engine.path);
+    assert_eq!(raw.answer(), Some(Answer::Closing { why }));
+    assert_eq!(raw.answer(), None);
+}
+
 #[test]
 fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
-    let engine = Engine::with(|settings| settings.clients_of_user = 2);
+    // A quarter of the eight that are not root's.
+    let engine = Engine::with(|settings| settings.clients = 9);
     let first = Raw::welcomed(&engine.path);
     let second = Raw::welcomed(&engine.path);
-    let third = Raw::connect(&engine.path);
-    let full = Answer::Closing {
-        why: Farewell::Full,
-    };
-    assert_eq!(third.answer(), Some(full));
-    assert_eq!(third.answer(), None);
+    no_place(&engine, Farewell::Places);
     drop(first);
     wait_for("room", || {
         let raw = Raw::connect(&engine.path);
@@ -151,5 +165,78 @@ fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
     assert_eq!(second.ask(1, 9 * SECOND, US), Ok(()));
     let in_all = Engine::with(|settings| settings.clients = 1);
     let _only = Raw::welcomed(&in_all.path);
-    assert_eq!(Raw::connect(&in_all.path).answer(), Some(full));
+    no_place(&in_all, Farewell::Full);
+}
+
+#[test]
+fn one_who_connects_too_often_is_told_so() {
+    let engine = Engine::with(|settings| settings.quotas.connects = 3);
+    let began = Instant::now();
+    wait_for("a refusal", || {
+        let raw = Raw::connect(&engine.path);
+        raw.try_send(Request::Hello { version: VERSION }.encode().as_ref())
+            .is_err()
+            || raw.answer()
+                == Some(Answer::Closing {
+                    why: Farewell::TooOften,
+                })
+    });
+    let welcomed = engine.server.counts().clients;
+    assert!(welcomed >= 3 && welcomed <= 4 + 3 * began.elapsed().as_secs());
+    assert!(engine.server.counts().sent_away(Farewell::TooOften) >= 1);
+}
+
+#[test]
+fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
+    let engine = Engine::with(|settings| {
+        settings.quotas.slots_of_user = Quotas::default().slots_of_user;
+    });
+    let (one, two) = (Raw::welcomed(&engine.path), Raw::welcomed(&engine.path));
+    for id in 0..2 {
+        assert_eq!(one.ask_on(3, id, 9 * SECOND, US), Ok(()));
+        assert_eq!(two.ask_on(3, id, 9 * SECOND, US), Ok(()));
+    }
+    assert_eq!(one.ask_on(3, 9, 9 * SECOND, US), Err(Refusal::Slots));
+    assert_eq!(two.ask_on(3, 9, 9 * SECOND, US), Err(Refusal::Slots));
+    assert_eq!(two.ask_on(2, 9, 9 * SECOND, US), Ok(()));
+    one.say(&Request::Cancel { id: 0 });
+    // A short one, over soon: its place is free again without a word.
+    wait_for("a window that is over", || {
+        two.ask_on(3, 10, 20_000 * US, US).is_ok()
+    });
+    wait_for("its place", || two.ask_on(3, 11, 9 * SECOND, US).is_ok());
+    assert_eq!(one.ask_on(3, 12, 9 * SECOND, US), Err(Refusal::Slots));
+    drop(two);
+    wait_for("the places of one that has gone", || {
+        (20..23).all(|id| one.ask_on(3, id, 9 * SECOND, US).is_ok())
+    });
+}
+
+#[test]
+fn short_windows_wake_a_cpu_no_more_often_than_a_user_may() {
+    let engine = Engine::with(|settings| settings.quotas.wakeups = 100);
+    let raw = Raw::welcomed(&engine.path);
+    let began = Instant::now();
+    let mut refused = 0;
+    for id in 0..500 {
+        refused += u64::from(raw.ask_on(1, id, SECOND, 1) == Err(Refusal::Wakeups));
+    }
+    let seconds = began.elapsed().as_secs() + 1;
+    let taken = engine.plan.asked.lock().unwrap().len() as u64;
+    assert!(refused > 0);
+    assert_eq!(engine.server.counts().refused(Refusal::Wakeups), refused);
+    assert!(2 * taken <= 100 * seconds, "{taken} in {seconds} s");
+    assert_eq!(engine.server.users()[0].wakeups, 2 * taken);
+}
+
+#[test]
+fn a_client_of_the_first_version_gets_reasons_that_it_knows() {
+    let engine = Engine::with(|settings| settings.quotas.slots_of_user = 1);
+    let raw = Raw::connect(&engine.path);
+    raw.say(&Request::Hello { version: 1 });
+    let welcome = raw.answer();
+    assert!(matches!(welcome, Some(Answer::Welcome { version: 1, .. })));
+    assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
+    assert_eq!(raw.ask(2, 9 * SECOND, US), Err(Refusal::Limit));
+    assert_eq!(engine.server.counts().refused(Refusal::Slots), 1);
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use reveille_expect::Refusal;
-use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
+use reveille_expect::server::{Owner, Plan, Quotas, Server, Settings, Ticket};
 use tempfile::TempDir;
 
 /// CPUs from this one on are not there.
@@ -85,6 +85,16 @@ impl Engine {
         let mut settings = Settings {
             path: path.clone(),
             ..Settings::default()
+        };
+        // Who runs the tests is a user like any other, with room for what they ask for.
+        settings.quotas = Quotas {
+            exempt: None,
+            wakeups: 1_000_000,
+            slots_of_user: 1_000,
+            slots_of_users: 1_000,
+            slots: 1_000,
+            server_ppm: 1_000_000,
+            ..settings.quotas
         };
         change(&mut settings);
         let server = Server::start(&settings, plan.clone()).unwrap();

@@ -6,6 +6,7 @@ use std::time::Instant;
 use nix::errno::Errno;
 use reveille_expect::monotonic_ns;
 use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::server::Quotas;
 
 use crate::plan::Engine;
 use crate::raw::{Raw, SECOND, US, wait_for};
@@ -165,12 +166,37 @@ fn one_that_never_reads_is_served_without_being_waited_for() {
 }
 
 #[test]
-fn one_that_says_nothing_is_left_alone() {
-    let engine = Engine::start();
-    let _silent = Raw::connect(&engine.path);
+fn one_that_says_no_hello_in_time_is_told_so_and_disconnected() {
+    let engine = Engine::with(|settings| settings.quotas.hello_ns = 100 * 1_000 * US);
+    let silent = Raw::connect(&engine.path);
     let other = Raw::welcomed(&engine.path);
+    let late = Answer::Closing {
+        why: Farewell::Late,
+    };
+    assert_eq!(silent.answer(), Some(late));
+    assert_eq!(silent.answer(), None);
+    // Who was welcomed may be silent.
     assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
-    // It was not welcomed, so it is no client.
-    wait_for("the one client", || engine.server.clients().len() == 1);
+    assert_eq!(engine.server.clients().len(), 1);
     assert_eq!(engine.server.counts().clients, 1);
+}
+
+/// The thread's own time of a user is what the thread has run.
+#[test]
+fn one_that_makes_much_work_is_heard_a_share_of_the_time() {
+    let engine = Engine::with(|settings| {
+        settings.limits.messages_per_second = 1_000_000;
+        settings.quotas.messages = 1_000_000;
+        settings.quotas.server_ppm = Quotas::default().server_ppm;
+    });
+    let raw = Raw::welcomed(&engine.path);
+    let began = Instant::now();
+    while began.elapsed() < std::time::Duration::from_secs(2) {
+        let _ = raw.try_send(Request::Cancel { id: 1 }.encode().as_ref());
+    }
+    let ran_ns = engine.server.users()[0].server_ns;
+    let most_ns = began.elapsed().as_nanos() as u64 / 20;
+    // It may be late by a turn.
+    assert!(ran_ns < most_ns + 20_000 * US, "{ran_ns} of {most_ns}");
+    assert!(engine.server.counts().held_back > 0);
 }

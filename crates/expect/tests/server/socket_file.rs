@@ -90,6 +90,28 @@ fn somebody_elses_socket_or_file_is_left_alone() {
 }
 
 #[test]
+fn a_folder_in_which_others_could_replace_the_socket_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("theirs");
+    fs::create_dir(&at).unwrap();
+    let path = at.join("engine.sock");
+    let mode = |mode| fs::set_permissions(&at, fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o777);
+    refused(&path, &format!("others may write to {}", at.display()));
+    assert_eq!(names_in(&at), [""; 0]);
+    mode(0o1777);
+    drop(start(&path).unwrap());
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: another user's folder: only root can give one away");
+        return;
+    }
+    mode(0o755);
+    std::os::unix::fs::chown(&at, Some(65_534), None).unwrap();
+    refused(&path, &format!("{} belongs to another user", at.display()));
+    assert_eq!(names_in(&at), [""; 0]);
+}
+
+#[test]
 fn a_path_that_cannot_be_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();

@@ -7,6 +7,8 @@ use reveille_anticipate::bench::{Account, Assist, Device, Running};
 use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 use reveille_machine::Root;
 
+use crate::anticipate::engine::provide_descriptors;
+
 /// The engine, for the requests of this process alone and all of them: none is left alone at random.
 /// It is loaded for the first turn and rests in the turns of others.
 pub struct ByEngine {
@@ -45,6 +47,7 @@ impl ByEngine {
         let devices: Result<Vec<_>> = disks
             .map(|disk| BlockDevice::named(&self.root, disk))
             .collect();
+        provide_descriptors(0).map_err(|error| Error::Cannot(error.to_string()))?;
         let engine = Engine::start(&Settings {
             devices: devices?,
             ..self.settings.clone()

@@ -120,7 +120,7 @@ mod engine {
     use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings};
     use reveille_expect::server::{self, Server};
 
-    use crate::anticipate::engine::Applications;
+    use crate::anticipate::engine::{Applications, provide_descriptors};
 
     /// The engine and a socket of its own.
     pub struct Serving {
@@ -136,12 +136,13 @@ mod engine {
             budget_in_all: budget,
             ..Settings::default()
         };
-        let engine = Engine::start(&settings)?;
-        let settings = server::Settings {
+        let serving = server::Settings {
             path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
             ..server::Settings::default().within(budget)
         };
-        let server = Server::start(&settings, Applications(engine.desk()))
+        provide_descriptors(serving.clients).map_err(|error| Error::Cannot(error.to_string()))?;
+        let engine = Engine::start(&settings)?;
+        let server = Server::start(&serving, Applications(engine.desk()))
             .map_err(|error| Error::Cannot(error.to_string()))?;
         Ok(Serving { server, engine })
     }

@@ -1,0 +1,113 @@
+//! The windows that are open on each CPU: its plan has a few places, and nobody is to take them all.
+
+use std::collections::HashMap;
+
+use super::places::{Key, Places};
+use super::{Owner, Quotas};
+use crate::limits::Refusal;
+
+/// By CPU. A window that is over is forgotten when the next one is wanted there; so there are never
+/// more than [`Quotas::slots`] a CPU.
+#[derive(Debug, Default)]
+pub(super) struct Windows {
+    cpus: HashMap<u32, Vec<Slot>>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    uid: u32,
+    connection: Key,
+    id: u64,
+    end_ns: u64,
+}
+
+impl Windows {
+    /// Is there room for one more window of that user? What is over is taken from its connection.
+    pub fn room(
+        &mut self,
+        cpu: u32,
+        owner: Owner,
+        quotas: &Quotas,
+        now_ns: u64,
+        connections: &mut Places,
+    ) -> Result<(), Refusal> {
+        let Some(slots) = self.cpus.get_mut(&cpu) else {
+            return Ok(());
+        };
+        slots.retain(|slot| {
+            let open = slot.end_ns > now_ns;
+            if !open && let Some(connection) = connections.get(slot.connection) {
+                connection.forget(slot.id);
+            }
+            open
+        });
+        let of = |wanted: &dyn Fn(u32) -> bool| {
+            slots.iter().filter(|slot| wanted(slot.uid)).count() as u32
+        };
+        let all = of(&|_| true);
+        let full = match quotas.bind(owner.uid) {
+            // A user has at most half as many as are left, so that one is left for the next user.
+            true => {
+                let left = quotas
+                    .slots_of_users
+                    .saturating_sub(of(&|uid| quotas.bind(uid)));
+                let has = of(&|uid| uid == owner.uid);
+                left == 0 || has >= quotas.slots_of_user || has > 0 && 2 * has >= left
+            }
+            false => false,
+        };
+        match full || all >= quotas.slots {
+            true => Err(Refusal::Slots),
+            false => Ok(()),
+        }
+    }
+
+    /// It is open now. (The plan knows that CPU, so there are not more of them than CPUs.)
+    pub fn open(&mut self, cpu: u32, owner: Owner, connection: Key, id: u64, end_ns: u64) {
+        let slot = Slot {
+            uid: owner.uid,
+            connection,
+            id,
+            end_ns,
+        };
+        self.cpus.entry(cpu).or_default().push(slot);
+    }
+
+    /// It was cancelled.
+    pub fn close(&mut self, cpu: u32, connection: Key, id: u64) {
+        if let Some(slots) = self.cpus.get_mut(&cpu) {
+            slots.retain(|slot| (slot.connection, slot.id) != (connection, id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn however_many_windows_some_users_have_the_next_one_and_root_get_some() {
+        let (mut windows, mut none) = (Windows::default(), Places::default());
+        let quotas = Quotas::default();
+        let mut take = |uid, now_ns| {
+            let owner = Owner { pid: 1, uid };
+            let room = |windows: &mut Windows, none: &mut Places| {
+                windows.room(0, owner, &quotas, now_ns, none).is_ok()
+            };
+            let mut had = 0;
+            while room(&mut windows, &mut none) {
+                windows.open(0, owner, Key::of(0), had, now_ns + 1_000);
+                had += 1;
+            }
+            had
+        };
+        assert_eq!(
+            [1000, 1001, 1002, 1003].map(|uid| take(uid, 0)),
+            [4, 2, 2, 1]
+        );
+        // The engine has four more, for I/O.
+        assert_eq!(take(0, 0), 3);
+        assert_eq!(take(0, 999), 0);
+        assert_eq!(take(1001, 1_000), 4, "those that were there are over");
+    }
+}
