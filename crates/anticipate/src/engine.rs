@@ -89,12 +89,18 @@ impl Engine {
                 .chosen
                 .update(&key, &index.to_ne_bytes(), MapFlags::ANY)?;
         }
-        let prepared = skel.progs.prepare.test_run(ProgramInput::default())?;
-        if prepared.return_value != 0 {
+        let prepare = || {
+            Ok(skel
+                .progs
+                .prepare
+                .test_run(ProgramInput::default())?
+                .return_value)
+        };
+        if let errno @ 1.. = kernel::while_out_of_memory(prepare)? {
             return Err(Error::Cannot(format!(
-                "the kernel arms no timers for BPF (error {}): it takes Linux 5.17 or later; \
-                 `reveille doctor` says what this one has",
-                prepared.return_value as i32
+                "the kernel arms no timers for BPF ({}): it takes Linux 5.17 or later; `reveille \
+                 doctor` says what this one has",
+                std::io::Error::from_raw_os_error(errno)
             )));
         }
         let agents = Agents::start(&skel, bells)?;

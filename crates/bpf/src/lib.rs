@@ -13,15 +13,39 @@ mod run_time;
 mod thread_name;
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, OpenObject};
+use nix::libc;
 use nix::unistd::geteuid;
 
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use thread_name::thread_name;
+
+/// Runs a BPF program that makes a timer, again while the kernel has no memory for it, a second at most;
+/// its errno, or 0.
+///
+/// Allocating for a program, the kernel may not wait: where another CPU is at the allocator it has no
+/// memory at that instant (bpf_timer_init, ENOMEM).
+///
+/// # Errors
+/// Where the program cannot be run.
+pub fn while_out_of_memory(
+    mut run: impl FnMut() -> libbpf_rs::Result<u32>,
+) -> libbpf_rs::Result<i32> {
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for _ in 1..TRIES {
+        match -(run()? as i32) {
+            libc::ENOMEM => std::thread::sleep(PAUSE),
+            errno => return Ok(errno),
+        }
+    }
+    Ok(-(run()? as i32))
+}
 
 /// Why programs could not be loaded. Each message is one line: what, why, what to do.
 #[derive(Debug, thiserror::Error)]

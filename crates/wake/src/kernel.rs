@@ -229,18 +229,14 @@ impl Kernel {
 
     /// Starts the chain of timer launches; to be called on the measured CPU.
     pub fn start_timer(&self) -> Result<()> {
-        let result = self
-            .skel
-            .progs
-            .start_timer
-            .test_run(ProgramInput::default())?
-            .return_value;
-        match result as i32 {
+        let program = &self.skel.progs.start_timer;
+        let start = || Ok(program.test_run(ProgramInput::default())?.return_value);
+        match reveille_bpf::while_out_of_memory(start)? {
             0 => {}
             errno => {
                 return Err(Error::System {
                     what: "starting the BPF timer",
-                    source: std::io::Error::from_raw_os_error(-errno),
+                    source: std::io::Error::from_raw_os_error(errno),
                 });
             }
         }

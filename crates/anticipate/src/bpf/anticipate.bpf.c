@@ -1550,7 +1550,7 @@ int BPF_PROG(on_complete, struct request *rq)
  * Run by the program
  */
 
-/* Makes the timer of each CPU ready. */
+/* Makes the timer of each CPU ready. It may be tried again: what is ready is busy. */
 static long init_timer(__u32 cpu, int *result)
 {
 	struct plan *plan = plan_of(cpu);
@@ -1558,11 +1558,11 @@ static long init_timer(__u32 cpu, int *result)
 	if (!plan)
 		return 1;
 	*result = bpf_timer_init(&plan->timer, &plans, CLOCK_MONOTONIC);
-	if (!*result)
+	if (!*result || *result == -EBUSY)
 		*result = bpf_timer_set_callback(&plan->timer, on_alarm);
 	if (threads && !*result)
 		*result = bpf_wq_init(&plan->work, &plans, 0);
-	if (threads && !*result)
+	if (threads && (!*result || *result == -EBUSY))
 		*result = bpf_wq_set_callback_impl(&plan->work, on_work, 0, NULL);
 	plan->tokens = most_tokens(budget_per_cpu);
 	/* Until it is seen. */

@@ -190,12 +190,13 @@ fn a_setting_that_is_absent_or_unknown_is_an_error_and_is_not_made() {
 fn a_value_that_does_not_stay_leaves_the_former_one() {
     let machine = Machine::new();
     let earlier = machine.claim(DISABLE, "1");
-    // A device that swallows what is written, and reads as nothing.
-    let setting = machine.root.path(ONLINE);
-    fs::remove_file(&setting).unwrap();
+    // It takes what is written, and reads as nothing, which is a value of this setting.
+    const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
+    let setting = machine.root.path(ALARM);
+    fs::create_dir_all(setting.parent().unwrap()).unwrap();
     symlink("/dev/null", &setting).unwrap();
     let mut journal = machine.journal();
-    let changes = [(DISABLE, "0"), (ONLINE, "0")].map(|(path, value)| (path.into(), value.into()));
+    let changes = [(DISABLE, "0"), (ALARM, "7")].map(|(path, value)| (path.into(), value.into()));
     let error = journal.set_all(&changes).unwrap_err();
     assert!(error.to_string().contains("just written"), "{error}");
     // Those before it are changed until the journal goes.
