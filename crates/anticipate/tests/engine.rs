@@ -528,11 +528,13 @@ fn a_user_has_a_few_windows_of_a_cpu_and_requests_have_the_rest() {
     let later_ns = now_ns() + 3_600_000_000_000;
     let expect = |user| desk.expect(0, later_ns, 1_000_000, 1, user);
     let mut tickets = Vec::new();
-    for user in 0..3 {
+    for user in 1..3 {
         tickets.extend((0..OF_USER).map(|_| expect(user).unwrap()));
         assert_eq!(expect(user), Err(Unplanned::User));
     }
-    assert_eq!(tickets.len(), ANNOUNCED);
+    // Root has what is left.
+    tickets.extend((tickets.len()..ANNOUNCED).map(|_| expect(0).unwrap()));
+    assert_eq!(expect(0), Err(Unplanned::Full));
     assert_eq!(expect(3), Err(Unplanned::Full));
     // What is cancelled is free again; what was cancelled before is no other one's.
     desk.cancel(tickets[0]);

@@ -109,20 +109,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let until = Until::prepare(&args.command, &args.user)?;
     let held = Held::take(&plan, &root)?;
-    match until.is_command() {
-        true => statement::in_short(&plan),
+    let stated = match until.is_command() {
+        true => {
+            statement::in_short(&plan);
+            Ok(())
+        }
         false => {
             let out = &mut terminal::stdout();
             statement::write(&plan, args.json, out)
                 .and_then(|()| statement::until_told(args.json, out))
-                .map_err(exit::unsaid)?;
+                .map_err(exit::unsaid)
         }
-    }
-    let ended = until.over()?;
-    Ok(match restore::at_the_end(held.journal) {
-        false if ended == ExitCode::SUCCESS => ExitCode::FAILURE,
-        _ => ended,
-    })
+    };
+    let ended = stated.and_then(|()| until.over());
+    restore::at_the_end(held.journal, ended)
 }
 
 /// What is held; dropping it lets go.

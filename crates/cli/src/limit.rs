@@ -86,21 +86,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         limits::apply(&mut journal, &plan.settings)?;
         // Said first: what could not be said is not kept.
         let until = "Kept until `reveille restore` or the next boot.";
-        state(&plan, args.json, until, out)?;
+        if let Err(error) = state(&plan, args.json, until, out) {
+            return restore::at_the_end(journal, Err(error));
+        }
         journal.keep()?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
     limits::apply(&mut journal, &plan.settings)?;
-    match until.is_command() {
-        true => in_short(&plan),
-        false => state(&plan, args.json, "Limited until Ctrl-C.", out)?,
-    }
-    let ended = until.over()?;
-    Ok(match restore::at_the_end(journal) {
-        false if ended == ExitCode::SUCCESS => ExitCode::FAILURE,
-        _ => ended,
-    })
+    let stated = match until.is_command() {
+        true => {
+            in_short(&plan);
+            Ok(())
+        }
+        false => state(&plan, args.json, "Limited until Ctrl-C.", out),
+    };
+    let ended = stated.and_then(|()| until.over());
+    restore::at_the_end(journal, ended)
 }
 
 /// What is limited, and until when.

@@ -50,11 +50,11 @@ fn write(restored: &Restored, out: &mut impl Write) -> io::Result<()> {
     if restored.elsewhere > 0 {
         writeln!(
             out,
-            "left as they are: settings that {} of another PID namespace (a container) changed; \
-             run `reveille restore` there, or `reveille restore --all` where it is gone",
+            "not restored: {} of runs in another PID namespace (a container); run `reveille \
+             restore` there, or `reveille restore --all` where it is gone",
             match restored.elsewhere {
-                1 => "a run".to_owned(),
-                claims => format!("runs ({claims} claims)"),
+                1 => "1 setting".to_owned(),
+                settings => format!("{settings} settings"),
             }
         )?;
     }
@@ -78,12 +78,19 @@ pub fn quietly() {
     }
 }
 
-/// Puts back what a command has changed, and reports what went otherwise. False where something
-/// could not be put back.
-pub fn at_the_end(mut journal: Journal) -> bool {
+/// Puts back what a command has changed, and reports what went otherwise: however the command ended, and
+/// a failure where something could not be put back.
+pub fn at_the_end(
+    mut journal: Journal,
+    ended: anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     let restored = journal.restore();
     complain(&restored);
-    restored.failed.is_empty() && restored.refused.is_empty()
+    let is_done = restored.failed.is_empty() && restored.refused.is_empty();
+    match ended {
+        Ok(ExitCode::SUCCESS) if !is_done => Ok(ExitCode::FAILURE),
+        ended => ended,
+    }
 }
 
 fn complain(restored: &Restored) {

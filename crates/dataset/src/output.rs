@@ -98,7 +98,7 @@ impl Folder {
             true => Path::new("."),
             false => path,
         };
-        let mut walk = Walk::new(shown, naming, rights.owner() == 0);
+        let mut walk = Walk::new(shown, naming, rights.owner());
         let end = walk.reach_end(make);
         if end.is_err() {
             remove_empty(&walk.made);
@@ -299,7 +299,8 @@ impl Folder {
             SFlag::S_IFREG if existing == Existing::Stays => TAKEN.to_owned(),
             SFlag::S_IFREG if stat.st_uid == self.rights.owner() => return Ok(true),
             SFlag::S_IFREG => format!(
-                "belongs to user {}, and files of user {} are written; choose another name",
+                "belongs to user {} and is not replaced, for this run writes as user {}; choose another \
+                 name",
                 stat.st_uid,
                 self.rights.owner()
             ),

@@ -165,7 +165,7 @@ impl Rate {
     pub fn has(&mut self, now_ns: u64, things: u32) -> Result<(), u64> {
         self.settle(now_ns);
         let wanted = (i64::from(things) * BILLION).min(self.capacity);
-        match u64::try_from(wanted - self.level) {
+        match u64::try_from(wanted.saturating_sub(self.level)) {
             Ok(missing @ 1..) => Err(now_ns + missing.div_ceil(self.per_second)),
             _ => Ok(()),
         }

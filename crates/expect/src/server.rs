@@ -125,8 +125,10 @@ pub struct Quotas {
     /// that of the CPU for the window; by a cancellation while the window lasts one more. Also how
     /// often he wakes the server's thread.
     pub wakeups: u32,
-    /// The server's own time in any second, in millionths.
+    /// The server's own time in any second, in millionths: for one user, and for all together to whom
+    /// this applies (one person may be thousands of users: /etc/subuid).
     pub server_ppm: u32,
+    pub server_of_users_ppm: u32,
     /// Windows on a CPU at a time: of one user (and not more than half as many as are left), of all
     /// users to whom this applies, and of all.
     pub slots_of_user: u32,
@@ -144,6 +146,7 @@ impl Default for Quotas {
             messages: 20_000,
             wakeups: 100,
             server_ppm: 50_000,
+            server_of_users_ppm: 200_000,
             // Of the 16 that the engine has for a CPU; the last ones are for I/O.
             slots_of_user: 4,
             slots_of_users: 10,

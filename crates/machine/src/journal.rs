@@ -59,7 +59,7 @@ pub struct Restored {
     pub foreign: Vec<(Change, String)>,
     /// Could not be put back (an offline CPU's file, say), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
-    /// Claims of another PID namespace, which are left alone.
+    /// How many settings have claims of another PID namespace, which are left alone.
     pub elsewhere: usize,
     /// What the journal's file held that could not be used, in words.
     pub refused: Vec<String>,
@@ -81,7 +81,7 @@ impl Restored {
         let foreign = self.foreign.iter().map(|(change, present)| {
             let path = change.path.display();
             format!(
-                "{path} was set to {present} by somebody else meanwhile; left so, not put back to {}",
+                "{path} was set to {present} by somebody else meanwhile; it stays so (before it was {})",
                 change.before
             )
         });
@@ -191,6 +191,7 @@ impl Journal {
                 if let Some(last) = claims.iter().rposition(mine) {
                     claims.remove(last);
                 }
+                book.records[place].settled = false;
             }
             bring_about(&self.root, book, failed, false)?;
             book.close()?;
@@ -245,13 +246,17 @@ impl Journal {
             }
             let claim = self.claim(&owner, &cpus_taken);
             match places.get(&path) {
-                Some(&place) => book.records[place].claims.push(claim),
+                Some(&place) => {
+                    book.records[place].ours.clear();
+                    book.records[place].claims.push(claim);
+                }
                 None => book.records.push(Record {
                     path,
                     original: cpus_taken,
                     ours: Vec::new(),
                     claims: vec![claim],
-                    settled: false,
+                    // There is nothing to write: the kernel does.
+                    settled: true,
                 }),
             }
         }
@@ -271,8 +276,13 @@ impl Journal {
                 return true;
             }
             match Kind::Interrupt.read(&self.root.path(&record.path)) {
-                Ok(present) if present != record.original => record.ours.push(present),
-                _ => record.claims.retain(|claim| !mine(claim)),
+                Ok(present) => {
+                    if present == record.original {
+                        record.claims.retain(|claim| !mine(claim));
+                    }
+                    record.ours = vec![present];
+                }
+                Err(_) => record.claims.retain(|claim| !mine(claim)),
             }
             !record.claims.is_empty()
         });
@@ -420,7 +430,9 @@ impl Lives {
 fn bury(records: &mut [Record]) {
     let mut lives = Lives::default();
     for record in records {
+        let before = record.claims.len();
         record.claims.retain(|claim| !lives.is_dead(claim));
+        record.settled &= record.claims.len() == before;
     }
 }
 
@@ -434,6 +446,7 @@ fn stake(record: &mut Record, claim: Claim, present: &str) {
         record.ours = vec![present.to_owned()];
     }
     record.claims.push(claim);
+    record.settled = false;
 }
 
 /// Removes the claims that `is_over` names, and brings their settings to what the others come to.
@@ -464,16 +477,15 @@ fn give_up(
             }
             !over
         });
+        record.settled &= !given_up.contains_key(&place);
     }
     bury(&mut book.records);
-    let mut touched: Vec<usize> = given_up.keys().copied().collect();
-    touched.extend(unsettled(&book.records));
+    let mut touched = unsettled(&book.records);
     // Newest first, as one may stand upon another.
     touched.sort_unstable_by_key(|&place| {
         let is_cpu = book.records[place].kind() == Kind::Online;
         (!is_cpu, std::cmp::Reverse(place))
     });
-    touched.dedup();
     for (nth, outcome) in bring_about(root, &mut book, &touched, false)? {
         let (place, record) = (touched[nth], &book.records[touched[nth]]);
         let claim = given_up.get(&place);
@@ -492,11 +504,14 @@ fn give_up(
                 restored.foreign.push((change, present));
             }
             Outcome::Done(_) if record.claims.is_empty() => restored.undone.push(change),
-            Outcome::Foreign(_) | Outcome::Done(_) => {}
+            Outcome::Foreign(_) | Outcome::Done(_) | Outcome::Later => {}
         }
     }
-    let left = book.records.iter().flat_map(|record| &record.claims);
-    restored.elsewhere = left.filter(|claim| !claim.owner.is_known_here()).count();
+    let is_elsewhere = |claim: &Claim| !claim.owner.is_known_here();
+    let left = book.records.iter();
+    restored.elsewhere = left
+        .filter(|record| record.claims.iter().any(is_elsewhere))
+        .count();
     book.close()?;
     Ok(restored)
 }
@@ -527,6 +542,8 @@ enum Outcome {
     Done(String),
     /// Somebody else has changed it, to this.
     Foreign(String),
+    /// The CPU that it needs is offline by our doing, and is put back first.
+    Later,
     Failed(Error),
 }
 
@@ -554,9 +571,17 @@ fn bring_about(
         return Ok(Vec::new());
     }
     book.save()?;
+    let offline = book
+        .records
+        .iter()
+        .any(|record| record.kind() == Kind::Online && !record.claims.is_empty());
     let mut outcomes = Vec::new();
     for (nth, plan) in plans.into_iter().enumerate() {
-        let outcome = carry_out(root, &mut book.records[places[nth]], plan);
+        let record = &mut book.records[places[nth]];
+        let outcome = match plan {
+            Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
+            plan => carry_out(root, record, plan),
+        };
         let failed = matches!(outcome, Outcome::Failed(_));
         outcomes.push((nth, outcome));
         if failed && until_one_fails {
@@ -591,6 +616,18 @@ fn plan(root: &Root, record: &Record) -> Plan {
         },
         _ => Plan::Nothing(Outcome::Done(present)),
     }
+}
+
+/// Is it an interrupt that goes back to CPUs which are all offline?
+fn waits_for_a_cpu(root: &Root, record: &Record) -> bool {
+    let list = |text: &str| cpulist::parse(text).unwrap_or_default();
+    let online = list(
+        &root
+            .text("/sys/devices/system/cpu/online")
+            .unwrap_or_default(),
+    );
+    let back_to = list(&record.original);
+    record.kind() == Kind::Interrupt && !back_to.iter().any(|cpu| online.contains(cpu))
 }
 
 fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
@@ -655,11 +692,11 @@ fn places(records: &[Record]) -> HashMap<String, usize> {
         .collect()
 }
 
-/// The records whose settings are still to be put back, or were about to be written when somebody
-/// was killed or failed.
+/// The records whose settings are still to be brought about: claims have gone since, or somebody was
+/// killed or failed when it was to be written.
 fn unsettled(records: &[Record]) -> Vec<usize> {
     let all = records.iter().enumerate();
-    all.filter(|(_, record)| record.claims.is_empty() || record.ours.len() > 1)
+    all.filter(|(_, record)| !record.settled)
         .map(|(place, _)| place)
         .collect()
 }

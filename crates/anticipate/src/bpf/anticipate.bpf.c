@@ -1402,8 +1402,11 @@ static __always_inline void cancel_timer(struct plan *plan, __u32 cpu, unsigned 
 	}
 	disarm(plan);
 	ADD(plan->sums.cancelled, 1);
-	if (any_open(plan))
+	if (any_open(plan)) {
+		/* The CPU may have armed it meanwhile, and this has put that off. */
+		plan->armed = 0;
 		have_armed(plan, cpu, now);
+	}
 }
 
 /* The request that a window was opened for is complete, or is not waited for any more. */
@@ -1620,7 +1623,8 @@ static __always_inline long long announce(const struct expectation *wish, struct
 		announced++;
 		of_user += window->uid == wish->uid;
 	}
-	if (of_user >= WINDOWS_OF_USER)
+	/* Root, who may stop the engine as well, has no quota but what is left. */
+	if (wish->uid && of_user >= WINDOWS_OF_USER)
 		return -EUSERS;
 	if (announced >= WINDOWS_ANNOUNCED)
 		return -ENOSPC;

@@ -56,18 +56,18 @@ pub(super) struct Walk<'a> {
     /// As it was named, for messages.
     path: &'a Path,
     naming: Naming,
-    /// Root's own rights, which no mode of a file holds back.
-    is_root: bool,
+    /// Whose rights it is walked with; root's own are held back by no mode of a file.
+    owner: u32,
     links: usize,
     pub(super) made: Vec<MadeFolder>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(path: &'a Path, naming: Naming, is_root: bool) -> Self {
+    pub(super) fn new(path: &'a Path, naming: Naming, owner: u32) -> Self {
         Self {
             path,
             naming,
-            is_root,
+            owner,
             links: 0,
             made: Vec::new(),
         }
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
                 if self.links > LINKS_MAX {
                     return Err(wrong()(Errno::ELOOP));
                 }
-                if self.is_root && stat.st_uid != 0 {
+                if !self.follows(&here, &stat).map_err(wrong())? {
                     return Err(refused(walked, &foreign_link(stat.st_uid)));
                 }
                 let target = readlinkat(&found, "").map_err(wrong())?;
@@ -144,10 +144,26 @@ impl<'a> Walk<'a> {
         Ok(made)
     }
 
+    /// Is the link's owner somebody who may decide where this leads? Root follows root's links alone;
+    /// others follow those in sticky folders that all may write only where they are their own or the
+    /// folder's owner's, as the kernel does (fs.protected_symlinks, proc(5)).
+    fn follows(&self, folder: &OwnedFd, link: &FileStat) -> nix::Result<bool> {
+        if link.st_uid == self.owner {
+            return Ok(true);
+        }
+        if self.owner == 0 {
+            return Ok(false);
+        }
+        let folder = fstat(folder)?;
+        let mode = Mode::from_bits_truncate(folder.st_mode);
+        let is_shared = mode.contains(Mode::S_ISVTX | Mode::S_IWOTH);
+        Ok(!is_shared || folder.st_uid == link.st_uid)
+    }
+
     /// Whoever may rename or link in a folder has a say in what becomes of root's files there. That
     /// is for the user to decide, who does so by naming the folder.
     fn refuse_untrusted(&self, folder: &OwnedFd) -> Result<()> {
-        if !self.is_root || self.naming == Naming::ByUser {
+        if self.owner != 0 || self.naming == Naming::ByUser {
             return Ok(());
         }
         let stat = fstat(folder).map_err(io_error(self.path))?;
@@ -161,7 +177,7 @@ impl<'a> Walk<'a> {
         Err(refused(
             self.path,
             &format!(
-                "would be written in a folder that {why}, which root does only where it is named: give --out, or -o of a report"
+                "root writes into a folder that {why} only if you name it: give --out (-o for a report)"
             ),
         ))
     }
@@ -170,7 +186,7 @@ impl<'a> Walk<'a> {
 /// Why a link is not followed. The kernel has the same rule for folders that all may write
 /// (`fs.protected_symlinks`).
 pub(super) fn foreign_link(uid: u32) -> String {
-    format!("is a symbolic link of user {uid}, which root does not follow; name what it leads to")
+    format!("is a symbolic link of user {uid}, which is not followed; name what it leads to")
 }
 
 /// A place, and no right to read what is there.

@@ -27,6 +27,8 @@ pub(super) struct Accounts {
     /// Connections of all, and of those to whom quotas apply.
     connections: u32,
     bound_connections: u32,
+    /// The server's own time for all users whom quotas bind, ns.
+    server_ns: Rate,
     /// With so many entries it is swept, for that to take a constant time for each new one.
     swept_at: usize,
 }
@@ -61,14 +63,12 @@ pub(super) enum Wait {
 impl UserAccount {
     fn new(uid: u32, settings: &Settings, now_ns: u64) -> Self {
         let quotas = &settings.quotas;
-        // Of a second: a millionth is 1000 ns.
-        let server_ns = quotas.server_ppm.min(1_000_000).saturating_mul(1_000);
         Self {
             budget: Budget::new(settings.user_awake_ppm, settings.user_burst_ns(), now_ns),
             connects: Rate::new(quotas.connects, quotas.connects, now_ns),
             messages: Rate::new(quotas.messages, quotas.messages / BURSTS_PER_SECOND, now_ns),
             turns: Rate::at_most(quotas.wakeups, now_ns),
-            server_ns: Rate::at_most(server_ns, now_ns),
+            server_ns: share_of_a_cpu(quotas.server_ppm, now_ns),
             cpus: HashMap::new(),
             told: User {
                 uid,
@@ -94,13 +94,14 @@ impl UserAccount {
 }
 
 impl Accounts {
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings, now_ns: u64) -> Self {
         Self {
             settings: settings.clone(),
             processes: HashMap::new(),
             users: HashMap::new(),
             connections: 0,
             bound_connections: 0,
+            server_ns: share_of_a_cpu(settings.quotas.server_of_users_ppm, now_ns),
             swept_at: SWEPT_FROM,
         }
     }
@@ -186,10 +187,12 @@ impl Accounts {
     /// The server's thread is to run for that user: if not yet, when.
     pub fn turn(&mut self, uid: u32, now_ns: u64) -> Result<(), u64> {
         let bound = self.bind(uid);
+        let all = self.server_ns.ready(now_ns);
         let user = self.user(uid, now_ns);
         let done = user
             .server_ns
             .ready(now_ns)
+            .and(all)
             .map_err(|until_ns| until_ns.max(now_ns + PAUSE_NS))
             .and_then(|()| user.turns.take(now_ns));
         let done = if bound { done } else { Ok(()) };
@@ -199,9 +202,17 @@ impl Accounts {
 
     /// The server's thread has run for that user.
     pub fn spent(&mut self, uid: u32, now_ns: u64, ran_ns: u64) {
+        if self.bind(uid) {
+            self.server_ns.charge(now_ns, ran_ns);
+        }
         let user = self.user(uid, now_ns);
         user.server_ns.charge(now_ns, ran_ns);
         user.told.server_ns += ran_ns;
+    }
+
+    /// May those whom quotas bind be let in? If not yet, when.
+    pub fn may_arrive(&mut self, now_ns: u64) -> Result<(), u64> {
+        self.server_ns.ready(now_ns)
     }
 
     /// May it send one more message? If not, who has to wait.
@@ -320,6 +331,11 @@ impl Accounts {
     }
 }
 
+fn share_of_a_cpu(ppm: u32, now_ns: u64) -> Rate {
+    // Of a second: a millionth is 1000 ns.
+    Rate::at_most(ppm.min(1_000_000).saturating_mul(1_000), now_ns)
+}
+
 /// The time awake that a window is charged.
 fn charged(window: Window) -> Window {
     Window {
@@ -349,7 +365,7 @@ mod tests {
     fn accounts(change: impl FnOnce(&mut Settings)) -> Accounts {
         let mut settings = Settings::default();
         change(&mut settings);
-        Accounts::new(&settings)
+        Accounts::new(&settings, 0)
     }
 
     /// Whether there was a place.
@@ -371,6 +387,32 @@ mod tests {
         assert!(accounts.close(one));
         assert_eq!(open(&mut accounts, one, MS), Ok(()));
         assert_eq!(accounts.take(one, MS, window(MS)), Err(Refusal::Budget));
+    }
+
+    #[test]
+    fn all_users_but_root_have_a_share_of_the_server_together() {
+        let mut accounts = accounts(|_| {});
+        // Each within a user's own share, as one person with subordinate ids can have it.
+        let mut ran_ns = 0;
+        for uid in (0..3000).map(|nth| 100_000 + nth % 30) {
+            if accounts.turn(uid, 0).is_ok() {
+                accounts.spent(uid, 0, MS);
+                ran_ns += MS;
+            }
+        }
+        assert!((50 * MS..=51 * MS).contains(&ran_ns), "{ran_ns}");
+        assert!(accounts.may_arrive(0).is_err());
+        assert_eq!(accounts.turn(0, 0), Ok(()));
+        assert!(accounts.turn(100_029, SECOND).is_ok());
+    }
+
+    #[test]
+    fn a_debt_beyond_all_bounds_is_a_debt() {
+        let mut accounts = accounts(|_| {});
+        accounts.spent(0, 0, u64::MAX);
+        accounts.spent(1, 0, u64::MAX);
+        assert_eq!(accounts.turn(0, 1), Ok(()));
+        assert!(accounts.turn(1, 1).is_err());
     }
 
     #[test]

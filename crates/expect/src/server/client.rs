@@ -108,9 +108,9 @@ impl Connection {
         self.say(answer);
     }
 
-    /// The request is over.
-    pub fn forget(&mut self, id: u64) {
-        self.open.retain(|open| open.id != id);
+    /// The request is over. (Its number may be that of a later one, on another CPU.)
+    pub fn forget(&mut self, id: u64, cpu: u32) {
+        self.open.retain(|open| (open.id, open.cpu) != (id, cpu));
         self.shrink();
     }
 

@@ -34,6 +34,8 @@ const ARRIVALS_IN_A_TURN: u32 = 64;
 /// than that at a time, ns.
 const REFUSING: u64 = 20;
 const REFUSING_NS: u64 = 1_000_000;
+/// Where the server's time for all users is used up, nobody is let in for so long at most, ns.
+const LINE_NS: u64 = 20_000_000;
 /// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
@@ -141,7 +143,7 @@ impl Serving {
             epoll: Arc::new(epoll),
             users: HashMap::new(),
             plan,
-            accounts: Accounts::new(settings),
+            accounts: Accounts::new(settings, monotonic_ns()),
             connections: Places::default(),
             windows: Windows::default(),
             timers: BinaryHeap::new(),
@@ -283,8 +285,16 @@ impl Serving {
                 }
             }
         }
-        if let Some(most_ns) = refusing.into_values().max() {
-            self.pause_arrivals(PAUSE_NS.max(REFUSING * most_ns));
+        let now_ns = monotonic_ns();
+        let refused = refusing
+            .into_values()
+            .max()
+            .map(|most_ns| REFUSING * most_ns);
+        let spent = self.accounts.may_arrive(now_ns).err();
+        // Not for long: root waits in the same line.
+        let spent = spent.map(|until_ns| until_ns.saturating_sub(now_ns).min(LINE_NS));
+        if let Some(pause_ns) = refused.max(spent) {
+            self.pause_arrivals(PAUSE_NS.max(pause_ns));
         }
     }
 

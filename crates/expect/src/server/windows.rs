@@ -37,7 +37,7 @@ impl Windows {
         slots.retain(|slot| {
             let open = slot.end_ns > now_ns;
             if !open && let Some(connection) = connections.get(slot.connection) {
-                connection.forget(slot.id);
+                connection.forget(slot.id, cpu);
             }
             open
         });

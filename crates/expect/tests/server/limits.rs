@@ -187,6 +187,21 @@ fn one_who_connects_too_often_is_told_so() {
 }
 
 #[test]
+fn a_window_that_is_over_on_one_cpu_leaves_a_later_one_of_its_number_on_another() {
+    let engine = Engine::start();
+    let raw = Raw::welcomed(&engine.path);
+    assert_eq!(raw.ask_on(0, 7, 1000 * US, US), Ok(()));
+    // It is over when its number can be used again.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    assert_eq!(raw.ask_on(1, 7, 9 * SECOND, US), Ok(()));
+    assert_eq!(raw.ask_on(0, 8, 9 * SECOND, US), Ok(()));
+    drop(raw);
+    wait_for("the end of both that are open", || {
+        engine.server.counts().orphaned == 2
+    });
+}
+
+#[test]
 fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
     let engine = Engine::with(|settings| {
         settings.quotas.slots_of_user = Quotas::default().slots_of_user;

@@ -57,8 +57,8 @@ pub(super) struct Record {
     pub ours: Vec<String>,
     /// Oldest first. Without any the setting is still to be put back.
     pub claims: Vec<Claim>,
-    /// The setting has been brought to what the claims come to, or is somebody else's.
-    #[serde(skip)]
+    /// The setting has been brought to what the claims come to, or is somebody else's. Not so when a
+    /// claim has come or gone, until the setting was brought about.
     pub settled: bool,
 }
 
@@ -295,9 +295,9 @@ impl Folder {
                 }
                 Err((_, Errno::EWOULDBLOCK)) => {
                     return Err(Error::Cannot(format!(
-                        "{}: another reveille has been changing settings for {} s; try again",
-                        self.path.join(LOCK).display(),
-                        patience.as_secs()
+                        "{}: another reveille is changing settings, for more than {patience:?}; try \
+                         again",
+                        self.path.join(LOCK).display()
                     )));
                 }
                 Err((_, errno)) => return Err(self.error(LOCK)(errno)),

@@ -305,6 +305,68 @@ fn a_killed_owners_wish_counts_no_more_when_another_one_ends() {
 }
 
 #[test]
+fn a_killed_owners_wish_counts_no_more_when_an_end_elsewhere_found_it() {
+    let machine = Machine::new();
+    let staying = machine.claim(BOUND, "100");
+    let other = machine.claim(DISABLE, "1");
+    let killed = machine.claim(BOUND, "50");
+    machine.kill(killed);
+    drop(other);
+    assert_eq!(machine.at(BOUND), "100");
+    let killed = machine.claim(BOUND, "50");
+    machine.kill(killed);
+    // The same where somebody begins.
+    let beginning = machine.claim(DISABLE, "1");
+    assert_eq!(machine.at(BOUND), "100");
+    drop((staying, beginning));
+    assert_eq!(
+        (machine.at(BOUND), machine.at(DISABLE)),
+        ("0".into(), "0".into())
+    );
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn an_interrupt_waits_for_its_cpu_as_long_as_another_run_keeps_that_offline() {
+    let machine = Machine::new();
+    let list = "/sys/devices/system/cpu/online";
+    machine.put(INTERRUPT, "1");
+    machine.put(list, "0-1");
+    // What the kernel does beside, below.
+    let take_offline = || {
+        let mut journal = machine.journal();
+        journal.take_offline(&[1]).unwrap();
+        journal
+    };
+    let first = take_offline();
+    machine.put(list, "0");
+    let mut book = Book::open(&machine.run, true, PATIENCE).unwrap().unwrap();
+    book.records.push(Record {
+        path: INTERRUPT.into(),
+        original: "1".into(),
+        ours: vec!["0".into()],
+        claims: vec![first.claim(&Owner::this().unwrap(), "1")],
+        settled: true,
+    });
+    book.save().unwrap();
+    drop(book);
+    machine.put(INTERRUPT, "0");
+    let mut second = take_offline();
+    let mut first = first;
+    assert!(first.restore().is_empty());
+    assert_eq!(
+        (machine.at(INTERRUPT), machine.at(ONLINE)),
+        ("0".into(), "0".into())
+    );
+    assert_eq!(second.restore().undone.len(), 2);
+    assert_eq!(
+        (machine.at(INTERRUPT), machine.at(ONLINE)),
+        ("1".into(), "1".into())
+    );
+    assert!(machine.is_clean());
+}
+
+#[test]
 fn what_is_kept_is_released_below_a_running_one_without_touching_its_value() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
