@@ -303,3 +303,30 @@ fn a_single_file_goes_into_a_fifo_or_a_device_that_is_named_and_never_through_a_
     }
     assert_eq!(place.names(), ["fifo", "link"]);
 }
+
+#[test]
+fn in_a_sticky_folder_of_all_a_link_is_followed_where_the_kernel_would_follow_it() {
+    if !Uid::effective().is_root() {
+        return println!("skipped: links of several users: making some needs root");
+    }
+    let place = Place::new();
+    let all = place.scratch.path().join("all");
+    fs::create_dir(&all).unwrap();
+    let link = all.join("link");
+    symlink(place.out(), &link).unwrap();
+    let walks = |mode, owner_of_link, walker| {
+        fs::set_permissions(&all, fs::Permissions::from_mode(mode)).unwrap();
+        std::os::unix::fs::lchown(&link, Some(owner_of_link), None).unwrap();
+        Walk::new(&link, Naming::ByUser, walker)
+            .reach_end(false)
+            .is_ok()
+    };
+    let other = SOMEBODY + 1;
+    assert!(!walks(0o1777, SOMEBODY, other));
+    assert!(!walks(0o1777, SOMEBODY, 0));
+    assert!(walks(0o1777, other, other));
+    // The folder's owner.
+    assert!(walks(0o1777, 0, other));
+    assert!(walks(0o755, SOMEBODY, other));
+    assert!(!walks(0o755, SOMEBODY, 0));
+}
