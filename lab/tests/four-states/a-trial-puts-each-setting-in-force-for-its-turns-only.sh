@@ -10,7 +10,7 @@ says "the trial" "^as is  *2  *0 " "$output"
 says "the trial" "^up to C1  *2  *4.00 " "$output"
 says "the trial" "^limit --disable C2 --cpu 1  *2  *1.00 " "$output"
 run 0 reveille report /tmp/trial
-complains 2 "holds a trial already" reveille trial --out /tmp/trial -- true
+complains 2 "is there already" reveille trial --out /tmp/trial -- true
 
 # Under no sleep the CPUs poll, and so the trial itself sees.
 run 0 reveille trial --settings no-sleep --rounds 1 --settle 50ms --json -- sleep 0.3
