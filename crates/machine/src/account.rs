@@ -20,6 +20,9 @@ pub struct Account {
     pub shell: PathBuf,
 }
 
+/// The group of nobody: what the kernel shows for a group that it cannot name (user_namespaces(7)).
+const OVERFLOW_GID: u32 = 65_534;
+
 impl Account {
     /// The account of that name, or of that number.
     ///
@@ -47,7 +50,7 @@ impl Account {
             return Some(Self::of(user));
         }
         // An account of a directory that does not answer at present.
-        let gid = number("SUDO_GID")?;
+        let gid = number("SUDO_GID").unwrap_or(OVERFLOW_GID);
         Some(Self {
             name: std::env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string()),
             uid,

@@ -80,10 +80,11 @@ impl Restored {
         let refused = self.refused.iter().cloned();
         let foreign = self.foreign.iter().map(|(change, present)| {
             let path = change.path.display();
-            format!(
-                "{path} was set to {present} by somebody else meanwhile; it stays so (before it was {})",
-                change.before
-            )
+            let before = match change.before == *present {
+                true => String::new(),
+                false => format!(" (before it was {})", change.before),
+            };
+            format!("{path} was set to {present} by somebody else meanwhile; it stays so{before}")
         });
         failed.chain(refused).chain(foreign).collect()
     }

@@ -33,8 +33,16 @@ impl Root {
     /// The file's text without trailing white space; `None` where there is no such file or it
     /// cannot be read (sysfs files of an offline CPU answer with errors).
     pub fn text(&self, path: &str) -> Option<String> {
-        let text = std::fs::read(self.path(path)).ok()?;
+        let text = self.bytes(&self.path(path)).ok()?;
         Some(String::from_utf8_lossy(&text).trim_end().to_owned())
+    }
+
+    /// A recording may hold anything: a FIFO, say, from which nothing ever comes.
+    fn bytes(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        match self.is_live() || std::fs::metadata(path)?.is_file() {
+            true => std::fs::read(path),
+            false => Err(std::io::Error::other("is not a regular file")),
+        }
     }
 
     /// The file's one line, without control characters: what is shown on a terminal must not steer
@@ -56,7 +64,7 @@ impl Root {
     /// As [`Root::text`], where the file's absence is an error.
     pub fn required(&self, path: &str) -> Result<String> {
         let path = self.path(path);
-        let text = std::fs::read(&path).map_err(|source| Error::Io {
+        let text = self.bytes(&path).map_err(|source| Error::Io {
             path: path.clone(),
             source,
         })?;
@@ -77,5 +85,16 @@ mod tests {
         assert_eq!(root.line("name").as_deref(), Some("C6 [2J C7"));
         assert_eq!(root.line("empty"), None);
         assert_eq!(root.line("absent"), None);
+    }
+
+    #[test]
+    fn a_fifo_in_a_recording_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("latency");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(root.text("latency"), None);
+        let error = root.required("latency").unwrap_err().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -166,14 +166,19 @@ fn is_standard_output(stat: &FileStat) -> bool {
 fn open_stream(folder: &Folder, name: &OsStr, path: &Path) -> Result<File> {
     let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
     let end = Instant::now() + READER_WITHIN;
+    // A device answers ENXIO where there is none behind it (/dev/tty without a terminal).
+    let is_fifo = || {
+        let stat = folder.follow(name).ok().flatten();
+        stat.is_some_and(|stat| kind(&stat) == SFlag::S_IFIFO)
+    };
     let opened = loop {
         let opened = {
             let _taken = folder.take_rights(path)?;
             openat(&folder.dir, name, flags, Mode::empty())
         };
         match opened {
-            Err(Errno::ENXIO) if Instant::now() < end => std::thread::sleep(LOOK),
-            Err(Errno::ENXIO) => {
+            Err(Errno::ENXIO) if is_fifo() && Instant::now() < end => std::thread::sleep(LOOK),
+            Err(Errno::ENXIO) if is_fifo() => {
                 let nobody =
                     io::Error::other("nobody reads from this FIFO; start its reader first");
                 return Err(io_error(path)(nobody));

@@ -28,6 +28,8 @@ const NEXT: &str = "settings.json.next";
 const DAMAGED: &str = "settings.json.damaged";
 const LOCK: &str = "settings.lock";
 
+const NO_FILE: &str = "is not a file";
+
 const VERSION: u32 = 1;
 /// A thousand CPUs of ten states each, and five claims on each, come to some 12 MB.
 const BYTES_MAX: u64 = 64 << 20;
@@ -260,13 +262,13 @@ impl Folder {
             Ok(descriptor) => File::from(descriptor),
             Err(Errno::ENOENT) => return Ok(None),
             Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => {
-                return Err(refused(&path, "is not a file"));
+                return Err(refused(&path, NO_FILE));
             }
             Err(errno) => return Err(io(&path)(errno.into())),
         };
         let about = fstat(&file).map_err(self.error(name))?;
         if about.st_mode & libc::S_IFMT != libc::S_IFREG {
-            return Err(refused(&path, "is not a file"));
+            return Err(refused(&path, NO_FILE));
         }
         trust(&path, &about)?;
         Ok(Some(file))
@@ -343,7 +345,12 @@ impl Folder {
             None => return Ok(Vec::new()),
             Some(Ok(page)) => page,
             Some(Err(why)) => {
-                renameat(&self.file, FILE, &self.file, DAMAGED).map_err(self.error(FILE))?;
+                match renameat(&self.file, FILE, &self.file, DAMAGED) {
+                    Err(Errno::EISDIR) => {
+                        return Err(self::refused(&self.path.join(DAMAGED), NO_FILE));
+                    }
+                    renamed => renamed.map_err(self.error(FILE))?,
+                }
                 refused.push(format!(
                     "{}: damaged ({why}); what it listed is not put back; it is now {DAMAGED}",
                     path.display()
@@ -381,6 +388,7 @@ impl Folder {
     fn remove(&self, name: &str) -> Result<()> {
         match unlinkat(self.file.as_fd(), name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
+            Err(Errno::EISDIR) => Err(refused(&self.path.join(name), NO_FILE)),
             Err(errno) => Err(self.error(name)(errno)),
         }
     }

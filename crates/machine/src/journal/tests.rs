@@ -545,6 +545,9 @@ fn a_folder_or_page_that_others_may_write_or_that_is_no_file_is_refused() {
             fs::remove_file(machine.page()).unwrap();
             fs::create_dir(machine.page()).unwrap();
         }),
+        ("not a file", |machine| {
+            fs::create_dir(machine.run.join("settings.json.next")).unwrap();
+        }),
         ("not a folder", |machine| {
             let moved = machine.run.with_extension("moved");
             fs::rename(&machine.run, &moved).unwrap();
