@@ -1,0 +1,130 @@
+//! Bringing settings to what their claims come to.
+
+use super::book::{Book, Record};
+use super::kind::Kind;
+use crate::{Error, Result, Root, cpulist};
+
+/// How bringing a setting to what its claims come to ended.
+pub(super) enum Outcome {
+    /// It has that value; what stands there.
+    Done(String),
+    /// Somebody else has changed it, to this.
+    Foreign(String),
+    /// The CPU that it needs is offline by our doing, and is put back first.
+    Later,
+    Failed(Error),
+}
+
+/// Brings the settings of these records to what their claims come to, in this order; the outcome of
+/// each that was tried, by its place in `places`. What is about to be written is in the file before.
+/// The caller saves the records after it.
+///
+/// # Errors
+/// Where the file cannot be written: then nothing was changed.
+pub(super) fn bring_about(
+    root: &Root,
+    book: &mut Book,
+    places: &[usize],
+    until_one_fails: bool,
+) -> Result<Vec<(usize, Outcome)>> {
+    let mut plans = Vec::new();
+    for &place in places {
+        let plan = plan(root, &book.records[place]);
+        if let Plan::Write { from, to } = &plan {
+            book.records[place].ours = vec![from.clone(), to.clone()];
+        }
+        plans.push(plan);
+    }
+    if places.is_empty() {
+        return Ok(Vec::new());
+    }
+    book.save()?;
+    let offline = book
+        .records
+        .iter()
+        .any(|record| record.kind() == Kind::Online && !record.claims.is_empty());
+    let mut outcomes = Vec::new();
+    for (nth, plan) in plans.into_iter().enumerate() {
+        let record = &mut book.records[places[nth]];
+        let outcome = match plan {
+            Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
+            plan => carry_out(root, record, plan),
+        };
+        let failed = matches!(outcome, Outcome::Failed(_));
+        outcomes.push((nth, outcome));
+        if failed && until_one_fails {
+            break;
+        }
+    }
+    Ok(outcomes)
+}
+
+enum Plan {
+    Nothing(Outcome),
+    Write { from: String, to: String },
+}
+
+fn plan(root: &Root, record: &Record) -> Plan {
+    let path = root.path(&record.path);
+    let present = match record.kind().read(&path) {
+        Ok(present) => present,
+        // What has gone takes no interrupts any more.
+        Err(_) if record.kind() == Kind::Interrupt && !path.exists() => {
+            return Plan::Nothing(Outcome::Done(String::new()));
+        }
+        Err(error) => return Plan::Nothing(Outcome::Failed(error)),
+    };
+    match record.wanted() {
+        Some(wanted) if wanted != present => match record.is_ours(&present) {
+            true => Plan::Write {
+                from: present,
+                to: wanted,
+            },
+            false => Plan::Nothing(Outcome::Foreign(present)),
+        },
+        _ => Plan::Nothing(Outcome::Done(present)),
+    }
+}
+
+/// Is it an interrupt that goes back to CPUs which are all offline?
+fn waits_for_a_cpu(root: &Root, record: &Record) -> bool {
+    let list = |text: &str| cpulist::parse(text).unwrap_or_default();
+    let online = list(
+        &root
+            .text("/sys/devices/system/cpu/online")
+            .unwrap_or_default(),
+    );
+    let back_to = list(&record.original);
+    record.kind() == Kind::Interrupt && !back_to.iter().any(|cpu| online.contains(cpu))
+}
+
+fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
+    record.settled = false;
+    let (from, to) = match plan {
+        Plan::Nothing(Outcome::Failed(error)) => return Outcome::Failed(error),
+        Plan::Nothing(outcome) => {
+            record.settled = true;
+            if let Outcome::Done(present) = &outcome {
+                record.ours = vec![present.clone()];
+            }
+            return outcome;
+        }
+        Plan::Write { from, to } => (from, to),
+    };
+    let (kind, path) = (record.kind(), root.path(&record.path));
+    match kind.write(&path, &to) {
+        Ok(()) => {
+            record.settled = true;
+            record.ours = vec![to.clone()];
+            Outcome::Done(to)
+        }
+        Err(error) => {
+            // It may have become a third value, which is our doing as well.
+            record.ours = [from, to]
+                .into_iter()
+                .chain(kind.read(&path).ok())
+                .collect();
+            Outcome::Failed(error)
+        }
+    }
+}
