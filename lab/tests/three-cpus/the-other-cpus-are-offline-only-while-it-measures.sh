@@ -6,6 +6,7 @@ one_is_offline() {
 # The kernel sends an interrupt of a CPU that goes offline elsewhere, and leaves it there.
 moved=''
 for affinity in /proc/irq/*/smp_affinity_list; do
+  before=$(cat "$affinity")
   if echo 2 >"$affinity" 2>/dev/null && [ "$(cat "$affinity")" = 2 ]; then
     moved=$affinity
     break
@@ -22,4 +23,5 @@ kill -s TERM "$begun"
 ends 130
 equal "CPUs online afterwards" "$(cat "$cpus/online")" 0-2
 equal "the CPUs of $moved" "$(cat "$moved")" 2
+echo "$before" >"$moved"
 at_least "datapoints" "$(datapoints /tmp/alone cpu 1)" 20
