@@ -26,9 +26,9 @@ use nix::unistd::geteuid;
 
 use crate::{Error, Result};
 
-/// Connections that wait to be accepted; those who would be more wait to be among them. As many as
-/// are accepted at once.
-const BACKLOG: i32 = 64;
+/// Connections that wait to be accepted; those who would be more wait to be among them. Few: where many
+/// users' connections are refused, each place ahead costs who comes next the time of one refusal.
+const BACKLOG: i32 = 8;
 
 /// The socket's file and its lock; both are removed when this is dropped.
 #[derive(Debug)]
