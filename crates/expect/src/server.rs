@@ -25,7 +25,8 @@
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::limits::{Limits, Refusal};
@@ -95,7 +96,7 @@ impl<P: Plan + ?Sized> Plan for Arc<P> {
 /// How a [`Server`] serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it listens. The folder is made (mode 0755) where it is not there.
+    /// Where it listens. A folder that is not there is made (mode 0755), and removed in the end.
     pub path: PathBuf,
     /// Of each client.
     pub limits: Limits,
@@ -255,10 +256,25 @@ pub struct User {
 /// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
 /// gone.
 pub struct Server {
-    serving: Arc<Mutex<Serving>>,
-    stop: UnixStream,
+    asking: Mutex<Asking>,
     thread: Option<JoinHandle<()>>,
     file: SocketFile,
+}
+
+/// How the server's thread is asked what there is. Its state is its own alone: a lock would let who
+/// holds it, and does not get a CPU among busy processes, keep the thread from serving.
+struct Asking {
+    /// A byte asks; the end of the stream ends the thread.
+    stream: UnixStream,
+    seen: Receiver<Seen>,
+}
+
+/// What the server's thread saw at one instant.
+#[derive(Debug, Default)]
+struct Seen {
+    counts: Counts,
+    clients: Vec<Client>,
+    users: Vec<User>,
 }
 
 impl Server {
@@ -270,26 +286,18 @@ impl Server {
     pub fn start(settings: &Settings, plan: impl Plan) -> Result<Self> {
         let (file, listener) = SocketFile::listen(&settings.path)?;
         let system = |what| move |source| Error::System { what, source };
-        let (stop, stopped) =
-            UnixStream::pair().map_err(system("cannot make the server's stop signal"))?;
-        let serving = Serving::new(settings, listener, &stopped, Box::new(plan))
+        let (stream, asked) = UnixStream::pair()
+            .and_then(|(stream, asked)| asked.set_nonblocking(true).map(|()| (stream, asked)))
+            .map_err(system("cannot make the server's signal"))?;
+        let (tell, seen) = channel();
+        let serving = Serving::new(settings, listener, (asked, tell), Box::new(plan))
             .map_err(|errno| system("cannot wait for clients")(errno.into()))?;
-        let epoll = serving.epoll();
-        let serving = Arc::new(Mutex::new(serving));
         let thread = std::thread::Builder::new()
             .name("expect-server".into())
-            .spawn({
-                let serving = serving.clone();
-                move || {
-                    serving::run(&serving, &epoll);
-                    // Until then it is waited for.
-                    drop(stopped);
-                }
-            })
+            .spawn(|| serving.run())
             .map_err(system("cannot start the server's thread"))?;
         Ok(Self {
-            serving,
-            stop,
+            asking: Mutex::new(Asking { stream, seen }),
             thread: Some(thread),
             file,
         })
@@ -302,34 +310,42 @@ impl Server {
 
     /// What it did so far.
     pub fn counts(&self) -> Counts {
-        lock(&self.serving).counts()
+        self.look().counts
     }
 
     /// Who is connected at present and was welcomed.
     pub fn clients(&self) -> Vec<Client> {
-        lock(&self.serving).clients()
+        self.look().clients
     }
 
     /// Users that are connected, or were until lately.
     pub fn users(&self) -> Vec<User> {
-        lock(&self.serving).users()
+        self.look().users
+    }
+
+    /// Nothing where the thread has ended.
+    fn look(&self) -> Seen {
+        // One asks at a time, and what it is told is whole.
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = asking.stream.write_all(b"?");
+        asked
+            .ok()
+            .and_then(|()| asking.seen.recv().ok())
+            .unwrap_or_default()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Should it fail, the end of this side of the pair is seen as well.
-        let _ = self.stop.write_all(b"!");
-        let _ = self.stop.shutdown(std::net::Shutdown::Both);
+        let asking = self
+            .asking
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        let _ = asking.stream.shutdown(std::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
-}
-
-/// Each message is dealt with as a whole, so it is whole whatever happened to who held it.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

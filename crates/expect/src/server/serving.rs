@@ -7,8 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -19,7 +21,7 @@ use super::account::{Accounts, PAUSE_NS, Wait};
 use super::client::{Connection, Heard, Open, say};
 use super::places::{Key, Places};
 use super::windows::Windows;
-use super::{Client, Counts, Owner, Plan, Settings, Ticket, User, lock, peer};
+use super::{Counts, Owner, Plan, Seen, Settings, Ticket, peer};
 use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Refusal, Window};
 use crate::protocol::{Answer, Farewell, OLDEST_VERSION, Request, VERSION};
@@ -40,15 +42,18 @@ const LINE_NS: u64 = 20_000_000;
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
 /// What an event of the outer epoll descriptor is of: these, or a user (by his number).
-const STOP: u64 = 1 << 32;
+const ASKED: u64 = 1 << 32;
 const LISTENER: u64 = 2 << 32;
 
 pub(super) struct Serving {
     settings: Settings,
+    /// Who asks what there is, and how it is told.
+    asked: UnixStream,
+    tell: Sender<Seen>,
     listener: OwnedFd,
     /// Where no descriptor is left, this one is closed for a moment, to say so to who connects.
     spare: Option<OwnedFd>,
-    epoll: Arc<Epoll>,
+    epoll: Epoll,
     /// By user.
     users: HashMap<u32, Epoll>,
     plan: Box<dyn Plan>,
@@ -81,22 +86,6 @@ enum Fate {
     Waits(Wait),
 }
 
-/// Serves until it is stopped.
-pub(super) fn run(serving: &Mutex<Serving>, epoll: &Epoll) {
-    go_first();
-    let mut events = [EpollEvent::empty(); 64];
-    let mut timeout = EpollTimeout::NONE;
-    loop {
-        // Interrupted, nothing has happened.
-        let happened = epoll.wait(&mut events, timeout).unwrap_or(0);
-        let mut serving = lock(serving);
-        match serving.turn(&events[..happened]) {
-            Some(until) => timeout = until,
-            None => return serving.end_all(),
-        }
-    }
-}
-
 /// The calling thread runs before those of users, as far as the kernel lets it: else a user's busy
 /// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
 /// within a control group, and is not looked at before the next tick.) What it runs for a user is
@@ -126,21 +115,23 @@ fn of_process(key: Key) -> u64 {
 }
 
 impl Serving {
-    /// `stopped` is readable when the server is to stop.
+    /// A byte that comes by `asked` asks what there is, which is told; its end stops the server.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
-        stopped: &impl AsFd,
+        (asked, tell): (UnixStream, Sender<Seen>),
         plan: Box<dyn Plan>,
     ) -> nix::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(stopped, waits(STOP))?;
+        epoll.add(&asked, waits(ASKED))?;
         epoll.add(&listener, waits(LISTENER))?;
         Ok(Self {
             settings: settings.clone(),
+            asked,
+            tell,
             listener,
             spare: spare(),
-            epoll: Arc::new(epoll),
+            epoll,
             users: HashMap::new(),
             plan,
             accounts: Accounts::new(settings, monotonic_ns()),
@@ -153,38 +144,51 @@ impl Serving {
         })
     }
 
-    /// What the thread waits for.
-    pub fn epoll(&self) -> Arc<Epoll> {
-        self.epoll.clone()
-    }
-
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    pub fn clients(&self) -> Vec<Client> {
-        let now_ns = monotonic_ns();
-        let welcomed = self
-            .connections
-            .iter()
-            .filter(|(_, one)| one.version.is_some());
-        welcomed.map(|(_, one)| one.client(now_ns)).collect()
-    }
-
-    pub fn users(&self) -> Vec<User> {
-        self.accounts.users().collect()
+    /// Serves until it is stopped.
+    pub fn run(mut self) {
+        go_first();
+        let mut events = [EpollEvent::empty(); 64];
+        let mut timeout = EpollTimeout::NONE;
+        loop {
+            // Interrupted, nothing has happened.
+            let happened = self.epoll.wait(&mut events, timeout).unwrap_or(0);
+            match self.turn(&events[..happened]) {
+                Some(until) => timeout = until,
+                None => return self.end_all(),
+            }
+        }
     }
 
     /// Does what there is to do, and says how long to wait then; `None` when it is to stop.
     fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
         for event in events {
             match event.data() {
-                STOP => return None,
+                ASKED => self.tell()?,
                 LISTENER => self.let_in(),
                 user => self.serve(user as u32),
             }
         }
         Some(self.timeout())
+    }
+
+    /// Says what there is; `None` where nobody can ask any more.
+    fn tell(&mut self) -> Option<()> {
+        match self.asked.read(&mut [0]) {
+            Ok(0) => return None,
+            Ok(_) => {}
+            Err(_) => return Some(()),
+        }
+        let now_ns = monotonic_ns();
+        let welcomed = self
+            .connections
+            .iter()
+            .filter(|(_, one)| one.version.is_some());
+        let seen = Seen {
+            counts: self.counts,
+            clients: welcomed.map(|(_, one)| one.client(now_ns)).collect(),
+            users: self.accounts.users().collect(),
+        };
+        self.tell.send(seen).ok()
     }
 
     /// Does what is due, and says when the next thing is.

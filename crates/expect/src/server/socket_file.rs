@@ -30,11 +30,12 @@ use crate::{Error, Result};
 /// users' connections are refused, each place ahead costs who comes next the time of one refusal.
 const BACKLOG: i32 = 8;
 
-/// The socket's file and its lock; both are removed when this is dropped.
+/// The socket's file, its lock and the folders made for them; all are removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
     lock_path: PathBuf,
+    _made: Made,
     /// The socket's, so that nobody else's is removed.
     inode: u64,
     _lock: Flock<File>,
@@ -45,9 +46,10 @@ impl SocketFile {
     pub fn listen(path: &Path) -> Result<(Self, OwnedFd)> {
         let cannot =
             |why: String| Error::Cannot(format!("cannot listen at {}: {why}", path.display()));
-        if let Some(folder) = path.parent() {
-            prepare(folder).map_err(&cannot)?;
-        }
+        let made = match path.parent() {
+            Some(folder) => prepare(folder).map_err(&cannot)?,
+            None => Made::default(),
+        };
         let mut lock_name = OsString::from(path);
         lock_name.push(".lock");
         let lock_path = PathBuf::from(lock_name);
@@ -56,6 +58,7 @@ impl SocketFile {
         let mut file = Self {
             path: path.to_owned(),
             lock_path,
+            _made: made,
             inode: 0,
             _lock: lock,
         };
@@ -108,16 +111,31 @@ impl SocketFile {
 }
 
 /// Makes the folder, open to anybody whatever the mask is; removes what the dead have left in ours.
-fn prepare(folder: &Path) -> std::result::Result<(), String> {
+fn prepare(folder: &Path) -> std::result::Result<Made, String> {
     // A path of one name is in the current folder.
     let folder = match folder.as_os_str().is_empty() {
         true => Path::new("."),
         false => folder,
     };
     let text = |error: std::io::Error| error.to_string();
-    if !folder.exists() {
-        let made = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-        made.map_err(text)?;
+    let ours = Some(folder) == Path::new(crate::SOCKET).parent();
+    let mut made = Made::default();
+    let missing = folder.ancestors().take_while(|above| {
+        let named = !above.as_os_str().is_empty();
+        named && !above.exists()
+    });
+    let missing: Vec<&Path> = missing.collect();
+    for folder in missing.into_iter().rev() {
+        match DirBuilder::new().mode(0o755).create(folder) {
+            Ok(()) => {}
+            // By somebody else meanwhile.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(text(error)),
+        }
+        // Ours stays: others are about to put theirs there.
+        if !ours {
+            made.0.push(folder.to_owned());
+        }
         fs::set_permissions(folder, Permissions::from_mode(0o755)).map_err(text)?;
     }
     let there = fs::metadata(folder).map_err(text)?;
@@ -127,10 +145,23 @@ fn prepare(folder: &Path) -> std::result::Result<(), String> {
     if there.mode() & 0o022 != 0 && there.mode() & libc::S_ISVTX == 0 {
         return Err(format!("others may write to {}", folder.display()));
     }
-    if Some(folder) == Path::new(crate::SOCKET).parent() {
+    if ours {
         remove_dead(folder);
     }
-    Ok(())
+    Ok(made)
+}
+
+/// Folders that were made here, the outermost first. When this is dropped those that are empty are
+/// removed.
+#[derive(Debug, Default)]
+struct Made(Vec<PathBuf>);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
 }
 
 /// Removes the sockets whose lock is free. What cannot be removed now is tried again the next time.
@@ -209,6 +240,25 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    #[test]
+    fn folders_that_were_made_go_and_those_that_hold_something_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("there")).unwrap();
+        let serves = |name: &str| SocketFile::listen(&at(name)).unwrap();
+        let both = [serves("there/a/b/socket"), serves("new/socket")];
+        assert_eq!(fs::metadata(at("there/a")).unwrap().mode() & 0o777, 0o755);
+        fs::write(at("new/letter"), "letters").unwrap();
+        drop(both);
+        assert!(at("there").is_dir() && !at("there/a").exists());
+        assert!(at("new/letter").is_file() && !at("new/socket").exists());
+        // One that is refused leaves none, either.
+        fs::set_permissions(at("there"), Permissions::from_mode(0o777)).unwrap();
+        let long = format!("there/{}/socket", "a".repeat(120));
+        assert!(SocketFile::listen(&at(&long)).is_err());
+        assert_eq!(fs::read_dir(at("there")).unwrap().count(), 0);
+    }
 
     #[test]
     fn sockets_of_the_dead_are_removed_and_those_of_the_living_and_other_files_stay() {

@@ -48,7 +48,7 @@ fn anybody_may_connect_and_nothing_is_left_at_the_end() {
     assert_eq!(there.permissions().mode() & 0o777, 0o666);
     Raw::welcomed(&path);
     drop(server);
-    assert_eq!(names_in(path.parent().unwrap()), [""; 0]);
+    assert_eq!(names_in(folder.path()), [""; 0]);
 }
 
 #[test]
