@@ -296,9 +296,13 @@ impl Folder {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err((_, Errno::EWOULDBLOCK)) => {
+                    let who = match holder(&about) {
+                        Some(pid) => format!("process {pid}"),
+                        None => "another reveille".into(),
+                    };
                     return Err(Error::Cannot(format!(
-                        "{}: another reveille is changing settings, for more than {patience:?}; try \
-                         again",
+                        "{}: {who} has been changing settings for more than {patience:?}; try \
+                         again, or end it",
                         self.path.join(LOCK).display()
                     )));
                 }
@@ -392,6 +396,20 @@ impl Folder {
             Err(errno) => Err(self.error(name)(errno)),
         }
     }
+}
+
+/// The process that holds the lock of that file, as far as the kernel tells (proc_locks(5)).
+fn holder(about: &FileStat) -> Option<i32> {
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let (major, minor) = (libc::major(about.st_dev), libc::minor(about.st_dev));
+    let file = format!("{major:02x}:{minor:02x}:{}", about.st_ino);
+    locks.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let is_held = words.next() == Some("FLOCK");
+        let pid = words.nth(2)?.parse().ok()?;
+        // Of a process in another PID namespace the number is 0.
+        (is_held && words.next() == Some(&file) && pid > 0).then_some(pid)
+    })
 }
 
 /// Root's, or this user's, and nobody else's to write.
