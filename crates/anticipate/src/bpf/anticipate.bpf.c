@@ -154,7 +154,7 @@ unsigned long long swept;
  *	TOLD	  the same, and the CPU that takes the interrupt was told
  *	COMPLETE  a window that began, and whose request is complete: its time is to be charged
  *
- * A slot's word has the state in its lowest bits and above them how many windows it had: this
+ * A slot's word (of the plan) has the state in its lowest bits and above them how many windows it had: this
  * window's number. A word never comes back, so an exchange of words succeeds only if nothing has
  * happened to the slot since its word was read, and whatever was read in between is of that window.
  * Each transition is such an exchange, but for the one out of CLAIMED, which its one owner makes.
@@ -206,7 +206,6 @@ struct told {
 };
 
 struct window {
-	unsigned long long word;
 	unsigned long long start;
 	unsigned long long end;
 	struct owner owner;
@@ -246,6 +245,8 @@ struct plan {
 	unsigned int kicked;
 	/* From an idle state's entry to its end. */
 	unsigned int asleep;
+	/* Some of the waiters may be somebody. */
+	unsigned int waited;
 	/* Requests that were issued here, by whomever. */
 	unsigned int in_flight;
 	/* Windows were opened, or are still open, since the timer was armed. */
@@ -262,10 +263,10 @@ struct plan {
 	unsigned int late[32]; /* SLEEPS */
 	unsigned int nap_late;
 	unsigned int naps_tried;
-	/* Some of the waiters may be somebody. */
-	unsigned int waited;
 	struct waiter waiters[WAITERS];
 	struct cpu_sums sums;
+	/* Of the windows' slots, side by side: most are free, and then the window is not touched. */
+	unsigned long long words[WINDOWS];
 	struct window windows[WINDOWS];
 };
 
@@ -584,10 +585,10 @@ static __always_inline bool is_vacant(struct window *window, unsigned long long 
 	return window->end + (has_begun(word) ? LONGEST_SPELL_NS : 0) <= now;
 }
 
-static __always_inline bool move(struct window *window, unsigned long long word,
+static __always_inline bool move(unsigned long long *slot, unsigned long long word,
 				 enum window_state to)
 {
-	return __sync_val_compare_and_swap(&window->word, word, (word & ~STATES) | to) == word;
+	return __sync_val_compare_and_swap(slot, word, (word & ~STATES) | to) == word;
 }
 
 /* When the next window of the CPU begins, 0 for none. */
@@ -597,12 +598,12 @@ static __always_inline unsigned long long next_start(struct plan *plan, unsigned
 
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
-		unsigned long long word = READ(window->word);
+		unsigned long long word = READ(plan->words[i]);
 
 		if (!is_open(word) || window->end <= now)
 			continue;
 		if ((word & STATES) == OPEN)
-			move(window, word, ARMED);
+			move(&plan->words[i], word, ARMED);
 		if (!next || window->start < next)
 			next = window->start;
 	}
@@ -614,7 +615,7 @@ static __always_inline bool any_open(struct plan *plan)
 	unsigned long long words = 0;
 
 	for (int i = 0; i < WINDOWS; i++)
-		words |= READ(plan->windows[i].word);
+		words |= READ(plan->words[i]);
 	return words & IS_OPEN;
 }
 
@@ -656,7 +657,7 @@ static __always_inline long long open_window(struct plan *plan, unsigned long lo
 {
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
-		unsigned long long word = READ(window->word), next;
+		unsigned long long word = READ(plan->words[i]), next;
 		struct owner owner_before;
 		struct told told_before;
 
@@ -665,7 +666,7 @@ static __always_inline long long open_window(struct plan *plan, unsigned long lo
 		owner_before = window->owner;
 		told_before = window->told;
 		next = (word | STATES) + 1;
-		if (__sync_val_compare_and_swap(&window->word, word, next | CLAIMED) != word)
+		if (__sync_val_compare_and_swap(&plan->words[i], word, next | CLAIMED) != word)
 			continue;
 		if ((word & STATES) == TOLD)
 			release_second(&told_before, &owner_before, now);
@@ -674,7 +675,7 @@ static __always_inline long long open_window(struct plan *plan, unsigned long lo
 		window->owner = *owner;
 		window->uid = uid;
 		window->second = second;
-		SET(window->word, next | OPEN);
+		SET(plan->words[i], next | OPEN);
 		/* Before anybody asks whether the CPU sleeps: it says so before it looks here. */
 		SET(plan->unarmed, 1);
 		return (next >> STATE_BITS) << SLOT_BITS | i;
@@ -712,18 +713,18 @@ static __always_inline void account(struct plan *plan, unsigned long long ns)
 	ADD(plan->sums.awake_ns, ns);
 	spend(plan, ns);
 	for (int i = 0; i < WINDOWS; i++)
-		sharers += (READ(plan->windows[i].word) & HAS_BEGUN) / HAS_BEGUN;
+		sharers += (READ(plan->words[i]) & HAS_BEGUN) / HAS_BEGUN;
 	if (sharers)
 		ns /= sharers;
 	for (int i = 0; i < WINDOWS; i++) {
-		struct window *window = &plan->windows[i];
-		unsigned long long word = READ(window->word);
-		struct owner owner = window->owner;
+		unsigned long long word = READ(plan->words[i]);
+		struct owner owner;
 
 		if (!has_begun(word))
 			continue;
-		if ((word & STATES) == COMPLETE ? move(window, word, FREE)
-						: READ(window->word) == word)
+		owner = plan->windows[i].owner;
+		if ((word & STATES) == COMPLETE ? move(&plan->words[i], word, FREE)
+						: READ(plan->words[i]) == word)
 			charge(&owner, ns);
 	}
 }
@@ -733,13 +734,15 @@ static __always_inline void close_ended(struct plan *plan, unsigned long long no
 {
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
-		unsigned long long word = READ(window->word);
-		struct owner owner = window->owner;
-		struct told told = window->told;
+		unsigned long long word = READ(plan->words[i]);
+		struct owner owner;
+		struct told told;
 
 		if (!(is_open(word) && window->end <= now) && (word & STATES) != COMPLETE)
 			continue;
-		if (move(window, word, FREE) && (word & STATES) == TOLD)
+		owner = window->owner;
+		told = window->told;
+		if (move(&plan->words[i], word, FREE) && (word & STATES) == TOLD)
 			release_second(&told, &owner, now);
 	}
 }
@@ -751,12 +754,12 @@ static __always_inline bool wanted(struct plan *plan, unsigned long long now)
 
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
-		unsigned long long word = READ(window->word);
+		unsigned long long word = READ(plan->words[i]);
 
 		if (!is_open(word) || window->start > now || window->end <= now)
 			continue;
 		if (!has_begun(word))
-			move(window, word, BEGUN);
+			move(&plan->words[i], word, BEGUN);
 		wanted = true;
 	}
 	return wanted;
@@ -778,10 +781,11 @@ static __always_inline int claim(struct agent *agent, unsigned long long now,
 }
 
 /* Tells the thread of the CPU that takes the interrupt to keep it awake. */
-static __always_inline void tell_second(struct plan *plan, struct window *window,
+static __always_inline void tell_second(struct plan *plan, __u32 slot, unsigned long long word,
 					unsigned long long now)
 {
-	unsigned long long word = READ(window->word), until = window->end;
+	struct window *window = &plan->windows[slot];
+	unsigned long long until = window->end;
 	__u32 second = window->second - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
 	struct plan *others = plan_of(second);
@@ -789,7 +793,7 @@ static __always_inline void tell_second(struct plan *plan, struct window *window
 	long long left;
 	int taken;
 
-	if ((word & STATES) != BEGUN || !window->second || !agent || !others)
+	if (!window->second || !agent || !others)
 		return;
 	left = refill(others, now);
 	if (left <= 0 || until <= now)
@@ -802,7 +806,7 @@ static __always_inline void tell_second(struct plan *plan, struct window *window
 	told.until = until;
 	told.claim = taken;
 	window->told = told;
-	if (move(window, word, TOLD))
+	if (move(&plan->words[slot], word, TOLD))
 		ring(plan, second, now);
 	else
 		__sync_val_compare_and_swap(&agent->claims[taken & (CLAIMS - 1)], until, 0);
@@ -810,9 +814,12 @@ static __always_inline void tell_second(struct plan *plan, struct window *window
 
 static __always_inline void tell_seconds(struct plan *plan, unsigned long long now)
 {
-	for (int i = 0; i < WINDOWS; i++)
-		if (plan->windows[i].second)
-			tell_second(plan, &plan->windows[i], now);
+	for (int i = 0; i < WINDOWS; i++) {
+		unsigned long long word = READ(plan->words[i]);
+
+		if ((word & STATES) == BEGUN)
+			tell_second(plan, i, word, now);
+	}
 }
 
 struct spin {
@@ -1226,7 +1233,7 @@ static __always_inline enum fate assist(struct flight *flight, const struct mode
 	 */
 	if (threads && start == now && !(elsewhere && idle_looks) &&
 	    task->se.cfs_rq->rq->nr_running == 1 && !naps(plan) && thread_pays(plan)) {
-		move(&plan->windows[ticket & (WINDOWS - 1)],
+		move(&plan->words[ticket & (WINDOWS - 1)],
 		     (unsigned long long)ticket >> SLOT_BITS << STATE_BITS | OPEN, ARMED);
 		start_thread(plan);
 	}
@@ -1414,7 +1421,7 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 					 unsigned long long now, struct outcome *outcome)
 {
 	struct plan *plan = plan_of(cpu);
-	unsigned long long word, start;
+	unsigned long long word, start, *slot;
 	struct window *window;
 	struct owner owner;
 	struct told told;
@@ -1423,11 +1430,12 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 
 	if (!plan)
 		return;
+	slot = &plan->words[ticket & (WINDOWS - 1)];
 	window = &plan->windows[ticket & (WINDOWS - 1)];
 	spinning = READ(plan->spinning);
 	/* The CPU itself may be just about to begin with it. */
 	do {
-		word = READ(window->word);
+		word = READ(*slot);
 		if (word >> STATE_BITS != ticket >> SLOT_BITS || !is_open(word) ||
 		    tries++ > MOVES) {
 			if (outcome)
@@ -1440,7 +1448,7 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 		/* Before the loop sees that it may end. */
 		if (spinning && has_begun(word) && outcome)
 			plan->linger = now + WAITER_NS;
-	} while (!move(window, word, has_begun(word) ? COMPLETE : FREE));
+	} while (!move(slot, word, has_begun(word) ? COMPLETE : FREE));
 	if (outcome)
 		ADD(*(has_begun(word)		 ? &outcome->in_time
 		      : (word & STATES) == ARMED ? &outcome->early
@@ -1453,7 +1461,7 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 		if (spinning)
 			return;
 		end_naps(plan, now);
-		move(window, (word & ~STATES) | COMPLETE, FREE);
+		move(slot, (word & ~STATES) | COMPLETE, FREE);
 	}
 	/* The timer was for this window: no CPU is to wake for nothing. */
 	if (plan->armed && (plan->armed >= start || has_begun(word)))
@@ -1509,7 +1517,7 @@ int BPF_PROG(on_complete, struct request *rq)
 	unsigned long long now = bpf_ktime_get_ns(), took;
 	__u64 request = (__u64)rq;
 	struct flight *found = bpf_map_lookup_elem(&flights, &request), flight;
-	__u32 here = bpf_get_smp_processor_id(), key;
+	__u32 here = bpf_get_smp_processor_id(), key, *taker;
 	struct outcome *outcome;
 	struct device *device;
 	struct plan *plan;
@@ -1538,8 +1546,9 @@ int BPF_PROG(on_complete, struct request *rq)
 	if (flight.predicted)
 		count_error(&flight, took);
 	key = flight.device * cpus_count + flight.cpu;
-	here++;
-	bpf_map_update_elem(&interrupted, &key, &here, BPF_ANY);
+	taker = bpf_map_lookup_elem(&interrupted, &key);
+	if (taker && *taker != here + 1)
+		*taker = here + 1;
 	/* Who is second to learn leaves it: the model is one for all CPUs. */
 	if (!__sync_val_compare_and_swap(&device->learning, 0, 1)) {
 		model_observe(&device->models[flight.operation & 1][flight.depth & (DEPTHS - 1)],
@@ -1618,7 +1627,7 @@ static __always_inline long long announce(const struct expectation *wish, struct
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (window->owner.device != NO_DEVICE || is_vacant(window, READ(window->word), now))
+		if (is_vacant(window, READ(plan->words[i]), now) || window->owner.device != NO_DEVICE)
 			continue;
 		announced++;
 		of_user += window->uid == wish->uid;
