@@ -289,8 +289,12 @@ mod tests {
             }
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let (mut maps, own) = (Maps::default(), std::process::id());
-        maps.look(&Root::default(), &[own, child.id()]);
+        let own = std::process::id();
+        let [maps, own_maps] = [child.id(), own].map(|process| {
+            let mut maps = Maps::default();
+            maps.look(&Root::default(), &[process]);
+            maps
+        });
         let refused = child.try_wait().unwrap();
         drop(child.stdin.take());
         let _ = child.kill();
@@ -300,7 +304,7 @@ mod tests {
         };
         // The same program has the same function at the same place of its file.
         let address = fold as *const () as u64;
-        let mapping = maps.find(own, address).unwrap();
+        let mapping = own_maps.find(own, address).unwrap();
         let offset = address - mapping.start + mapping.offset;
         let ran_from = there.start + (offset - there.offset);
         assert!(std::fs::read(&here).unwrap() != std::fs::read(&this).unwrap());
