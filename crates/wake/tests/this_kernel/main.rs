@@ -6,8 +6,10 @@ mod second_method;
 mod spinning;
 mod tracefs;
 
+use std::fs;
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
@@ -78,6 +80,36 @@ fn every_launch_is_a_datapoint_or_a_counted_drop() {
         let accounted = counts.kept + counts.dropped.values().sum::<u64>();
         assert_eq!(accounted, counts.launched, "{counts:?}");
     }
+}
+
+#[test]
+fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
+    const TEST: &str = "a_launch_whose_cpu_goes_offline_is_a_counted_drop";
+    let _alone = need_bpf!();
+    let mut options = options(1_000_000);
+    options.duration = Some(Duration::from_secs(60));
+    let switch = format!("/sys/devices/system/cpu/cpu{}/online", options.cpu);
+    if fs::write(&switch, "1").is_err() {
+        return println!("skipped: {TEST}: CPU {} cannot go offline", options.cpu);
+    }
+    let (_, outcome) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(6));
+            fs::write(&switch, "0").unwrap();
+        });
+        gathered::run(&options)
+    });
+    fs::write(&switch, "1").unwrap();
+    assert!(
+        matches!(outcome.ended, Ended::Disturbed(_)),
+        "{:?}",
+        outcome.ended
+    );
+    let counts = outcome.counts;
+    let strayed = counts.dropped.get("its timer ran on another CPU");
+    assert_eq!(strayed, Some(&1), "{counts:?}");
+    let accounted = counts.kept + counts.dropped.values().sum::<u64>();
+    assert_eq!(accounted, counts.launched, "{counts:?}");
 }
 
 /// Names of states; none where there is no cpuidle.
