@@ -57,7 +57,7 @@ pub struct Settings {
 pub struct Cost {
     pub count: u64,
     pub mean_ns: f64,
-    /// `None` in results that do not tell it (before 0.2).
+    /// `None` in older results, which have the mean alone.
     #[serde(default)]
     pub median_ns: Option<f64>,
     pub min_ns: f64,

@@ -46,8 +46,8 @@ const volatile bool expiry_is_interrupt;
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
 unsigned long long distances[DISTANCES];
-/* The remote source's: the thread that wakes, by the kernel's own number of it (0: none), and when it
- * began to wait. */
+/* The remote source's: the thread that wakes, by the kernel's own number of it (0: none), and when
+ * it began to wait. */
 unsigned int waker;
 unsigned long long waker_armed_at;
 unsigned int stop;
@@ -58,8 +58,8 @@ unsigned long long settled;
 struct drops dropped;
 unsigned long long idle_entries;
 unsigned long long timer_flags;
-/* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it. They
- * are settled, too, but that CPU does not write what the measured one does. */
+/* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
+ * They are settled, too, but that CPU does not write what the measured one does. */
 unsigned long long strayed;
 /* What characterisation measures, ns. */
 unsigned long long costs[COST_ROUNDS];
