@@ -279,6 +279,8 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
         ring_buffer_full: 0,
         elapsed_s,
         possible: Some(rows + rows / 60),
+        idle_periods: rows,
+        cpuidle_entries: Some(rows + rows / 10),
     };
     description
 }
