@@ -7,12 +7,13 @@ mod statistics;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use nix::sys::resource::{Resource, getrlimit};
-use reveille_bpf::{self as kernel, Counting, Knows, run_time_of_all};
+use reveille_bpf::{self as kernel, Counting, Knows, Shared, run_time_of_all, word};
 use reveille_machine::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
@@ -60,6 +61,7 @@ pub struct Engine {
     /// Stopped first: its threads use what the skeleton owns.
     agents: Option<Agents>,
     skel: AnticipateSkel<'static>,
+    variables: Shared<types::bss>,
     settings: Settings,
     cpus: u32,
     began: Instant,
@@ -104,9 +106,11 @@ impl Engine {
             )));
         }
         let agents = Agents::start(&skel, bells)?;
+        let variables = Shared::of(&skel.maps.bss, 1)?;
         let mut engine = Self {
             agents: Some(agents),
             skel,
+            variables,
             settings: settings.clone(),
             cpus,
             began: Instant::now(),
@@ -127,7 +131,8 @@ impl Engine {
     /// The kernel keeps timers on the CPU that they were armed on (Linux 6.7 and later); where it
     /// does not, `kernel.timer_migration` is 0 while the engine runs.
     pub fn pins_timers(&self) -> bool {
-        self.shared().timer_flags & 2 != 0
+        let flags = word!(self.variables.at(0), types::bss, timer_flags);
+        flags.load(Ordering::Relaxed) & 2 != 0
     }
 
     /// Takes what applications expect; it lives as long as the engine.
@@ -168,20 +173,10 @@ impl Engine {
         Ok((requests > 0).then(|| own_ns / requests as f64))
     }
 
-    fn shared(&self) -> &types::bss {
-        self.skel
-            .maps
-            .bss_data
-            .as_deref()
-            .expect("the object has variables")
-    }
-
     /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs
     /// stay where they are: to load them takes seconds, and disturbs the machine for a while.
     pub fn run(&self, on: bool) {
-        let data = std::ptr::from_ref(self.shared()).cast_mut();
-        // SAFETY: the mapped variables live as long as `self`; the kernel only reads this one.
-        unsafe { std::ptr::write_volatile(&raw mut (*data).running, on.into()) };
+        word!(self.variables.at(0), types::bss, running).store(on.into(), Ordering::Relaxed);
     }
 }
 

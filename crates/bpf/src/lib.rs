@@ -10,19 +10,22 @@
 //! ```
 
 mod run_time;
+mod shared;
 mod thread_name;
 
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::OpenSkel;
-use libbpf_rs::{ErrorKind, OpenObject};
+use libbpf_rs::{ErrorKind, OpenObject, libbpf_sys};
 use nix::libc;
 use nix::unistd::geteuid;
 
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
+pub use shared::{Place, Plain, Shared, Word};
 pub use thread_name::thread_name;
 
 /// Runs a BPF program that makes a timer, again while the kernel has no memory for it, a second at most;
@@ -45,6 +48,26 @@ pub fn while_out_of_memory(
         }
     }
     Ok(-(run()? as i32))
+}
+
+/// Runs a program of the type `syscall` in the calling thread, whose number and name it sees; its
+/// return value.
+///
+/// # Errors
+/// Where the kernel does not run it.
+pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        ..Default::default()
+    };
+    // SAFETY: the options are of the length that they say, and outlive the call.
+    match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
+        0 => Ok(options.retval),
+        error => Err(Error::System {
+            what: "running a BPF program",
+            source: std::io::Error::from_raw_os_error(-error),
+        }),
+    }
 }
 
 /// Why programs could not be loaded. Each message is one line: what, why, what to do.

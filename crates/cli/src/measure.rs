@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use reveille_dataset::description::{Ended, Probe, Settings};
+use reveille_dataset::description::{Description, Ended, Probe, Settings};
 use reveille_machine::interrupts::{self, Interrupts};
 use reveille_machine::{Idle, IdleState, Root, journal, load};
 use reveille_wake::{Distances, Options, Protocol};
@@ -174,23 +174,35 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => summary::print(&description, folder.path(), report.as_deref()),
     })?;
     if description.counts.kept == 0 && ended == Ended::Completed {
-        let dropped: Vec<_> = description
-            .counts
-            .dropped
-            .keys()
-            .map(String::as_str)
-            .collect();
-        anyhow::bail!(
-            "no datapoint: every launch on CPU {} was dropped ({}); choose an idle CPU with --cpu",
-            description.settings.cpu,
-            dropped.join(", ")
-        );
+        anyhow::bail!("{}", why_none(&description));
     }
     Ok(match ended {
         Ended::Completed => ExitCode::SUCCESS,
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     })
+}
+
+/// Why a run that went to its end has no datapoint.
+fn why_none(description: &Description) -> String {
+    let (counts, cpu) = (&description.counts, description.settings.cpu);
+    if counts.launched == 0 {
+        return format!(
+            "no datapoint: nothing was launched on CPU {cpu}; `reveille doctor` says what this \
+             machine can do"
+        );
+    }
+    let dropped: Vec<_> = counts
+        .dropped
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    format!(
+        "no datapoint: each of {} launches on CPU {cpu} was dropped ({}); choose an idle CPU with \
+         --cpu",
+        counts.launched,
+        dropped.join(", ")
+    )
 }
 
 /// A measuring error with its exit code.

@@ -57,6 +57,9 @@ pub struct Settings {
 pub struct Cost {
     pub count: u64,
     pub mean_ns: f64,
+    /// `None` in older results, which have the mean alone.
+    #[serde(default)]
+    pub median_ns: Option<f64>,
     pub min_ns: f64,
     pub max_ns: f64,
 }
@@ -106,6 +109,11 @@ pub struct Counts {
     pub elapsed_s: f64,
     /// Wake-ups that the launch distances allow in that time; `None` where that is not defined.
     pub possible: Option<u64>,
+    /// Idle periods that datapoints were kept of: one may give several where the CPU polls.
+    pub idle_periods: u64,
+    /// By how much cpuidle's own counts rose meanwhile on the measured CPU, the second method: at
+    /// least as much. `None` where it does not count.
+    pub cpuidle_entries: Option<u64>,
 }
 
 /// A result's description.

@@ -50,8 +50,44 @@ impl Counters {
         opened
     }
 
+    /// The residency of each of a result's columns; `None` for one that is not read here.
+    pub fn of_columns(&self, columns: &[String]) -> Vec<Option<Residency>> {
+        let of = |name: &String| self.columns.iter().position(|column| column == name);
+        columns
+            .iter()
+            .map(|name| Some(self.residencies[of(name)?]))
+            .collect()
+    }
+
     fn add(&mut self, event: OwnedFd) -> usize {
         self.events.push(event);
         self.events.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_source_with_fewer_counters_fills_the_columns_of_the_first() {
+        let columns = ["c1_percent", "c6_percent"].map(str::to_owned);
+        let six = Residency {
+            counter: 1,
+            cycles: 0,
+        };
+        let fewer = Counters {
+            residencies: vec![six],
+            columns: vec!["c6_percent".into()],
+            ..Counters::default()
+        };
+        let filled = fewer.of_columns(&columns);
+        assert!(matches!(
+            filled[..],
+            [None, Some(Residency { counter: 1, .. })]
+        ));
+        let none = Counters::default().of_columns(&columns);
+        assert!(matches!(none[..], [None, None]));
+        assert!(fewer.of_columns(&[]).is_empty());
     }
 }

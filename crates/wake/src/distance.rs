@@ -11,6 +11,9 @@ pub const LIMITS_NS: RangeInclusive<u64> = 5_000..=1_000_000_000;
 /// So many are drawn, and used round and round: DISTANCES of the kernel side's `intf.h`.
 pub const DRAWN: usize = 8192;
 
+/// So many steps a sweep may have: the thesis's 35 are far below, and each has its own start and stop.
+pub const MOST_STEPS: usize = 1000;
+
 /// A range of launch distances, ns; `min == max` is a fixed distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distances {
@@ -60,14 +63,31 @@ impl Distances {
 
     /// The thesis's protocol: fixed distances from `min_ns`, each `factor` times the one before, up
     /// to and including the last that is not above `max_ns`.
-    pub fn steps(&self, factor: f64) -> Vec<u64> {
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where the factor makes no steps, or more than [`MOST_STEPS`].
+    pub fn steps(&self, factor: f64) -> Result<Vec<u64>> {
+        let (min, max) = (self.min_ns as f64, self.max_ns as f64);
+        let count = 1.0 + ((max / min).ln() / factor.ln()).floor();
+        if !(factor > 1.0 && factor.is_finite()) || count > MOST_STEPS as f64 {
+            return Err(Error::Usage(format!(
+                "sweep: a factor of {factor} between {} µs and {} µs makes {}; it must be above 1 \
+                 and make {MOST_STEPS} steps at most",
+                min / 1e3,
+                max / 1e3,
+                match factor > 1.0 && factor.is_finite() {
+                    true => format!("{count} steps"),
+                    false => "no sweep".into(),
+                }
+            )));
+        }
         let mut steps = Vec::new();
         let mut distance = self.min_ns as f64;
         while distance <= self.max_ns as f64 {
             steps.push(distance.round() as u64);
             distance *= factor;
         }
-        steps
+        Ok(steps)
     }
 }
 
@@ -103,10 +123,25 @@ mod tests {
 
     #[test]
     fn the_thesis_takes_35_steps_from_300_us_to_8_ms() {
-        let steps = Distances::new(300_000, 8_000_000).unwrap().steps(1.1);
+        let steps = Distances::new(300_000, 8_000_000)
+            .unwrap()
+            .steps(1.1)
+            .unwrap();
         assert_eq!(steps.len(), 35);
         assert_eq!(steps[1], 330_000);
         assert!(*steps.last().unwrap() <= 8_000_000);
+    }
+
+    #[test]
+    fn a_factor_that_makes_no_sweep_or_one_without_end_is_refused() {
+        let distances = Distances::new(300_000, 8_000_000).unwrap();
+        for factor in [1.000000001, 1.003, 1.0, 0.5, -2.0, f64::NAN, f64::INFINITY] {
+            let error = distances.steps(factor).unwrap_err().to_string();
+            assert!(error.contains("sweep"), "{factor}: {error}");
+        }
+        let least = (8.0f64 / 0.3).ln() / (MOST_STEPS as f64 - 0.5);
+        let most = distances.steps(least.exp()).unwrap();
+        assert_eq!(most.len(), MOST_STEPS);
     }
 
     #[test]

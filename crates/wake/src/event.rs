@@ -24,7 +24,8 @@ pub struct Conversion {
     pub overhead_ns: i64,
     /// Index and name as cpuidle has them; empty without cpuidle.
     pub states: Vec<(i32, String)>,
-    pub residencies: Vec<Residency>,
+    /// Of each column of the result; `None` for one that this source's probes do not read.
+    pub residencies: Vec<Option<Residency>>,
     pub smi_counter: Option<usize>,
     /// The kernel has nmi:nmi_handler.
     pub counts_nmis: bool,
@@ -86,7 +87,11 @@ impl Conversion {
             nmi_count: self.counts_nmis.then_some(event.nmis.into()),
             interrupt_count: Some(event.interrupts.into()),
             softirq_count: Some(event.softirqs.into()),
-            residency_percent: self.residencies.iter().map(|r| share(event, *r)).collect(),
+            residency_percent: self
+                .residencies
+                .iter()
+                .map(|one| one.map_or(f32::NAN, |residency| share(event, residency)))
+                .collect(),
         }
     }
 }
@@ -127,10 +132,10 @@ mod tests {
             started_ns: 1_000,
             overhead_ns: 30,
             states: vec![(0, "POLL".into()), (2, "C6".into())],
-            residencies: vec![Residency {
+            residencies: vec![Some(Residency {
                 counter: 0,
                 cycles: 1,
-            }],
+            })],
             smi_counter: None,
             counts_nmis: true,
         }
@@ -220,5 +225,15 @@ mod tests {
         assert_eq!(conversion().datapoint(&counted).residency_percent, [25.0]);
         counted.tai = 0;
         assert!(conversion().datapoint(&counted).residency_percent[0].is_nan());
+    }
+
+    #[test]
+    fn a_column_that_is_not_read_is_unknown_and_not_left_out() {
+        let unread = Conversion {
+            residencies: vec![None, None],
+            ..conversion()
+        };
+        let shares = unread.datapoint(&event()).residency_percent;
+        assert!(matches!(shares[..], [one, two] if one.is_nan() && two.is_nan()));
     }
 }

@@ -1,18 +1,18 @@
 //! The kernel side: loading the BPF programs with what this kernel has, and talking to them.
 
 use std::cell::OnceCell;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
+use reveille_bpf::{self as bpf, Knows, Shared, word, words};
 use reveille_dataset::description::Cost;
 
 use crate::distance::DRAWN;
-use crate::{Error, Result};
+use crate::{Error, Result, cost};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -48,6 +48,8 @@ pub struct LaunchStamps {
 /// of the process, however it ends.
 pub struct Kernel {
     skel: WakeSkel<'static>,
+    /// The programs' variables.
+    shared: Arc<Shared<types::bss>>,
     /// timer:hrtimer_start, attached where the timer is armed relatively.
     expiry_teller: OnceCell<Link>,
     pub launch_stamps: LaunchStamps,
@@ -55,47 +57,15 @@ pub struct Kernel {
     pub counts_nmis: bool,
 }
 
-/// Which tracepoints and functions the running kernel has, by its BTF.
-pub struct Knows(Btf<'static>);
-
-impl Knows {
-    /// # Errors
-    /// Where the kernel carries no BTF or it cannot be read.
-    pub fn ask() -> Result<Self> {
-        Btf::from_vmlinux().map(Self).map_err(|error| {
-            Error::Cannot(format!(
-                "the kernel's BTF cannot be read ({error}): it needs CONFIG_DEBUG_INFO_BTF \
-                 (/sys/kernel/btf/vmlinux); --probe user measures without"
-            ))
-        })
-    }
-
-    pub fn tracepoint(&self, name: &str) -> bool {
-        self.0
-            .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
-            .is_some()
-    }
-
-    pub fn function(&self, name: &str) -> bool {
-        self.0.type_by_name::<Func<'_>>(name).is_some()
-    }
-}
-
 impl Kernel {
     /// # Errors
     /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
     /// programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
-        // What fails is told by the errors, in fewer words.
-        libbpf_rs::set_print(None);
-        let knows = Knows::ask()?;
-        if !knows.tracepoint("cpu_idle") {
-            return Err(Error::Cannot(
-                "the kernel has no tracepoint power:cpu_idle (CONFIG_CPU_IDLE); \
-                 --probe user measures without"
-                    .into(),
-            ));
-        }
+        let knows = Knows::ask().map_err(or_by_thread)?;
+        knows
+            .require("power", "cpu_idle", "CONFIG_CPU_IDLE")
+            .map_err(or_by_thread)?;
         // fentry may be there and yet be refused (a guest whose host forbids patching code).
         let remote = setup.source == types::source::SOURCE_REMOTE;
         if remote
@@ -108,9 +78,7 @@ impl Kernel {
     }
 
     fn load_with(setup: &Setup<'_>, knows: &Knows, fentry: bool) -> Result<Self> {
-        // The object must stay where it is while the skeleton lives; a few bytes for each load.
-        let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = WakeSkelBuilder::default().open(storage)?;
+        let mut open = WakeSkelBuilder::default().open(bpf::storage())?;
         let remote = setup.source == types::source::SOURCE_REMOTE;
         let expiry_is_interrupt = !knows.tracepoint("local_timer_entry");
 
@@ -125,25 +93,21 @@ impl Kernel {
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
 
-        for mut program in open.open_object_mut().progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            let wanted = match section.split_once('/') {
-                Some(("tp_btf", "hrtimer_expire_entry")) => expiry_is_interrupt,
-                Some(("tp_btf", "hrtimer_start")) => !remote,
-                Some(("tp_btf", name @ ("sched_wake_idle_without_ipi" | "ipi_send_cpu"))) => {
-                    remote && knows.tracepoint(name)
-                }
-                Some(("tp_btf", name)) => knows.tracepoint(name),
-                Some(("fentry", _)) => fentry,
-                _ => true,
-            };
-            program.set_autoload(wanted);
-            // Attached by hand where it is needed; "raw_tp" is only run.
-            if section == "tp_btf/hrtimer_start" || section == "raw_tp" {
-                program.set_autoattach(false);
-            }
-        }
-        let mut skel = open.load().map_err(cannot_load)?;
+        bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
+            ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
+            ("tp_btf", "hrtimer_start") => !remote,
+            ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
+            ("fentry", _) => fentry,
+            _ => true,
+        });
+        // Attached by hand where it is needed; the others are only run.
+        open.progs.on_hrtimer_start.set_autoattach(false);
+        open.progs.cost_of_timestamp.set_autoattach(false);
+        open.progs.cost_of_counters.set_autoattach(false);
+        let mut skel = open
+            .load()
+            .map_err(bpf::cannot_load)
+            .map_err(or_by_thread)?;
         for (index, counter) in setup.counters.iter().enumerate() {
             skel.maps.counter_events.update(
                 &(index as u32).to_ne_bytes(),
@@ -151,9 +115,11 @@ impl Kernel {
                 MapFlags::ANY,
             )?;
         }
+        let shared = Arc::new(Shared::of(&skel.maps.bss, 1)?);
         skel.attach()?;
         Ok(Self {
             skel,
+            shared,
             expiry_teller: OnceCell::new(),
             launch_stamps: LaunchStamps {
                 before_queueing: fentry,
@@ -180,51 +146,52 @@ impl Kernel {
         })
     }
 
-    /// The memory that the programs share with this process; they write it at any time, so it is
-    /// read and written through the accessors below only.
-    pub fn shared(&self) -> *mut types::bss {
-        let data = self
-            .skel
-            .maps
-            .bss_data
-            .as_deref()
-            .expect("the object has variables");
-        ptr::from_ref(data).cast_mut()
+    /// The programs' variables; they write them at any time.
+    pub fn shared(&self) -> &Arc<Shared<types::bss>> {
+        &self.shared
     }
 
     /// Everything but the distances and the window, as it stands.
     pub fn counts(&self) -> Counts {
-        let shared = self.shared();
-        // SAFETY: `shared` points to the mapped variables for as long as `self` lives; each field
-        // is aligned, and written by the kernel whole.
-        unsafe {
-            Counts {
-                launched: ptr::read_volatile(&raw const (*shared).launched),
-                settled: ptr::read_volatile(&raw const (*shared).settled),
-                dropped: ptr::read_volatile(&raw const (*shared).dropped),
-                idle_entries: ptr::read_volatile(&raw const (*shared).idle_entries),
-                strayed: ptr::read_volatile(&raw const (*shared).strayed),
-            }
+        let place = self.shared.at(0);
+        let strayed = word!(place, types::bss, strayed).load(Relaxed);
+        Counts {
+            // What is settled first: it cannot be more than was launched.
+            settled: word!(place, types::bss, settled).load(Relaxed) + strayed,
+            launched: word!(place, types::bss, launched).load(Relaxed),
+            dropped: types::drops {
+                not_idle: word!(place, types::bss, dropped.not_idle).load(Relaxed),
+                other_interrupt: word!(place, types::bss, dropped.other_interrupt).load(Relaxed),
+                no_interrupt: word!(place, types::bss, dropped.no_interrupt).load(Relaxed),
+                nmi: word!(place, types::bss, dropped.nmi).load(Relaxed),
+                smi: word!(place, types::bss, dropped.smi).load(Relaxed),
+                ring_full: word!(place, types::bss, dropped.ring_full).load(Relaxed),
+            },
+            idle_entries: word!(place, types::bss, idle_entries).load(Relaxed),
+            strayed,
         }
     }
 
     pub fn set_distances(&self, distances: &[u64]) {
-        let shared = self.shared();
-        for (index, &distance) in distances.iter().cycle().take(DRAWN).enumerate() {
-            // SAFETY: as in `counts`; `index` is below the array's length.
-            unsafe { ptr::write_volatile(&raw mut (*shared).distances[index], distance) };
+        let all = words!(self.shared.at(0), types::bss, distances);
+        assert_eq!(all.len(), DRAWN, "as many as the programs go through");
+        for (word, &distance) in all.iter().zip(distances.iter().cycle()) {
+            word.store(distance, Relaxed);
         }
     }
 
     pub fn set_stop(&self, stop: bool) {
-        // SAFETY: as in `counts`.
-        unsafe { ptr::write_volatile(&raw mut (*self.shared()).stop, stop.into()) };
+        word!(self.shared.at(0), types::bss, stop).store(stop.into(), Relaxed);
     }
 
     /// Whether launches on a CPU that is awake count.
     pub fn set_awake_counts(&self, counts: bool) {
-        // SAFETY: as in `counts`.
-        unsafe { ptr::write_volatile(&raw mut (*self.shared()).hot.awake_counts, counts.into()) };
+        word!(self.shared.at(0), types::bss, hot.awake_counts).store(counts.into(), Relaxed);
+    }
+
+    /// What makes the thread that runs it the one that wakes (`reveille_bpf::run_here`).
+    pub fn begin_to_wake(&self) -> std::io::Result<OwnedFd> {
+        self.skel.progs.begin_to_wake.as_fd().try_clone_to_owned()
     }
 
     /// Starts the chain of timer launches; to be called on the measured CPU.
@@ -249,8 +216,7 @@ impl Kernel {
     }
 
     fn timer_flags(&self) -> u64 {
-        // SAFETY: as in `counts`.
-        unsafe { ptr::read_volatile(&raw const (*self.shared()).timer_flags) }
+        word!(self.shared.at(0), types::bss, timer_flags).load(Relaxed)
     }
 
     /// The kernel knows BPF_F_TIMER_ABS. Known after [`Kernel::start_timer`].
@@ -298,34 +264,14 @@ impl Kernel {
     }
 
     fn cost_of(&self, cpu: u32, program: fn(&Self) -> &ProgramMut<'_>) -> Result<Cost> {
-        self.clear_cost();
         self.on_cpu(cpu, |kernel| {
             Ok(program(kernel)
                 .test_run(ProgramInput::default())
                 .map(drop)?)
         })?;
-        Ok(self.cost())
-    }
-
-    fn clear_cost(&self) {
-        // SAFETY: as in `counts`.
-        unsafe {
-            ptr::write_volatile(
-                &raw mut (*self.shared()).measured_cost,
-                types::cost::default(),
-            )
-        }
-    }
-
-    fn cost(&self) -> Cost {
-        // SAFETY: as in `counts`.
-        let cost = unsafe { ptr::read_volatile(&raw const (*self.shared()).measured_cost) };
-        Cost {
-            count: cost.count,
-            mean_ns: cost.total as f64 / cost.count.max(1) as f64,
-            min_ns: cost.min as f64,
-            max_ns: cost.max as f64,
-        }
+        let costs = words!(self.shared.at(0), types::bss, costs);
+        let costs = costs.iter().map(|cost| cost.load(Relaxed) as f64);
+        Ok(cost::of(costs.collect()).expect("each round has its cost"))
     }
 
     /// The program in the idle loop, for the kernel's own account of its cost.
@@ -359,20 +305,21 @@ pub struct Counts {
     pub settled: u64,
     pub dropped: types::drops,
     pub idle_entries: u64,
+    /// Launches whose timer ran on another CPU; they are among the settled ones.
     pub strayed: u64,
 }
 
-fn cannot_load(error: libbpf_rs::Error) -> Error {
-    use libbpf_rs::ErrorKind;
-    match error.kind() {
-        ErrorKind::PermissionDenied => Error::Cannot(
-            "BPF programs may not be loaded by this user: run as root (sudo), or with the \
-             capabilities CAP_BPF and CAP_PERFMON; --probe user measures without"
-                .into(),
-        ),
-        _ => Error::Cannot(format!(
-            "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has; \
-             --probe user measures without"
-        )),
+impl Counts {
+    /// Launches that are not settled.
+    pub fn on_its_way(&self) -> u64 {
+        self.launched - self.settled
+    }
+}
+
+/// Where BPF cannot be had, a thread measures.
+fn or_by_thread(error: bpf::Error) -> Error {
+    match error {
+        bpf::Error::Cannot(why) => Error::Cannot(format!("{why}; --probe user measures without")),
+        error => error.into(),
     }
 }

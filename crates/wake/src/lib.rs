@@ -7,6 +7,7 @@
 //!
 //! Times are CLOCK_MONOTONIC, ns, throughout.
 
+mod cost;
 #[cfg(feature = "bpf")]
 mod counters;
 pub mod distance;
@@ -61,6 +62,18 @@ impl From<reveille_machine::Error> for Error {
             reveille_machine::Error::Usage(message) => Self::Usage(message),
             reveille_machine::Error::Cannot(message) => Self::Cannot(message),
             other => Self::Machine(other),
+        }
+    }
+}
+
+#[cfg(feature = "bpf")]
+impl From<reveille_bpf::Error> for Error {
+    fn from(error: reveille_bpf::Error) -> Self {
+        match error {
+            reveille_bpf::Error::Cannot(why) => Self::Cannot(why),
+            reveille_bpf::Error::Bpf(error) => Self::Bpf(error),
+            reveille_bpf::Error::System { what, source } => Self::System { what, source },
+            error => Self::Cannot(error.to_string()),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! What the probes cost the measured CPU, by the kernel's own account.
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use libbpf_rs::libbpf_sys;
+use reveille_bpf::Counting;
 use reveille_dataset::description::Cost;
 
 use crate::kernel::Kernel;
 use crate::source::EventSource;
-use crate::{Distances, Error, Result};
+use crate::{Distances, Result, cost};
 
 /// The probes' own cost is counted this often, this long: some 50 idle periods each.
 const WINDOWS: usize = 7;
@@ -31,13 +31,9 @@ pub fn count(
     distances: &Distances,
     seed: u64,
 ) -> Result<Option<ProbeCost>> {
-    // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
-    let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
-    if counting < 0 {
+    let Some(_counting) = Counting::start() else {
         return Ok(None);
-    }
-    // SAFETY: the descriptor is open and ours alone. The kernel counts until it is closed.
-    let _counting = unsafe { OwnedFd::from_raw_fd(counting) };
+    };
     source.start(kernel, &distances.draw(crate::distance::DRAWN, seed))?;
     let (mut at_idle, mut at_interrupts) = (Vec::new(), Vec::new());
     let now = || -> Result<(u64, u64, u64)> {
@@ -64,34 +60,12 @@ pub fn count(
         }
     }
     source.stop(kernel, distances.max_ns)?;
-    Ok(cost(at_idle)
-        .zip(cost(at_interrupts))
+    Ok(cost::of(at_idle)
+        .zip(cost::of(at_interrupts))
         .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))
-}
-
-fn cost(windows: Vec<f64>) -> Option<Cost> {
-    let count = windows.len();
-    (count > 0).then(|| Cost {
-        count: count as u64,
-        mean_ns: windows.iter().sum::<f64>() / count as f64,
-        min_ns: windows.iter().copied().fold(f64::INFINITY, f64::min),
-        max_ns: windows.iter().copied().fold(0.0, f64::max),
-    })
 }
 
 /// Time spent in a program so far, ns, on all CPUs.
 fn run_time_ns(program: BorrowedFd<'_>) -> Result<u64> {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut length = size_of_val(&info) as u32;
-    // SAFETY: `info` is plain data of the length given, and outlives the call.
-    let result = unsafe {
-        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
-    };
-    match result {
-        0 => Ok(info.run_time_ns),
-        errno => Err(Error::System {
-            what: "reading a BPF program's run time",
-            source: std::io::Error::from_raw_os_error(-errno),
-        }),
-    }
+    Ok(reveille_bpf::run_time(program)?.ns)
 }

@@ -20,13 +20,17 @@ use reveille_dataset::description::{Characterisation, Counts, Ended, Probe};
 use reveille_machine::{Idle, IdleState, Journal, Root, limits};
 
 use crate::distance::DRAWN;
-use crate::{Distances, Error, LIMITS_NS, Result, placement};
+use crate::placement::{self, Elsewhere};
+use crate::{Distances, Error, LIMITS_NS, Result};
 
 /// The reader comes this often; in between nothing of it runs.
 const BATCH: Duration = Duration::from_millis(100);
 
 /// Why most launches are dropped on a busy CPU.
 const NOT_IDLE: &str = "not idle at the launch";
+
+/// A run that has no other end ends where no datapoint came for so long: the CPU is never idle.
+const NOTHING_KEPT: Duration = Duration::from_secs(20);
 
 /// The floor needs no more than this.
 const FLOOR_GOAL: Goal = Goal {
@@ -140,6 +144,8 @@ struct Run<'a> {
     /// The idle states that a phase allows.
     limits: Journal,
     states: Vec<IdleState>,
+    /// Where the run's own threads may be; empty where there is only the measured CPU.
+    elsewhere: Vec<u32>,
     /// Indices of the deepest states, in turn; `None`: as the machine is set.
     deepest: Vec<Option<u32>>,
     /// Since the first datapoint of the run proper.
@@ -171,7 +177,7 @@ impl<'a> Run<'a> {
         };
         let steps = match &options.protocol {
             Protocol::Random => 1,
-            Protocol::Sweep { factor, .. } => options.distances.steps(*factor).len(),
+            Protocol::Sweep { factor, .. } => options.distances.steps(*factor)?.len(),
         };
         let phases = options.sources.len() * deepest.len() * steps;
         let mut run = Self {
@@ -182,6 +188,7 @@ impl<'a> Run<'a> {
             journal: Journal::new(root, &options.journal_folder),
             limits: Journal::new(root, &options.journal_folder),
             states,
+            elsewhere: Vec::new(),
             deepest,
             measuring_since: None,
             measured: Duration::ZERO,
@@ -201,13 +208,30 @@ impl<'a> Run<'a> {
                 notes: Vec::new(),
             },
         };
-        if !placement::avoid(options.cpu)? {
-            run.note("the reader runs on the measured CPU: there is no other");
-        }
+        run.go_elsewhere()?;
         if options.offline_others {
             run.take_others_offline()?;
         }
         Ok(run)
+    }
+
+    /// Off the measured CPU and its core.
+    fn go_elsewhere(&mut self) -> Result<()> {
+        let cpu = self.options.cpu;
+        let elsewhere = Elsewhere::than(cpu, &self.outcome.idle)?;
+        elsewhere.go()?;
+        if elsewhere.cpus.is_empty() {
+            self.note("the reader runs on the measured CPU: there is no other");
+        } else if elsewhere.same_core == Some(true) {
+            self.note(format!(
+                "the reader runs on CPU {}, which shares its core with CPU {cpu}, for no CPU of \
+                 another core may be used: the core is awake when it reads, about ten times a \
+                 second",
+                reveille_machine::cpulist::format(&elsewhere.cpus)
+            ));
+        }
+        self.elsewhere = elsewhere.cpus;
+        Ok(())
     }
 
     fn whole(mut self) -> Result<Outcome> {
@@ -251,7 +275,7 @@ impl<'a> Run<'a> {
     /// All but the measured CPU and the reader's go offline: an offline CPU rests in its deepest
     /// state and takes no interrupts.
     fn take_others_offline(&mut self) -> Result<()> {
-        let keep = placement::others(self.options.cpu)?.first().copied();
+        let keep = self.elsewhere.first().copied();
         let mut offline = Vec::new();
         for cpu in self.outcome.idle.cpus.clone() {
             let number = cpu.number;
@@ -336,6 +360,42 @@ impl<'a> Run<'a> {
         *counts.possible.get_or_insert(0) += (elapsed.as_nanos() as f64 / mean_ns) as u64;
     }
 
+    /// How often the measured CPU has gone idle, by cpuidle's own counts: `usage`, and `rejected`
+    /// where the hardware or firmware turned a request down. `None` where it does not count.
+    fn cpuidle_entries(&self) -> Option<u64> {
+        let cpu = self.options.cpu;
+        let of = |state: &IdleState| {
+            let folder = format!(
+                "/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}",
+                state.index
+            );
+            let rejected = self.root.number(&format!("{folder}/rejected"));
+            Some(self.root.number(&format!("{folder}/usage"))? + rejected.unwrap_or(0))
+        };
+        let entries = self.states.iter().map(of);
+        entries.reduce(|sum, more| Some(sum? + more?))?
+    }
+
+    /// The second method: datapoints of so many idle periods that are over, and cpuidle's counts at
+    /// the phase's beginning and end.
+    fn compare(&mut self, periods: u64, before: Option<u64>, after: Option<u64>) {
+        let cpu = self.options.cpu;
+        let counts = &mut self.outcome.counts;
+        counts.idle_periods += periods;
+        // Less than before: the CPU was away meanwhile, and they began anew.
+        let rose = before
+            .zip(after)
+            .and_then(|(before, after)| after.checked_sub(before));
+        let first = self.finished == 0;
+        counts.cpuidle_entries = match counts.cpuidle_entries {
+            None if first => rose,
+            sum => sum.zip(rose).map(|(sum, rose)| sum + rose),
+        };
+        if let Some(why) = rose.and_then(|rose| contradiction(cpu, periods, rose)) {
+            self.note(why);
+        }
+    }
+
     /// Does the run end here, by the user or because something changed under it?
     fn over(&mut self) -> bool {
         if self.interrupted.load(Ordering::Relaxed) {
@@ -391,7 +451,8 @@ impl<'a> Run<'a> {
                 )]
             }
             Protocol::Sweep { datapoints, factor } => {
-                let steps = self.options.distances.steps(*factor).into_iter();
+                let steps = self.options.distances.steps(*factor);
+                let steps = steps.expect("checked").into_iter();
                 let goal = Goal {
                     datapoints: Some(self.options.datapoints.map_or(*datapoints, share)),
                     duration,
@@ -461,13 +522,13 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
             )));
         }
     }
-    if let Protocol::Sweep { datapoints, factor } = options.protocol
-        && (datapoints == 0 || factor.is_nan() || factor <= 1.0 || factor.is_infinite())
-    {
-        return Err(Error::Usage(format!(
-            "sweep: {datapoints} datapoints a step and a factor of {factor} make no sweep; at \
-             least 1 datapoint and a factor above 1 are needed"
-        )));
+    if let Protocol::Sweep { datapoints, factor } = options.protocol {
+        options.distances.steps(factor)?;
+        if datapoints == 0 {
+            return Err(Error::Usage(
+                "sweep: 0 datapoints a step make no sweep; at least 1 is needed".into(),
+            ));
+        }
     }
     if options.datapoints == Some(0) || options.duration == Some(Duration::ZERO) {
         return Err(Error::Usage(
@@ -477,7 +538,32 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     Ok(cpu.states.clone())
 }
 
+/// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
+fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
+    (rose < periods).then(|| {
+        format!(
+            "the second method contradicts: datapoints were kept of {periods} idle periods of CPU \
+             {cpu}, and cpuidle counts {rose} idle entries meanwhile; do not rely on this result \
+             unless the kernel idles past cpuidle there (idle=poll)"
+        )
+    })
+}
+
 /// The mean distance, ns.
 fn mean(distances: &[u64]) -> f64 {
     distances.iter().sum::<u64>() as f64 / distances.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
+        assert_eq!(contradiction(1, 7, 7), None);
+        assert_eq!(contradiction(1, 0, 0), None);
+        let said = contradiction(1, 1000, 7).unwrap();
+        assert!(said.contains("1000 idle periods of CPU 1"), "{said}");
+        assert!(said.contains("counts 7 idle entries"), "{said}");
+    }
 }

@@ -4,6 +4,7 @@ mod remote;
 mod timer;
 
 use reveille_dataset::Source;
+use reveille_machine::Idle;
 
 use crate::kernel::{Kernel, types};
 use crate::{Error, Result};
@@ -18,6 +19,11 @@ pub trait EventSource {
     /// How launches are armed here, in words for the result. Known after the first start.
     fn arming(&self, kernel: &Kernel) -> String;
 
+    /// What a reader of the result has to know of where it launches from, if anything.
+    fn reservation(&self) -> Option<String> {
+        None
+    }
+
     /// Begins to launch events at these distances, round and round.
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
 
@@ -29,10 +35,10 @@ pub trait EventSource {
 ///
 /// # Errors
 /// [`Error::Usage`] for a name that is none; [`Error::Cannot`] where this machine cannot do it.
-pub(crate) fn by_name(name: &str, cpu: u32) -> Result<Box<dyn EventSource>> {
+pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn EventSource>> {
     match name {
         "timer" => Ok(Box::new(Timer::new(cpu))),
-        "remote" => Ok(Box::new(Remote::new(cpu)?)),
+        "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         _ => Err(Error::Usage(format!(
             "source {name:?}: there is no such source; there are timer and remote"
         ))),

@@ -8,12 +8,14 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use reveille_dataset::description::Cost;
 use reveille_dataset::{Datapoint, First, Source, WokenBy};
-use reveille_machine::{IdleState, Root};
+use reveille_machine::{IdleState, Root, load};
 
+use crate::cost;
 use crate::placement::now_ns;
 
 /// cpuidle's use counts of one CPU, kept open.
@@ -43,15 +45,84 @@ impl Uses {
         self.0.iter().map(|(_, _, file)| count(file)).collect()
     }
 
-    /// The one state that was used between the two readings.
-    fn used(&self, before: &[Option<u64>], after: &[Option<u64>]) -> Option<(i32, String)> {
-        let mut used = None;
+    /// What the CPU did between two readings.
+    fn between(&self, before: &[Option<u64>], after: &[Option<u64>]) -> Slept {
+        let mut slept = match self.0.is_empty() {
+            true => Slept::Unknown,
+            false => Slept::No,
+        };
         for ((state, before), after) in self.0.iter().zip(before).zip(after) {
-            if (*before)? != (*after)? && used.replace(state).is_some() {
-                return None;
+            let (Some(before), Some(after)) = (before, after) else {
+                return Slept::Unknown;
+            };
+            if before != after {
+                slept = match slept {
+                    Slept::No => Slept::In(state.0, state.1.clone()),
+                    _ => Slept::InSeveral,
+                };
             }
         }
-        used.map(|(index, name, _)| (*index, name.clone()))
+        slept
+    }
+}
+
+/// What cpuidle's counts tell of the time between arming and waking.
+#[derive(Debug, PartialEq)]
+enum Slept {
+    /// No idle state was entered: nothing woke.
+    No,
+    /// In one state alone.
+    In(i32, String),
+    InSeveral,
+    /// There are no counts, or they cannot be read.
+    Unknown,
+}
+
+/// Whether a CPU was idle, where no cpuidle counts it: by /proc/stat, for a while at a time.
+pub struct Idling<'a> {
+    root: &'a Root,
+    cpu: u32,
+    looked: Instant,
+    ticks: Option<u64>,
+    was_idle: bool,
+}
+
+impl<'a> Idling<'a> {
+    /// A tick of /proc/stat.
+    const TICK: Duration = Duration::from_millis(10);
+    /// Shorter times have too few ticks to tell.
+    const LEAST: Duration = Duration::from_millis(50);
+
+    /// From now on.
+    pub fn of(root: &'a Root, cpu: u32) -> Self {
+        let mut idling = Self {
+            root,
+            cpu,
+            looked: Instant::now(),
+            ticks: None,
+            was_idle: false,
+        };
+        idling.ticks = idling.read();
+        idling
+    }
+
+    fn read(&self) -> Option<u64> {
+        load::idle_ticks(self.root)?.get(&self.cpu).copied()
+    }
+
+    /// Was it idle for at least half of the time since this was asked last?
+    pub fn was_idle(&mut self) -> bool {
+        let elapsed = self.looked.elapsed();
+        if elapsed >= Self::LEAST {
+            let ticks = self.read();
+            let idle = self
+                .ticks
+                .zip(ticks)
+                .map(|(before, now)| now.saturating_sub(before));
+            (self.looked, self.ticks) = (Instant::now(), ticks);
+            self.was_idle = idle.is_some_and(|idle| Self::TICK * idle as u32 * 2 >= elapsed);
+        }
+        self.was_idle
     }
 }
 
@@ -62,6 +133,8 @@ pub struct Waiting {
     pub launched: AtomicU64,
     /// The launch time had passed before the thread slept.
     pub late: AtomicU64,
+    /// No idle state was entered between arming and waking.
+    pub awake: AtomicU64,
     pub stop: AtomicBool,
 }
 
@@ -95,17 +168,27 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
         let before = uses.read();
         let armed_at = now_ns();
         let launch = armed_at + distance;
-        sleep_until(launch);
-        let woken = now_ns();
-        let after = uses.read();
         waiting.launched.fetch_add(1, Ordering::Relaxed);
-        if woken <= launch {
+        if now_ns() >= launch {
             waiting.late.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        let state = match plan.awake {
-            true => Some((-1, reveille_dataset::schema::AWAKE.into())),
-            false => uses.used(&before, &after),
+        sleep_until(launch);
+        let woken = now_ns();
+        let after = uses.read();
+        let slept = match plan.awake {
+            true => Slept::In(-1, reveille_dataset::schema::AWAKE.into()),
+            false => uses.between(&before, &after),
+        };
+        let state = match slept {
+            Slept::In(index, name) => Some((index, name)),
+            Slept::InSeveral => None,
+            // Without cpuidle the reader looks at the CPU's idle time.
+            Slept::Unknown if plan.states.is_empty() => None,
+            Slept::Unknown | Slept::No => {
+                waiting.awake.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
         };
         let (requested_state_index, requested_state) = state.unzip();
         let datapoint = Datapoint {
@@ -145,17 +228,11 @@ fn sleep_until(time_ns: u64) {
 
 /// What one reading of the clock costs.
 pub fn cost_of_timestamp() -> Cost {
-    let mut costs: Vec<u64> = Vec::with_capacity(1000);
-    for _ in 0..1000 {
+    let costs = (0..1000).map(|_| {
         let start = now_ns();
-        costs.push(now_ns() - start);
-    }
-    Cost {
-        count: costs.len() as u64,
-        mean_ns: costs.iter().sum::<u64>() as f64 / costs.len() as f64,
-        min_ns: *costs.iter().min().unwrap_or(&0) as f64,
-        max_ns: *costs.iter().max().unwrap_or(&0) as f64,
-    }
+        (now_ns() - start) as f64
+    });
+    cost::of(costs.collect()).expect("a thousand tries")
 }
 
 #[cfg(test)]
@@ -167,9 +244,61 @@ mod tests {
         let file = || File::open("/dev/null").unwrap();
         let uses = Uses(vec![(0, "POLL".into(), file()), (1, "C1".into(), file())]);
         let read = |poll, c1| vec![Some(poll), Some(c1)];
-        assert_eq!(uses.used(&read(5, 7), &read(5, 8)), Some((1, "C1".into())));
-        assert_eq!(uses.used(&read(5, 7), &read(6, 8)), None);
-        assert_eq!(uses.used(&read(5, 7), &read(5, 7)), None);
-        assert_eq!(uses.used(&[None, Some(7)], &read(5, 8)), None);
+        let between = |before: &[_], after: &[_]| uses.between(before, after);
+        let c1 = Slept::In(1, "C1".into());
+        assert_eq!(between(&read(5, 7), &read(5, 8)), c1);
+        assert_eq!(between(&read(5, 7), &read(6, 8)), Slept::InSeveral);
+        assert_eq!(between(&read(5, 7), &read(5, 7)), Slept::No);
+        assert_eq!(between(&[None, Some(7)], &read(5, 8)), Slept::Unknown);
+        assert_eq!(Uses(Vec::new()).between(&[], &[]), Slept::Unknown);
+    }
+
+    #[test]
+    fn a_launch_that_has_passed_before_the_thread_sleeps_is_dropped() {
+        let waiting = Waiting::default();
+        let root = Root::default();
+        let plan = Plan {
+            root: &root,
+            cpu: 0,
+            states: &[],
+            // Reading the clock again takes longer.
+            distances: &[1],
+            started_ns: 0,
+            overhead_ns: 0,
+            awake: false,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| wait(&plan, &waiting));
+            while waiting.launched.load(Ordering::Relaxed) < 1000 {
+                std::thread::yield_now();
+            }
+            waiting.stop.store(true, Ordering::Relaxed);
+        });
+        let launched = waiting.launched.load(Ordering::Relaxed);
+        let kept = waiting.lock().len() as u64;
+        assert_eq!(waiting.late.load(Ordering::Relaxed) + kept, launched);
+        assert!(kept * 10 < launched, "{kept} of {launched} were not late");
+    }
+
+    #[test]
+    fn without_cpuidle_a_cpu_is_idle_that_was_so_for_half_of_the_time() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("proc")).unwrap();
+        let set = |ticks: u64| {
+            let stat = format!("cpu  1 1 1 1\ncpu3 9 0 0 {ticks} 0 0\n");
+            std::fs::write(folder.path().join("proc/stat"), stat).unwrap();
+        };
+        set(100);
+        let root = Root::at(folder.path());
+        let mut idling = Idling::of(&root, 3);
+        assert!(!idling.was_idle(), "nothing is known yet");
+        idling.looked -= Duration::from_secs(1);
+        set(149);
+        assert!(!idling.was_idle(), "0.49 of 1 s");
+        idling.looked -= Duration::from_secs(1);
+        set(205);
+        assert!(idling.was_idle(), "0.56 of 1 s");
+        assert!(idling.was_idle(), "too short to tell: as before");
+        assert!(!Idling::of(&root, 4).was_idle(), "no such CPU");
     }
 }

@@ -188,6 +188,9 @@ fn counts(description: &Description, out: &mut impl Write) -> io::Result<()> {
             .collect();
         line(out, "Dropped", &dropped.join(", "))?;
     }
+    if description.probe != Probe::Foreign {
+        line(out, "Checked", &second_method(description))?;
+    }
     if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
         let cost = format!("{cost:.0} ns per idle entry and exit, at most");
         line(out, "Probes", &cost)?;
@@ -200,6 +203,16 @@ fn counts(description: &Description, out: &mut impl Write) -> io::Result<()> {
             "Ended",
             &format!("early: {why}; what was gathered is kept"),
         ),
+    }
+}
+
+/// What cpuidle's own counts say to the datapoints.
+fn second_method(description: &Description) -> String {
+    let counts = &description.counts;
+    let periods = format!("datapoints are of {} idle periods", counts.idle_periods);
+    match counts.cpuidle_entries {
+        Some(entries) => format!("{periods}, and cpuidle counts {entries} idle entries meanwhile"),
+        None => format!("{periods}; there are no counts of cpuidle to hold that against"),
     }
 }
 

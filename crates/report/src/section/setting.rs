@@ -150,6 +150,7 @@ fn characterisation(view: &View<'_>) -> String {
             &[
                 ("what", None),
                 ("tried", Some(Measured)),
+                ("median", Some(Measured)),
                 ("mean", Some(Measured)),
                 ("minimum", Some(Measured)),
                 ("maximum", Some(Measured)),
@@ -159,6 +160,7 @@ fn characterisation(view: &View<'_>) -> String {
             table.row(&[
                 name.replace('_', " "),
                 count(cost.count),
+                cost.median_ns.map_or_else(|| "-".to_owned(), duration),
                 duration(cost.mean_ns),
                 duration(cost.min_ns),
                 duration(cost.max_ns),

@@ -227,6 +227,7 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
     let cost = |mean_ns: f64| Cost {
         count: 1000,
         mean_ns,
+        median_ns: Some(mean_ns),
         min_ns: mean_ns * 0.8,
         max_ns: mean_ns * 9.0,
     };
@@ -278,6 +279,8 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
         ring_buffer_full: 0,
         elapsed_s,
         possible: Some(rows + rows / 60),
+        idle_periods: rows,
+        cpuidle_entries: Some(rows + rows / 10),
     };
     description
 }

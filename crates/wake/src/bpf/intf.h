@@ -13,6 +13,9 @@
 /* Launch distances are drawn by the program and used round and round; a power of two. */
 #define DISTANCES 8192
 
+/* How often each of the instrument's own steps is tried. */
+#define COST_ROUNDS 1000
+
 /* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
@@ -74,6 +77,8 @@ struct event {
 	/* Another CPU wrote the monitored flag and sent no interrupt. */
 	unsigned char by_flag;
 	unsigned char source;
+	/* The number of the idle entry that was seen, from 1; 0: none was (floor). */
+	unsigned long long entry;
 	/* What each is, the program knows. */
 	struct counted counters[MAX_COUNTERS];
 };
@@ -101,14 +106,6 @@ struct hot {
 	unsigned int awake_counts;
 	/* What is seen in the present idle period. */
 	struct event now;
-};
-
-/* What characterisation measures in the kernel. */
-struct cost {
-	unsigned long long count;
-	unsigned long long total;
-	unsigned long long min;
-	unsigned long long max;
 };
 
 #endif

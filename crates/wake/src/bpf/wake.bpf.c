@@ -46,7 +46,8 @@ const volatile bool expiry_is_interrupt;
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
 unsigned long long distances[DISTANCES];
-/* The remote source's: the thread that wakes, and when it began to wait. */
+/* The remote source's: the thread that wakes, by the kernel's own number of it (0: none), and when
+ * it began to wait. */
 unsigned int waker;
 unsigned long long waker_armed_at;
 unsigned int stop;
@@ -57,9 +58,11 @@ unsigned long long settled;
 struct drops dropped;
 unsigned long long idle_entries;
 unsigned long long timer_flags;
-/* The timer's callback ran on another CPU: it was not pinned and the kernel moved it. */
+/* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
+ * They are settled, too, but that CPU does not write what the measured one does. */
 unsigned long long strayed;
-struct cost measured_cost;
+/* What characterisation measures, ns. */
+unsigned long long costs[COST_ROUNDS];
 
 static unsigned int next_distance;
 /* The instant of the timer that is being armed just now, from timer:hrtimer_start. */
@@ -115,6 +118,12 @@ static __always_inline unsigned long long first_seen(void)
 	return hot.now.tintr;
 }
 
+static __always_inline bool is_message(enum vector vector)
+{
+	return vector == VECTOR_CALL_FUNCTION_SINGLE || vector == VECTOR_CALL_FUNCTION ||
+	       vector == VECTOR_IPI;
+}
+
 /* The count that a launch belongs to if it makes no datapoint; NULL if it makes one. */
 static __always_inline unsigned long long *judge(const struct launch *launch)
 {
@@ -150,8 +159,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 	} else if (!launch->by_flag) {
 		if (!hot.now.tintr)
 			return &dropped.no_interrupt;
-		if (hot.now.vector != VECTOR_CALL_FUNCTION_SINGLE &&
-		    hot.now.vector != VECTOR_CALL_FUNCTION && hot.now.vector != VECTOR_IPI)
+		if (!is_message(hot.now.vector))
 			return &dropped.other_interrupt;
 	}
 	return NULL;
@@ -176,20 +184,26 @@ static __always_inline void settle(const struct launch *launch)
 	settled++;
 }
 
+static __always_inline void settle_armed(void)
+{
+	settle(&hot.armed);
+	/* A full barrier: what wakes fills it anew when it sees this. */
+	__sync_lock_test_and_set(&hot.armed.pending, 0);
+}
+
 static __always_inline void settle_what_fired(void)
 {
 	if (source == SOURCE_REMOTE) {
 		if (!hot.armed.pending)
 			return;
-		settle(&hot.armed);
-		hot.armed.pending = 0;
+		settle_armed();
 	} else if (hot.fired.pending) {
 		settle(&hot.fired);
 		hot.fired.pending = 0;
 	}
 }
 
-static __always_inline void begin_window(int state)
+static __always_inline void begin_window(int state, unsigned long long entry)
 {
 	hot.now.tai = 0;
 	hot.now.tintr = 0;
@@ -198,6 +212,7 @@ static __always_inline void begin_window(int state)
 	hot.now.softirqs = 0;
 	hot.now.nmis = 0;
 	hot.now.state = state;
+	hot.now.entry = entry;
 }
 
 SEC("tp_btf/cpu_idle")
@@ -206,18 +221,29 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 	if (cpu_id != cpu)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
+		if (!hot.idle)
+			return 0; /* its entry was not seen: the probes came in between */
 		hot.now.tai = bpf_ktime_get_ns();
 		hot.idle = 0;
 		READ_COUNTERS(after)
 		return 0;
 	}
 	settle_what_fired();
-	begin_window(state);
-	idle_entries++;
+	begin_window(state, ++idle_entries);
 	READ_COUNTERS(before)
 	hot.idle = 1;
 	hot.now.tbi = bpf_ktime_get_ns();
 	return 0;
+}
+
+/* A message that finds the CPU awake: nothing of it is still to come, and a CPU that never idles
+ * would never settle it. */
+static __always_inline void settle_message_to_awake(enum vector vector, bool launched_before)
+{
+	if (source != SOURCE_REMOTE || !launched_before || hot.armed.by_flag ||
+	    !is_message(vector) || hot.now.tai > hot.armed.time)
+		return;
+	settle_armed();
 }
 
 static __always_inline int interrupt(enum vector vector)
@@ -233,33 +259,37 @@ static __always_inline int interrupt(enum vector vector)
 		/* The floor on a CPU that runs code: the interrupt alone is the datapoint. */
 		if (!launched_before)
 			return 0;
-		begin_window(AWAKE);
+		begin_window(AWAKE, 0);
 		hot.now.tbi = 0;
 		hot.now.tintr = time;
 		hot.now.vector = vector;
 		hot.now.interrupts = 1;
-		settle(&hot.armed);
-		hot.armed.pending = 0;
+		settle_armed();
 		return 0;
 	}
-	/* Both instants are known: past the end of the datapoint. */
-	if (hot.now.tai && hot.now.tintr)
+	/* Only an idle period whose entry was seen is looked at: until it ends, and after that for
+	 * the one interrupt that ended it, if that is taken only then. */
+	if (!hot.idle && (!hot.now.tai || hot.now.tintr)) {
+		settle_message_to_awake(vector, launched_before);
 		return 0;
-	if (!hot.now.tai && hot.fired.pending) {
+	}
+	if (hot.idle && hot.fired.pending) {
 		/* A polling CPU takes the timer's interrupt without leaving its idle state, and
 		 * what follows the callback is a new silent time. */
 		settle(&hot.fired);
 		hot.fired.pending = 0;
-		begin_window(hot.now.state);
+		begin_window(hot.now.state, hot.now.entry);
 		hot.now.tbi = hot.fired_until;
 	}
 	hot.now.interrupts++;
-	if (!hot.now.tai && !launched_before)
+	if (hot.idle && !launched_before)
 		return 0; /* before the launch: it only counts */
 	if (!hot.now.tintr) {
 		hot.now.tintr = time;
 		hot.now.vector = vector;
 	}
+	if (!hot.idle)
+		settle_message_to_awake(vector, launched_before);
 	return 0;
 }
 
@@ -351,8 +381,8 @@ static int arm_next(struct alarm *alarm)
 static int on_alarm(void *map, __u32 *key, struct alarm *alarm)
 {
 	if (bpf_get_smp_processor_id() != cpu) {
-		strayed++;
 		hot.armed.pending = 0;
+		strayed++;
 		return 0;
 	}
 	/* The CPU has not been idle since the launch before. */
@@ -401,6 +431,20 @@ int start_timer(void *context)
  * send that CPU a message and wait for the answer.
  */
 
+/* Run by the thread that wakes. What number it has in its own PID namespace says nothing here. */
+SEC("syscall")
+int begin_to_wake(void *context)
+{
+	waker = (__u32)bpf_get_current_pid_tgid();
+	return 0;
+}
+
+static __always_inline bool is_waker(void)
+{
+	/* The idle task has the number 0, too. */
+	return waker && (__u32)bpf_get_current_pid_tgid() == waker;
+}
+
 /*
  * The launch is stamped as late on its way as this kernel lets us: by the thread before its system
  * call, here before the message is queued, and where an interrupt is sent, just before that.
@@ -408,7 +452,7 @@ int start_timer(void *context)
 SEC("fentry/smp_call_function_single")
 int BPF_PROG(on_message, int target)
 {
-	if (target != cpu || (__u32)bpf_get_current_pid_tgid() != waker || hot.armed.pending)
+	if (target != cpu || !is_waker() || hot.armed.pending)
 		return 0;
 	hot.armed.armed_at = waker_armed_at;
 	hot.armed.by_flag = 0;
@@ -422,7 +466,7 @@ int BPF_PROG(on_message, int target)
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(on_ipi_sent, unsigned int target)
 {
-	if (target == cpu && (__u32)bpf_get_current_pid_tgid() == waker)
+	if (target == cpu && is_waker())
 		hot.armed.time = bpf_ktime_get_ns();
 	return 0;
 }
@@ -431,7 +475,7 @@ int BPF_PROG(on_ipi_sent, unsigned int target)
 SEC("tp_btf/sched_wake_idle_without_ipi")
 int BPF_PROG(on_flag_written, int target)
 {
-	if (target == cpu && (__u32)bpf_get_current_pid_tgid() == waker)
+	if (target == cpu && is_waker())
 		hot.armed.by_flag = 1;
 	return 0;
 }
@@ -441,25 +485,13 @@ int BPF_PROG(on_flag_written, int target)
  * programs: those may sleep, and the verifier keeps perf-event arrays from them.
  */
 
-#define COST_ROUNDS 1000
-
-static __always_inline void add_cost(unsigned long long cost)
-{
-	if (!measured_cost.count || cost < measured_cost.min)
-		measured_cost.min = cost;
-	if (cost > measured_cost.max)
-		measured_cost.max = cost;
-	measured_cost.total += cost;
-	measured_cost.count++;
-}
-
 SEC("raw_tp")
 int cost_of_timestamp(void *context)
 {
 	for (int i = 0; i < COST_ROUNDS; i++) {
 		unsigned long long start = bpf_ktime_get_ns();
 
-		add_cost(bpf_ktime_get_ns() - start);
+		costs[i] = bpf_ktime_get_ns() - start;
 	}
 	return 0;
 }
@@ -472,7 +504,7 @@ int cost_of_counters(void *context)
 		unsigned long long start = bpf_ktime_get_ns();
 
 		READ_COUNTERS(before)
-		add_cost(bpf_ktime_get_ns() - start);
+		costs[i] = bpf_ktime_get_ns() - start;
 	}
 	return 0;
 }

@@ -1,13 +1,15 @@
 //! Measuring with BPF programs in the idle loop.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::RingBuffer;
 use reveille_dataset::description::{Characterisation, Cost};
 use reveille_dataset::{Datapoint, Source};
 use reveille_machine::{Awake, Journal, limits};
 
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, Run, mean, rest};
+use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
 use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
@@ -33,7 +35,10 @@ impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
         let mut counters = Counters::open(self.root, self.options.cpu);
         for (number, name) in self.options.sources.iter().enumerate() {
-            let mut source = source::by_name(name, self.options.cpu)?;
+            let mut source = source::by_name(name, self.options.cpu, &self.outcome.idle)?;
+            if let Some(why) = source.reservation() {
+                self.note(why);
+            }
             let mut kernel = self.load(source.source(), &counters)?;
             let mut costs = self.costs(&kernel)?;
             if costs.per_counter(counters.events.len()) > DEAR_COUNTER_NS {
@@ -56,7 +61,7 @@ impl Run<'_> {
                 started_ns: self.outcome.started_ns,
                 overhead_ns: self.outcome.characterisation.overhead_ns,
                 states: Conversion::state_names(&self.states),
-                residencies: counters.residencies.clone(),
+                residencies: counters.of_columns(&self.outcome.residency_columns),
                 smi_counter: counters.smi,
                 counts_nmis: kernel.counts_nmis,
             };
@@ -107,7 +112,7 @@ impl Run<'_> {
             let (distances, seed) = (self.options.distances, self.options.seed);
             if let Some(cost) = probe_cost::count(kernel, source, &distances, seed)? {
                 let characterisation = &mut self.outcome.characterisation;
-                characterisation.probe_cost_per_idle_ns = Some(cost.idle.mean_ns);
+                characterisation.probe_cost_per_idle_ns = cost.idle.median_ns;
                 let costs = &mut characterisation.costs;
                 costs.insert("probe at idle entry and exit".into(), cost.idle);
                 costs.insert(
@@ -132,7 +137,8 @@ impl Run<'_> {
             let mut journal = Journal::new(self.root, &self.options.journal_folder);
             let cpu = self.options.cpu;
             if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
-                let seen = self.floor_latencies(kernel, source, conversion, &distances, 0)?;
+                let index = poll.index as i32;
+                let seen = self.floor_latencies(kernel, source, conversion, &distances, index)?;
                 floor = floor::of(&poll.name, source.source(), seen);
             }
         }
@@ -173,13 +179,13 @@ impl Run<'_> {
             goal,
             phase,
         };
-        let (_, _, result) = self.gather(gathering, distances, &mut |_, datapoint| {
+        let gathered = self.gather(gathering, distances, &mut |_, datapoint| {
             if datapoint.requested_state_index == Some(state) {
                 latencies.push(datapoint.wake_latency_ns);
             }
             Ok(())
         });
-        result.map(|()| latencies)
+        gathered.result.map(|()| latencies)
     }
 
     /// All phases of one source; true if the run is over.
@@ -189,10 +195,32 @@ impl Run<'_> {
         source: &mut dyn EventSource,
         conversion: &Conversion,
     ) -> Result<bool> {
+        let reader = Reader::of(kernel)?;
+        let mut before = reader.counts()?;
+        reader.take(); // what characterising left
+        drop(reader);
+        // One may be on its way still: it is judged from here on.
+        self.outcome.counts.launched += before.on_its_way();
+        let over = self.each_phase(kernel, source, conversion, &mut before);
+        let on_its_way = before.on_its_way();
+        if on_its_way > 0 {
+            let dropped = &mut self.outcome.counts.dropped;
+            *dropped.entry(ON_ITS_WAY.into()).or_default() += on_its_way;
+        }
+        over
+    }
+
+    /// `before`: the kernel side's counts up to the last phase that was done.
+    fn each_phase(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+        before: &mut Counts,
+    ) -> Result<bool> {
         for deepest in self.deepest.clone() {
             let phase = self.allow(deepest)?;
             for (distances, goal) in self.steps() {
-                let before = kernel.counts();
                 let gathering = Gathering {
                     kernel,
                     source,
@@ -200,22 +228,26 @@ impl Run<'_> {
                     goal,
                     phase: &phase,
                 };
-                let (beyond, elapsed, result) =
-                    self.gather(gathering, &distances, &mut |run, datapoint| {
-                        run.keep(datapoint)
-                    });
-                let now = kernel.counts();
-                let mut dropped = drops(&before, &now);
-                dropped.push(("beyond the number asked for", beyond));
+                let entries = self.cpuidle_entries();
+                let gathered = self.gather(gathering, &distances, &mut |run, datapoint| {
+                    run.keep(datapoint)
+                });
+                let now = gathered.counts;
+                // Asked after the last period that gave a datapoint was over.
+                self.compare(gathered.periods, entries, self.cpuidle_entries());
+                let mut dropped = drops(before, &now);
+                dropped.push(("beyond the number asked for", gathered.beyond));
+                dropped.push(("settled between two phases", gathered.stale));
                 let full = now.dropped.ring_full - before.dropped.ring_full;
                 self.outcome.counts.ring_buffer_full += full;
                 self.account(
                     now.launched - before.launched,
                     &dropped,
-                    elapsed,
+                    gathered.elapsed,
                     mean(&distances),
                 );
-                result?;
+                *before = now;
+                gathered.result?;
                 if self.over() {
                     return Ok(true);
                 }
@@ -224,15 +256,38 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Gathers until the goal is met, the run is over, or nothing comes any more. Gives how many
-    /// came in the last batch beyond the number asked for, and how long it took, whatever the
-    /// result.
+    /// Gathers until the goal is met, the run is over, or nothing comes any more.
     fn gather(
         &mut self,
         gathering: Gathering<'_>,
         distances: &[u64],
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
-    ) -> (u64, Duration, Result<()>) {
+    ) -> Gathered {
+        let start = Instant::now();
+        let kernel = gathering.kernel;
+        let mut gathered = Gathered {
+            beyond: 0,
+            stale: 0,
+            periods: 0,
+            counts: kernel.counts(),
+            elapsed: Duration::ZERO,
+            result: Ok(()),
+        };
+        gathered.result = self.gather_into(&mut gathered, gathering, distances, take);
+        if gathered.result.is_err() {
+            gathered.counts = kernel.counts();
+        }
+        gathered.elapsed = start.elapsed();
+        gathered
+    }
+
+    fn gather_into(
+        &mut self,
+        gathered: &mut Gathered,
+        gathering: Gathering<'_>,
+        distances: &[u64],
+        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+    ) -> Result<()> {
         let Gathering {
             kernel,
             source,
@@ -241,55 +296,126 @@ impl Run<'_> {
             phase,
         } = gathering;
         let start = Instant::now();
-        let (mut taken, mut beyond) = (0, 0);
-        let result = (|| {
-            let batch = RefCell::new(Vec::<types::event>::new());
-            let events = kernel.events(|event| batch.borrow_mut().push(*event))?;
-            events.consume()?;
-            batch.borrow_mut().clear(); // what an earlier phase left
-
-            let mut drain = |run: &mut Self| {
-                events.consume()?;
-                for event in batch.take() {
-                    if goal.datapoints.is_some_and(|goal| taken >= goal) {
-                        beyond += 1;
-                        continue;
-                    }
-                    take(run, &conversion.datapoint(&event))?;
-                    taken += 1;
+        let reader = Reader::of(kernel)?;
+        reader.counts()?;
+        gathered.stale = reader.take().len() as u64;
+        let (mut taken, mut last_entry) = (0, 0);
+        let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
+            for event in events {
+                if goal.datapoints.is_some_and(|goal| taken >= goal) {
+                    gathered.beyond += 1;
+                    continue;
                 }
-                Ok(taken)
+                take(run, &conversion.datapoint(&event))?;
+                taken += 1;
+                // Several of one period come one after another.
+                if std::mem::replace(&mut last_entry, event.entry) != event.entry {
+                    gathered.periods += 1;
+                }
+            }
+            Ok(taken)
+        };
+        let longest = distances.iter().copied().max().unwrap_or(0);
+        let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        source.start(kernel, distances)?;
+        let (mut settled, mut last_settled) = (kernel.counts().settled, start);
+        let (mut kept, mut last_kept) = (0, start);
+        let ended = loop {
+            rest(goal.next_batch(start.elapsed()), self.interrupted);
+            reader.consume()?;
+            let now_kept = match drain(self, reader.take()) {
+                Ok(taken) => taken,
+                Err(error) => break Err(error),
             };
-            let longest = distances.iter().copied().max().unwrap_or(0);
-            let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
-            source.start(kernel, distances)?;
-            let (mut settled, mut last_settled) = (kernel.counts().settled, start);
-            let gathered = loop {
-                rest(goal.next_batch(start.elapsed()), self.interrupted);
-                let done = match drain(self) {
-                    Ok(taken) => goal.done(taken, start.elapsed()),
-                    Err(error) => break Err(error),
-                };
-                self.tell(phase, done);
-                let now = kernel.counts().settled;
-                if now != settled {
-                    (settled, last_settled) = (now, Instant::now());
-                }
-                if done >= 1.0 || self.over() {
+            let done = goal.done(now_kept, start.elapsed());
+            self.tell(phase, done);
+            let now = kernel.counts();
+            if now.settled != settled {
+                (settled, last_settled) = (now.settled, Instant::now());
+            }
+            if now_kept != kept {
+                (kept, last_kept) = (now_kept, Instant::now());
+            }
+            if done >= 1.0 || self.over() {
+                break Ok(());
+            }
+            let stands = last_settled.elapsed() > patience;
+            if stands || last_kept.elapsed() > patience + NOTHING_KEPT {
+                self.note(why_nothing_comes(kernel, source.source(), phase));
+                if goal.duration.is_none() || now.strayed > 0 {
                     break Ok(());
                 }
-                if last_settled.elapsed() > patience {
-                    self.note(why_nothing_comes(kernel, source.source(), phase));
-                    if goal.duration.is_none() || kernel.counts().strayed > 0 {
-                        break Ok(());
-                    }
-                    last_settled = Instant::now();
-                }
-            };
-            source.stop(kernel, longest)?;
-            gathered.and_then(|()| drain(self).map(drop))
-        })();
-        (beyond, start.elapsed(), result)
+                (last_settled, last_kept) = (Instant::now(), Instant::now());
+            }
+        };
+        source.stop(kernel, longest)?;
+        ended?;
+        let counts = reader.counts()?;
+        drain(self, reader.take())?;
+        gathered.counts = counts;
+        // The CPU may be in the last one still: cpuidle counts a period when it is over.
+        if last_entry != 0 && last_entry == counts.idle_entries {
+            gathered.periods -= 1;
+        }
+        Ok(())
+    }
+}
+
+/// Launches that the CPU had not settled when the measurement of a source ended.
+const ON_ITS_WAY: &str = "still on its way at the end";
+
+/// What became of one phase.
+struct Gathered {
+    /// Events of the last batch beyond the number asked for.
+    beyond: u64,
+    /// Events that were there when it began.
+    stale: u64,
+    /// Idle periods that datapoints were kept of, and that are over.
+    periods: u64,
+    /// The kernel side's at the end.
+    counts: Counts,
+    elapsed: Duration,
+    result: Result<()>,
+}
+
+/// Reads the events of the kernel side.
+struct Reader<'a> {
+    kernel: &'a Kernel,
+    events: RingBuffer<'a>,
+    batch: Rc<RefCell<Vec<types::event>>>,
+}
+
+impl<'a> Reader<'a> {
+    fn of(kernel: &'a Kernel) -> Result<Self> {
+        let batch = Rc::new(RefCell::new(Vec::new()));
+        let to = batch.clone();
+        let events = kernel.events(move |event| to.borrow_mut().push(*event))?;
+        Ok(Self {
+            kernel,
+            events,
+            batch,
+        })
+    }
+
+    fn consume(&self) -> Result<()> {
+        Ok(self.events.consume()?)
+    }
+
+    /// What was read and not yet taken.
+    fn take(&self) -> Vec<types::event> {
+        self.batch.take()
+    }
+
+    /// The counts at a moment at which all events that they tell of have been read, and no others.
+    fn counts(&self) -> Result<Counts> {
+        self.consume()?;
+        loop {
+            let (counts, read) = (self.kernel.counts(), self.batch.borrow().len());
+            self.consume()?;
+            if self.batch.borrow().len() == read {
+                return Ok(counts);
+            }
+        }
     }
 }
 
@@ -305,14 +431,14 @@ struct Costs {
 
 impl Costs {
     fn per_counter(&self, counters: usize) -> f64 {
-        (self.counters.mean_ns - self.timestamp.mean_ns) / counters.max(1) as f64
+        (typical(&self.counters) - typical(&self.timestamp)) / counters.max(1) as f64
     }
 
     fn described(self, counters: &Counters) -> Characterisation {
         let mut characterisation = Characterisation {
             // A latency begins at an armed instant and ends at a clock reading, which comes by the
             // length of one reading after what it is to mark.
-            overhead_ns: self.timestamp.mean_ns.round() as i64,
+            overhead_ns: typical(&self.timestamp).round() as i64,
             clock: "CLOCK_MONOTONIC".into(),
             ..Default::default()
         };
@@ -328,6 +454,11 @@ impl Costs {
     }
 }
 
+/// What it costs as a rule: one interrupt among the tries would move their mean.
+fn typical(cost: &Cost) -> f64 {
+    cost.median_ns.unwrap_or(cost.mean_ns)
+}
+
 /// What is gathered from, and how long.
 struct Gathering<'a> {
     kernel: &'a Kernel,
@@ -338,9 +469,13 @@ struct Gathering<'a> {
 }
 
 fn why_nothing_comes(kernel: &Kernel, source: Source, phase: &str) -> String {
-    let why = match kernel.counts().strayed {
-        0 => "the CPU is never idle; is something else running on it?",
-        _ => "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)",
+    let counts = kernel.counts();
+    let why = if counts.strayed > 0 {
+        "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
+    } else if counts.launched == 0 {
+        "the kernel side saw none of its launches"
+    } else {
+        "the CPU is never idle at a launch; is something else running on it?"
     };
     format!("for seconds nothing came from the source {source:?} ({phase}): {why}")
 }
@@ -358,5 +493,6 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
         ("NMI", n.nmi - b.nmi),
         ("SMI", n.smi - b.smi),
         ("ring buffer full", n.ring_full - b.ring_full),
+        ("its timer ran on another CPU", now.strayed - before.strayed),
     ]
 }

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 use reveille_dataset::{Datapoint, Source};
 use reveille_machine::Awake;
 
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, Run, mean, rest};
+use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
+
+/// Why a launch was dropped that no sleep came before.
+const LATE: &str = "the launch had passed before the thread slept";
 
 impl Run<'_> {
     pub(super) fn by_thread(&mut self) -> Result<()> {
@@ -26,7 +29,9 @@ impl Run<'_> {
         );
         if self.states.is_empty() {
             self.note(
-                "the idle state of each datapoint is unknown: this CPU has no cpuidle states",
+                "the idle state of each datapoint is unknown, and whether the CPU slept at each \
+                 launch: it has no cpuidle states; datapoints of times in which it was idle for \
+                 less than half by /proc/stat are dropped",
             );
         }
         self.outcome
@@ -35,7 +40,8 @@ impl Run<'_> {
 
         let timestamp = placement::on_cpu(self.options.cpu, || Ok(user::cost_of_timestamp()))?;
         let characterisation = &mut self.outcome.characterisation;
-        characterisation.overhead_ns = timestamp.mean_ns.round() as i64;
+        let overhead = timestamp.median_ns.unwrap_or(timestamp.mean_ns);
+        characterisation.overhead_ns = overhead.round() as i64;
         characterisation.clock = "CLOCK_MONOTONIC".into();
         characterisation.costs.insert("timestamp".into(), timestamp);
         self.sink.begin(&self.outcome)?;
@@ -44,11 +50,16 @@ impl Run<'_> {
         for deepest in self.deepest.clone() {
             let phase = self.allow(deepest)?;
             for (distances, goal) in self.steps() {
+                let entries = self.cpuidle_entries();
+                let kept = self.outcome.counts.kept;
                 let waited = self.wait(&distances, goal, &phase, false, &mut |run, datapoint| {
                     run.keep(datapoint)
                 });
+                let periods = self.outcome.counts.kept - kept;
+                self.compare(periods, entries, self.cpuidle_entries());
                 let dropped = [
-                    (NOT_IDLE, waited.late),
+                    (NOT_IDLE, waited.awake),
+                    (LATE, waited.late),
                     ("beyond the number asked for", waited.beyond),
                 ];
                 self.account(waited.launched, &dropped, waited.elapsed, mean(&distances));
@@ -98,6 +109,8 @@ impl Run<'_> {
             overhead_ns: self.outcome.characterisation.overhead_ns,
             awake,
         };
+        let mut idling =
+            (states.is_empty() && !awake).then(|| user::Idling::of(self.root, self.options.cpu));
         let mut prompt = true;
         let result = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| -> Result<bool> {
@@ -108,6 +121,12 @@ impl Run<'_> {
             });
             let mut drain = |run: &mut Self| {
                 let batch = std::mem::take(&mut *waiting.lock());
+                if idling.as_mut().is_some_and(|idling| !idling.was_idle()) {
+                    waiting
+                        .awake
+                        .fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    return Ok(taken);
+                }
                 for datapoint in batch {
                     if goal.datapoints.is_some_and(|goal| taken >= goal) {
                         beyond += 1;
@@ -118,15 +137,30 @@ impl Run<'_> {
                 }
                 Ok(taken)
             };
+            let (mut kept, mut last_kept) = (0, start);
             let gathered = loop {
                 rest(goal.next_batch(start.elapsed()), self.interrupted);
-                let done = match drain(self) {
-                    Ok(taken) => goal.done(taken, start.elapsed()),
+                let now_kept = match drain(self) {
+                    Ok(taken) => taken,
                     Err(error) => break Err(error),
                 };
+                let done = goal.done(now_kept, start.elapsed());
                 self.tell(phase, done);
                 if done >= 1.0 || self.over() || waiter.is_finished() {
                     break Ok(());
+                }
+                if now_kept != kept {
+                    (kept, last_kept) = (now_kept, Instant::now());
+                }
+                if last_kept.elapsed() > NOTHING_KEPT {
+                    self.note(format!(
+                        "for seconds nothing came ({phase}): the CPU is never idle at a launch; is \
+                         something else running on it?"
+                    ));
+                    if goal.duration.is_none() {
+                        break Ok(());
+                    }
+                    last_kept = Instant::now();
                 }
             };
             waiting.stop.store(true, Ordering::Relaxed);
@@ -144,6 +178,7 @@ impl Run<'_> {
         Waited {
             launched: waiting.launched.load(Ordering::Relaxed),
             late: waiting.late.load(Ordering::Relaxed),
+            awake: waiting.awake.load(Ordering::Relaxed),
             beyond,
             elapsed: start.elapsed(),
             result,
@@ -155,6 +190,7 @@ impl Run<'_> {
 struct Waited {
     launched: u64,
     late: u64,
+    awake: u64,
     beyond: u64,
     elapsed: Duration,
     result: Result<()>,

@@ -6,23 +6,27 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
-use std::ptr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use reveille_bpf::{Shared, run_here, word};
 use reveille_dataset::Source;
+use reveille_machine::Idle;
 use reveille_machine::counters::{Counter, Scope, Unit};
 
 use super::{EventSource, wait_until_settled};
 use crate::kernel::{Kernel, LaunchStamps, types};
-use crate::placement::{self, now_ns};
+use crate::placement::{self, Elsewhere, now_ns};
 use crate::{Error, Result};
 
 pub struct Remote {
+    cpu: u32,
     waking_cpu: u32,
+    elsewhere: Elsewhere,
     event: OwnedFd,
     thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
 }
@@ -30,8 +34,9 @@ pub struct Remote {
 impl Remote {
     /// # Errors
     /// [`Error::Cannot`] on a machine with one usable CPU, or where perf events are refused.
-    pub fn new(cpu: u32) -> Result<Self> {
-        let Some(&waking_cpu) = placement::others(cpu)?.first() else {
+    pub fn new(cpu: u32, idle: &Idle) -> Result<Self> {
+        let elsewhere = Elsewhere::than(cpu, idle)?;
+        let Some(&waking_cpu) = elsewhere.cpus.first() else {
             return Err(Error::Cannot(
                 "source remote: a second CPU must wake the measured one, and this machine has no \
                  other that may be used"
@@ -44,19 +49,14 @@ impl Remote {
             ))
         })?;
         Ok(Self {
+            cpu,
             waking_cpu,
+            elsewhere,
             event,
             thread: None,
         })
     }
 }
-
-/// The shared variables, for the waking thread.
-struct Shared(*mut types::bss);
-
-// SAFETY: the thread is joined in `stop`, before the kernel side (and its mapping) goes; what both
-// threads touch is read and written with volatile accesses, and only `pending` is touched by both.
-unsafe impl Send for Shared {}
 
 impl EventSource for Remote {
     fn source(&self) -> Source {
@@ -77,9 +77,22 @@ impl EventSource for Remote {
             false => flag,
         };
         format!(
-            "perf event read on CPU {}; an interrupt is stamped {interrupt}, a flag {flag}",
-            self.waking_cpu
+            "perf event read on CPU {} ({}); an interrupt is stamped {interrupt}, a flag {flag}",
+            self.waking_cpu,
+            self.elsewhere.core()
         )
+    }
+
+    fn reservation(&self) -> Option<String> {
+        let same_core = self.elsewhere.same_core == Some(true);
+        same_core.then(|| {
+            format!(
+                "source remote: CPU {} wakes CPU {} and shares its core, for no CPU of another core \
+                 may be used: the core is awake at each launch, so deep states look faster than \
+                 they are",
+                self.waking_cpu, self.cpu
+            )
+        })
     }
 
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
@@ -90,7 +103,11 @@ impl EventSource for Remote {
                 what: "duplicating the perf event",
                 source,
             })?,
-            shared: Shared(kernel.shared()),
+            shared: kernel.shared().clone(),
+            begin: kernel.begin_to_wake().map_err(|source| Error::System {
+                what: "duplicating a BPF program",
+                source,
+            })?,
             stamps: !kernel.launch_stamps.before_queueing,
             distances: distances.to_vec(),
             stop: stop.clone(),
@@ -108,7 +125,7 @@ impl EventSource for Remote {
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
         if let Some((stop, thread)) = self.thread.take() {
-            stop.store(true, Ordering::Relaxed);
+            stop.store(true, Relaxed);
             let ended = thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -125,7 +142,7 @@ impl EventSource for Remote {
 impl Drop for Remote {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
-            stop.store(true, Ordering::Relaxed);
+            stop.store(true, Relaxed);
             let _ = thread.join();
         }
     }
@@ -152,7 +169,9 @@ fn dummy_event(cpu: u32) -> reveille_machine::Result<OwnedFd> {
 struct Waker {
     cpu: u32,
     event: OwnedFd,
-    shared: Shared,
+    shared: Arc<Shared<types::bss>>,
+    /// Tells the kernel side which thread this is.
+    begin: OwnedFd,
     /// The kernel side does not: this thread takes the launch time before its system call.
     stamps: bool,
     distances: Vec<u64>,
@@ -165,38 +184,32 @@ impl Waker {
         // Where the priority is refused, launches come later than planned; they are stamped as
         // they come.
         placement::be_prompt();
-        let shared = self.shared.0;
+        run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;
         let mut event = File::from(self.event);
         let mut value = [0u8; 8];
-        let me = nix::unistd::gettid().as_raw() as u32;
-        // SAFETY: see `Shared`.
-        unsafe { ptr::write_volatile(&raw mut (*shared).waker, me) };
+        // A launch is the kernel side's from where `pending` is set to where it clears it.
+        let place = self.shared.at(0);
+        let pending: &AtomicU32 = word!(place, types::bss, hot.armed.pending);
         for &distance in self.distances.iter().cycle() {
-            if self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Relaxed) {
                 break;
             }
             let armed_at = now_ns();
             sleep_until(armed_at + distance);
-            // SAFETY: see `Shared`; `pending` is set last, and cleared by the kernel side.
-            unsafe {
-                if ptr::read_volatile(&raw const (*shared).hot.armed.pending) != 0 {
-                    continue; // the launch before is not settled: the CPU was not idle since
-                }
-                ptr::write_volatile(&raw mut (*shared).waker_armed_at, armed_at);
-                if self.stamps {
-                    ptr::write_volatile(&raw mut (*shared).hot.armed.armed_at, armed_at);
-                    ptr::write_volatile(&raw mut (*shared).hot.armed.by_flag, 0);
-                    ptr::write_volatile(&raw mut (*shared).hot.armed.time, now_ns());
-                    let launched = &raw mut (*shared).launched;
-                    ptr::write_volatile(launched, ptr::read_volatile(launched) + 1);
-                    std::sync::atomic::fence(Ordering::SeqCst);
-                    ptr::write_volatile(&raw mut (*shared).hot.armed.pending, 1);
-                }
+            if pending.load(Acquire) != 0 {
+                continue; // the launch before is not settled: the CPU was not idle since
+            }
+            word!(place, types::bss, waker_armed_at).store(armed_at, Relaxed);
+            if self.stamps {
+                word!(place, types::bss, hot.armed.armed_at).store(armed_at, Relaxed);
+                word!(place, types::bss, hot.armed.by_flag).store(0, Relaxed);
+                word!(place, types::bss, hot.armed.time).store(now_ns(), Relaxed);
+                word!(place, types::bss, launched).fetch_add(1, Relaxed);
+                pending.store(1, Release);
             }
             event.read_exact(&mut value)?;
         }
-        // SAFETY: see `Shared`.
-        unsafe { ptr::write_volatile(&raw mut (*shared).waker, 0) };
+        word!(place, types::bss, waker).store(0, Relaxed);
         Ok(())
     }
 }

@@ -55,12 +55,8 @@ impl Sink for Gathered {
     fn notice(&mut self, _notice: Notice) {}
 }
 
-/// Measures on a thread of its own: a run keeps its thread off the measured CPU. `None`, with a
-/// word, where fewer than `least` datapoints came because the CPU was busy with something else.
-///
-/// # Panics
-/// Where fewer came although the CPU was idle for long enough.
-pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapoint>, Outcome)> {
+/// Measures on a thread of its own: a run keeps its thread off the measured CPU.
+pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
     let run = || {
         let mut gathered = Gathered(Vec::new());
         let outcome = measure(
@@ -72,10 +68,25 @@ pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapo
         .unwrap();
         (gathered.0, outcome)
     };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+/// As [`run`]: a run keeps its thread off the measured CPU. `None`, with a
+/// word, where fewer than `least` datapoints came because the CPU was busy with something else.
+///
+/// # Panics
+/// Where fewer came although the CPU was idle for long enough.
+pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapoint>, Outcome)> {
     let idle_s = || load::idle_ticks(&Root::default()).unwrap()[&options.cpu] as f64 / 100.0;
     let (begun, before_s) = (Instant::now(), idle_s());
-    let (datapoints, outcome) = std::thread::scope(|scope| scope.spawn(run).join().unwrap());
+    let (datapoints, outcome) = run(options);
     let idle_percent = (idle_s() - before_s) / begun.elapsed().as_secs_f64() * 100.0;
+    // On a busy CPU, too: there they are dropped.
+    assert!(
+        outcome.counts.launched > 0,
+        "nothing was launched: {:?}",
+        outcome.notes
+    );
     if datapoints.len() >= least {
         return Some((datapoints, outcome));
     }

@@ -3,15 +3,20 @@
 
 mod gathered;
 mod second_method;
+mod spinning;
 mod tracefs;
 
+use std::fs;
+use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use reveille_dataset::description::Ended;
+use reveille_dataset::description::{Ended, Probe};
 use reveille_dataset::{First, Source, WokenBy};
+use reveille_machine::{Idle, Root};
 use reveille_wake::Protocol;
 
 /// Two measurements at a time would be each other's noise.
@@ -58,13 +63,92 @@ fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
 #[test]
 fn every_launch_is_a_datapoint_or_a_counted_drop() {
     let _alone = need_bpf!();
-    let Some((_, outcome)) = gather("every launch", &options(300), 0) else {
-        return;
+    let sources = match has_another_cpu() {
+        true => &["timer", "remote"][..],
+        false => &["timer"],
     };
+    for (probe, sources) in [(Probe::Bpf, sources), (Probe::User, &["timer"])] {
+        let mut options = options(300);
+        options.probe = Some(probe);
+        options.sources = sources.iter().map(|source| (*source).into()).collect();
+        // Two phases: what is on its way from one to the next is counted once.
+        options.deepest = deepest_and_shallowest(options.cpu);
+        let Some((_, outcome)) = gather("every launch", &options, 0) else {
+            return;
+        };
+        let counts = outcome.counts;
+        let accounted = counts.kept + counts.dropped.values().sum::<u64>();
+        assert_eq!(accounted, counts.launched, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
+    const TEST: &str = "a_launch_whose_cpu_goes_offline_is_a_counted_drop";
+    let _alone = need_bpf!();
+    let mut options = options(1_000_000);
+    options.duration = Some(Duration::from_secs(60));
+    let switch = format!("/sys/devices/system/cpu/cpu{}/online", options.cpu);
+    if fs::write(&switch, "1").is_err() {
+        return println!("skipped: {TEST}: CPU {} cannot go offline", options.cpu);
+    }
+    let (_, outcome) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(6));
+            fs::write(&switch, "0").unwrap();
+        });
+        gathered::run(&options)
+    });
+    fs::write(&switch, "1").unwrap();
+    assert!(
+        matches!(outcome.ended, Ended::Disturbed(_)),
+        "{:?}",
+        outcome.ended
+    );
     let counts = outcome.counts;
+    let strayed = counts.dropped.get("its timer ran on another CPU");
+    assert_eq!(strayed, Some(&1), "{counts:?}");
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();
-    // One launch may be on its way when a phase begins, and one when it ends.
-    assert!(accounted.abs_diff(counts.launched) <= 1, "{counts:?}");
+    assert_eq!(accounted, counts.launched, "{counts:?}");
+}
+
+/// Names of states; none where there is no cpuidle.
+fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
+    let idle = Idle::read(&Root::default()).unwrap();
+    let states = &idle.cpu(cpu).unwrap().states;
+    let ends = states.last().into_iter().chain(states.first());
+    ends.map(|state| state.name.clone()).collect()
+}
+
+#[test]
+fn cpuidle_counts_at_least_the_idle_periods_that_datapoints_are_kept_of() {
+    let _alone = need_bpf!();
+    for probe in [Probe::Bpf, Probe::User] {
+        let mut options = options(300);
+        options.probe = Some(probe);
+        let Some((_, outcome)) = gather("the second method", &options, 250) else {
+            return;
+        };
+        let counts = &outcome.counts;
+        let Some(entries) = counts.cpuidle_entries else {
+            return println!("skipped: the second method: no cpuidle here");
+        };
+        assert!(entries >= counts.idle_periods, "{counts:?}");
+        // No datapoint without a period; but a CPU that polls may give many of one.
+        assert!(counts.idle_periods > 0, "{counts:?}");
+        let contradicts = |note: &String| note.contains("second method contradicts");
+        assert!(
+            !outcome.notes.iter().any(contradicts),
+            "{:?}",
+            outcome.notes
+        );
+    }
+}
+
+fn has_another_cpu() -> bool {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let measured = gathered::last_cpu() as usize;
+    (0..CpuSet::count()).any(|cpu| cpu != measured && allowed.is_set(cpu) == Ok(true))
 }
 
 #[test]
@@ -72,18 +156,29 @@ fn another_cpu_wakes_it_without_warning() {
     let _alone = need_bpf!();
     let mut options = options(200);
     options.sources = vec!["remote".into()];
-    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let is_other = |cpu: &usize| *cpu != options.cpu as usize && allowed.is_set(*cpu) == Ok(true);
-    if !(0..CpuSet::count()).any(|cpu| is_other(&cpu)) {
+    if !has_another_cpu() {
         println!(
             "skipped: {}: one CPU cannot wake itself from afar",
             module_path!()
         );
         return;
     }
-    let Some((datapoints, _)) = gather("another CPU wakes it", &options, 100) else {
+    let Some((datapoints, outcome)) = gather("another CPU wakes it", &options, 100) else {
         return;
     };
+    let idle = Idle::read(&Root::default()).unwrap();
+    let siblings = &idle.cpu(options.cpu).unwrap().siblings;
+    let all = (0..CpuSet::count() as u32).filter(|cpu| *cpu != options.cpu);
+    let arming = &outcome.arming[0];
+    let waking = all
+        .clone()
+        .find(|cpu| arming.contains(&format!("CPU {cpu} (")));
+    let waking = waking.expect("it says which CPU wakes");
+    assert_eq!(
+        arming.contains("another core"),
+        !siblings.is_empty() && !siblings.contains(&waking),
+        "{arming}"
+    );
     for datapoint in &datapoints {
         assert_eq!(datapoint.source, Source::Remote);
         match datapoint.woken_by {
@@ -91,6 +186,29 @@ fn another_cpu_wakes_it_without_warning() {
             WokenBy::Interrupt => assert!(datapoint.interrupt_latency_ns.is_some()),
         }
     }
+}
+
+/// In a container a thread has another number than the kernel's own.
+#[test]
+fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
+    const TEST: &str = "another_cpu_wakes_it_without_warning";
+    let _alone = need_bpf!();
+    let within = Command::new("unshare")
+        .args(["--pid", "--fork"])
+        .arg(std::env::current_exe().unwrap())
+        .args([TEST, "--exact", "--nocapture"])
+        .output();
+    let within = match within {
+        Ok(within) => within,
+        Err(error) => return println!("skipped: {}: unshare: {error}", module_path!()),
+    };
+    let said = String::from_utf8_lossy(&within.stdout);
+    for line in said.lines().filter(|line| line.contains("skipped")) {
+        println!("{line}");
+    }
+    let complaints = String::from_utf8_lossy(&within.stderr);
+    assert!(within.status.success(), "{said}{complaints}");
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 #[test]

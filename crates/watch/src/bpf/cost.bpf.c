@@ -55,7 +55,7 @@ unsigned int counting;
 
 /* In the order of use: what one event touches shares lines of the cache. */
 struct cpu {
-	unsigned long long entered;
+	unsigned long long entered; /* 0: none was seen */
 	/* The first code since: at the interrupt or after idle. 0 while it sleeps. */
 	unsigned long long first;
 	/* The last interrupt or flag from another CPU that was the first in an idle period. */
@@ -243,6 +243,12 @@ static __always_inline void begin_to_follow(struct task_struct *p, bool blocked)
  * Idle states
  */
 
+/* Only where it was seen to enter an idle state: of a CPU that has not done so nothing is known. */
+static __always_inline bool sleeps(const struct cpu *cpu)
+{
+	return cpu->entered && !cpu->first;
+}
+
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 {
@@ -253,7 +259,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 	if (!cpu)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
-		if (!cpu->first)
+		if (sleeps(cpu))
 			cpu->first = bpf_ktime_get_ns();
 		return 0;
 	}
@@ -273,7 +279,7 @@ static __always_inline int sent_to(__u32 target)
 {
 	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &target);
 
-	if (cpu && !cpu->first && cpu->sent < cpu->entered)
+	if (cpu && sleeps(cpu) && cpu->sent < cpu->entered)
 		cpu->sent = bpf_ktime_get_ns();
 	return 0;
 }
@@ -303,7 +309,7 @@ static __always_inline int interrupt(unsigned int cause)
 	cpu->interrupt = cause;
 	cpu->in_interrupt = 1;
 	/* A polling CPU is awake already, and leaves its state only when a task is due. */
-	if (!cpu->first && !cpu->polling)
+	if (sleeps(cpu) && !cpu->polling)
 		cpu->first = bpf_ktime_get_ns();
 	if (cpu->interrupts < 2)
 		cpu->interrupts++;
@@ -770,6 +776,11 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 	unsigned int place = PLACE_BUSY;
 	bool asleep, before = task->before_place != PLACE_BUSY;
 
+	if (task->target == here && !cpu->entered && cpu->busy_since > task->waking) {
+		/* The CPU idled, and may have slept since before the programs came. */
+		ADD(missed.unseen, 1);
+		return;
+	}
 	copy_name(task->pair.wakee, next);
 	if (task->target == here) {
 		place = divide(task, cpu, now, &parts);

@@ -103,7 +103,8 @@ struct counts {
 
 /* What seldom happens; of all CPUs. */
 struct missed {
-	/* Task ran without a sched_switch that says so: not among the wake-ups. */
+	/* Task ran without a sched_switch that says so, or on a CPU that had gone to sleep before
+	 * the programs came: not among the wake-ups. */
 	unsigned long long unseen;
 	unsigned long long pairs_full;
 	unsigned long long stacks_full;

@@ -176,8 +176,10 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 	if (!cpu)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
-		cpu->idle = 0;
 		cpu->in_idle_loop = 1;
+		if (!cpu->idle)
+			return 0; /* its entry was not seen: how it slept is not known */
+		cpu->idle = 0;
 		/* Polling has taken interrupts without ending; what ends it is the flag. */
 		if (!cpu->woke || cpu->state == poll_state) {
 			cpu->woke = bpf_ktime_get_ns();

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
@@ -16,7 +17,7 @@ use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
 use crate::{Error, Result};
-use reveille_bpf::{self as kernel, Knows, thread_name};
+use reveille_bpf::{self as kernel, Knows, Shared, thread_name, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -44,6 +45,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
 /// however it ends.
 pub struct Follower {
     skel: CostSkel<'static>,
+    variables: Shared<types::bss>,
     depth: Depth,
     sees_sending: bool,
     /// Until it is closed.
@@ -70,8 +72,10 @@ impl Follower {
         let mut skel = load(true).or_else(|_| load(false))?;
         tell_places(&skel, &depth, cpus)?;
         skel.attach().map_err(kernel::cannot_load)?;
+        let variables = Shared::of(&skel.maps.bss, 1)?;
         let mut follower = Self {
             skel,
+            variables,
             depth,
             sees_sending: knows.tracepoint("ipi_send_cpu"),
             account: Cell::new(None),
@@ -182,19 +186,19 @@ impl Follower {
         Ok(())
     }
 
-    fn shared(&self) -> *mut types::bss {
-        let data = self.skel.maps.bss_data.as_deref();
-        ptr::from_ref(data.expect("the object has variables")).cast_mut()
-    }
-
     fn count(&self, on: bool) {
-        // SAFETY: the mapped variables live as long as `self`; the kernel only reads this one.
-        unsafe { ptr::write_volatile(&raw mut (*self.shared()).counting, on.into()) };
+        word!(self.variables.at(0), types::bss, counting).store(on.into(), Ordering::Relaxed);
     }
 
     fn totals(&self) -> Result<Totals> {
-        // SAFETY: the mapped variables live as long as `self`; the kernel writes each field whole.
-        let missed = unsafe { ptr::read_volatile(&raw const (*self.shared()).missed) };
+        let place = self.variables.at(0);
+        let missed = types::missed {
+            unseen: word!(place, types::bss, missed.unseen).load(Ordering::Relaxed),
+            pairs_full: word!(place, types::bss, missed.pairs_full).load(Ordering::Relaxed),
+            stacks_full: word!(place, types::bss, missed.stacks_full).load(Ordering::Relaxed),
+            stacks_failed: word!(place, types::bss, missed.stacks_failed).load(Ordering::Relaxed),
+            unfollowed: word!(place, types::bss, missed.unfollowed).load(Ordering::Relaxed),
+        };
         let mut totals = Totals {
             unseen: missed.unseen,
             pairs_full: missed.pairs_full,

@@ -1,15 +1,21 @@
 //! Wakers' stacks as folded lines, which flame graphs are drawn from: frames from the outermost to
 //! the innermost, and the µs that was waited for what they woke.
 //!
-//! A process may be gone when its stacks are named, so the maps of its memory are read while it
-//! lives; names come from the files' symbols.
+//! A process may be gone when its stacks are named, and may have been in a mount namespace of its own,
+//! where a path is another file. So the maps of its memory are read while it lives, and the files are
+//! opened that it has mapped; names come from their symbols.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use nix::libc;
 use reveille_machine::Root;
 
 use super::tallies::{Cause, StackSums};
@@ -20,12 +26,25 @@ struct Mapping {
     start: u64,
     end: u64,
     offset: u64,
-    file: PathBuf,
+    of: FileNumber,
+    /// As the process sees it: a name, and no way to the file.
+    name: PathBuf,
+}
+
+/// Device and inode, as /proc/PID/maps has them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct FileNumber {
+    device: String,
+    inode: u64,
 }
 
 /// The code that processes have in memory, as it was seen last.
 #[derive(Debug, Default)]
-pub struct Maps(HashMap<u32, Vec<Mapping>>);
+pub struct Maps {
+    processes: HashMap<u32, Vec<Mapping>>,
+    /// What is mapped; `None` where it cannot be opened.
+    files: HashMap<FileNumber, Option<Rc<File>>>,
+}
 
 impl Maps {
     /// Reads the maps of processes that live.
@@ -38,16 +57,49 @@ impl Maps {
                 .filter_map(mapping)
                 .collect();
             // What has ended, or is a kernel thread, has none.
-            if !mappings.is_empty() {
-                self.0.insert(*process, mappings);
+            if mappings.is_empty() {
+                continue;
             }
+            for mapping in &mappings {
+                if !self.files.contains_key(&mapping.of) {
+                    let file = open(root, *process, mapping).map(Rc::new);
+                    self.files.insert(mapping.of.clone(), file);
+                }
+            }
+            self.processes.insert(*process, mappings);
         }
     }
 
     fn find(&self, process: u32, address: u64) -> Option<&Mapping> {
-        let mut mappings = self.0.get(&process)?.iter();
+        let mut mappings = self.processes.get(&process)?.iter();
         mappings.find(|mapping| (mapping.start..mapping.end).contains(&address))
     }
+
+    fn file(&self, mapping: &Mapping) -> Option<&File> {
+        self.files.get(&mapping.of)?.as_deref()
+    }
+}
+
+/// The file that a process has mapped, whatever its path is here, and though it was removed.
+fn open(root: &Root, process: u32, mapping: &Mapping) -> Option<File> {
+    let Mapping { start, end, .. } = mapping;
+    let mapped = format!("proc/{process}/map_files/{start:x}-{end:x}");
+    let regular = |path: &Path| {
+        // Whatever the process may have put there: nothing is waited for.
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .ok()?;
+        file.metadata().ok()?.is_file().then_some(file)
+    };
+    // Not for everyone who may follow (CAP_CHECKPOINT_RESTORE), nor in every kernel.
+    regular(&root.path(&mapped)).or_else(|| {
+        let seen = format!("proc/{process}/root{}", mapping.name.display());
+        let file = regular(&root.path(&seen))?;
+        (file.metadata().ok()?.ino() == mapping.of.inode).then_some(file)
+    })
 }
 
 /// A line of /proc/PID/maps, if it is of code in a file (proc_pid_maps(5)).
@@ -56,14 +108,19 @@ fn mapping(line: &str) -> Option<Mapping> {
     let (start, end) = fields.next()?.split_once('-')?;
     let access = fields.next()?;
     let offset = fields.next()?;
-    let file = fields.nth(2)?.trim();
+    let (device, inode) = (fields.next()?, fields.next()?);
+    let name = fields.next()?.trim();
     let number = |text| u64::from_str_radix(text, 16).ok();
-    (access.contains('x') && file.starts_with('/')).then_some(())?;
+    (access.contains('x') && name.starts_with('/')).then_some(())?;
     Some(Mapping {
         start: number(start)?,
         end: number(end)?,
         offset: number(offset)?,
-        file: PathBuf::from(file),
+        of: FileNumber {
+            device: device.to_owned(),
+            inode: inode.parse().ok()?,
+        },
+        name: PathBuf::from(name),
     })
 }
 
@@ -100,11 +157,17 @@ fn user_frame(symbolizer: &Symbolizer, maps: &Maps, process: u32, address: u64) 
         return format!("{address:#x}");
     };
     let offset = address - mapping.start + mapping.offset;
-    let source = Source::Elf(Elf::new(&mapping.file));
-    match symbolizer.symbolize_single(&source, Input::FileOffset(offset)) {
-        Ok(Symbolized::Sym(symbol)) => symbol.name.into_owned(),
+    // By its descriptor: a path may lead elsewhere here.
+    let file = maps.file(mapping);
+    let source =
+        file.map(|file| Source::Elf(Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd()))));
+    let found = source
+        .as_ref()
+        .map(|source| symbolizer.symbolize_single(source, Input::FileOffset(offset)));
+    match found {
+        Some(Ok(Symbolized::Sym(symbol))) => symbol.name.into_owned(),
         _ => {
-            let name = mapping.file.file_name().unwrap_or_default();
+            let name = mapping.name.file_name().unwrap_or_default();
             format!("[{}]", name.to_string_lossy())
         }
     }
@@ -136,7 +199,8 @@ mod tests {
             (found.start, found.end, found.offset),
             (0x7f0000001000, 0x7f0000003000, 0x2000)
         );
-        assert_eq!(found.file, PathBuf::from("/usr/lib/a b.so"));
+        assert_eq!(found.name, PathBuf::from("/usr/lib/a b.so"));
+        assert_eq!((found.of.device.as_str(), found.of.inode), ("fe:00", 1234));
         for other in [
             "7f0000001000-7f0000003000 rw-p 00002000 fe:00 1234    /usr/lib/a.so",
             "7ffc00001000-7ffc00003000 r-xp 00000000 00:00 0       [vdso]",
@@ -175,6 +239,76 @@ mod tests {
         maps.look(&Root::default(), &[this]);
         let address = fold as *const () as u64;
         let frame = user_frame(&Symbolizer::new(), &maps, this, address);
+        assert!(frame.contains("fold"), "{frame}");
+    }
+
+    /// As in a container: what the process has mapped is another file here.
+    #[test]
+    fn a_function_has_its_name_where_its_file_is_another_one_by_its_path_here() {
+        const CHILD: &str = "REVEILLE_TEST_IS_THE_CHILD";
+        let test = "a_function_has_its_name_where_its_file_is_another_one_by_its_path_here";
+        if std::env::var_os(CHILD).is_some() {
+            // Until it is killed, or the other one has ended.
+            let _ = std::io::Read::read(&mut std::io::stdin(), &mut [0]);
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let [here, this] = [
+            folder.path().join("program"),
+            std::env::current_exe().unwrap(),
+        ];
+        std::fs::copy("/bin/sh", &here).unwrap();
+        let child = std::process::Command::new("unshare")
+            .args([
+                "--mount",
+                "sh",
+                "-c",
+                "mount --bind \"$1\" \"$0\" && exec \"$0\" --exact \"$2\"",
+            ])
+            .args([&here, &this])
+            .arg(format!("cost::stacks::tests::{test}"))
+            .env(CHILD, "1")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn();
+        let mut child = match child {
+            Ok(child) => child,
+            Err(error) => return println!("skipped: {test}: unshare: {error}"),
+        };
+        let mapped = || {
+            let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id()));
+            let maps = maps.unwrap_or_default();
+            let mut code = maps.lines().filter_map(mapping);
+            code.find(|mapping| mapping.name == here)
+        };
+        let mut there = None;
+        for _ in 0..3000 {
+            there = mapped();
+            if there.is_some() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let own = std::process::id();
+        let [maps, own_maps] = [child.id(), own].map(|process| {
+            let mut maps = Maps::default();
+            maps.look(&Root::default(), &[process]);
+            maps
+        });
+        let refused = child.try_wait().unwrap();
+        drop(child.stdin.take());
+        let _ = child.kill();
+        child.wait().unwrap();
+        let Some(there) = there else {
+            return println!("skipped: {test}: no mount namespace to be had: {refused:?}");
+        };
+        // The same program has the same function at the same place of its file.
+        let address = fold as *const () as u64;
+        let mapping = own_maps.find(own, address).unwrap();
+        let offset = address - mapping.start + mapping.offset;
+        let ran_from = there.start + (offset - there.offset);
+        assert!(std::fs::read(&here).unwrap() != std::fs::read(&this).unwrap());
+        let frame = user_frame(&Symbolizer::new(), &maps, child.id(), ran_from);
         assert!(frame.contains("fold"), "{frame}");
     }
 }

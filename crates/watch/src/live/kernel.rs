@@ -2,21 +2,19 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
-use nix::sys::mman::{MapFlags as Mapping, ProtFlags, mmap, munmap};
 use nix::time::{ClockId, clock_gettime};
 
+use crate::Result;
 use crate::live::latencies::Latencies;
 use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
 use crate::live::symbols::Symbols;
-use crate::{Error, Result};
-use reveille_bpf::{self as kernel, Knows, RunTime};
+use reveille_bpf::{self as kernel, Knows, Plain, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -52,6 +50,7 @@ pub struct Setup<'a> {
 /// The loaded and attached programs. Dropping it takes them off; so does the end of the process.
 pub struct Kernel {
     skel: LiveSkel<'static>,
+    variables: Shared<types::bss>,
     cpus: Shared<types::cpu>,
     tallies: Shared<types::tally>,
     counters: usize,
@@ -85,9 +84,11 @@ impl Kernel {
         }
         let cpus = Shared::of(&skel.maps.cpus, setup.cpus as usize)?;
         let tallies = Shared::of(&skel.maps.tallies, setup.cpus as usize * MAX_STATES)?;
+        let variables = Shared::of(&skel.maps.bss, 1)?;
         skel.attach().map_err(kernel::cannot_load)?;
         Ok(Self {
             skel,
+            variables,
             cpus,
             tallies,
             counters: setup.counters,
@@ -98,30 +99,25 @@ impl Kernel {
 
     /// Has every CPU read its counters anew, at its next idle entry or tick.
     pub fn ask_for_counters(&self) {
-        let bss = self.skel.maps.bss_data.as_deref();
-        let refresh = &raw const bss.expect("the object has variables").refresh;
-        // SAFETY: it points to the mapped variables for as long as `self` lives; only this process
-        // writes this one, and the kernel reads it whole.
-        unsafe { ptr::write_volatile(refresh.cast_mut(), ptr::read_volatile(refresh) + 1) };
+        word!(self.variables.at(0), types::bss, refresh).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Wake-ups whose waker found no place in the table.
     pub fn unplaced(&self) -> u64 {
-        let bss = self.skel.maps.bss_data.as_deref();
-        // SAFETY: as above; the kernel writes it whole.
-        unsafe { ptr::read_volatile(&raw const bss.expect("the object has variables").unplaced) }
+        word!(self.variables.at(0), types::bss, unplaced).load(Ordering::Relaxed)
     }
 
     /// What a CPU has done so far.
     pub fn seen(&self, number: u32) -> Seen {
         let first = number as usize * MAX_STATES;
-        let seq = self.cpus.seq(number as usize);
+        let place = self.cpus.at(number as usize);
+        let seq = word!(place, types::cpu, seq);
         // The kernel holds it odd for less than a microsecond; it cannot be met so forever.
         for _ in 0..1000 {
             let before = seq.load(Ordering::Acquire);
-            let cpu = self.cpus.read(number as usize);
+            let cpu = place.read();
             let tallies: Vec<_> = (first..first + MAX_STATES)
-                .map(|index| self.tallies.read(index))
+                .map(|index| self.tallies.at(index).read())
                 .collect();
             fence(Ordering::Acquire);
             if before.is_multiple_of(2) && seq.load(Ordering::Relaxed) == before {
@@ -273,67 +269,10 @@ fn now_ns() -> u64 {
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
-/// An array map that the kernel shares with this process: reading it is no system call.
-struct Shared<T> {
-    start: NonNull<T>,
-    length: usize,
-    mapped: NonZeroUsize,
-}
-
-impl<T: Copy> Shared<T> {
-    fn of(map: &impl MapCore, length: usize) -> Result<Self> {
-        // The kernel rounds an element up to eight bytes; these have that size already.
-        assert_eq!(size_of::<T>() % 8, 0);
-        assert_eq!(map.value_size() as usize, size_of::<T>());
-        let cannot = |what| {
-            move |errno: nix::errno::Errno| Error::System {
-                what,
-                source: errno.into(),
-            }
-        };
-        let bytes = NonZeroUsize::new(length * size_of::<T>()).expect("there is a CPU");
-        // SAFETY: a new mapping that nobody else knows; the kernel's memory lives as long as it.
-        let start = unsafe {
-            mmap(
-                None,
-                bytes,
-                ProtFlags::PROT_READ,
-                Mapping::MAP_SHARED,
-                map.as_fd(),
-                0,
-            )
-        };
-        Ok(Self {
-            start: start.map_err(cannot("mapping a BPF array"))?.cast(),
-            length,
-            mapped: bytes,
-        })
-    }
-
-    /// An element as it stands; the kernel may be writing it.
-    fn read(&self, index: usize) -> T {
-        assert!(index < self.length, "there is such an element");
-        // SAFETY: within the mapping, aligned to eight bytes as T is at most; T is plain integers,
-        // for which a torn read is a value, too: `seq` tells whether it was one.
-        unsafe { ptr::read_volatile(self.start.as_ptr().add(index)) }
-    }
-}
-
-impl Shared<types::cpu> {
-    fn seq(&self, index: usize) -> &AtomicU32 {
-        assert!(index < self.length, "there is such an element");
-        // SAFETY: within the mapping, which lives as long as `self`; aligned, and the kernel
-        // changes it atomically.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.start.as_ptr().add(index)).seq) }
-    }
-}
-
-impl<T> Drop for Shared<T> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made in `of` with this length, and nobody reads it any more.
-        let _ = unsafe { munmap(self.start.cast(), self.mapped.get()) };
-    }
-}
+// SAFETY: integers, arrays and structs of them; the enum is a number in a struct.
+unsafe impl Plain for types::cpu {}
+// SAFETY: integers and an array of them.
+unsafe impl Plain for types::tally {}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The kernel side: loading the BPF programs with what this kernel has, and taking in packets.
 
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::RingBufferBuilder;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
@@ -9,7 +10,7 @@ use reveille_machine::{Idle, network};
 use super::packet::{Cause, Met, Packet, Reader, Sleep};
 use super::{Cost, Counts, Follow};
 use crate::Result;
-use reveille_bpf::{self as kernel, Counting, Knows, RunTime};
+use reveille_bpf::{self as kernel, Counting, Knows, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -39,6 +40,7 @@ pub struct Setup<'a> {
 /// however it ends.
 pub struct Follower {
     skel: PathSkel<'static>,
+    variables: Shared<types::bss>,
     counting: Option<Counting>,
 }
 
@@ -86,9 +88,11 @@ impl Follower {
             Follow::Socket => !["net_dev_queue", "net_dev_xmit"].contains(&tracepoint),
         });
         let mut skel = open.load().map_err(kernel::cannot_load)?;
+        let variables = Shared::of(&skel.maps.bss, 1)?;
         skel.attach().map_err(kernel::cannot_load)?;
         Ok(Self {
             skel,
+            variables,
             counting: Counting::start(),
         })
     }
@@ -130,23 +134,17 @@ impl Follower {
 
     /// What became of the packets, as it stands.
     pub fn counts(&self) -> Counts {
-        let shared: *const types::bss = self
-            .skel
-            .maps
-            .bss_data
-            .as_deref()
-            .expect("the object has variables");
-        // SAFETY: the mapped variables live as long as `self`; the kernel writes each counter whole.
-        let counts = unsafe { ptr::read_volatile(&raw const (*shared).counts) };
+        let place = self.variables.at(0);
+        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
         Counts {
-            seen: counts.seen,
-            followed: counts.followed,
-            left_out: counts.left_out,
-            fragments: counts.fragments,
-            unanswered: counts.unanswered,
-            nobody_woken: counts.nobody_woken,
-            not_returned: counts.not_returned,
-            ring_full: counts.ring_full,
+            seen: word(word!(place, types::bss, counts.seen)),
+            followed: word(word!(place, types::bss, counts.followed)),
+            left_out: word(word!(place, types::bss, counts.left_out)),
+            fragments: word(word!(place, types::bss, counts.fragments)),
+            unanswered: word(word!(place, types::bss, counts.unanswered)),
+            nobody_woken: word(word!(place, types::bss, counts.nobody_woken)),
+            not_returned: word(word!(place, types::bss, counts.not_returned)),
+            ring_full: word(word!(place, types::bss, counts.ring_full)),
         }
     }
 }

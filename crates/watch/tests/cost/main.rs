@@ -9,8 +9,8 @@ mod pair;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use idling::{ENOUGH, Idling};
-use pair::{Account, NAMES, Spinners, may_be_prompt, wake_each_other};
+use idling::{ENOUGH, Idling, last_cpu, while_spinning};
+use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
 use reveille_machine::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, Workload};
@@ -326,4 +326,41 @@ fn followed_naps() -> (u64, u64) {
         .map(|(_, sums)| sums.wakeups)
         .sum();
     (slept, tallies.totals.unseen)
+}
+
+#[test]
+fn on_a_cpu_that_never_sleeps_no_wake_up_meets_an_idle_state() {
+    let Some(_alone) = alone("on_a_cpu_that_never_sleeps_no_wake_up_meets_an_idle_state") else {
+        return;
+    };
+    let (cpu, idle) = (last_cpu(), Idle::read(&Root::default()).unwrap());
+    let tallies = while_spinning(cpu, || {
+        let (wake, woken) = std::sync::mpsc::channel();
+        // Woken there from afar, and by timers there.
+        let sleeper = std::thread::spawn(move || {
+            bind_to(cpu as usize);
+            while woken.recv().is_ok() {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        });
+        wake.send(()).unwrap();
+        let workload = Workload::Process(std::process::id());
+        let follower = Follower::start(&idle, &workload, false).unwrap();
+        for _ in 0..500 {
+            std::thread::sleep(Duration::from_millis(1));
+            wake.send(()).unwrap();
+        }
+        drop(wake);
+        sleeper.join().unwrap();
+        follower.finish().unwrap()
+    });
+    const BUSY: u32 = 1;
+    let there = tallies.waits.iter().filter(|((on, _), _)| *on == cpu);
+    let (busy, others): (Vec<_>, Vec<_>) = there.partition(|((_, place), _)| *place == BUSY);
+    assert!(busy.iter().any(|(_, waits)| waits.count > 100), "{busy:?}");
+    assert!(
+        busy.iter().all(|(_, waits)| waits.leaving_ns == 0),
+        "{busy:?}"
+    );
+    assert!(others.is_empty(), "CPU {cpu} never slept: {others:?}");
 }

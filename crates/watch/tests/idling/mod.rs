@@ -1,7 +1,11 @@
 //! How idle a CPU was: what a test sees of a CPU's sleep, it cannot see of a busy one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Instant;
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use reveille_machine::{Root, load};
 
 /// Of a CPU that is idle for so much of the time, %, the tests see many times what they need: a few
@@ -46,4 +50,36 @@ impl Idling {
 /// Since boot; /proc/stat counts ticks of 10 ms.
 fn idle_s(cpu: u32) -> f64 {
     load::idle_ticks(&Root::default()).unwrap()[&cpu] as f64 / 100.0
+}
+
+/// Does `work` while a thread of the usual policy spins on the CPU, which never sleeps meanwhile.
+pub fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (report, spins) = mpsc::channel();
+        scope.spawn({
+            let stop = &stop;
+            move || {
+                let mut only = CpuSet::new();
+                only.set(cpu as usize).unwrap();
+                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+                report.send(()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        spins.recv().unwrap();
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// Of the CPUs that this thread may use.
+pub fn last_cpu() -> u32 {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let mut cpus = (0..CpuSet::count()).rev();
+    let last = cpus.find(|cpu| allowed.is_set(*cpu) == Ok(true));
+    last.expect("it runs on one") as u32
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use reveille_machine::Root;
 use reveille_watch::live::{CountedBy, Options, Snapshot, Unit, Waker, WakerKind, Watch};
 
-use idling::Idling;
+use idling::{Idling, last_cpu, while_spinning};
 use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
@@ -312,4 +312,33 @@ fn without_bpf_what_sysfs_and_proc_count_is_shown_and_the_rest_is_said_to_be_mis
             assert_eq!(state.wake_latency, None);
         }
     }
+}
+
+#[test]
+fn a_cpu_that_never_sleeps_is_woken_by_nothing() {
+    let alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let number = last_cpu();
+    while_spinning(number, || {
+        drop(alone);
+        let Some((mut watch, _alone)) = watch("a CPU that never sleeps") else {
+            return;
+        };
+        // Timers and messages that would wake it.
+        let _sleeper = Sleeper::on(number);
+        std::thread::sleep(Duration::from_secs(1));
+        let snapshot = watch.snapshot().unwrap();
+        let unit = cpu(&snapshot, number);
+        assert_eq!(unit.wakeups_per_s, Some(0.0), "{unit:#?}");
+        assert_eq!(unit.idle_entries_per_s, Some(0.0), "{unit:#?}");
+        assert_eq!(unit.awake_percent, Some(100.0), "{unit:#?}");
+        for state in &unit.states {
+            let woke = state
+                .wake_latency
+                .as_ref()
+                .map_or(0, |latency| latency.count);
+            assert_eq!(woke, 0, "{state:#?}");
+        }
+        let woke = |waker: &&Waker| waker.cpu == number && waker.wakes_per_s > Some(0.0);
+        assert_eq!(snapshot.wakers.iter().find(woke), None);
+    });
 }

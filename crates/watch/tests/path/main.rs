@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use idling::Idling;
+use idling::{Idling, last_cpu, while_spinning};
 use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
 use nix::sys::resource::{UsageWho, getrusage};
 use reveille_machine::{Idle, Root};
@@ -294,4 +294,25 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
         );
         assert!(packet.switched > packet.waking, "{packet:?}");
     }
+}
+
+#[test]
+fn on_a_cpu_that_never_sleeps_no_packet_meets_an_idle_state() {
+    const PINGS: u16 = 200;
+    let cpu = last_cpu();
+    while_spinning(cpu, || {
+        let (pair, follower) = need!(Follow::Ping);
+        let job = move || {
+            on_cpu(cpu as usize);
+            ping(PINGS, Duration::from_millis(1))
+        };
+        pair.send(job).recv().unwrap().unwrap();
+        let packets = taken(&follower);
+        let there: Vec<_> = packets.iter().filter(|packet| packet.cpu == cpu).collect();
+        assert!(there.len() > usize::from(PINGS) / 2, "{}", there.len());
+        for packet in there {
+            assert_eq!(packet.met, Met::Awake, "{packet:?}");
+            assert_eq!(packet.woke, None, "{packet:?}");
+        }
+    });
 }

@@ -1,0 +1,96 @@
+//! A CPU that a thread keeps busy never sleeps: nothing can be a wake-up there, whatever wakes and
+//! whatever looks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use reveille_dataset::description::Probe;
+use reveille_wake::Outcome;
+
+use crate::gathered::{options, run};
+use crate::{has_another_cpu, need_bpf};
+
+/// Does `work` while a thread of the usual policy spins on the CPU.
+fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (report, spins) = mpsc::channel();
+        scope.spawn({
+            let stop = &stop;
+            move || {
+                let mut only = CpuSet::new();
+                only.set(cpu as usize).unwrap();
+                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+                report.send(()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        spins.recv().unwrap();
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// What a measurement of a CPU that never sleeps comes to.
+fn measured(probe: Probe, source: &str) -> Outcome {
+    let mut options = options(1_000_000);
+    options.probe = Some(probe);
+    options.sources = vec![source.into()];
+    options.duration = Some(Duration::from_secs(2));
+    let (datapoints, outcome) = while_spinning(options.cpu, || run(&options));
+    assert_eq!(datapoints.len() as u64, outcome.counts.kept);
+    assert!(
+        datapoints.is_empty(),
+        "{} datapoints of a CPU that never slept, the first {:?}",
+        datapoints.len(),
+        datapoints[0]
+    );
+    let counts = &outcome.counts;
+    assert_eq!(counts.idle_periods, 0, "{counts:?}");
+    assert!(counts.launched > 0, "{counts:?} {:?}", outcome.notes);
+    assert_eq!(
+        counts.dropped.values().sum::<u64>(),
+        counts.launched,
+        "{counts:?}"
+    );
+    for floor in &outcome.characterisation.floors {
+        assert_eq!(
+            floor.state,
+            reveille_dataset::schema::AWAKE,
+            "no idle state was entered"
+        );
+    }
+    outcome
+}
+
+#[test]
+fn no_timer_wakes_a_cpu_that_never_sleeps() {
+    let _alone = need_bpf!();
+    measured(Probe::Bpf, "timer");
+}
+
+#[test]
+fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
+    let _alone = need_bpf!();
+    if !has_another_cpu() {
+        return println!(
+            "skipped: {}: one CPU cannot wake itself from afar",
+            module_path!()
+        );
+    }
+    measured(Probe::Bpf, "remote");
+}
+
+#[test]
+fn the_user_probe_wakes_no_cpu_that_never_sleeps() {
+    let _alone = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
+    measured(Probe::User, "timer");
+}
