@@ -293,7 +293,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
     let ended = run(&mut advise(Path::new("/nonexistent"), &["--budget", "5us"]));
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     let lacks = folder.path().join("alone.csv");
-    std::fs::write(&lacks, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    std::fs::write(&lacks, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
     for flags in [
         &["--table"][..],
         &["--budget", "5us", "--latency", "interrupt"],
@@ -307,7 +307,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
 fn a_setting_that_a_form_cannot_say_is_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("alone.csv");
-    std::fs::write(&csv, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
     let ended = run(&mut advise(&csv, &["--budget", "5us", "--form", "udev"]));
     assert_eq!(ended.code, 3, "{}", ended.stderr);
 }
