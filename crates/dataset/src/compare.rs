@@ -35,7 +35,7 @@ pub struct Comparison {
     /// Of the two-sided test that it is 0.5 (Brunner and Munzel).
     pub p_value: f64,
     pub median: Difference,
-    /// `None` where one of the samples is too small to bound its p99 on both sides (368).
+    /// `None` where one of the samples has fewer than ten values beyond its p99 (1000 in all).
     pub p99: Option<Difference>,
 }
 
@@ -204,9 +204,13 @@ pub fn samples(a: &mut [i64], b: &mut [i64]) -> Option<Comparison> {
         b_slower_high: test.high,
         p_value: test.p_value,
         median: difference(a, b, Share(1, 2))?,
-        p99: difference(a, b, Share(99, 100)),
+        p99: (P99.is_carried_by(a.len()) && P99.is_carried_by(b.len()))
+            .then(|| difference(a, b, P99))
+            .flatten(),
     })
 }
+
+const P99: Share = Share(99, 100);
 
 struct Test {
     effect: f64,

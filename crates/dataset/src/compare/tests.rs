@@ -35,8 +35,8 @@ fn samples_without_a_difference_are_seldom_called_different() {
     const RUNS: u64 = 300;
     for seed in 0..RUNS {
         let skewed = |random: &mut Random| 20_000.0 + 3000.0 * random.exponential().powi(2);
-        let mut a = drawn(2 * seed, 400, skewed);
-        let mut b = drawn(2 * seed + 1, 900, skewed);
+        let mut a = drawn(2 * seed, 1000, skewed);
+        let mut b = drawn(2 * seed + 1, 1500, skewed);
         let comparison = samples(&mut a, &mut b).unwrap();
         called += u64::from(comparison.p_value < 0.05);
         left_out += u64::from(comparison.p99.unwrap().is_significant());
@@ -84,6 +84,15 @@ fn a_tail_that_differs_is_seen_at_p99_and_not_at_the_median() {
     let comparison = samples(&mut a, &mut b).unwrap();
     assert!(comparison.p99.unwrap().low_ns > 40_000);
     assert!(comparison.median.high_ns < 100);
+}
+
+#[test]
+fn the_difference_of_p99s_is_told_where_both_have_one() {
+    let values = |count: i64| (0..count).collect::<Vec<i64>>();
+    let p99 = |a, b| samples(&mut values(a), &mut values(b)).unwrap().p99;
+    assert!(p99(1000, 1000).is_some());
+    assert!(p99(999, 5000).is_none());
+    assert!(p99(5000, 999).is_none());
 }
 
 #[test]
