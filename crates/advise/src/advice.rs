@@ -160,6 +160,13 @@ impl Advice {
         first.filter(|state| state.standing == Standing::NotShown)
     }
 
+    /// The shallowest state that sleeps, where it is not shown to keep to the budget, nor not to: then
+    /// nothing can be said.
+    pub fn unknown(&self) -> Option<&StateAdvice> {
+        self.ended_by_want()
+            .filter(|_| self.allowed().next().is_none())
+    }
+
     /// States that keep to the budget by themselves, but are deeper than one that does not.
     pub fn alone(&self) -> impl Iterator<Item = &StateAdvice> {
         let passes = |state: &&StateAdvice| state.standing == Standing::Within;

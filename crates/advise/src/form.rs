@@ -81,6 +81,10 @@ pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> F
         Name::Systemd => service::systemd(question, setting, target),
         Name::Udev => service::udev(question, setting, target),
     };
+    if let Leaves::Unknown { .. } = setting.leaves {
+        form.text = None;
+        form.mind.clone_from(&setting.why_no_bound);
+    }
     if setting.leaves == Leaves::Everything {
         form.text = None;
         form.mind = Some("nothing has to be set: every state keeps to the budget".to_owned());
@@ -135,7 +139,7 @@ fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
         return None;
     }
     match &setting.leaves {
-        Leaves::Everything => None,
+        Leaves::Everything | Leaves::Unknown { .. } => None,
         Leaves::UpTo { state, .. } => {
             let state = quoted(state);
             Some(format!("reveille limit --deepest {state}{cpus}"))
@@ -188,5 +192,6 @@ fn summary(question: &Question, setting: &Setting) -> String {
             format!("CPUs wake within {budget}: idle states up to {state}")
         }
         Leaves::NoSleep => format!("CPUs wake within {budget}: no idle state at all"),
+        Leaves::Unknown { .. } => format!("CPUs wake within {budget}: unknown"),
     }
 }

@@ -22,7 +22,7 @@ pub use cost::Cost;
 pub use form::Form;
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
-pub use target::{Coverage, Target};
+pub use target::{Coverage, Target, other_states};
 
 /// Why a result gives no advice. Each message is one line.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +40,9 @@ pub enum Error {
          this one)"
     )]
     NoTable,
+    /// Only intel_idle takes a table.
+    #[error("no table: the driver is {0}, and only intel_idle takes one on the command line")]
+    NoTableTaken(String),
     /// The driver's table cannot be written with these figures.
     #[error("{0}")]
     CannotBeWritten(String),

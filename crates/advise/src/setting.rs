@@ -21,6 +21,11 @@ pub enum Leaves {
         index: Option<u32>,
     },
     NoSleep,
+    /// Nothing can be said, for want of datapoints: neither that a state may stay nor that none may.
+    Unknown {
+        /// The shallowest state that sleeps; it is not shown to keep to the budget, nor not to.
+        state: String,
+    },
 }
 
 /// A latency bound that makes cpuidle leave just the allowed states.
@@ -53,6 +58,9 @@ impl Setting {
         let names = |states: &mut dyn Iterator<Item = &crate::StateAdvice>| {
             states.map(|state| state.state.clone()).collect()
         };
+        if let Some(state) = advice.unknown() {
+            return Self::unknown(&state.state, advice, target);
+        }
         let forbidden: Vec<String> = names(&mut advice.forbidden());
         let leaves = match advice.allowed().last() {
             _ if forbidden.is_empty() => Leaves::Everything,
@@ -75,6 +83,26 @@ impl Setting {
             cpus: target.cpus().map(<[u32]>::to_vec),
         }
     }
+
+    fn unknown(state: &str, advice: &Advice, target: &Target) -> Self {
+        Self {
+            leaves: Leaves::Unknown {
+                state: state.to_owned(),
+            },
+            forbidden: Vec::new(),
+            bound: None,
+            why_no_bound: Some(format!(
+                "nothing can be said for want of datapoints, of {state} to begin with"
+            )),
+            budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
+            cpus: target.cpus().map(<[u32]>::to_vec),
+        }
+    }
+
+    /// Is there something to set?
+    pub fn is_to_be_set(&self) -> bool {
+        !matches!(self.leaves, Leaves::Everything | Leaves::Unknown { .. })
+    }
 }
 
 /// The states that sleep, are on, and have an exit latency of no more than the bound by the table.
@@ -89,6 +117,8 @@ fn left_by(advice: &Advice, bound_us: u64) -> Option<Vec<String>> {
     }
     Some(left)
 }
+
+const HALTPOLL: &str = "the governor haltpoll honours no bound but 0";
 
 fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
     if !target.is_known {
@@ -119,6 +149,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
         .forbidden()
         .map(exit_latency)
         .collect::<Result<_, _>>()?;
+    let forbidden_is_empty = forbidden.is_empty();
     let slowest = allowed.into_iter().max();
     let quickest = forbidden.into_iter().min();
     // A bound of 0 would forbid even a state of which the driver says that it takes no time.
@@ -130,6 +161,9 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
             "the driver gives {forbidden} an exit latency of {quick} µs and {allowed} one of \
              {slow} µs, so that no bound leaves {allowed} and forbids {forbidden}"
         ));
+    }
+    if us > 0 && !target.heeds_bounds() && !forbidden_is_empty {
+        return Err(HALTPOLL.to_owned());
     }
     let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is no bound"));
     Ok(Bound {

@@ -89,8 +89,8 @@ impl Table {
     /// The table that a result gives.
     ///
     /// # Errors
-    /// Where the driver's table is not known, nothing was measured, or the kernel's rules leave no
-    /// room for the figures.
+    /// Where the driver takes no table or its own is not known, nothing was measured, or the kernel's
+    /// rules leave no room for the figures.
     pub fn of(
         loaded: &Loaded,
         target: &Target,
@@ -99,6 +99,9 @@ impl Table {
         latency: Latency,
         residency: Residency,
     ) -> Result<Self> {
+        if let Some(driver) = target.driver.as_deref().filter(|one| *one != "intel_idle") {
+            return Err(Error::NoTableTaken(driver.to_owned()));
+        }
         let measured = Measured::of(loaded, target, latency)?;
         let mut rows: Vec<Row> = Vec::new();
         for state in target.states.iter().filter(|state| sleeps(&state.name)) {
@@ -136,15 +139,11 @@ impl Table {
 
 fn warnings(target: &Target, value: &str, rows: &[Row]) -> Vec<String> {
     let mut warnings = Vec::new();
-    match target.driver.as_deref() {
-        Some("intel_idle") => {}
-        Some(driver) => warnings.push(format!(
-            "The driver is {driver}, and only intel_idle takes a table on the command line."
-        )),
-        None => warnings.push(
+    if target.driver.is_none() {
+        warnings.push(
             "The idle driver is not known, and only intel_idle takes a table on the command line."
                 .to_owned(),
-        ),
+        );
     }
     if value.len() > BYTES_MAX {
         warnings.push(format!(

@@ -1,7 +1,8 @@
 //! The machine that the advice is for: as the result describes it, and as its sysfs does.
 
-use reveille_dataset::Description;
 use reveille_dataset::description::Probe;
+use reveille_dataset::statistics::UNKNOWN;
+use reveille_dataset::{Description, Loaded};
 use reveille_machine::{Identity, Idle, IdleState};
 use serde::Serialize;
 
@@ -95,6 +96,12 @@ impl Target {
         self.governor.as_deref() != Some("haltpoll")
     }
 
+    /// Does the governor honour any bound? haltpoll looks only whether it is 0.
+    /// Source: as above.
+    pub fn heeds_bounds(&self) -> bool {
+        self.governor.as_deref() != Some("haltpoll")
+    }
+
     /// The CPUs to set where not all are; `None` stands for all.
     pub fn cpus(&self) -> Option<&[u32]> {
         match &self.coverage {
@@ -102,6 +109,47 @@ impl Target {
             Coverage::Result | Coverage::AllAlike => None,
         }
     }
+}
+
+/// Why a machine is not the one that the result is of, by the idle states of the measured CPU: those
+/// of the result's table, or those that its datapoints name.
+pub fn other_states(loaded: &Loaded, idle: &Idle) -> Option<String> {
+    let cpu = idle.cpu(loaded.description.settings.cpu)?;
+    let here: Vec<&str> = cpu.states.iter().map(|one| one.name.as_str()).collect();
+    let table = &loaded.description.states;
+    let there: Vec<&str> = match table.is_empty() {
+        false => table.iter().map(|one| one.name.as_str()).collect(),
+        true => named(loaded),
+    };
+    let is_same = match table.is_empty() {
+        false => here == there,
+        true => there.iter().all(|name| here.contains(name)),
+    };
+    let list = |names: &[&str]| match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    (!is_same).then(|| {
+        format!(
+            "its CPU {} has other idle states ({}) than the result is of ({})",
+            cpu.number,
+            list(&here),
+            list(&there)
+        )
+    })
+}
+
+/// The states that datapoints name, without those that are no state of the driver's.
+fn named(loaded: &Loaded) -> Vec<&str> {
+    let Some((codes, names)) = loaded.columns.names("requested_state") else {
+        return Vec::new();
+    };
+    let occurs = |at: usize| codes.iter().any(|&code| usize::from(code) == at);
+    let names = names.iter().enumerate().filter(|(at, _)| occurs(*at));
+    let names = names.map(|(_, name)| name.as_str());
+    names
+        .filter(|name| ![UNKNOWN, reveille_dataset::schema::AWAKE].contains(name))
+        .collect()
 }
 
 /// Does a CPU sleep in the state of that name?

@@ -5,6 +5,7 @@ mod made_up;
 use made_up::{loaded, question, sample, sklep0, state, target};
 use reveille_advise::{
     Advice, Cost, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing, Target,
+    form,
 };
 
 /// Names of the allowed and of the forbidden states.
@@ -219,4 +220,51 @@ fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_
     machine.states[1].time_us = None;
     let cost = Cost::of(&result, &machine, &advice);
     assert_eq!(cost.forbidden_time_percent, None);
+}
+
+#[test]
+fn where_the_shallowest_state_is_not_shown_nothing_is_said_and_nothing_set() {
+    let of_c6_only = [("C6", "timer", vec![3000; 3000])];
+    let too_few = [
+        ("C1", "timer", vec![3000; 500]),
+        ("C6", "timer", vec![90_000; 3000]),
+    ];
+    for samples in [&of_c6_only[..], &too_few] {
+        let advice = Advice::of(&loaded(samples), &sklep0(), question(50, "99.9")).unwrap();
+        assert_eq!(advice.unknown().unwrap().state, "C1");
+        let setting = Setting::of(&advice, &sklep0());
+        let state = "C1".to_owned();
+        assert_eq!(setting.leaves, Leaves::Unknown { state });
+        assert!(!setting.is_to_be_set());
+        assert_eq!((setting.bound, setting.forbidden.len()), (None, 0));
+        for form in form::all(&advice, &setting, &sklep0()) {
+            assert_eq!(form.text, None, "{}", form.name.as_str());
+            assert!(form.mind.unwrap().contains("want of datapoints, of C1"));
+        }
+    }
+    // What is shown is said: C1 may stay although C1E is not known, and a budget of 0 is answered.
+    let c1 = loaded(&[("C1", "timer", vec![3000; 3000])]);
+    let advice = Advice::of(&c1, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(Setting::of(&advice, &sklep0()).leaves, up_to("C1", 1));
+    let none = loaded(&of_c6_only);
+    let advice = Advice::of(&none, &sklep0(), question(0, "99.9")).unwrap();
+    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSleep);
+}
+
+#[test]
+fn a_governor_that_honours_no_bound_is_given_none() {
+    let mut machine = sklep0();
+    machine.governor = Some("haltpoll".to_owned());
+    let loaded = loaded(&[
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1E", "timer", vec![90_000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &machine);
+    assert_eq!((&setting.leaves, setting.bound), (&up_to("C1", 1), None));
+    assert!(setting.why_no_bound.unwrap().contains("haltpoll"));
+    // A bound of 0 it honours.
+    let advice = Advice::of(&loaded, &machine, question(1, "99.9")).unwrap();
+    let bound = Setting::of(&advice, &machine).bound.unwrap();
+    assert_eq!(bound.us, 0);
 }

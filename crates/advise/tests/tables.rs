@@ -111,14 +111,16 @@ fn a_latency_beyond_what_the_kernel_takes_is_cut_and_two_of_them_are_an_error() 
 }
 
 #[test]
-fn another_driver_is_warned_of_and_a_missing_table_is_an_error() {
+fn another_driver_and_a_missing_table_are_errors() {
     let result = result(1000, 12_000, 20_000);
     let acpi = Target {
         driver: Some("acpi_idle".to_owned()),
         ..sklep0()
     };
-    let warned = table(&result, &acpi, Residency::Keep).unwrap();
-    assert!(warned.warnings[0].contains("acpi_idle"));
+    let Err(Error::NoTableTaken(driver)) = table(&result, &acpi, Residency::Keep) else {
+        panic!("a table for acpi_idle");
+    };
+    assert_eq!(driver, "acpi_idle");
     let unknown = Target {
         states: Vec::new(),
         ..sklep0()

@@ -13,7 +13,8 @@ use clap::ValueEnum;
 use reveille_advise::form::{self, Form};
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{
-    Advice, Confidence, Cost, Demand, Error, Latency, Leaves, Percentile, Question, Setting, Target,
+    Advice, Confidence, Cost, Demand, Error, Latency, Leaves, Percentile, Question, Setting,
+    Target, other_states,
 };
 use reveille_dataset::Loaded;
 use reveille_dataset::description::{Floor, Probe};
@@ -177,7 +178,8 @@ fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Ident
         let is_told = here.hostname.is_some() && here.cpu_model.is_some();
         let is_same = here.hostname == measured.hostname && here.cpu_model == measured.cpu_model;
         let idle = Idle::read(&Root::default()).ok();
-        return Ok(idle.filter(|_| is_told && is_same).map(|idle| (here, idle)));
+        let is_its = |idle: &Idle| is_told && is_same && other_states(loaded, idle).is_none();
+        return Ok(idle.filter(is_its).map(|idle| (here, idle)));
     };
     let root = match folder == Path::new("/") {
         true => Root::default(),
@@ -188,6 +190,12 @@ fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Ident
     if idle.cpu(cpu).is_none() {
         return Err(Failure::usage(format!(
             "--root {}: has no CPU {cpu}, which the result is of; give the machine that was measured",
+            folder.display()
+        )));
+    }
+    if let Some(other) = other_states(loaded, &idle) {
+        return Err(Failure::usage(format!(
+            "--root {}: {other}; give the machine that was measured",
             folder.display()
         )));
     }
@@ -216,6 +224,15 @@ fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> 
     let setting = Setting::of(&advice, target);
     if let Some(choice) = args.form {
         warn_of_want(&advice);
+        if let Some(why) = setting
+            .why_no_bound
+            .as_ref()
+            .filter(|_| advice.unknown().is_some())
+        {
+            return Err(Failure::cannot(format!(
+                "--form: {why}; without --form it is told how many would do"
+            )));
+        }
         return print_form(
             form::one(choice.into(), &advice, &setting, target),
             &setting,
@@ -247,6 +264,7 @@ fn told(args: &Args, error: Error) -> anyhow::Error {
     let result = args.result.display();
     match error {
         Error::NoLatency(_) | Error::NoTable => Failure::usage(format!("{result}: {error}")),
+        Error::NoTableTaken(_) => Failure::cannot(format!("{result}: {error}")),
         other => anyhow::Error::new(other).context(result.to_string()),
     }
 }

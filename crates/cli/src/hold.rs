@@ -32,8 +32,8 @@ use plan::{Plan, Through};
 /// start of any command.
 ///
 /// With --result the bound is kept by what was measured: the kernel is asked for what leaves just
-/// the states whose measured wake latency is within it. A state with too few datapoints for the
-/// percentile counts with the driver's figure.
+/// the states that `reveille advise` allows for this budget, with 95 % confidence. Where the governor
+/// keeps to no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

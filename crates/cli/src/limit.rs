@@ -12,7 +12,7 @@ use reveille_machine::{Idle, Journal, journal};
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
-use crate::exit;
+use crate::exit::{self, Failure};
 use crate::restore;
 use crate::table::{Side, Table};
 use crate::terminal;
@@ -83,6 +83,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     if args.keep {
+        if let Some(why) = plan::without_effect(&idle) {
+            return Err(Failure::cannot(format!("--keep: {why}")));
+        }
         limits::apply(&mut journal, &plan.settings)?;
         // Said first: what could not be said is not kept.
         let until = "Kept until `reveille restore` or the next boot.";

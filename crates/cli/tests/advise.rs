@@ -158,6 +158,86 @@ fn a_form_alone_is_ready_for_a_file() {
 }
 
 #[test]
+fn no_setting_is_printed_where_nothing_can_be_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
+    let text = printed(&result, &["--budget", "50us"]);
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("Advice"))
+        .unwrap();
+    assert!(line.contains("nothing can be said"), "{text}");
+    assert!(text.contains("Over the budget: C6"), "{text}");
+    for setting in ["idle=poll", "hold --latency", "--form", "Bound"] {
+        assert!(!text.contains(setting), "{setting}: {text}");
+    }
+    let json = printed(&result, &["--budget", "50us", "--json"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["setting"]["leaves"], "unknown");
+    for name in ["hold", "limit", "kernel", "tuned", "systemd", "udev"] {
+        let ended = run(&mut advise(&result, &["--budget", "50us", "--form", name]));
+        assert_eq!(ended.code, 3, "{name}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("want of datapoints"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_machine_of_other_states_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = folder.path().join("machine");
+    let cpuidle = machine.join("sys/devices/system/cpu/cpu0/cpuidle");
+    for (index, name) in ["POLL", "C1_ACPI", "C2_ACPI"].iter().enumerate() {
+        let state = cpuidle.join(format!("state{index}"));
+        std::fs::create_dir_all(&state).unwrap();
+        std::fs::write(state.join("name"), name).unwrap();
+    }
+    for list in ["present", "online"] {
+        std::fs::write(machine.join("sys/devices/system/cpu").join(list), "0").unwrap();
+    }
+    let csv = folder.path().join("alone.csv");
+    std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
+    let root = machine.to_str().unwrap();
+    // With a table of its own, and with none.
+    for result in [result(folder.path()), csv] {
+        let ended = run(&mut advise(&result, &["--budget", "50us", "--root", root]));
+        assert_eq!(ended.code, 2, "{}", ended.stderr);
+        assert!(
+            ended
+                .stderr
+                .contains("other idle states (POLL, C1_ACPI, C2_ACPI)"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+#[test]
+fn a_driver_that_takes_no_table_is_given_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    let file = result.join("result.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"intel_idle\"", "\"haltpoll\"")).unwrap();
+    for flags in [
+        &["--table"][..],
+        &["--table", "--form", "kernel"],
+        &["--table", "--json"],
+    ] {
+        let output = advise(&result, flags).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(
+            output.stdout.is_empty() && said.contains("only intel_idle"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
     let folder = tempfile::tempdir().unwrap();
     let flags = [
@@ -168,8 +248,13 @@ fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
         "--form",
         "kernel",
     ];
-    let output = advise(&result(folder.path()), &flags).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "idle=poll\n");
+    let enough = result_of(
+        &folder.path().join("enough"),
+        &[(1, "C1", 3, 30_000), (2, "C1E", 30, 3000)],
+    );
+    let output = advise(&enough, &flags).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said, "intel_idle.max_cstate=1\n");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("for want of datapoints"), "{said}");
 
@@ -293,7 +378,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
     let ended = run(&mut advise(Path::new("/nonexistent"), &["--budget", "5us"]));
     assert_eq!(ended.code, 2, "{}", ended.stderr);
     let lacks = folder.path().join("alone.csv");
-    std::fs::write(&lacks, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    std::fs::write(&lacks, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
     for flags in [
         &["--table"][..],
         &["--budget", "5us", "--latency", "interrupt"],
@@ -307,7 +392,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
 fn a_setting_that_a_form_cannot_say_is_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("alone.csv");
-    std::fs::write(&csv, "WakeLatency,ReqCState\n3,C1\n").unwrap();
+    std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
     let ended = run(&mut advise(&csv, &["--budget", "5us", "--form", "udev"]));
     assert_eq!(ended.code, 3, "{}", ended.stderr);
 }

@@ -41,6 +41,15 @@ fn can_hold(test: &str) -> bool {
     false
 }
 
+/// This bound, or 0 where the governor keeps to no other.
+fn kept_to(bound: &'static str) -> &'static str {
+    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    match reveille_machine::requests::is_kept_to(&idle, 1) {
+        true => bound,
+        false => "0",
+    }
+}
+
 fn hold(arguments: &[&str]) -> Command {
     let mut command = reveille();
     command.arg("hold").args(arguments);
@@ -111,14 +120,18 @@ fn without_root_it_says_so_and_looking_needs_none() {
     }
     let _alone = alone();
     let program = command.get_program().to_owned();
-    complains(command.args(["hold", "--latency", "1ms"]), 3, "root");
+    complains(
+        command.args(["hold", "--latency", kept_to("1ms")]),
+        3,
+        "root",
+    );
     let again = || {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(&program);
         command
             .uid(65534)
             .gid(65534)
-            .args(["hold", "--latency", "1ms"]);
+            .args(["hold", "--latency", kept_to("1ms")]);
         command
     };
     complains(again().args(["--cpu", "0"]), 3, "root");
@@ -244,41 +257,118 @@ fn a_result_moves_the_request_to_where_the_measured_latencies_are() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
-    let slow = [("C1E", 10_000, 12), ("C6", 10_000, 300)];
+    let slow = [("C1", 10_000, 1), ("C1E", 10_000, 12), ("C6", 10_000, 300)];
     let (_parent, path) = result(&slow);
     let by = ["--result", path.to_str().unwrap()];
     let request = |bound: &str| {
         let plan = json(folder.path(), &[&by[..], &["--latency", bound]].concat());
         (plan["request_us"].as_u64().unwrap(), plan)
     };
-    // The table says 133 µs for C6; it takes 300.
+    // The table says 133 µs for C6; it takes 300. C3 is off.
     let (asked, plan) = request("200us");
-    assert_eq!(asked, 33);
+    assert_eq!(asked, 10);
     assert_eq!(names(&plan["groups"][0], "stopped"), ["C6"]);
     assert_eq!(plan["groups"][0]["states"][4]["measured_ns"], 300_000);
     assert_eq!(request("300us").0, 300);
-    let (quick_parent, quick) = result(&[("C6", 10_000, 80)]);
+    let (quick_parent, quick) =
+        result(&[("C1", 10_000, 1), ("C1E", 10_000, 12), ("C6", 10_000, 80)]);
     let by = ["--result", quick.to_str().unwrap(), "--latency", "100us"];
     assert_eq!(json(folder.path(), &by)["request_us"], 133);
     drop(quick_parent);
 }
 
 #[test]
-fn a_state_with_too_few_datapoints_counts_with_the_drivers_figure() {
+fn a_result_is_judged_as_advise_judges_it() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
-    let (_parent, path) = result(&[("C6", 9_999, 300)]);
-    let by = ["--latency", "200us", "--result", path.to_str().unwrap()];
-    let plan = json(folder.path(), &by);
-    assert_eq!(plan["request_us"], 200);
+    // Too few for a p99.9 to be seen (10 000), and enough to tell: C1E takes 26 µs and not 10.
+    let (_parent, path) = result(&[("C1", 3000, 1), ("C1E", 3000, 26), ("C6", 200, 90)]);
+    let (result, root) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
+    for (bound, left) in [
+        ("20us", &["POLL", "C1"][..]),
+        ("50us", &["POLL", "C1", "C1E"]),
+        // C6 is not shown to be within it.
+        ("100us", &["POLL", "C1", "C1E"]),
+        ("0", &["POLL"]),
+    ] {
+        let plan = json(folder.path(), &["--latency", bound, "--result", result]);
+        assert_eq!(names(&plan["groups"][0], "left"), left, "{bound}: {plan}");
+        let mut advise = reveille();
+        let advised = advise.args([
+            "advise", result, "--json", "--budget", bound, "--root", root,
+        ]);
+        let advised = advised.output().unwrap();
+        let advised: Value = serde_json::from_slice(&advised.stdout).unwrap();
+        let allowed = advised["states"].as_array().unwrap().iter();
+        let allowed = allowed.filter(|state| state["allowed"] == true);
+        let allowed: Vec<&str> = allowed.map(|one| one["state"].as_str().unwrap()).collect();
+        assert_eq!(allowed, left, "{bound}");
+    }
+    let plan = json(folder.path(), &["--latency", "100us", "--result", result]);
     assert!(
-        plan["notes"][0].as_str().unwrap().contains("10000 would"),
+        plan["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("C6 is not shown"),
         "{plan}"
     );
-    // They are enough for a lower percentile.
-    let plan = json(folder.path(), &[&by[..], &["--percentile", "99"]].concat());
-    assert_eq!(plan["request_us"], 33);
+}
+
+#[test]
+fn where_nothing_can_be_said_of_the_shallowest_state_nothing_is_held() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let _alone = alone();
+    let (_parent, path) = result(&[("C6", 10_000, 300)]);
+    let by = ["--latency", "200us", "--result", path.to_str().unwrap()];
+    let root = ["--dry-run", "--root", folder.path().to_str().unwrap()];
+    complains(
+        &mut hold(&[&by[..], &root].concat()),
+        3,
+        "nothing can be said of C1",
+    );
+}
+
+#[test]
+fn a_bound_that_the_governor_does_not_keep_to_is_not_held() {
+    let folder = without_driver("");
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    let write = |file: &str, text: &str| {
+        let file = cpus.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write("cpuidle/current_driver", "haltpoll");
+    for cpu in 0..3 {
+        for (index, name, exit) in [(0, "POLL", "0"), (1, "haltpoll idle", "1")] {
+            write(&format!("cpu{cpu}/cpuidle/state{index}/name"), name);
+            write(&format!("cpu{cpu}/cpuidle/state{index}/latency"), exit);
+        }
+    }
+    let root = folder.path().to_str().unwrap();
+    for (governor, bound, code) in [
+        ("haltpoll", "1us", 3),
+        ("haltpoll", "100us", 3),
+        ("haltpoll", "0", 0),
+        ("menu", "100us", 0),
+    ] {
+        write("cpuidle/current_governor", governor);
+        let _alone = alone();
+        let ended = run(&mut hold(&[
+            "--latency",
+            bound,
+            "--dry-run",
+            "--root",
+            root,
+        ]));
+        assert_eq!(ended.code, code, "{governor} {bound}: {}", ended.stderr);
+        let would = ended
+            .stderr
+            .contains("`reveille hold --latency 0` keeps the CPUs");
+        assert_eq!(would, code == 3, "{}", ended.stderr);
+    }
 }
 
 #[test]
@@ -289,7 +379,7 @@ fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
     let _alone = alone();
     // The kernel says the tightest of all requests.
     let script = "od -An -td4 /dev/cpu_dma_latency; exit 7";
-    let output = hold(&["--latency", "7us", "--", "sh", "-c", script])
+    let output = hold(&["--latency", kept_to("7us"), "--", "sh", "-c", script])
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(7));
@@ -299,10 +389,14 @@ fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
         .unwrap();
     assert!(held <= 7, "{held}");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("7 µs held on CPU"), "{said}");
+    let bound = match kept_to("7us") {
+        "0" => "0 (no sleep at all)",
+        _ => "7 µs",
+    };
+    assert!(said.contains(&format!("{bound} held on CPU")), "{said}");
     let died = run(&mut hold(&[
         "--latency",
-        "7us",
+        kept_to("7us"),
         "--",
         "sh",
         "-c",
@@ -345,7 +439,7 @@ fn a_request_is_held_until_told_and_goes_with_kill_9() {
     }
     let _alone = alone();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
-        let child = held(&["--latency", "500us"]);
+        let child = held(&["--latency", kept_to("500us")]);
         let pid = child.id();
         assert!(is_holder(pid));
         assert!(pm_qos::current_bound_us().unwrap() <= Some(500));
@@ -363,7 +457,7 @@ fn a_signal_goes_to_the_command_and_its_end_is_the_exit_code() {
     let _alone = alone();
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
     for (signal, code) in [(Signal::SIGUSR1, 9), (Signal::SIGTERM, 128 + 15)] {
-        let mut child = hold(&["--latency", "500us", "--", "sh", "-c", script])
+        let mut child = hold(&["--latency", kept_to("500us"), "--", "sh", "-c", script])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -393,9 +487,10 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
         println!("skipped: {test}: CPU 0 has no bound of its own to set, or has one already");
         return;
     }
-    let only = ["--latency", "700us", "--cpu", "0"];
+    let us = kept_to("700us");
+    let only = ["--latency", us, "--cpu", "0"];
     let child = held(&only);
-    assert_eq!(bound(), "700");
+    assert_eq!(bound(), if us == "0" { "n/a" } else { "700" });
     assert_eq!(end(child, Signal::SIGTERM), (Some(0), String::new()));
     assert_eq!(bound(), "0");
 

@@ -367,6 +367,13 @@ fn what_is_kept_stands_until_restore() {
         return;
     };
     let kept = run(&mut limit(&["--disable", &name, "--cpu", "0", "--keep"]));
+    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    if idle.governor.as_deref() == Some("haltpoll") {
+        assert_eq!((kept.code, read(&setting).as_str()), (3, "0"));
+        assert!(kept.stderr.contains("hold --latency 0"), "{}", kept.stderr);
+        println!("skipped: what_is_kept_stands_until_restore: the governor would not look at it");
+        return;
+    }
     assert_eq!(kept.code, 0, "{}", kept.stderr);
     run(reveille().arg("states"));
     assert_eq!(read(&setting), "1");

@@ -56,7 +56,7 @@ fn write(folder: &Path, datapoints: u64) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(
         folder.join("info.yml"),
-        "cpunum: 1\ndevdescr: Intel I210\ndevid: i210\nformat_version: '1.3'\n\
+        "cpunum: 1\ndevdescr: Intel I210\ndevid: '0000:04:00.0'\nformat_version: '1.3'\n\
          reportid: synthetic\nresolution: 1\ntoolname: wult\ntoolver: 1.12.65\n",
     )?;
     let mut file = BufWriter::new(File::create(folder.join("datapoints.csv"))?);

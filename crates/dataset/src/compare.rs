@@ -8,6 +8,7 @@ mod rank;
 
 use serde::{Deserialize, Serialize};
 use statrs::function::beta::beta_reg;
+use statrs::function::factorial::ln_binomial;
 
 use crate::description::{Description, Probe};
 use crate::interval;
@@ -34,7 +35,7 @@ pub struct Comparison {
     /// Of the two-sided test that it is 0.5 (Brunner and Munzel).
     pub p_value: f64,
     pub median: Difference,
-    /// `None` where one of the samples is too small to bound its p99 on both sides (368).
+    /// `None` where one of the samples has fewer than ten values beyond its p99 (1000 in all).
     pub p99: Option<Difference>,
 }
 
@@ -203,9 +204,13 @@ pub fn samples(a: &mut [i64], b: &mut [i64]) -> Option<Comparison> {
         b_slower_high: test.high,
         p_value: test.p_value,
         median: difference(a, b, Share(1, 2))?,
-        p99: difference(a, b, Share(99, 100)),
+        p99: (P99.is_carried_by(a.len()) && P99.is_carried_by(b.len()))
+            .then(|| difference(a, b, P99))
+            .flatten(),
     })
 }
+
+const P99: Share = Share(99, 100);
 
 struct Test {
     effect: f64,
@@ -228,26 +233,80 @@ fn brunner_munzel(a: &[i64], b: &[i64]) -> Test {
     );
     let (share_a, share_b) = (spread_a / count_a, spread_b / count_b);
     let error = (share_a + share_b).sqrt();
+    let least = least_p_value(a.len(), b.len());
     if error == 0.0 {
-        // All of one sample on one side of the other, or all values the same.
-        let p_value = if effect == 0.5 { 1.0 } else { 0.0 };
-        return Test {
-            effect,
-            low: effect,
-            high: effect,
-            p_value,
-        };
+        return without_scatter(effect, a.len().min(b.len()) as u64, least);
     }
     // Satterthwaite's degrees of freedom.
     let freedom = (share_a + share_b).powi(2)
         / (share_a.powi(2) / (count_a - 1.0) + share_b.powi(2) / (count_b - 1.0));
     let half = student_quantile(freedom) * error;
+    let (low, high) = effect_limits(effect, a.len(), b.len());
     Test {
         effect,
-        low: (effect - half).max(0.0),
-        high: (effect + half).min(1.0),
-        p_value: student_two_sided((effect - 0.5) / error, freedom),
+        low: (effect - half).clamp(0.0, low),
+        high: (effect + half).clamp(high, 1.0),
+        p_value: student_two_sided((effect - 0.5) / error, freedom).max(least),
     }
+}
+
+/// The smallest p-value that samples of these sizes can have: were there no difference, each of the
+/// ways to part the values into the two samples would be as likely, and in two of them all values of
+/// one are below those of the other. Never zero.
+fn least_p_value(count_a: usize, count_b: usize) -> f64 {
+    let ways = ln_binomial((count_a + count_b) as u64, count_a as u64);
+    (std::f64::consts::LN_2 - ways).exp().max(f64::MIN_POSITIVE)
+}
+
+/// Where all of one sample lie on one side of the other, or all values are the same, their ranks
+/// have no variance, and tell nothing of how sure that is. But the first values of both are a pair,
+/// the second ones another, and so on: were the share of such pairs s, all of them would be so with
+/// probability s^pairs. That bounds s as the exact interval of a share does.
+fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
+    let others = 1.0 - interval::share_low(pairs, pairs, interval::SIDE);
+    let (low, high, p_value) = if effect == 0.5 {
+        // All tie. Those that do not may all lie on one side.
+        (0.5 - others / 2.0, 0.5 + others / 2.0, 1.0)
+    } else if effect > 0.5 {
+        (1.0 - others, 1.0, least)
+    } else {
+        (0.0, others, least)
+    };
+    Test {
+        effect,
+        low,
+        high,
+        p_value,
+    }
+}
+
+/// The 95 % limits of the probability that a value of B is above one of A, of which `effect` was seen:
+/// Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney Statistic. Part
+/// 2", Statistics in Medicine 25 (2006), method 5. The variance is that at the limit and not that which
+/// was seen, which is too small where the samples hardly overlap.
+fn effect_limits(effect: f64, count_a: usize, count_b: usize) -> (f64, f64) {
+    /// The 97.5 % quantile of the normal distribution.
+    const Z: f64 = 1.959_964;
+    let (a, b) = (count_a as f64, count_b as f64);
+    let is_within = |limit: f64| {
+        let others = f64::midpoint(a, b) - 1.0;
+        let shape = 1.0 + others * ((1.0 - limit) / (2.0 - limit) + limit / (1.0 + limit));
+        let variance = limit * (1.0 - limit) * shape / (a * b);
+        (effect - limit).powi(2) <= Z * Z * variance
+    };
+    let limit = |mut out: f64| {
+        let mut within = effect;
+        for _ in 0..60 {
+            let middle = f64::midpoint(within, out);
+            if is_within(middle) {
+                within = middle;
+            } else {
+                out = middle;
+            }
+        }
+        within
+    };
+    (limit(0.0), limit(1.0))
 }
 
 /// `P(|T| >= |t|)` of Student's distribution.

@@ -28,6 +28,13 @@ pub(crate) enum Field {
         shift: u8,
         nullable: bool,
     },
+    /// A whole number in an integer column; one with a fraction is refused.
+    Whole {
+        name: String,
+        nullable: bool,
+        /// What the field should hold, where it holds a fraction.
+        why_whole: &'static str,
+    },
     Percent {
         name: String,
     },
@@ -61,6 +68,7 @@ impl Field {
         match self {
             Self::Skip => None,
             Self::Integer { name, .. }
+            | Self::Whole { name, .. }
             | Self::Percent { name }
             | Self::Name { name, .. }
             | Self::Flag { name, .. } => Some(name),
@@ -70,7 +78,7 @@ impl Field {
     fn empty(&self) -> Option<Column> {
         let values = match self {
             Self::Skip => return None,
-            Self::Integer { .. } => Values::Integer(Vec::new()),
+            Self::Integer { .. } | Self::Whole { .. } => Values::Integer(Vec::new()),
             Self::Percent { .. } => Values::Percent(Vec::new()),
             Self::Name { .. } => Values::Name {
                 codes: Vec::new(),
@@ -372,13 +380,21 @@ fn store(text: &[u8], field: &Field, values: &mut Values) -> Result<(), &'static
             },
             Values::Integer(values),
         ) => {
-            values.push(match decimal::integer(text, shift) {
-                Decimal::Number(number) => number,
-                Decimal::Unknown if nullable => NULL,
-                Decimal::Unknown => return Err("a number"),
-                Decimal::OutOfRange => return Err("a number within 64 bits"),
-                Decimal::Malformed => return Err("a number"),
-            });
+            values.push(number(text, shift, nullable)?);
+        }
+        (
+            &Field::Whole {
+                nullable,
+                why_whole,
+                ..
+            },
+            Values::Integer(values),
+        ) => {
+            let number = number(text, 0, nullable)?;
+            if text.iter().any(|byte| b".eE".contains(byte)) {
+                return Err(why_whole);
+            }
+            values.push(number);
         }
         (Field::Percent { .. }, Values::Percent(values)) => {
             values.push(decimal::percent(text).ok_or("a number")?);
@@ -398,6 +414,15 @@ fn store(text: &[u8], field: &Field, values: &mut Values) -> Result<(), &'static
         _ => return Err("a column of another kind"),
     }
     Ok(())
+}
+
+fn number(text: &[u8], shift: u8, nullable: bool) -> Result<i64, &'static str> {
+    match decimal::integer(text, shift) {
+        Decimal::Number(number) => Ok(number),
+        Decimal::Unknown if nullable => Ok(NULL),
+        Decimal::Unknown | Decimal::Malformed => Err("a number"),
+        Decimal::OutOfRange => Err("a number within 64 bits"),
+    }
 }
 
 /// The columns without datapoints.

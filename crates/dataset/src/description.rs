@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use reveille_machine::{Identity, IdleState};
 use serde::{Deserialize, Serialize};
 
+use crate::Malformed;
 use crate::schema::{self, SCHEMA_VERSION};
-use crate::{Malformed, statistics::StateStatistics};
+use crate::statistics::{Share, StateStatistics};
 
 /// How the waking was seen. Results of different probes are not compared without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +74,10 @@ pub struct Floor {
     pub source: String,
     pub count: u64,
     pub median_ns: i64,
-    pub p90_ns: i64,
-    pub p99_ns: i64,
+    /// `None` below 100 datapoints.
+    pub p90_ns: Option<i64>,
+    /// `None` below 1000 datapoints.
+    pub p99_ns: Option<i64>,
     pub max_ns: i64,
 }
 
@@ -199,5 +202,34 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
             ));
         }
     }
-    serde_json::from_slice(text).map_err(wrong)
+    let mut description: Description = serde_json::from_slice(text).map_err(wrong)?;
+    for floor in &mut description.characterisation.floors {
+        // Written by a version that told them of any number.
+        let is_carried = |quantile: Share| quantile.is_carried_by(floor.count as usize);
+        floor.p90_ns = floor.p90_ns.filter(|_| is_carried(Share(9, 10)));
+        floor.p99_ns = floor.p99_ns.filter(|_| is_carried(Share(99, 100)));
+    }
+    Ok(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floors_quantiles_that_too_few_datapoints_carry_are_not_read() {
+        let floor = |count: u64| {
+            let mut value = serde_json::to_value(Description::unknown(Vec::new())).unwrap();
+            value["characterisation"]["floors"] = serde_json::json!([{
+                "state": "POLL", "source": "timer", "count": count, "median_ns": 5, "p90_ns": 7,
+                "p99_ns": 8, "max_ns": 9,
+            }]);
+            let read = read(value.to_string().as_bytes()).unwrap();
+            let floor = &read.characterisation.floors[0];
+            (floor.p90_ns, floor.p99_ns)
+        };
+        assert_eq!(floor(99), (None, None));
+        assert_eq!(floor(999), (Some(7), None));
+        assert_eq!(floor(1000), (Some(7), Some(8)));
+    }
 }

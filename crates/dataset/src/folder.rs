@@ -301,10 +301,11 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
             columns,
         });
     }
+    let info = wult_info_beside(path)?;
     let whole = start.as_slice().chain(file);
     let loaded = Csv::new(whole).and_then(|csv| {
         if !own_csv::is_own(&csv.header) {
-            return wult::read_opened_csv(csv, None, wanted);
+            return wult::read_opened_csv(csv, info.as_ref(), wanted);
         }
         let fields = own_csv::fields(&csv.header, wanted)?;
         let table = csv.all(&fields, LastLine::MayLackNewline)?;

@@ -26,12 +26,13 @@ pub fn read_parquet(file: Bytes) -> Result<Columns, Malformed> {
     parquet_file::read(file, None)
 }
 
-/// A `datapoints.csv` of wult, in microseconds and per cent.
+/// A `datapoints.csv` of wult; `info` is what the `info.yml` beside it says.
 ///
 /// # Errors
-/// Where it is none; the message names the line and the column.
-pub fn read_wult_csv(file: impl Read + Send) -> Result<Loaded, Malformed> {
-    crate::wult::read_csv(file, None, None)
+/// Where it is none, or its times may be in one unit or another; the message names the line and the
+/// column.
+pub fn read_wult_csv(file: impl Read + Send, info: Option<&Info>) -> Result<Loaded, Malformed> {
+    crate::wult::read_csv(file, info, None)
 }
 
 /// A CSV with our own columns: an export, or the partial file of a run that was cut off.

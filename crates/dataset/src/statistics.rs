@@ -186,8 +186,9 @@ pub fn summarise(sample: &mut [i64]) -> Option<Summary> {
         .map(|&value| (value as f64 - mean_ns).powi(2))
         .sum();
     let carried = |quantile: Share| {
-        let rank = quantile.rank(count);
-        (count - rank >= BEYOND_MIN).then(|| sorted[rank - 1])
+        quantile
+            .is_carried_by(count)
+            .then(|| sorted[quantile.rank(count) - 1])
     };
     Some(Summary {
         count: count as u64,
@@ -212,5 +213,10 @@ impl Share {
     pub(crate) fn rank(self, count: usize) -> usize {
         let rank = (count as u128 * u128::from(self.0)).div_ceil(u128::from(self.1));
         (rank as usize).clamp(1, count)
+    }
+
+    /// Do enough of a sample of `count` lie beyond that quantile for it to be told?
+    pub(crate) fn is_carried_by(self, count: usize) -> bool {
+        count > 0 && count - self.rank(count) >= BEYOND_MIN
     }
 }

@@ -78,7 +78,7 @@ fn stream(
         csv.in_parts(&fields, last, sink)?;
         return Ok(crate::csv::empty(&fields));
     }
-    let plan = wult::Plan::of(&csv.header, None)?;
+    let plan = wult::Plan::of(&csv.header, info, None)?;
     csv.in_parts(&plan.fields, LastLine::MayLackNewline, |mut part| {
         wult::add_source(&mut part, info);
         sink(part)

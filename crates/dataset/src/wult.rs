@@ -1,7 +1,17 @@
-//! Results of wult: `info.yml` and `datapoints.csv`, in microseconds and per cent.
+//! Results of wult: `info.yml` and `datapoints.csv`.
 //!
-//! Source of the columns: `wultdata/defs/wult/wult.yml` and of the formats `wultlibs/result/` in
-//! <https://github.com/intel/wult>, version 1.12.
+//! Four formats were written, and what is known of them is from the history of wult's own reader and
+//! writer (<https://github.com/intel/wult>: `defs/wult.yml`, `wultlibs/rawresultlibs/`, now
+//! `wultlibs/result/`):
+//!
+//! | format | from | times | |
+//! | --- | --- | --- | --- |
+//! | 1.0 | 2020 | whole nanoseconds | |
+//! | 1.1 | January 2021 (15c6e945) | microseconds | `DerivedCC1%` is `CC1Derived%` by another name |
+//! | 1.2 | August 2021 (25192103) | microseconds | columns came and went in two years; the names tell which |
+//! | 1.3 | August 2023 (4feb5fd1) | microseconds | the columns of 1.12 |
+//!
+//! What the history leaves open is refused or left out, see [`unit`] and [`left_out`].
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,8 +25,10 @@ use crate::folder::Loaded;
 use crate::schema::Kind;
 use crate::{Malformed, Source};
 
-/// The newest minor version of format 1 whose columns are known here.
-const FORMAT_MINOR_MAX: u32 = 3;
+/// The formats whose columns and units are known here.
+const FORMATS: [&str; 4] = ["1.0", FORMAT_1_1, FORMAT_1_2, "1.3"];
+const FORMAT_1_1: &str = "1.1";
+const FORMAT_1_2: &str = "1.2";
 
 /// Decimals by which microseconds become nanoseconds, and megahertz kilohertz.
 const THREE_DECIMALS: u8 = 3;
@@ -72,15 +84,24 @@ pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
         )));
     }
     let version = info.get("format_version").map_or("", String::as_str);
-    let minor = version
-        .strip_prefix("1.")
-        .and_then(|minor| minor.parse::<u32>().ok());
-    match minor {
-        Some(minor) if minor <= FORMAT_MINOR_MAX => Ok(info),
-        _ => Err(Malformed::new(format!(
-            "has the format_version {version:?}, and this program knows 1.0 to 1.{FORMAT_MINOR_MAX}"
-        ))),
+    if !FORMATS.contains(&version) {
+        return Err(Malformed::new(format!(
+            "has the format_version {version:?}, and this program knows {}",
+            FORMATS.join(", ")
+        )));
     }
+    if is_on(&info, "intr_focus") {
+        return Err(Malformed::new(
+            "says intr_focus: wult then measured the interrupt's latency only, and wrote no wake \
+             latency or zeroes for it",
+        ));
+    }
+    Ok(info)
+}
+
+fn is_on(info: &Info, key: &str) -> bool {
+    info.get(key)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// A YAML scalar without its quotes and its comment.
@@ -103,7 +124,8 @@ fn scalar(text: &str) -> String {
 /// (by our names), all where it is `None`.
 ///
 /// # Errors
-/// Where it is no such file; the message names the line and the column.
+/// Where it is no such file, or the unit of its times cannot be known; the message names the line and
+/// the column.
 pub fn read_csv(
     reader: impl Read + Send,
     info: Option<&Info>,
@@ -117,10 +139,11 @@ pub(crate) fn read_opened_csv<R: Read + Send>(
     info: Option<&Info>,
     wanted: Option<&[&str]>,
 ) -> Result<Loaded, Malformed> {
-    let plan = Plan::of(&csv.header, wanted)?;
+    let plan = Plan::of(&csv.header, info, wanted)?;
     let table = csv.all(&plan.fields, LastLine::MayLackNewline)?;
     let mut columns = table.columns;
     let mut description = describe(info, columns.rows, plan.residency_columns);
+    description.notes.extend(plan.left_out);
     description.notes.push(
         "Measured by wult: its wake latency ends after idle also where the interrupt's handler ran \
          first."
@@ -149,24 +172,38 @@ pub(crate) struct Plan {
     pub(crate) fields: Vec<Field>,
     /// Columns that mean nothing here.
     unknown: Vec<String>,
+    /// Why columns that we know by name are not read, a sentence each.
+    left_out: Vec<String>,
     residency_columns: Vec<String>,
 }
 
 impl Plan {
-    pub(crate) fn of(header: &[String], wanted: Option<&[&str]>) -> Result<Self, Malformed> {
+    pub(crate) fn of(
+        header: &[String],
+        info: Option<&Info>,
+        wanted: Option<&[&str]>,
+    ) -> Result<Self, Malformed> {
         if !header.iter().any(|name| name == "WakeLatency") {
             return Err(Malformed::new(
                 "line 1: expected a column WakeLatency (wult) or wake_latency_ns (reveille)",
             ));
         }
+        let unit = unit(header, info)?;
         let mut plan = Self {
             fields: Vec::new(),
             unknown: Vec::new(),
+            left_out: Vec::new(),
             residency_columns: Vec::new(),
         };
         for name in header {
-            let field = field(name);
+            let why_not = left_out(name, header, info);
+            let field = match why_not {
+                None => unit.of(field(name)),
+                Some(_) => Field::Skip,
+            };
+            plan.left_out.extend(why_not.map(str::to_owned));
             match &field {
+                Field::Skip if why_not.is_some() => {}
                 Field::Skip => plan.unknown.push(name.clone()),
                 Field::Percent { name } => plan.residency_columns.push(name.clone()),
                 _ => {}
@@ -189,7 +226,95 @@ impl Plan {
     }
 }
 
-/// How wult's column is read.
+/// The unit of a result's times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Nanoseconds,
+    Microseconds,
+}
+
+impl Unit {
+    /// The field, which is told in microseconds, in this unit.
+    fn of(self, field: Field) -> Field {
+        match field {
+            Field::Integer { name, nullable, .. }
+                if self == Self::Nanoseconds && name.ends_with("_ns") =>
+            {
+                Field::Whole {
+                    name,
+                    nullable,
+                    // wult of February to October 2021 converted a result of format 1.0 when it
+                    // filtered one, some of its versions more than once (336056da), and left the
+                    // version in info.yml as it was.
+                    why_whole: "whole nanoseconds, as format 1.0 has them (a later wult that \
+                                filtered the result may have converted them, once or twice)",
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Columns that no result in nanoseconds has: they came after format 1.0.
+const AFTER_1_0: [&str; 9] = [
+    "IntrLatency",
+    "IntrLatencyRaw",
+    "WakeLatencyRaw",
+    "IntrOff",
+    "SMICnt",
+    "NMICnt",
+    "SWIRQCnt",
+    "CPUFreq",
+    "CC1Derived%",
+];
+
+/// What unit the times are in: by the format, else by columns that only later formats have.
+fn unit(header: &[String], info: Option<&Info>) -> Result<Unit, Malformed> {
+    match info.and_then(|info| info.get("format_version")) {
+        Some(version) if version == FORMATS[0] => Ok(Unit::Nanoseconds),
+        Some(_) => Ok(Unit::Microseconds),
+        None if header.iter().any(|name| AFTER_1_0.contains(&name.as_str())) => {
+            Ok(Unit::Microseconds)
+        }
+        None => Err(Malformed::new(
+            "line 1: the unit of the times is unknown (wult wrote nanoseconds in format 1.0, \
+             microseconds later); put its info.yml beside datapoints.csv",
+        )),
+    }
+}
+
+/// The version of wult from which on the IntrLatency of its device `tdt` is that of its own timer
+/// (549a5cf7).
+const TDT_INTERRUPTS_SINCE: [u32; 3] = [1, 10, 59];
+
+/// Why a column of a name that we know is not what the name says.
+fn left_out(name: &str, header: &[String], info: Option<&Info>) -> Option<&'static str> {
+    match name {
+        // 2778ac4f to bd2396bb, July 2021.
+        "NMICnt" if !header.iter().any(|name| name == "SMICnt") => {
+            Some("NMICnt was not read: without a column SMICnt it counts NMIs and SMIs together.")
+        }
+        "IntrLatency" | "IntrLatencyRaw" if interrupts_may_be_others(info) => Some(
+            "The interrupt latency was not read: wult before 1.10.59 took that of another timer \
+             for its device tdt's (0e677f63).",
+        ),
+        _ => None,
+    }
+}
+
+fn interrupts_may_be_others(info: Option<&Info>) -> bool {
+    let Some(info) = info else { return false };
+    let value = |key: &str| info.get(key).map_or("", String::as_str);
+    let numbers: Vec<u32> = value("toolver")
+        .split('.')
+        .map_while(|number| number.parse().ok())
+        .collect();
+    matches!(value("devid"), "tdt" | "tsc-deadline-timer")
+        && matches!(value("format_version"), FORMAT_1_1 | FORMAT_1_2)
+        && numbers.as_slice() < &TDT_INTERRUPTS_SINCE
+}
+
+/// How wult's column is read, where its times are in microseconds.
 fn field(name: &str) -> Field {
     if let Some(&(_, ours, shift)) = INTEGERS.iter().find(|(theirs, _, _)| *theirs == name) {
         let nullable = ours != "wake_latency_ns";
@@ -206,6 +331,10 @@ fn field(name: &str) -> Field {
             name: "first".to_owned(),
             names: ["after_idle", "interrupt"],
         },
+        // Until 1.1, by another name (25192103).
+        "DerivedCC1%" => field("CC1Derived%"),
+        // All states together (63d25214): no state's share.
+        "CStates%" => Field::Skip,
         _ => match name.strip_suffix('%') {
             Some(share) => match share_name(share) {
                 Some(name) => Field::Percent { name },
@@ -247,7 +376,7 @@ pub(crate) fn alias(name: &str) -> Option<Alias> {
             unit: 1,
         }),
         Field::Name { name, .. } => Some(Alias::Name(name)),
-        Field::Flag { .. } | Field::Skip => None,
+        Field::Whole { .. } | Field::Flag { .. } | Field::Skip => None,
     }
 }
 
@@ -265,14 +394,28 @@ fn share_name(share: &str) -> Option<String> {
     Some(format!("{}{derived}_percent", state.to_ascii_lowercase()))
 }
 
-/// The source that wult's device is: its timers, or a network card.
+/// The source that wult's device is: its timers, or a network card by its PCI address; `None` for
+/// anything else. The names are those of `wultlibs/Devices.py` through its history.
 fn source(info: Option<&Info>) -> Option<Source> {
     let device = info?.get("devid")?;
     match device.as_str() {
-        "tdt" | "hrt" | "hrtimer" | "tsc-deadline-timer" => Some(Source::Timer),
-        "" => None,
-        _ => Some(Source::Nic),
+        "tdt" | "tdt_bpf" | "tsc-deadline-timer" | "hrt" | "hrtimer" | "hrt-bpf" | "hrt_bpf" => {
+            Some(Source::Timer)
+        }
+        device if is_pci_address(device) => Some(Source::Nic),
+        _ => None,
     }
+}
+
+/// `0000:04:00.0`, or without the domain.
+fn is_pci_address(text: &str) -> bool {
+    let hexadecimal =
+        |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let Some((rest, function)) = text.rsplit_once('.') else {
+        return false;
+    };
+    let parts: Vec<&str> = rest.split(':').collect();
+    matches!(parts.len(), 2 | 3) && parts.into_iter().all(hexadecimal) && hexadecimal(function)
 }
 
 fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) -> Description {
@@ -311,6 +454,13 @@ fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) ->
     };
     if let Some(device) = value("devdescr").or_else(|| value("devid")) {
         description.settings.arming = device.clone();
+    }
+    if is_on(info, "early_intr") {
+        description.notes.push(
+            "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
+             the kernel does not do by itself."
+                .to_owned(),
+        );
     }
     if let Some(resolution) = value("resolution") {
         description

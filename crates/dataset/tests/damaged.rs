@@ -168,7 +168,7 @@ proptest! {
         prop_assert!(read::read_parquet(Bytes::from(bytes.clone())).is_err());
         prop_assert!(read::read_description(&bytes).is_err());
         prop_assert!(read::read_info_yml(&bytes).is_err());
-        prop_assert!(read::read_wult_csv(bytes.as_slice()).is_err());
+        prop_assert!(read::read_wult_csv(bytes.as_slice(), None).is_err());
         prop_assert!(read::read_csv(bytes.as_slice()).is_err());
     }
 }

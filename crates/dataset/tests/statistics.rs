@@ -82,8 +82,8 @@ fn states_and_sources_are_kept_apart_and_stand_by_index() {
         source: "timer".into(),
         count: 9,
         median_ns: 7000,
-        p90_ns: 0,
-        p99_ns: 0,
+        p90_ns: None,
+        p99_ns: None,
         max_ns: 0,
     };
     let driver = |state: &str| Some(if state == "C6" { 85 } else { 0 });

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use reveille_dataset::{Columns, NULL, in_parts, open, open_columns, read};
+use reveille_dataset::{Columns, Loaded, Malformed, NULL, in_parts, open, open_columns, read};
 
 const INFO: &str = "cpu: 3\ndevdescr: TSC deadline timer\ndevid: tdt\nformat_version: '1.2'\n\
-                    reportid: first try\nresolution: 1\ntoolname: wult\ntoolver: 1.9.8\n";
+                    reportid: first try\nresolution: 1\ntoolname: wult\ntoolver: 1.11.22\n";
 
 const HEADER: &str = "WakeLatency,SilentTime,IntrLatency,IntrOff,LDist,ReqCState,CC0%,\
                       CC1Derived%,CC1%,CC6%,PC2%,PC6%,SMICnt,NMICnt\n";
@@ -24,6 +24,11 @@ fn wult(info: &str, csv: &str) -> tempfile::TempDir {
     folder
 }
 
+fn in_microseconds(csv: &[u8]) -> Result<Loaded, Malformed> {
+    let info = read::read_info_yml(b"toolname: wult\nformat_version: 1.3\n").unwrap();
+    read::read_wult_csv(csv, Some(&info))
+}
+
 fn name<'a>(columns: &'a Columns, column: &str, row: usize) -> &'a str {
     let (codes, names) = columns.names(column).unwrap();
     &names[usize::from(codes[row])]
@@ -34,7 +39,7 @@ fn a_result_is_read_in_nanoseconds_under_our_names() {
     let folder = wult(INFO, &format!("{HEADER}{LINES}"));
     let loaded = open(folder.path()).unwrap();
     let (description, columns) = (&loaded.description, &loaded.columns);
-    assert_eq!(description.tool, "wult 1.9.8");
+    assert_eq!(description.tool, "wult 1.11.22");
     assert_eq!(description.name, "first try");
     assert_eq!(description.settings.cpu, 3);
     assert_eq!(
@@ -76,11 +81,14 @@ fn a_result_is_read_in_nanoseconds_under_our_names() {
 fn a_csv_file_alone_is_a_result() {
     let folder = wult(INFO, &format!("{HEADER}{LINES}"));
     let path = folder.path().join("datapoints.csv");
+    let all = open_columns(folder.path(), &["wake_latency_ns", "source"]).unwrap();
+    assert_eq!(all.columns.columns.len(), 2);
+    // Its info.yml stands beside it; then it does not.
+    assert_eq!(open(&path).unwrap(), open(folder.path()).unwrap());
+    fs::remove_file(folder.path().join("info.yml")).unwrap();
     let loaded = open_columns(&path, &["wake_latency_ns", "source"]).unwrap();
     assert_eq!(loaded.description.name, "datapoints");
     assert_eq!(loaded.columns.columns.len(), 1);
-    let all = open_columns(folder.path(), &["wake_latency_ns", "source"]).unwrap();
-    assert_eq!(all.columns.columns.len(), 2);
 }
 
 #[test]
@@ -91,7 +99,7 @@ fn many_blocks_come_out_in_order_with_all_their_names() {
         // Each block begins with another name.
         csv.push_str(&format!("{row}.5,S{}\n", (row / 1000) % 200));
     }
-    let loaded = read::read_wult_csv(csv.as_bytes()).unwrap();
+    let loaded = in_microseconds(csv.as_bytes()).unwrap();
     let latencies = loaded.columns.integers("wake_latency_ns").unwrap();
     assert!(
         latencies
@@ -106,7 +114,7 @@ fn many_blocks_come_out_in_order_with_all_their_names() {
 }
 
 fn complaint(csv: &str) -> String {
-    read::read_wult_csv(csv.as_bytes()).unwrap_err().to_string()
+    in_microseconds(csv.as_bytes()).unwrap_err().to_string()
 }
 
 #[test]
@@ -160,7 +168,7 @@ fn what_is_wrong_with_a_header_is_told() {
     assert!(complaint("\u{0}\u{1}\n").contains("expected a column"));
     let bytes: &[u8] = b"\xff\xfe\n1\n";
     assert!(
-        read::read_wult_csv(bytes)
+        in_microseconds(bytes)
             .unwrap_err()
             .to_string()
             .contains("is not text")
@@ -171,7 +179,7 @@ fn what_is_wrong_with_a_header_is_told() {
 
 #[test]
 fn a_file_that_ends_within_a_datapoint_is_read_up_to_there() {
-    let loaded = read::read_wult_csv(&b"WakeLatency,LDist\n1,2\n3,4\n5"[..]).unwrap();
+    let loaded = in_microseconds(&b"WakeLatency,LDist\n1,2\n3,4\n5"[..]).unwrap();
     assert_eq!(
         loaded.columns.integers("wake_latency_ns"),
         Some(&[1000, 3000][..])
@@ -188,7 +196,7 @@ fn a_file_that_ends_within_a_datapoint_is_read_up_to_there() {
             .any(|note| note.contains("ended within"))
     );
     // Without the newline the last line may be whole.
-    let loaded = read::read_wult_csv(&b"WakeLatency,LDist\r\n1,\r\n3,4"[..]).unwrap();
+    let loaded = in_microseconds(&b"WakeLatency,LDist\r\n1,\r\n3,4"[..]).unwrap();
     assert_eq!(
         loaded.columns.integers("launch_distance_ns"),
         Some(&[NULL, 4000][..])
@@ -204,8 +212,15 @@ fn an_info_that_is_not_wults_is_refused() {
     };
     assert!(complaint("").contains("no key toolname"));
     assert!(complaint("toolname: ndl\nformat_version: '1.3'\n").contains("only wult"));
-    assert!(complaint("toolname: wult\nformat_version: '1.4'\n").contains("1.0 to 1.3"));
-    assert!(complaint("toolname: wult\n").contains("1.0 to 1.3"));
+    assert!(
+        complaint("toolname: wult\nformat_version: '1.4'\n").contains("knows 1.0, 1.1, 1.2, 1.3")
+    );
+    // Not a number, but a name: 1.10 and 1.03 are none of the four.
+    for other in ["1.10", "1.03", "1", "2.0"] {
+        let info = format!("toolname: wult\nformat_version: {other}\n");
+        assert!(complaint(&info).contains("knows 1.0, "), "{other}");
+    }
+    assert!(complaint("toolname: wult\n").contains("knows 1.0, 1.1, 1.2, 1.3"));
     let info = read::read_info_yml(
         b"---\n# x\ntoolname: \"wult\" # y\nformat_version: 1.3\nlist:\n - a: b\n",
     )
@@ -248,4 +263,147 @@ fn a_wult_result_streams_the_same_columns_as_it_opens() {
     })
     .unwrap();
     assert_eq!(parts, [whole]);
+}
+
+/// The header and the first datapoint of the test data that wult's repository had at format 1.0
+/// (f9951e41), and a second one.
+const FORMAT_1_0: &str = "\
+SilentTime,WakeLatency,LDist,ReqCState,TotCyc,CC0Cyc,CC1Cyc,CC6Cyc,PC2Cyc,CC0%,CC1%,CC6%,PC2%
+712011,52366,3919903,C6,2638690,52377,167791,2418522,246534,1.98,6.36,91.66,9.34
+1200,2040,500000,C1,100,90,10,0,0,90.00,10.00,0.00,0.00
+";
+
+fn info(format: &str, more: &str) -> String {
+    format!(
+        "format_version: '{format}'\nreportid: testdata\ntoolname: wult\ntoolver: 1.8.0\ncpunum: 0\n\
+         {more}"
+    )
+}
+
+#[test]
+fn format_1_0_is_in_nanoseconds_and_the_later_ones_in_microseconds() {
+    let folder = wult(&info("1.0", "devid: tsc-deadline-timer\n"), FORMAT_1_0);
+    let columns = open(folder.path()).unwrap().columns;
+    assert_eq!(
+        columns.integers("wake_latency_ns"),
+        Some(&[52_366, 2040][..])
+    );
+    assert_eq!(
+        columns.integers("silent_time_ns"),
+        Some(&[712_011, 1200][..])
+    );
+    assert_eq!(
+        columns.integers("launch_distance_ns"),
+        Some(&[3_919_903, 500_000][..])
+    );
+    assert_eq!(columns.percents("cc6_percent"), Some(&[91.66, 0.0][..]));
+    assert_eq!(name(&columns, "source", 0), "timer");
+    // A part at a time, and by the path of the CSV itself.
+    let csv = folder.path().join("datapoints.csv");
+    in_parts(&csv, |part| {
+        assert_eq!(part, &columns);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(open(&csv).unwrap().columns, columns);
+    for later in ["1.1", "1.2", "1.3"] {
+        let folder = wult(&info(later, ""), FORMAT_1_0);
+        let columns = open(folder.path()).unwrap().columns;
+        assert_eq!(
+            columns.integers("wake_latency_ns"),
+            Some(&[52_366_000, 2_040_000][..]),
+            "{later}"
+        );
+    }
+}
+
+#[test]
+fn fractions_in_format_1_0_are_refused_since_a_later_wult_may_have_converted_them() {
+    for fraction in ["52.366", "52366.0", "5e4"] {
+        let csv = FORMAT_1_0.replace("52366", fraction);
+        let folder = wult(&info("1.0", ""), &csv);
+        let why = refused(folder.path());
+        assert!(
+            why.contains("line 2: column WakeLatency: expected whole nanoseconds"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
+fn a_csv_alone_is_read_only_where_its_columns_tell_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("alone.csv");
+    fs::write(&csv, FORMAT_1_0).unwrap();
+    let why = refused(&csv);
+    assert!(why.contains("the unit of the times is unknown"), "{why}");
+    let why = in_parts(&csv, |_| Ok(())).unwrap_err().to_string();
+    assert!(why.contains("the unit of the times is unknown"), "{why}");
+    fs::write(&csv, format!("{HEADER}{LINES}")).unwrap();
+    let columns = open(&csv).unwrap().columns;
+    assert_eq!(columns.integers("wake_latency_ns"), Some(&[4180, 3418][..]));
+}
+
+#[test]
+fn a_run_that_measured_interrupts_only_is_refused() {
+    let csv = "WakeLatency,IntrLatency,ReqCState\n0,7.5,C6\n";
+    let folder = wult(&info("1.2", "intr_focus: true\n"), csv);
+    let why = refused(folder.path());
+    assert!(why.contains("intr_focus"), "{why}");
+    let folder = wult(&info("1.2", "intr_focus: false\n"), csv);
+    open(folder.path()).unwrap();
+}
+
+#[test]
+fn columns_whose_meaning_changed_are_read_as_what_they_were() {
+    let csv =
+        "WakeLatency,IntrLatency,ReqCState,DerivedCC1%,CStates%,NMICnt\n5.5,7.5,C6,12.5,90,3\n";
+    let folder = wult(&info("1.1", "devid: tdt\n"), csv);
+    let loaded = open(folder.path()).unwrap();
+    let columns = &loaded.columns;
+    assert_eq!(
+        columns.percents("cc1_derived_percent"),
+        Some(&[12.5_f32][..])
+    );
+    assert_eq!(
+        loaded.description.residency_columns,
+        ["cc1_derived_percent"]
+    );
+    // NMIs and SMIs together; another timer's interrupt.
+    assert_eq!(columns.integers("nmi_count"), None);
+    assert_eq!(columns.integers("interrupt_latency_ns"), None);
+    let notes = loaded.description.notes.join(" ");
+    assert!(notes.contains("NMICnt was not read"), "{notes}");
+    assert!(notes.contains("interrupt latency was not read"), "{notes}");
+    assert!(notes.contains("not read: CStates%"), "{notes}");
+    // Where the meaning is known they are there.
+    let both = csv.replace("CStates%", "SMICnt");
+    let with_fix = info("1.2", "devid: tdt\n").replace("1.8.0", "1.10.59");
+    let columns = open(wult(&with_fix, &both).path()).unwrap().columns;
+    assert_eq!(columns.integers("nmi_count"), Some(&[3][..]));
+    assert_eq!(columns.integers("interrupt_latency_ns"), Some(&[7500][..]));
+    let of_another_device = info("1.1", "devid: '0000:04:00.0'\n");
+    let columns = open(wult(&of_another_device, csv).path()).unwrap().columns;
+    assert_eq!(columns.integers("interrupt_latency_ns"), Some(&[7500][..]));
+}
+
+#[test]
+fn the_source_is_told_only_for_devices_that_are_known() {
+    for (device, source) in [
+        ("tdt", Some("timer")),
+        ("hrt_bpf", Some("timer")),
+        ("hrt-bpf", Some("timer")),
+        ("tdt_bpf", Some("timer")),
+        ("'0000:04:00.0'", Some("nic")),
+        ("'04:00.1'", Some("nic")),
+        ("quantum", None),
+    ] {
+        let folder = wult(
+            &info("1.3", &format!("devid: {device}\n")),
+            "WakeLatency,IntrOff\n5.5,1\n",
+        );
+        let columns = open(folder.path()).unwrap().columns;
+        let is = columns.names("source").map(|(_, names)| names[0].as_str());
+        assert_eq!(is, source, "{device}");
+    }
 }

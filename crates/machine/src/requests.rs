@@ -86,6 +86,13 @@ pub fn honoured(idle: &Idle) -> bool {
     idle.driver.is_some() && idle.governor.is_some()
 }
 
+/// Does the governor keep to this bound, µs? haltpoll looks only whether it is 0, and takes its one
+/// state that sleeps under every other.
+/// Source: drivers/cpuidle/governors/haltpoll.c of the kernel.
+pub fn is_kept_to(idle: &Idle, bound_us: u32) -> bool {
+    bound_us == 0 || idle.governor.as_deref() != Some("haltpoll")
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -272,3 +272,21 @@ fn a_typical_page_stays_below_a_mebibyte() {
 fn the_policy_knows_the_script_and_the_style_and_lets_nothing_else_run() {
     policy::check(&page_of([server("one", 2_000, 1, 1.0)]), 1);
 }
+
+#[test]
+fn where_no_state_has_a_figure_of_the_drivers_the_page_begins_with_the_medians() {
+    let mut loaded = of_latencies(std::iter::repeat_n(2_500, 600).chain([9_000; 100]));
+    loaded.description.probe = Probe::Foreign;
+    loaded.description.tool = "wult 1.12.65".to_owned();
+    let html = page_of([loaded]);
+    let headline = html.split("class=\"headline\">").nth(1).unwrap();
+    let headline = headline.split("</p>").next().unwrap();
+    assert_eq!(
+        headline,
+        "The median wake latency is 2.5\u{a0}µs from C1 (700 datapoints). There is no driver&#39;s \
+         figure to hold against it."
+    );
+    // Where a figure is there, the verdict is what one wants to know first.
+    let html = page_of([server("one", 20_000, 1, 1.0)]);
+    assert!(html.contains("class=\"headline\">The driver&#39;s exit latency"));
+}

@@ -151,7 +151,17 @@ pub fn conclude(
             }
         })
         .collect();
-    (settings.collect(), cost, verdict::judge(&weighed, cost))
+    let mut verdict = verdict::judge(&weighed, cost);
+    verdict.gain = verdict.best.and_then(|best| gain(&by_setting, best));
+    (settings.collect(), cost, verdict)
+}
+
+/// By how much the best setting differs from "as is". It was chosen by its figures, so that its
+/// interval has to hold for any that might have been.
+fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Difference> {
+    let as_is = by_setting.first().filter(|_| best > 0)?;
+    let differences = verdict::paired(&medians(&by_setting[best]), &medians(as_is));
+    statistics::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
 /// Power where every round tells it, else the time awake where every round tells that.
@@ -254,7 +264,7 @@ pub fn read(path: &Path) -> Result<Trial> {
 /// # Errors
 /// In words, where it is none, or one of a schema that this program does not know.
 pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
-    let trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
+    let mut trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let is_setting = |place: &usize| *place < trial.settings.len();
     let places = trial.rounds.iter().map(|round| round.setting);
     let verdict = &trial.verdict;
@@ -267,9 +277,25 @@ pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
         .chain(verdict.as_good.iter().copied())
         .chain(dominated);
     match places.all(|place| is_setting(&place)) {
-        true => Ok(trial),
+        true => {
+            judge_anew(&mut trial);
+            Ok(trial)
+        }
         false => Err("names a setting that it does not have; it is damaged".into()),
     }
+}
+
+/// A trial that was judged before the choice of the best setting was taken into account says with too
+/// little reason that it is the best. Its rounds are all there.
+fn judge_anew(trial: &mut Trial) {
+    if trial.verdict.permutations > 0 || trial.rounds.is_empty() {
+        return;
+    }
+    let names = trial.settings.iter();
+    let names: Vec<(String, String)> = names
+        .map(|one| (one.name.clone(), one.how.clone()))
+        .collect();
+    (_, _, trial.verdict) = conclude(&names, &trial.workload, &trial.rounds);
 }
 
 #[cfg(test)]
@@ -409,6 +435,54 @@ pub(crate) mod tests {
         assert_eq!(
             (settings[0].figure.as_ref(), cost, verdict.best),
             (None, None, None)
+        );
+    }
+
+    #[test]
+    fn a_trial_that_was_judged_by_the_older_test_is_judged_anew() {
+        let trial = trial();
+        let mut value = serde_json::to_value(&trial).unwrap();
+        let verdict = value["verdict"].as_object_mut().unwrap();
+        for field in ["p_values", "permutations", "gain"] {
+            assert!(verdict.remove(field).is_some(), "{field}");
+        }
+        verdict.insert("as_good".into(), serde_json::json!([0]));
+        let read = parse(value.to_string().as_bytes()).unwrap();
+        assert_eq!(read, trial);
+    }
+
+    #[test]
+    fn the_best_ones_gain_holds_for_whichever_is_best() {
+        let three: Vec<(String, String)> = ["as is", "a", "b"]
+            .map(|name| (name.to_owned(), String::new()))
+            .into();
+        let mut rounds = rounds();
+        for (nth, round) in rounds.iter_mut().enumerate() {
+            // Ten differences between 21 and 30.
+            for figure in &mut round.figures {
+                *figure += if round.setting == 1 {
+                    nth as f64 / 2.0
+                } else {
+                    0.0
+                };
+            }
+        }
+        let again = rounds.iter().filter(|one| one.setting == 1).cloned();
+        let others = again
+            .map(|one| Round { setting: 2, ..one })
+            .collect::<Vec<_>>();
+        let of_two = conclude(&names(), &workload(false), &rounds)
+            .2
+            .gain
+            .unwrap();
+        rounds.extend(others);
+        let of_three = conclude(&three, &workload(false), &rounds).2.gain.unwrap();
+        assert_eq!(of_two.estimate, of_three.estimate);
+        let width = |one: &Difference| one.interval.map(|(low, high)| high - low).unwrap();
+        assert!(width(&of_three) > width(&of_two), "{of_two:?} {of_three:?}");
+        assert_eq!(
+            conclude(&names(), &workload(true), &rounds[..20]).2.gain,
+            None
         );
     }
 

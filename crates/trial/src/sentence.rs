@@ -106,7 +106,10 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
     let median = scale.text(setting.figure.as_ref()?.median);
     let name = name(trial, place);
     let more_or_less = |sign: f64| if sign < 0.0 { "less" } else { "more" };
-    Some(match &setting.median_difference {
+    Some(match &trial.verdict.gain {
+        None if place != AS_IS => format!(
+            "{name} has the best median, {median}, and no round in common with `as is` to compare it."
+        ),
         None if trial.verdict.as_good.is_empty() => {
             format!("Nothing beats {name}: {median} at the median.")
         }
@@ -253,7 +256,7 @@ mod tests {
     #[test]
     fn what_was_not_shown_is_not_claimed() {
         let mut trial = trial();
-        trial.settings[1].median_difference = Some(Difference {
+        trial.verdict.gain = Some(Difference {
             estimate: -1.0,
             interval: Some((-3.0, 1.0)),
             rounds: 10,

@@ -4,11 +4,13 @@
 //! other work and its governor's mood, and a thousand of them are no thousand trials. So each
 //! difference is one of rounds, and its interval comes from how the rounds differ.
 
+mod best;
 mod jackknife;
 mod signed_rank;
 
 use serde::{Deserialize, Serialize};
 
+pub use best::{PERMUTATIONS, p_values};
 pub use jackknife::p99_difference;
 pub use signed_rank::{median_difference, rounds_needed};
 

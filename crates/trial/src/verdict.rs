@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{ERROR, median_difference};
+use crate::statistics::{self, Difference, ERROR, PERMUTATIONS, median_difference, rounds_needed};
 
 /// What a setting costs: power where it can be read, else the time that the CPUs are awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,17 @@ pub struct Verdict {
     pub best: Option<usize>,
     /// Those that may be as good, for all that was measured.
     pub as_good: Vec<usize>,
+    /// By setting, of its comparison with the best one, with the choice of that one and all the
+    /// comparisons taken into account; `None` for the best one itself and where too few rounds tell.
+    #[serde(default)]
+    pub p_values: Vec<Option<f64>>,
+    /// From so many permutations; no p-value is below one in one more.
+    #[serde(default)]
+    pub permutations: u32,
+    /// The best one's figure less that of "as is", paired by round; `None` where that is the best.
+    /// The interval holds for whichever setting came out best (Bonferroni).
+    #[serde(default)]
+    pub gain: Option<Difference>,
     /// Each setting at most once, by the one that is best of those that dominate it.
     pub dominated: Vec<Dominated>,
 }
@@ -58,8 +69,15 @@ const MARGIN_AWAKE: f64 = 0.01;
 /// below the margin. That a difference was not seen is not enough, for too few rounds never see one.
 /// With several settings each interval is widened so that the comparisons of one setting are wrong
 /// in 5 % of trials together (Bonferroni).
+///
+/// Which others the best one is told apart from is another question, for the best one is chosen by the
+/// figures: see [`statistics::p_values`].
 pub fn judge(settings: &[Rounds], cost: Option<Cost>) -> Verdict {
-    let error = ERROR / (settings.len().max(2) - 1) as f64;
+    judge_by(settings, cost, PERMUTATIONS)
+}
+
+fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdict {
+    let error = one_of_all(settings.len());
     let figure = |of: usize, than: usize| {
         let (of, than) = (&settings[of].figures, &settings[than].figures);
         Compared::new(of, than, error, MARGIN * middle(than).unwrap_or(0.0).abs())
@@ -92,14 +110,30 @@ pub fn judge(settings: &[Rounds], cost: Option<Cost>) -> Verdict {
         })
     };
     let dominated = |other: &usize| places.iter().find_map(|one| dominates(*one, *other));
-    let as_good = others.iter().filter(|&&other| !figure(best, other).less);
+    let figures: Vec<Vec<Option<f64>>> = settings.iter().map(|one| one.figures.clone()).collect();
+    let mut p_values = statistics::p_values(&figures, best, permutations);
+    for (other, p_value) in p_values.iter_mut().enumerate() {
+        let rounds = paired(&figures[best], &figures[other]).len();
+        *p_value = p_value.filter(|_| rounds >= rounds_needed(ERROR));
+    }
+    let is_told_apart = |other: usize| p_values[other].is_some_and(|p_value| p_value <= ERROR);
+    let as_good = others.iter().filter(|&&other| !is_told_apart(other));
     Verdict {
         best: Some(best),
         as_good: as_good.copied().collect(),
+        p_values: p_values.clone(),
+        permutations,
+        gain: None,
         dominated: (0..settings.len())
             .filter_map(|one| dominated(&one))
             .collect(),
     }
+}
+
+/// What each of the comparisons of one setting with all others may err by, so that all together err in
+/// 5 % of trials (Bonferroni).
+pub fn one_of_all(settings: usize) -> f64 {
+    ERROR / (settings.max(2) - 1) as f64
 }
 
 /// What the rounds show of two settings in one respect.
@@ -207,15 +241,29 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_are_the_same_are_seldom_told_apart() {
+    fn settings_that_are_the_same_are_told_apart_in_5_of_100_trials_at_most() {
         let mut wrong = 0;
         for try_ in 0..400 {
-            let same: Vec<Rounds> = (0..5)
+            let mut same: Vec<Rounds> = (0..5)
                 .map(|setting| rounds(50.0, Some(10.0), 1000 + try_ * 5 + setting))
                 .collect();
-            wrong += usize::from(judge(&same, Some(Cost::Power)).as_good.len() < 4);
+            for rounds in &mut same {
+                rounds.median = middle(&rounds.figures);
+            }
+            wrong += usize::from(judge_by(&same, Some(Cost::Power), 199).as_good.len() < 4);
         }
-        // 5 % of the comparisons of one setting drawn beforehand; the best of five is not that.
-        assert!(wrong <= 60, "{wrong} of 400");
+        // 20 of 400; three standard errors are 13.
+        assert!((7..=33).contains(&wrong), "{wrong} of 400");
+    }
+
+    #[test]
+    fn the_p_values_and_what_they_are_from_are_told() {
+        let settings = [rounds(100.0, None, 1), rounds(50.0, None, 2)];
+        let verdict = judge_by(&settings, None, 999);
+        assert_eq!((verdict.permutations, verdict.p_values[1]), (999, None));
+        // Ten rounds on one side: 2 in 1024, and no less than the permutations tell.
+        let p_value = verdict.p_values[0].unwrap();
+        assert!((0.001..=0.008).contains(&p_value), "{p_value}");
+        assert!(verdict.as_good.is_empty());
     }
 }

@@ -31,6 +31,7 @@ const FOR_ALL: &str = "It holds for all CPUs, those of another kind among them";
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {
     let (state, index) = match &setting.leaves {
         Leaves::Everything => return Err("nothing has to be set".to_owned()),
+        Leaves::Unknown { .. } => return Err(setting.why_no_bound.clone().unwrap_or_default()),
         Leaves::NoSleep => return no_sleep(target),
         Leaves::UpTo { state, index } => (state, index),
     };

@@ -99,12 +99,17 @@ pub struct Model {
     pub correlation: Option<f64>,
 }
 
+/// A quantile is told where ten figures lie beyond it, as everywhere.
+const ENOUGH_FOR_P90: u64 = 100;
+const ENOUGH_FOR_P99: u64 = 1000;
+
 /// Latencies, µs; from buckets that are 3 % wide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     pub count: u64,
     pub median_us: f64,
-    pub p90_us: f64,
+    /// `None` where fewer than ten lie beyond it, as for the next.
+    pub p90_us: Option<f64>,
     pub p99_us: Option<f64>,
     /// Standard error of the median, by order statistics.
     median_error_us: f64,
@@ -269,7 +274,9 @@ impl Engine {
                 two_cpus: outcome.two_cpus,
             },
             error_median_percent: quantile(&errors, 0.5).map(|percent| percent as f64),
-            error_p90_percent: quantile(&errors, 0.9).map(|percent| percent as f64),
+            error_p90_percent: quantile(&errors, 0.9)
+                .filter(|_| errors.iter().sum::<u64>() >= ENOUGH_FOR_P90)
+                .map(|percent| percent as f64),
             models,
             gain: latencies[1]
                 .zip(latencies[0])
@@ -347,8 +354,8 @@ impl Latency {
         Some(Self {
             count,
             median_us: us(0.5)?,
-            p90_us: us(0.9)?,
-            p99_us: us(0.99).filter(|_| count >= 300),
+            p90_us: us(0.9).filter(|_| count >= ENOUGH_FOR_P90),
+            p99_us: us(0.99).filter(|_| count >= ENOUGH_FOR_P99),
             median_error_us: (high - low) / (2.0 * 1.96),
         })
     }
@@ -462,12 +469,19 @@ mod tests {
         let gain = fast.less(&slow);
         assert!(gain.high_us < -10.0 && gain.low_us > -16.0, "{gain:?}");
         assert_eq!(Latency::of(&[0; 1056]), None);
-        // A tail is not told from too few.
-        let few = Latency::of(&{
+    }
+
+    #[test]
+    fn quantiles_are_told_where_ten_figures_lie_beyond() {
+        let told = |count: u64| {
             let mut counts = vec![0; 1056];
-            counts[200] = 10;
-            counts
-        });
-        assert_eq!(few.unwrap().p99_us, None);
+            counts[200] = count;
+            let latency = Latency::of(&counts).unwrap();
+            (latency.p90_us.is_some(), latency.p99_us.is_some())
+        };
+        assert_eq!(told(99), (false, false));
+        assert_eq!(told(100), (true, false));
+        assert_eq!(told(999), (true, false));
+        assert_eq!(told(1000), (true, true));
     }
 }

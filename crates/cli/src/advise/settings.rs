@@ -14,7 +14,7 @@ use super::{Answer, evidence};
 pub fn write(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     let (advice, setting) = (answer.advice, answer.setting);
     named(out, "Advice", &in_words(advice, setting))?;
-    if setting.leaves != Leaves::Everything {
+    if setting.is_to_be_set() {
         named(out, "Bound", &bound(advice, setting))?;
     }
     if let Some(words) = more(advice) {
@@ -30,7 +30,7 @@ pub fn write(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
     for words in remarks(answer) {
         named(out, "Note", &words)?;
     }
-    if setting.leaves != Leaves::Everything {
+    if setting.is_to_be_set() {
         writeln!(out, "\nOne of these sets it; --form NAME prints it alone:")?;
         for form in &answer.forms {
             writeln!(out)?;
@@ -66,17 +66,21 @@ fn in_words(advice: &Advice, setting: &Setting) -> String {
         Leaves::NoSleep if advice.question.budget_us == 0 => {
             "no idle state at all: that is what a budget of 0 asks for".to_owned()
         }
-        Leaves::NoSleep => {
-            let shallowest = &setting.forbidden[0];
-            match advice.ended_by_want() {
-                Some(_) => format!(
-                    "nothing can be said for want of datapoints, of {shallowest} to begin with; \
-                     until there are more only no sleep at all is sure to do"
-                ),
-                None => format!(
-                    "no idle state at all: even {shallowest}, the shallowest, is over the budget"
-                ),
-            }
+        Leaves::NoSleep => format!(
+            "no idle state at all: even {}, the shallowest, is over the budget",
+            setting.forbidden[0]
+        ),
+        Leaves::Unknown { state } => {
+            let over = |one: &&StateAdvice| one.standing == Standing::Exceeds;
+            let over = names(&mut advice.states.iter().filter(over));
+            let over = match over.as_str() {
+                "none" => String::new(),
+                over => format!(". Over the budget: {over}"),
+            };
+            format!(
+                "nothing can be said for want of datapoints, of {state} to begin with, and so \
+                 nothing to set{over}"
+            )
         }
     }
 }
@@ -158,7 +162,7 @@ fn alone(advice: &Advice) -> Option<String> {
 
 fn costs(answer: &Answer) -> Vec<String> {
     let (cost, setting) = (&answer.cost, answer.setting);
-    if setting.leaves == Leaves::Everything {
+    if !setting.is_to_be_set() {
         return Vec::new();
     }
     let forbidden = listed(&setting.forbidden);
@@ -235,7 +239,7 @@ fn remarks(answer: &Answer) -> Vec<String> {
             remarks.push(format!("{count} datapoints {why} count nowhere"));
         }
     }
-    if answer.setting.leaves != Leaves::Everything && answer.as_the_governor_chose {
+    if answer.setting.is_to_be_set() && answer.as_the_governor_chose {
         remarks.push(
             "the states were measured as the governor chose them. With deeper ones forbidden the \
              others last longer, and colder caches may slow their wakes: `reveille measure \

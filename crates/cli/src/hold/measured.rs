@@ -1,7 +1,8 @@
 //! A result as evidence of how long waking takes from each state.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use reveille_advise::{Advice, Coverage, Demand, Latency, Question, Target};
 use reveille_dataset::Description;
 use reveille_dataset::description::Probe;
 use reveille_dataset::statistics::{self, StateStatistics, Summary};
@@ -10,8 +11,6 @@ use reveille_machine::{Idle, groups::Group};
 /// The percentiles that a result's description carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Percentile {
-    #[value(name = "50")]
-    P50,
     #[value(name = "90")]
     P90,
     #[value(name = "99")]
@@ -25,7 +24,6 @@ pub enum Percentile {
 impl Percentile {
     pub fn name(self) -> &'static str {
         match self {
-            Self::P50 => "p50",
             Self::P90 => "p90",
             Self::P99 => "p99",
             Self::P99_9 => "p99.9",
@@ -36,22 +34,10 @@ impl Percentile {
     /// `None` where the datapoints are too few for it.
     fn of(self, summary: &Summary) -> Option<i64> {
         match self {
-            Self::P50 => Some(summary.median_ns),
             Self::P90 => summary.p90_ns,
             Self::P99 => summary.p99_ns,
             Self::P99_9 => summary.p99_9_ns,
             Self::P99_99 => summary.p99_99_ns,
-        }
-    }
-
-    /// How many datapoints carry it: ten lie beyond.
-    fn needs(self) -> u64 {
-        match self {
-            Self::P50 => 1,
-            Self::P90 => 100,
-            Self::P99 => 1_000,
-            Self::P99_9 => 10_000,
-            Self::P99_99 => 100_000,
         }
     }
 }
@@ -68,8 +54,20 @@ pub struct Figure {
 pub struct Measured {
     pub name: String,
     pub percentile: Percentile,
+    path: PathBuf,
     description: Description,
 }
+
+/// How sure it has to be that a state keeps to the bound: as `reveille advise` is by default.
+const CONFIDENCE: &str = "95";
+
+/// What a judgement needs of a result.
+const JUDGED: [&str; 4] = [
+    "requested_state",
+    "requested_state_index",
+    "source",
+    "wake_latency_ns",
+];
 
 impl Measured {
     pub fn open(result: &Path, percentile: Percentile) -> anyhow::Result<Self> {
@@ -80,8 +78,32 @@ impl Measured {
         Ok(Self {
             name: result.display().to_string(),
             percentile,
+            path: result.to_owned(),
             description,
         })
+    }
+
+    /// Which of the group's states keep to the bound: the judgement of `reveille advise`.
+    pub fn judge(&self, group: &Group, idle: &Idle, bound_us: u32) -> anyhow::Result<Advice> {
+        let loaded = reveille_dataset::open_columns(&self.path, &JUDGED)?;
+        let target = Target {
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+            is_known: true,
+            architecture: None,
+            measured_cpu: self.description.settings.cpu,
+            states: group.states.clone(),
+            coverage: Coverage::Result,
+        };
+        let percentile = self.percentile.name().trim_start_matches('p');
+        let question = Question {
+            budget_us: bound_us,
+            demand: Demand::Percentile(percentile.parse().expect("one above 50")),
+            confidence: CONFIDENCE.parse().expect("one above 50"),
+            latency: Latency::Wake,
+        };
+        let advice = Advice::of(&loaded, &target, question);
+        advice.map_err(|error| anyhow::Error::new(error).context(self.name.clone()))
     }
 
     /// Was this group measured? A result is of one CPU; it speaks for those of the same kind with
@@ -124,26 +146,10 @@ impl Measured {
         }
         notes
     }
-
-    /// Why a state's figure is not told.
-    pub fn too_few(&self, state: &str, figure: &Figure) -> String {
-        format!(
-            "{state}: {} datapoints do not carry {} ({} would); the driver's figure counts",
-            figure.datapoints,
-            self.percentile.name(),
-            self.percentile.needs()
-        )
-    }
 }
 
 /// The statistics of a result that carries none: another tool's, or of a run that was cut off.
 fn compute(result: &Path) -> anyhow::Result<Vec<StateStatistics>> {
-    const NEEDED: [&str; 4] = [
-        "requested_state",
-        "requested_state_index",
-        "source",
-        "wake_latency_ns",
-    ];
-    let columns = reveille_dataset::open_columns(result, &NEEDED)?.columns;
+    let columns = reveille_dataset::open_columns(result, &JUDGED)?.columns;
     Ok(statistics::by_state(&columns, &|_| None, &[]))
 }

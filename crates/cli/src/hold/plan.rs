@@ -1,5 +1,6 @@
 //! What is asked of the kernel for a bound, and which idle states that leaves.
 
+use reveille_advise::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
 use reveille_machine::boot::WithoutDriver;
 use reveille_machine::groups::{self, Group};
 use reveille_machine::{
@@ -112,7 +113,7 @@ impl Plan {
             plan.notes.push(format!("offline, so not held: {offline}"));
         }
         if requests::honoured(idle) {
-            plan.by_request(root, idle, wanted, &online);
+            plan.by_request(root, idle, wanted, &online)?;
         } else {
             plan.without_driver(root, idle)?;
         }
@@ -127,13 +128,26 @@ impl Plan {
     }
 
     /// A driver and a governor choose states by the bound.
-    fn by_request(&mut self, root: &Root, idle: &Idle, wanted: &Wanted, online: &[&Cpu]) {
+    fn by_request(
+        &mut self,
+        root: &Root,
+        idle: &Idle,
+        wanted: &Wanted,
+        online: &[&Cpu],
+    ) -> anyhow::Result<()> {
         let groups = groups::alike(online.iter().copied());
         let identity = Identity::read(root);
         if let Some(measured) = wanted.measured {
             self.notes
                 .extend(measured.notes(identity.cpu_model.as_deref()));
-            self.request_us = self.request_by_result(&groups, idle, measured);
+            self.request_us = self.request_by_result(&groups, idle, measured)?;
+        }
+        if !requests::is_kept_to(idle, self.request_us) {
+            return Err(Failure::cannot(format!(
+                "--latency: the governor haltpoll keeps to no bound but 0, and {} µs would be held \
+                 in vain; `reveille hold --latency 0` keeps the CPUs from sleeping",
+                self.request_us
+            )));
         }
         self.through = Some(match wanted.all {
             true => Through::Device,
@@ -146,15 +160,12 @@ impl Plan {
                 .filter(|cpu| limits::poll(&cpu.states).is_none());
             self.kept_awake = sleeps.map(|cpu| cpu.number).collect();
         }
-        if idle.governor.as_deref() == Some("haltpoll") && self.request_us > 0 {
-            self.notes
-                .push("the governor haltpoll honours no bound but 0".into());
-        }
         let held = self.held_by_others(root);
         self.say_own_bounds(&groups, idle);
         let left = |group: &Group| self.left(group, idle, wanted.measured, held);
         self.groups = groups.iter().map(left).collect();
         self.say_kept_awake();
+        Ok(())
     }
 
     /// Nothing looks at bounds: only "no sleep at all" can be had, by threads.
@@ -194,46 +205,68 @@ impl Plan {
         ));
     }
 
-    /// The request that leaves just those states whose cost is within the bound: measured where
-    /// the result tells, else the driver's figure.
-    fn request_by_result(&mut self, groups: &[Group], idle: &Idle, measured: &Measured) -> u32 {
-        let bound = i64::from(self.bound_us) * 1000;
+    /// The request that leaves just those states that keep to the bound: by what was measured, on CPUs
+    /// of the measured kind, else by the driver's figures.
+    fn request_by_result(
+        &mut self,
+        groups: &[Group],
+        idle: &Idle,
+        measured: &Measured,
+    ) -> anyhow::Result<u32> {
         let mut states: Vec<(u64, bool)> = Vec::new();
         for group in groups {
-            let is_measured = measured.is_of(group, idle);
-            if !is_measured {
-                let cpus = chosen::named(&group.cpus);
+            if measured.is_of(group, idle) {
+                let advice = measured.judge(group, idle, self.bound_us)?;
+                self.say_judgement(&advice)?;
+                let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
+                let judged = advice.states.iter().filter(is_on);
+                states.extend(
+                    judged.filter_map(|one| Some((one.driver_exit_latency_us?, one.allowed))),
+                );
+            } else {
                 self.notes.push(format!(
-                    "{cpus}: of another kind than the measured one; the driver's figures count \
-                     there"
+                    "{}: of another kind than the measured one; the driver's figures count there",
+                    chosen::named(&group.cpus)
                 ));
-            }
-            for state in &group.states {
-                let Some(exit) = state.exit_latency_us else {
-                    continue;
-                };
-                let figure = measured.of_state(&state.name).filter(|_| is_measured);
-                if let Some(few) = figure.filter(|figure| figure.latency_ns.is_none()) {
-                    self.notes.push(measured.too_few(&state.name, &few));
-                }
-                let cost = figure.and_then(|figure| figure.latency_ns);
-                let cost = cost.unwrap_or_else(|| exit.saturating_mul(1000) as i64);
-                if limits::poll(&group.states) == Some(state) {
-                    if cost > bound {
-                        self.notes.push(format!(
-                            "even {} took {:.1} µs at {}: nothing is quicker",
-                            state.name,
-                            cost as f64 / 1000.0,
-                            measured.percentile.name()
-                        ));
-                    }
-                    states.push((exit, true));
-                } else {
-                    states.push((exit, cost <= bound));
-                }
+                let exits = group
+                    .states
+                    .iter()
+                    .filter_map(|state| state.exit_latency_us);
+                states.extend(exits.map(|exit| (exit, exit <= u64::from(self.bound_us))));
             }
         }
-        request_for(self.bound_us, &states)
+        Ok(request_for(self.bound_us, &states))
+    }
+
+    /// What a judgement leaves open; an error where that is everything.
+    fn say_judgement(&mut self, advice: &Advice) -> anyhow::Result<()> {
+        let asked = &advice.question;
+        if let Some(state) = advice.unknown() {
+            return Err(Failure::cannot(format!(
+                "--result: nothing can be said of {} for want of datapoints; `reveille advise RESULT \
+                 --budget {}us` tells how many would do. Without --result the driver's table counts",
+                state.state, asked.budget_us
+            )));
+        }
+        if let Some(state) = advice.ended_by_want() {
+            self.notes.push(format!(
+                "{} is not shown to be within {asked}, for want of datapoints: neither it nor what is \
+                 deeper is left",
+                state.state
+            ));
+        }
+        for state in &advice.states {
+            let exceeds = |one: &&SourceEvidence| one.finding == Finding::Exceeds;
+            if state.standing == Standing::NoSleep
+                && let Some(one) = state.evidence.iter().find(exceeds)
+            {
+                self.notes.push(format!(
+                    "even {} is over the bound ({} of {} wakes): nothing is quicker",
+                    state.state, one.exceeded, one.count
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// CPUs whose own bound is tighter: it is neither loosened nor taken away.

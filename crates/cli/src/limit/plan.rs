@@ -60,13 +60,7 @@ impl Plan {
         plan.say_lacking(idle, limit);
         plan.say_enabled();
         plan.say_disabled_altogether();
-        if idle.governor.as_deref() == Some("haltpoll") {
-            plan.notes.push(
-                "the governor haltpoll does not look at disabled states, so this has no effect \
-                 under it; `reveille hold --latency 0` does"
-                    .into(),
-            );
-        }
+        plan.notes.extend(without_effect(idle).map(str::to_owned));
         Ok(plan)
     }
 
@@ -137,6 +131,14 @@ impl Plan {
             );
         }
     }
+}
+
+/// Why disabling states changes nothing here, and what would.
+pub fn without_effect(idle: &Idle) -> Option<&'static str> {
+    (idle.governor.as_deref() == Some("haltpoll")).then_some(
+        "the governor haltpoll does not look at disabled states, so this has no effect under it; \
+         `reveille hold --latency 0` does",
+    )
 }
 
 fn exit(state: &IdleState) -> String {

@@ -71,11 +71,13 @@ fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
             reveille_dataset::schema::AWAKE => "on a CPU that is awake".to_owned(),
             poll => format!("in {poll}, where nothing sleeps"),
         };
+        let p99 = floor
+            .p99_ns
+            .map_or(String::new(), |p99| format!(", {} at p99", us(p99)));
         let floor = format!(
-            "{}: {} at the median, {} at p99, {place} ({} datapoints)",
+            "{}: {} at the median{p99}, {place} ({} datapoints)",
             floor.source,
             us(floor.median_ns),
-            us(floor.p99_ns),
             floor.count
         );
         line(out, "Floor", &floor)?;

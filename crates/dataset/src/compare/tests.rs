@@ -23,7 +23,8 @@ fn the_test_gives_the_published_figures() {
     let comparison = samples(&mut a, &mut b).unwrap();
     is_near(comparison.p_value, 0.005_786_2);
     is_near(comparison.b_slower, 0.788_961);
-    is_near(comparison.b_slower_low, 0.595_217);
+    // Their interval is 0.595217 to 0.982705; below, Newcombe's limit is further out.
+    is_near(comparison.b_slower_low, 0.558_382);
     is_near(comparison.b_slower_high, 0.982_705);
 }
 
@@ -34,8 +35,8 @@ fn samples_without_a_difference_are_seldom_called_different() {
     const RUNS: u64 = 300;
     for seed in 0..RUNS {
         let skewed = |random: &mut Random| 20_000.0 + 3000.0 * random.exponential().powi(2);
-        let mut a = drawn(2 * seed, 400, skewed);
-        let mut b = drawn(2 * seed + 1, 900, skewed);
+        let mut a = drawn(2 * seed, 1000, skewed);
+        let mut b = drawn(2 * seed + 1, 1500, skewed);
         let comparison = samples(&mut a, &mut b).unwrap();
         called += u64::from(comparison.p_value < 0.05);
         left_out += u64::from(comparison.p99.unwrap().is_significant());
@@ -86,12 +87,106 @@ fn a_tail_that_differs_is_seen_at_p99_and_not_at_the_median() {
 }
 
 #[test]
+fn the_difference_of_p99s_is_told_where_both_have_one() {
+    let values = |count: i64| (0..count).collect::<Vec<i64>>();
+    let p99 = |a, b| samples(&mut values(a), &mut values(b)).unwrap().p99;
+    assert!(p99(1000, 1000).is_some());
+    assert!(p99(999, 5000).is_none());
+    assert!(p99(5000, 999).is_none());
+}
+
+#[test]
 fn samples_that_do_not_vary_are_compared_without_a_division_by_zero() {
     let comparison = samples(&mut [5; 20], &mut [5; 30]).unwrap();
     assert_eq!((comparison.b_slower, comparison.p_value), (0.5, 1.0));
+    // 20 pairs that all tie: 1 - 0.025^(1/20) = 16.84 % may not, half of it on either side.
+    is_near(comparison.b_slower_low, 0.415_789);
+    is_near(comparison.b_slower_high, 0.584_211);
     let comparison = samples(&mut [5; 20], &mut [6; 30]).unwrap();
-    assert_eq!((comparison.b_slower, comparison.p_value), (1.0, 0.0));
+    assert_eq!(comparison.b_slower, 1.0);
     assert!(samples(&mut [5; 9], &mut [6; 30]).is_none());
+}
+
+#[test]
+fn samples_that_do_not_overlap_are_as_sure_as_their_size_allows_and_no_surer() {
+    let low: Vec<i64> = (1..=10).collect();
+    let high: Vec<i64> = (11..=20).collect();
+    let comparison = samples(&mut low.clone(), &mut high.clone()).unwrap();
+    // 20 over 10 is 184 756, and two of the arrangements are as extreme.
+    assert!((comparison.p_value / (2.0 / 184_756.0) - 1.0).abs() < 1e-9);
+    // 0.025^(1/10)
+    is_near(comparison.b_slower_low, 0.691_503);
+    assert_eq!((comparison.b_slower, comparison.b_slower_high), (1.0, 1.0));
+    let turned = samples(&mut high.clone(), &mut low.clone()).unwrap();
+    assert_eq!((turned.b_slower, turned.b_slower_low), (0.0, 0.0));
+    is_near(turned.b_slower_high, 1.0 - 0.691_503);
+    assert_eq!(turned.p_value, comparison.p_value);
+    // 40 over 10 is 847 660 528.
+    let many: Vec<i64> = (11..=40).collect();
+    let comparison = samples(&mut low.clone(), &mut many.clone()).unwrap();
+    assert!((comparison.p_value / (2.0 / 847_660_528.0) - 1.0).abs() < 1e-9);
+    // Nearly separate: Student's distribution alone would be surer than the arrangements allow.
+    let mut nearly = high;
+    nearly[0] = 10;
+    let comparison = samples(&mut low.clone(), &mut nearly).unwrap();
+    assert!(
+        comparison.p_value >= 0.999_999 * 2.0 / 184_756.0,
+        "{comparison:?}"
+    );
+    // Never zero, however many.
+    let (mut low, mut high) = (vec![1; 50_000], vec![2; 50_000]);
+    assert!(samples(&mut low, &mut high).unwrap().p_value > 0.0);
+}
+
+/// How often the interval of `b_slower` held the truth, and how often equality was refused, where B
+/// is A shifted by `shift` standard deviations.
+fn of_shifted(shift: f64, count: usize, runs: u64) -> (f64, f64) {
+    use statrs::distribution::{ContinuousCDF, Normal};
+    let truth = Normal::standard().cdf(shift / std::f64::consts::SQRT_2);
+    let (mut held, mut refused) = (0.0, 0.0);
+    for seed in 0..runs {
+        let normal = |by: f64| {
+            move |random: &mut Random| {
+                let radius = (2.0 * random.exponential()).sqrt();
+                1e6 * (by + radius * (std::f64::consts::TAU * random.uniform()).cos())
+            }
+        };
+        let mut a = drawn(2 * seed, count, normal(0.0));
+        let mut b = drawn(2 * seed + 1, count, normal(shift));
+        let comparison = samples(&mut a, &mut b).unwrap();
+        let interval = comparison.b_slower_low..=comparison.b_slower_high;
+        held += f64::from(u8::from(interval.contains(&truth)));
+        refused += f64::from(u8::from(comparison.p_value < SIGNIFICANT));
+    }
+    (held / runs as f64, refused / runs as f64)
+}
+
+#[test]
+fn ten_against_ten_keep_their_promises_with_and_without_overlap() {
+    const RUNS: u64 = 2000;
+    // 1.5 points are three standard errors of a share of 5 %.
+    let (held, refused) = of_shifted(0.0, 10, RUNS);
+    assert!((0.935..=0.97).contains(&held), "{held}");
+    assert!((0.03..=0.07).contains(&refused), "{refused}");
+    // A shift of 1.5 is seen in most samples, though not in all. From 2 on many do not overlap.
+    let (held, refused) = of_shifted(1.5, 10, RUNS);
+    assert!(held >= 0.935, "{held}");
+    assert!((0.8..=0.95).contains(&refused), "{refused}");
+    for shift in [2.0, 2.5, 4.0] {
+        let (held, refused) = of_shifted(shift, 10, RUNS);
+        assert!(held >= 0.935, "{shift}: {held}");
+        assert!(refused >= 0.97, "{shift}: {refused}");
+    }
+}
+
+#[test]
+fn the_interval_is_no_wider_than_ranks_of_that_many_have_to_be() {
+    let mut a: Vec<i64> = (0..100).map(|at| at * 10).collect();
+    let mut b: Vec<i64> = (0..100).map(|at| at * 10 + 5).collect();
+    let comparison = samples(&mut a, &mut b).unwrap();
+    // The standard error of two even samples of 100 is about (1/12 · 2/100)^0.5 = 0.0408.
+    let width = comparison.b_slower_high - comparison.b_slower_low;
+    assert!((0.155..=0.17).contains(&width), "{width}");
 }
 
 fn one_state(state: &str, latencies: Vec<i64>) -> Columns {

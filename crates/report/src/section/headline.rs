@@ -30,7 +30,7 @@ pub fn headline(views: &Views<'_>) -> String {
 }
 
 /// One sentence: which states exceed the driver's figure, which keep to it, and of which nothing
-/// can be said.
+/// can be said. The medians where that is none.
 pub fn verdicts(view: &View<'_>) -> String {
     let statistics = &view.input.loaded.description.statistics;
     if view.input.loaded.columns.rows == 0 {
@@ -81,6 +81,9 @@ pub fn verdicts(view: &View<'_>) -> String {
             Verdict::NoFigure => no_figure.push(name(one)),
         }
     }
+    if no_figure.len() == statistics.len() {
+        return medians(statistics, name);
+    }
     let clauses = [
         ("The driver's exit latency is exceeded by ", exceeded),
         ("It is exceeded by single wakes only in ", by_maximum),
@@ -95,6 +98,25 @@ pub fn verdicts(view: &View<'_>) -> String {
     sentences
         .join(" ")
         .replacen("It is exceeded by single", first_words(&sentences), 1)
+}
+
+/// Where there is no figure to judge by, what was measured.
+fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> String) -> String {
+    let medians: Vec<String> = statistics
+        .iter()
+        .map(|one| {
+            format!(
+                "{} from {} ({} datapoints)",
+                quantity::nanoseconds(one.wake_latency.median_ns),
+                name(one),
+                quantity::count(one.wake_latency.count)
+            )
+        })
+        .collect();
+    format!(
+        "The median wake latency is {}. There is no driver's figure to hold against it.",
+        list(&medians)
+    )
 }
 
 /// Without a sentence before it, "it" would have no meaning.

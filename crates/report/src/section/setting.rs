@@ -136,8 +136,8 @@ fn characterisation(view: &View<'_>) -> String {
                 floor.source.clone(),
                 count(floor.count),
                 nanoseconds(floor.median_ns),
-                nanoseconds(floor.p90_ns),
-                nanoseconds(floor.p99_ns),
+                known(floor.p90_ns, nanoseconds),
+                known(floor.p99_ns, nanoseconds),
                 nanoseconds(floor.max_ns),
             ]);
         }

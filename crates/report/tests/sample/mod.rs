@@ -263,8 +263,8 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
             source: "timer".to_owned(),
             count: 2000,
             median_ns: 880,
-            p90_ns: 960,
-            p99_ns: 1_240,
+            p90_ns: Some(960),
+            p99_ns: Some(1_240),
             max_ns: 9_800,
         }],
     };

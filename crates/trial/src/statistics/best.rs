@@ -1,0 +1,313 @@
+//! Is the setting that came out best better than the others, or the luckiest of several?
+//!
+//! The best one is chosen by the figures that are then to show it, so that a test of two settings
+//! that were named beforehand would be wrong too often. Were all settings the same, a round's
+//! figures could as well have come in any order, for the order of turns was drawn: in each of many
+//! re-enactments every round's figures are dealt out anew, the best one of *those* is chosen, and the
+//! largest of its differences from the others is noted. A difference counts only if few re-enactments
+//! have so large a one (the maximum over a family of tests: Westfall and Young, "Resampling-Based
+//! Multiple Testing", 1993, section 2.3). So the choice and the number of settings are in the p-value,
+//! and all differences from the best together are wrong in no more than the stated share of trials.
+//!
+//! The figures are aligned ranks (Hodges and Lehmann, "Rank Methods for Combination of Independent
+//! Experiments in Analysis of Variance", Annals of Mathematical Statistics 33, 1962): the round's
+//! median is taken off, and all that is left is ranked together. So a machine that drifts and a turn
+//! that was disturbed do little harm, and other than ranks within a round they keep apart two settings
+//! that are both far from the rest. Normal scores (van der Waerden, 1952) of the ranks keep the lead of
+//! one setting over many. The difference is that of the means over its standard error; its variance is
+//! halfway between that of the two settings, which unequal spreads want, and that of all of them, which
+//! few rounds want. Any such choice keeps the promise; these see more than others that were tried.
+
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::median;
+
+/// Re-enactments; with the trial itself they are a round number.
+pub const PERMUTATIONS: u32 = 9_999;
+
+/// So that the same figures always say the same.
+const SEED: u64 = 0x7265_7665_696c_6c65;
+
+/// A round's ranks, by setting; `None` where a setting has no figure in it.
+type Round = Vec<Option<f64>>;
+
+/// How likely it is, were all settings the same, that whichever comes out best is as far below any
+/// other as `best` is below each: the p-values of all comparisons with the best one together.
+///
+/// `figures` has each setting's figure of each round; less is better. `None` for `best` itself and
+/// where the two have fewer than two rounds in common. No p-value is below one in
+/// `permutations` + 1.
+pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) -> Vec<Option<f64>> {
+    let mut rounds = aligned_ranks(figures);
+    to_normal_scores(&mut rounds);
+    let pooled = pooled_variance(&rounds, figures.len());
+    let is_below = |other: usize| below(&rounds, best, other, pooled).filter(|_| other != best);
+    let seen: Vec<Option<f64>> = (0..figures.len()).map(is_below).collect();
+    let mut as_large = vec![1_u32; figures.len()];
+    let mut random = fastrand::Rng::with_seed(SEED);
+    for _ in 0..permutations {
+        for round in &mut rounds {
+            deal(round, &mut random);
+        }
+        let largest = lead(&rounds, figures.len());
+        for (count, seen) in as_large.iter_mut().zip(&seen) {
+            *count += u32::from(seen.is_some_and(|seen| largest >= seen));
+        }
+    }
+    let share = |count: u32| f64::from(count) / f64::from(permutations + 1);
+    let p_values = seen.iter().zip(as_large);
+    p_values
+        .map(|(seen, count)| seen.map(|_| share(count)))
+        .collect()
+}
+
+/// By round: each figure less its round's median, ranked among all of all rounds; those that tie
+/// share their ranks' mean.
+fn aligned_ranks(figures: &[Vec<Option<f64>>]) -> Vec<Round> {
+    let count = figures.iter().map(Vec::len).max().unwrap_or(0);
+    let of_round = |round: usize| -> Round {
+        let figure = |setting: &Vec<Option<f64>>| setting.get(round).copied().flatten();
+        let figures: Round = figures.iter().map(figure).collect();
+        let known: Vec<f64> = figures.iter().flatten().copied().collect();
+        let middle = median(&known).unwrap_or(0.0);
+        figures.iter().map(|one| Some((*one)? - middle)).collect()
+    };
+    let mut rounds: Vec<Round> = (0..count).map(of_round).collect();
+    let mut places: Vec<&mut f64> = rounds.iter_mut().flatten().flatten().collect();
+    places.sort_unstable_by(|one, other| one.total_cmp(other));
+    let mut at = 0;
+    while at < places.len() {
+        let value = *places[at];
+        let ties = places[at..].iter().take_while(|one| ***one == value);
+        let to = at + ties.count();
+        let rank = (at + 1 + to) as f64 / 2.0;
+        for place in &mut places[at..to] {
+            **place = rank;
+        }
+        at = to;
+    }
+    rounds
+}
+
+/// Each rank's quantile of the normal distribution.
+fn to_normal_scores(rounds: &mut [Round]) {
+    let count = rounds.iter().flatten().flatten().count() as f64;
+    for rank in rounds.iter_mut().flatten().flatten() {
+        *rank = Normal::standard().inverse_cdf(*rank / (count + 1.0));
+    }
+}
+
+/// Deals a round's figures out anew to the settings that have one.
+fn deal(round: &mut Round, random: &mut fastrand::Rng) {
+    let mut known: Vec<&mut f64> = round.iter_mut().flatten().collect();
+    for place in (1..known.len()).rev() {
+        let other = random.usize(0..=place);
+        if other != place {
+            let (low, high) = known.split_at_mut(place);
+            std::mem::swap(low[other], high[0]);
+        }
+    }
+}
+
+/// By how much the one is below the other: the mean of the rounds' differences over its standard
+/// error. `None` with fewer than two rounds.
+fn below(rounds: &[Round], one: usize, other: usize, pooled: f64) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for round in rounds {
+        if let (Some(one), Some(other)) = (round[one], round[other]) {
+            let difference = other - one;
+            count += 1.0;
+            sum += difference;
+            squares += difference * difference;
+        }
+    }
+    if count < 2.0 {
+        return None;
+    }
+    let own = (squares - sum * sum / count) / (count - 1.0);
+    let variance = f64::midpoint(own.max(0.0), pooled);
+    // Below this they do not vary.
+    let error = (variance.max(1e-9) / count).sqrt();
+    Some(sum / count / error)
+}
+
+/// The variance of a difference between two settings within a round, taken over all settings: what
+/// is left of the ranks without their setting's mean.
+fn pooled_variance(rounds: &[Round], settings: usize) -> f64 {
+    let (mut squares, mut freedom) = (0.0, 0.0);
+    for setting in 0..settings {
+        let known = || rounds.iter().filter_map(|round| round[setting]);
+        let count = known().count() as f64;
+        let mean = known().sum::<f64>() / count;
+        squares += known().map(|rank| (rank - mean).powi(2)).sum::<f64>();
+        freedom += (count - 1.0).max(0.0);
+    }
+    2.0 * squares / f64::max(freedom, 1.0)
+}
+
+/// By how much the setting of the lowest mean rank is below the one that it is furthest below.
+fn lead(rounds: &[Round], settings: usize) -> f64 {
+    let mean = |setting: usize| {
+        let known = || rounds.iter().filter_map(|round| round[setting]);
+        known().sum::<f64>() / known().count() as f64
+    };
+    let means = (0..settings).map(|setting| (setting, mean(setting)));
+    // A setting without a figure has no mean.
+    let best = means
+        .filter(|(_, mean)| !mean.is_nan())
+        .min_by(|one, other| one.1.total_cmp(&other.1));
+    let Some((best, _)) = best else { return 0.0 };
+    let pooled = pooled_variance(rounds, settings);
+    let others = (0..settings).filter(|other| *other != best);
+    others
+        .filter_map(|other| below(rounds, best, other, pooled))
+        .fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statistics::ERROR;
+
+    #[test]
+    fn ranks_are_those_of_what_is_left_of_the_rounds_medians() {
+        // Medians 20 and 100: left are -10, 0, 5 and 0, -3, 40.
+        let figures = [
+            vec![Some(10.0), Some(100.0)],
+            vec![Some(20.0), Some(97.0)],
+            vec![Some(25.0), Some(140.0)],
+        ];
+        let ranks = aligned_ranks(&figures);
+        let known = |round: [f64; 3]| round.map(Some).to_vec();
+        assert_eq!(ranks, [known([1.0, 3.5, 5.0]), known([3.5, 2.0, 6.0])]);
+        let lacking = [vec![Some(1.0), None], vec![Some(2.0)]];
+        let ranks = aligned_ranks(&lacking);
+        assert_eq!(ranks, [vec![Some(1.0), Some(2.0)], vec![None, None]]);
+    }
+
+    #[test]
+    fn two_settings_that_never_overlap_are_as_sure_as_their_rounds_allow_and_no_surer() {
+        let quick: Vec<Option<f64>> = (0..6).map(|round| Some(f64::from(round))).collect();
+        let slow: Vec<Option<f64>> = quick.iter().map(|one| Some((*one)? + 50.0)).collect();
+        let p_values = p_values(&[quick, slow], 0, PERMUTATIONS);
+        assert_eq!(p_values[0], None);
+        // Of the 64 ways in which six rounds may go two are as extreme: 0.03125.
+        let p_value = p_values[1].unwrap();
+        assert!((0.026..=0.037).contains(&p_value), "{p_value}");
+    }
+
+    #[test]
+    fn no_p_value_is_below_what_the_permutations_can_tell() {
+        let setting = |level: f64| -> Vec<Option<f64>> {
+            (0..30)
+                .map(|round| Some(level + f64::from(round * 7 % 5)))
+                .collect()
+        };
+        let settings: Vec<_> = [0.0, 100.0, 200.0].map(setting).to_vec();
+        for permutations in [99, 999] {
+            let p_values = p_values(&settings, 0, permutations);
+            let least = 1.0 / f64::from(permutations + 1);
+            assert_eq!(p_values, [None, Some(least), Some(least)]);
+        }
+    }
+
+    #[test]
+    fn too_few_rounds_have_no_p_value() {
+        let one_round = vec![vec![Some(1.0)], vec![Some(2.0)]];
+        assert_eq!(p_values(&one_round, 0, 99), [None, None]);
+        assert_eq!(p_values(&[vec![], vec![]], 0, 99), [None, None]);
+    }
+
+    /// A machine that drifts and stumbles: the settings' levels and spreads, in shuffled order.
+    fn trial(
+        random: &mut fastrand::Rng,
+        rounds: usize,
+        settings: &[(f64, f64)],
+        drifts: f64,
+    ) -> Vec<Vec<Option<f64>>> {
+        let mut drift = 50.0;
+        let mut figures = vec![Vec::new(); settings.len()];
+        for _ in 0..rounds {
+            let mut order: Vec<usize> = (0..settings.len()).collect();
+            random.shuffle(&mut order);
+            for setting in order {
+                let stumble = if random.f64() < 0.05 { 30.0 } else { 0.0 };
+                drift += drifts * random.f64();
+                let (level, spread) = settings[setting];
+                // Nearly normal: the median of many requests.
+                let noise: f64 = (0..6).map(|_| random.f64() - 0.5).sum();
+                figures[setting].push(Some(drift + level + spread * noise + stumble));
+            }
+        }
+        figures
+    }
+
+    /// The share of trials in which the best one is told apart from one that is as good or better
+    /// in truth, and the share in which it is told apart from all that are worse.
+    fn told(rounds: usize, settings: &[(f64, f64)], drifts: f64) -> (f64, f64) {
+        const TRIES: u32 = 400;
+        const FEW: u32 = 199;
+        let mut random = fastrand::Rng::with_seed(rounds as u64 + 31 * settings.len() as u64);
+        let (mut wrong, mut right) = (0, 0);
+        for _ in 0..TRIES {
+            let figures = trial(&mut random, rounds, settings, drifts);
+            let middle = |setting: &Vec<Option<f64>>| {
+                median(&setting.iter().flatten().copied().collect::<Vec<_>>()).unwrap()
+            };
+            let medians: Vec<f64> = figures.iter().map(middle).collect();
+            let best = (0..settings.len())
+                .min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
+                .unwrap();
+            let p_values = p_values(&figures, best, FEW);
+            let is_told = |other: usize| p_values[other].is_some_and(|p| p <= ERROR);
+            let is_worse = |other: &usize| settings[*other].0 > settings[best].0;
+            let others = || (0..settings.len()).filter(|other| *other != best);
+            wrong += u32::from(others().any(|other| !is_worse(&other) && is_told(other)));
+            right += u32::from(others().filter(is_worse).all(is_told));
+        }
+        let share = |count: u32| f64::from(count) / f64::from(TRIES);
+        (share(wrong), share(right))
+    }
+
+    #[test]
+    fn a_best_one_among_equals_is_told_apart_in_no_more_trials_than_promised() {
+        // Three standard errors of 5 % of 400 are 3.3 points. The lower limit: a test that never says
+        // anything would keep the promise, too.
+        for (rounds, settings) in [(10, 5), (10, 12), (6, 3), (20, 4)] {
+            let same = vec![(0.0, 3.0); settings];
+            let (wrong, _) = told(rounds, &same, 0.0);
+            let (drifting, _) = told(rounds, &same, 1.0);
+            let trial = format!("{settings} settings, {rounds} rounds: {wrong}, {drifting}");
+            assert!((0.01..=0.083).contains(&wrong), "{trial}");
+            // The best median is then mostly an early turn's, and not told apart more often.
+            assert!(drifting <= 0.083, "{trial}");
+        }
+        // Several equals far ahead of others, and of unequal spreads.
+        let two_of_five = [
+            (0.0, 3.0),
+            (0.0, 3.0),
+            (40.0, 3.0),
+            (60.0, 3.0),
+            (80.0, 3.0),
+        ];
+        let (wrong, _) = told(10, &two_of_five, 0.0);
+        assert!(wrong <= 0.083, "two of five: {wrong}");
+        let spreads = [1.0, 2.0, 4.0, 8.0, 16.0].map(|spread| (0.0, spread));
+        let (wrong, _) = told(10, &spreads, 0.0);
+        assert!(wrong <= 0.083, "unequal spreads: {wrong}");
+    }
+
+    #[test]
+    fn a_setting_that_is_clearly_best_is_told_apart_from_all_others() {
+        for settings in [3, 5, 12] {
+            let mut levels = vec![(30.0, 3.0); settings];
+            levels[1].0 = 0.0;
+            let (wrong, right) = told(10, &levels, 1.0);
+            assert!(right >= 0.7, "{settings} settings: {right}");
+            assert!(wrong <= 0.05, "{settings} settings: {wrong}");
+        }
+        // And a small lead in few trials only: there is noise to see through.
+        let (_, right) = told(10, &[(0.0, 3.0), (1.0, 3.0), (1.0, 3.0)], 1.0);
+        assert!(right < 0.5, "{right}");
+    }
+}
