@@ -205,7 +205,7 @@ impl CycleResult {
     /// The calls of the resume.
     pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
         let calls = self.calls.iter().enumerate();
-        calls.filter(|(_, one)| one.call.stage > StageKind::Platform)
+        calls.filter(|(_, one)| one.call.stage > StageKind::Test)
     }
 
     /// Are all its times known, and did it sleep?

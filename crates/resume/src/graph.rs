@@ -77,11 +77,11 @@ pub enum Half {
 }
 
 impl Half {
-    /// Whether this stage belongs to it. The platform's time, asleep, belongs to neither.
+    /// Whether this stage belongs to it. The time asleep belongs to neither.
     pub fn has(self, stage: StageKind) -> bool {
         match self {
             Half::Suspend => stage < StageKind::Platform,
-            Half::Resume => stage > StageKind::Platform,
+            Half::Resume => stage > StageKind::Test,
         }
     }
 }
