@@ -1,10 +1,12 @@
 //! Logs of machines that nobody here has seen, in forms that kernels, serial lines, mails and other
 //! programs give them.
 
+use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse, no_devices};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::{Graph, Half};
 use reveille_resume::log::{Log, read};
 use reveille_resume::times::{self, Times};
+use reveille_resume::what_if::Change;
 
 fn log(text: &str) -> Log {
     read(text.as_bytes()).unwrap()
@@ -384,13 +386,13 @@ fn spaces_that_do_not_break_are_spaces_and_quotes_may_be_indented() {
         let mut text = Vec::new();
         for line in SLEEP.lines() {
             text.extend_from_slice(quote.as_bytes());
-            for &byte in line[..14].as_bytes() {
+            for &byte in &line.as_bytes()[..14] {
                 match byte {
                     b' ' => text.extend_from_slice(space),
                     byte => text.push(byte),
                 }
             }
-            text.extend_from_slice(line[14..].as_bytes());
+            text.extend_from_slice(&line.as_bytes()[14..]);
             text.extend_from_slice(b"\r\n");
         }
         text
@@ -421,7 +423,7 @@ fn a_log_in_utf_16_is_read_with_either_order_of_bytes() {
     for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
         let text: Vec<u8> = units.iter().flat_map(|&unit| bytes(unit)).collect();
         let found = read(&text[..]).unwrap();
-        assert_eq!(found.cycles, [whole.clone()]);
+        assert_eq!(found.cycles, std::slice::from_ref(&whole));
     }
 }
 
@@ -551,7 +553,10 @@ fn what_is_no_log_is_refused_in_one_line_though_it_never_ends() {
     for (bytes, words) in [
         (&random[..], "no text"),
         (b"\0", "without the end of a line"),
-        (b"y\n", "no line with a time"),
+        (
+            b"a line of some program that has no time at all, and goes on and on and on\n",
+            "no line with a time",
+        ),
         (b"LPKSHHRH\0\0", "journalctl --file"),
         (b"BZh91AY", "bzip2"),
     ] {
@@ -608,4 +613,121 @@ fn a_log_that_is_packed_is_read_as_it_is() {
         // Cut: an error, and no panic.
         assert!(read(&packed[..packed.len() / 2]).is_err(), "{packer}");
     }
+}
+
+fn analysis(text: &str, changes: Vec<Change>) -> Result<Analysis, String> {
+    let input = Input {
+        name: "log".to_owned(),
+        source: Source::default(),
+        cycles: log(text).cycles,
+        notes: Vec::new(),
+    };
+    let question = Question {
+        changes,
+        ..Question::default()
+    };
+    analyse(vec![input], &question).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences() {
+    let quiet: String = SLEEP
+        .lines()
+        .filter(|line| !line.contains("usb1"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let found = analysis(&quiet, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert!(machine.removals.is_empty() && machine.suspend_removals.is_empty());
+    for half in [Half::Suspend, Half::Resume] {
+        let why = no_devices(machine.shown(), half).unwrap();
+        assert!(why.contains("pm_print_times"), "{why}");
+        let path = machine.shown().path_of(half);
+        let silence = path.iter().find(|link| link.what == LinkKind::Silence);
+        assert!(
+            silence.is_some_and(|link| link.message.is_some()),
+            "{path:#?}"
+        );
+    }
+    // What lies between the stages has its name, too.
+    let waking = machine.shown().path.iter().find(|link| {
+        let message = link.message.as_deref().unwrap_or_default();
+        message == "ACPI: PM: Waking up from system sleep state S3"
+    });
+    assert_eq!(waking.unwrap().duration_us, 27_000, "to where the next stage begins");
+    let sum: Us = machine
+        .shown()
+        .path
+        .iter()
+        .map(|link| link.duration_us)
+        .sum();
+    assert_eq!(Some(sum), machine.shown().resume_us);
+    let error = analysis(&quiet, vec![Change::without("usb*").unwrap()]).unwrap_err();
+    assert!(error.contains("pm_print_times"), "{error}");
+}
+
+#[test]
+fn a_log_that_tells_only_how_long_devices_took_has_them_in_no_path() {
+    let old: String = SLEEP
+        .lines()
+        .filter(|line| !line.contains("usb1"))
+        .flat_map(|line| {
+            let sd = "[  100.185000] PM: resume of drv:sd dev:3:0:0:0 complete after 70.000 msecs";
+            let usb = "[  100.186000] PM: resume of drv:usb dev:usb1 complete after 60.000 msecs";
+            let own = line.contains("PM: resume of devices complete");
+            let before = own.then_some([sd, usb]).into_iter().flatten();
+            before
+                .chain([line])
+                .map(|line| format!("{line}\n"))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let found = analysis(&old, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert_eq!(machine.devices.len(), 2, "how long they took is known");
+    assert_eq!(machine.devices[0].slack_us, None);
+    assert!(machine.removals.is_empty());
+    assert!(machine.shown().path.iter().all(|link| link.call.is_none()));
+    let error = analysis(&old, vec![Change::without("sd").unwrap()]).unwrap_err();
+    assert!(error.contains("not what they waited for"), "{error}");
+}
+
+#[test]
+fn a_suspend_has_its_devices_and_what_they_would_save() {
+    let long = SLEEP
+        .replace("[  100.04", "[  165.04")
+        .replace("[  100.05", "[  165.05")
+        .replace("[  100.06", "[  165.06")
+        .replace("returned 0 after 30000", "returned 0 after 65030000")
+        .replace("[  100.1", "[  165.1")
+        .replace("[  100.2", "[  165.2")
+        .replace("[  100.3", "[  165.3");
+    let found = analysis(&long, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    let first = &machine.suspend_devices[0];
+    assert_eq!((&*first.device, first.on_path), ("usb1", 1));
+    assert_eq!(first.suspend_us.median, 65_030_000);
+    assert_eq!(machine.suspend_removals[0].saves_us, 65_030_000);
+}
+
+#[test]
+fn a_freeze_that_fails_gets_no_advice_on_a_resume_that_never_was() {
+    let found = analysis(REFUSED, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert!(machine.shown().path.is_empty());
+    assert!(!machine.shown().suspend_path.is_empty());
+    assert!(machine.removals.is_empty());
+}
+
+#[test]
+fn of_two_cycles_the_median_is_between_them_and_the_slower_one_is_shown() {
+    let second = SLEEP
+        .replace("[  100.", "[  500.")
+        .replace("[  500.3", "[  500.9");
+    let found = analysis(&format!("{SLEEP}{second}"), Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    let all = machine.resume_us.unwrap();
+    assert_eq!(all.median, (all.min + all.max) / 2);
+    assert!(all.min < all.max);
+    assert_eq!(machine.shown().resume_us, Some(all.max));
 }

@@ -7,6 +7,7 @@ use super::{
     CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
 };
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
+use crate::graph::DeviceTimes;
 
 pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     let tree = Tree::of(cycle, machine);
@@ -108,8 +109,13 @@ fn steps_by_stage(
             outlasts: false,
         });
     };
+    let is_ordered = cycle.device_times(half) == DeviceTimes::Told;
     for (index, call) in cycle.calls.iter().enumerate() {
         if !half.has(call.stage) {
+            continue;
+        }
+        if !is_ordered {
+            left_out.unordered_calls += 1;
             continue;
         }
         match (call.start, call.end) {

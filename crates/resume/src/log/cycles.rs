@@ -122,6 +122,15 @@ impl Cycles {
         }
     }
 
+    /// A message that began a cycle, or ended its sleep, after it did.
+    pub(super) fn begins_with(&mut self, at: &At<'_>, message: &[u8]) {
+        if let Some(open) = &mut self.open
+            && open.has_heard_nothing()
+        {
+            open.hears(at.us + self.shift, message);
+        }
+    }
+
     /// The two clocks of one line of a syslog.
     pub(super) fn clocks(&mut self, kernel: Us, wall: Instant) {
         self.offsets.line(kernel, wall, self.open.is_some());

@@ -41,11 +41,11 @@ pub(super) struct Reader {
 }
 
 /// What has no line with a time in so many bytes has no end, perhaps, and is no log.
-const TIMELESS_BYTES_MAX: usize = 64 << 20;
+const TIMELESS_BYTES_MAX: usize = 16 << 20;
 
 fn no_log() -> io::Error {
     let words =
-        "no line with a time in its first 64 MiB; expected a kernel's log (dmesg, syslog, ftrace)";
+        "no line with a time in its first 16 MiB; expected a kernel's log (dmesg, syslog, ftrace)";
     io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
@@ -93,7 +93,7 @@ impl Reader {
         let read = lines::each(packed::text(input)?, |line| {
             match line {
                 Line::Text(text) => {
-                    timeless += text.len();
+                    timeless += text.len() + 1;
                     self.line(text);
                 }
                 Line::TooLong => {
@@ -277,9 +277,12 @@ impl Reader {
         match said {
             Said::Event(event) => {
                 self.told += 1;
-                self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
+                if clock != Some(Clock::None) {
+                    self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
+                }
                 if clock.is_some() {
                     self.printk.event(&stamp, event);
+                    self.printk.begins_with(&stamp, &text);
                 } else {
                     self.ftrace.event(&stamp, event);
                 }

@@ -127,6 +127,10 @@ impl Open {
         self.said.extend_from_slice(message[..end].trim_ascii());
     }
 
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.said_at.is_none()
+    }
+
     /// The clock was set: what lies between two messages is not known.
     pub(super) fn forgets_message(&mut self) {
         self.said_at = None;
@@ -352,11 +356,8 @@ impl Open {
     /// the line is printed, and by another clock.
     fn after_rest(&self, found: &mut [Option<Stage>; KINDS]) {
         let mut before: Option<Us> = None;
-        for kind in 0..KINDS {
-            let Some(stage) = &mut found[kind] else {
-                continue;
-            };
-            let own = self.marks[kind].start;
+        for stage in found.iter_mut().flatten() {
+            let own = self.marks[stage.kind as usize].start;
             let of_call = self.calls.iter().filter(|call| call.stage == stage.kind);
             let earliest = of_call.filter_map(|call| call.start).chain(own).min();
             if let Some(end) = before
