@@ -144,7 +144,7 @@ pub fn table(cycle: &CycleResult, half: Half) -> String {
         }
         together(&mut table, &mut smaller, total);
         table.row(&[
-            link.words(),
+            short(&link.words()),
             link.driver.as_deref().unwrap_or_default().to_owned(),
             stage_words(link.stage).to_owned(),
             why_words(link.why).to_owned(),
@@ -155,6 +155,16 @@ pub fn table(cycle: &CycleResult, half: Half) -> String {
     }
     together(&mut table, &mut smaller, total);
     table.html()
+}
+
+/// Letters of a message that the table has room for.
+const LETTERS: usize = 56;
+
+fn short(words: &str) -> String {
+    match words.chars().count() > LETTERS {
+        true => words.chars().take(LETTERS - 1).chain(['…']).collect(),
+        false => words.to_owned(),
+    }
 }
 
 /// One row for those that are too short for their own.
