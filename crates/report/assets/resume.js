@@ -43,6 +43,7 @@
     const rows = svg.querySelector(".rows"), axis = svg.querySelector(".time-axis");
     const total = Number(svg.dataset.total), left = Number(svg.dataset.left), width = Number(svg.dataset.width);
     const top = Number(svg.dataset.top), height = Number(svg.dataset.height);
+    const unit = Number(svg.dataset.span) / total;
     let from = 0, to = total, begun = null;
 
     // The browser's own tooltip would come late, and beside this one.
@@ -66,7 +67,7 @@
       from = Math.max(0, low);
       to = Math.min(total, high);
       if (to - from < 1) to = from + 1;
-      rows.setAttribute("viewBox", from + " 0 " + (to - from) + " " + height);
+      rows.setAttribute("viewBox", from * unit + " 0 " + (to - from) * unit + " " + height);
       ticks();
     };
     const at = (event) => {

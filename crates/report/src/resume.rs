@@ -69,7 +69,7 @@ pub fn page(analysis: &Analysis, options: &Options) -> String {
 
 const NOTE: &str = "Times are differences of the log's own stamps; the log's clock stands still while \
                     the machine sleeps. The critical path is the chain of what waited for what from \
-                    the resume's begin to its end; slack is how much longer a call could take \
+                    a half's begin to its end; slack is how much longer a call could take \
                     without the whole getting longer. What-ifs keep every other duration as it was.";
 
 fn about(machine: &Machine) -> String {
@@ -105,21 +105,40 @@ fn machine(analysis: &Analysis, place: usize, machine: &Machine, top: usize) -> 
             "Timeline of the resume",
             &timeline::timeline(cycle, Half::Resume, top),
         ),
-        section("Critical path of the resume", &path::table(cycle)),
+        section(
+            "Critical path of the resume",
+            &path::table(cycle, Half::Resume),
+        ),
         section(
             "What would be gained",
-            &[stairs::stairs(machine), tables::removals(machine, top)].concat(),
+            &[
+                stairs::stairs(machine),
+                tables::removals(machine, Half::Resume, top),
+            ]
+            .concat(),
         ),
         section("Stages", &tables::stages(machine, cycle)),
         section(
             "When calls begin and end",
             &[bins::chart(cycle), several::cycles(machine, top)].concat(),
         ),
-        section("Slack", &tables::slack(machine, top)),
+        section("Slack", &tables::slack(machine, Half::Resume, top)),
         section("Power", &power::power(machine)),
         section(
             "Timeline of the suspend",
             &timeline::timeline(cycle, Half::Suspend, top),
+        ),
+        section(
+            "Critical path of the suspend",
+            &path::table(cycle, Half::Suspend),
+        ),
+        section(
+            "What would be gained in the suspend",
+            &tables::removals(machine, Half::Suspend, top),
+        ),
+        section(
+            "Slack in the suspend",
+            &tables::slack(machine, Half::Suspend, top),
         ),
         notes(machine),
     ];
@@ -153,7 +172,7 @@ fn headline(machine: &Machine, cycle: &CycleResult) -> String {
     ];
     let which = match several {
         true => format!(
-            "Cycle {} of {}, whose resume is the median, stands for the others; in brackets the \
+            "Cycle {} of {}, whose resume is nearest to the median, stands for the others; in brackets the \
              shortest and the longest. ",
             cycle.number,
             machine.cycles.len()
@@ -161,9 +180,10 @@ fn headline(machine: &Machine, cycle: &CycleResult) -> String {
         false => String::new(),
     };
     format!(
-        "<p class=\"headline\">{}.</p><p>{which}{}</p>",
+        "<p class=\"headline\">{}.</p><p>{which}{}</p><p>{}</p>",
         times.join(", "),
-        escape(&path::sentence(cycle))
+        escape(&path::sentence(cycle, Half::Resume)),
+        escape(&path::sentence(cycle, Half::Suspend))
     )
 }
 
@@ -222,7 +242,7 @@ pub(crate) fn stage_class(stage: StageKind) -> &'static str {
         StageKind::Suspend | StageKind::Resume => "c5",
         StageKind::Prepare | StageKind::Complete => "c7",
         StageKind::Freeze | StageKind::Thaw => "c3",
-        StageKind::Platform => "c6",
+        StageKind::Platform | StageKind::Idle | StageKind::Test => "c6",
     }
 }
 

@@ -195,3 +195,29 @@ fn what_is_no_analysis_is_said_in_a_line() {
     let error = from_json(b"{}", None).unwrap_err();
     assert!(error.contains("is no analysis"), "{error}");
 }
+
+/// Browsers cut what is longer than 2^25 units: a call of a minute did not get to its end.
+#[test]
+fn a_picture_of_a_minute_has_no_length_that_a_browser_cuts() {
+    let mut cycle = cycles(1, 30, 1).remove(0);
+    let last = cycle.stages.len() - 1;
+    cycle.stages[last].end += 65_000_000;
+    let html = page(
+        &analysis(vec![cycle], &Question::default()),
+        &Options::default(),
+    );
+    let mut widest: f64 = 0.0;
+    for svg in html.split("<svg ").skip(1) {
+        let svg = svg.split("</svg>").next().unwrap();
+        for name in [" x=\"", " width=\"", " y=\"", " height=\"", " cx=\"", "H"] {
+            for value in svg.split(name).skip(1) {
+                let digits: String = value
+                    .chars()
+                    .take_while(|one| one.is_ascii_digit() || *one == '.')
+                    .collect();
+                widest = widest.max(digits.parse().unwrap_or(0.0));
+            }
+        }
+    }
+    assert!((900_000.0..=1_000_000.0).contains(&widest), "{widest}");
+}

@@ -14,15 +14,15 @@ mod what_if;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cycle::{Call, CpuStep, Failure, Name, StageKind, Us};
-use crate::graph;
+use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us};
+use crate::graph::{self, DeviceTimes, Half};
 use crate::path::Why;
 use crate::power::beside::Power;
 
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
 pub use failed::Failed;
-pub use named::{stage_name, stage_words, why_words};
+pub use named::{half_name, no_devices, stage_name, stage_words, why_words};
 pub use what_if::{Removal, Replay, WhatIf};
 
 /// What the JSON says it is.
@@ -31,8 +31,9 @@ pub const FORMAT: &str = "reveille-resume";
 /// The name under which `reveille report` finds the JSON.
 pub const FILE: &str = "resume.json";
 
-/// Of the JSON. A reader refuses a higher one.
-pub const VERSION: u32 = 1;
+/// Of the JSON. A reader refuses a higher one. 2: stages `idle` and `test`, links `silence`, and what
+/// the suspend has.
+pub const VERSION: u32 = 2;
 
 /// All that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,12 +60,18 @@ pub struct Machine {
     /// Those of the resume that took longest, over all cycles, the longest first.
     pub devices: Vec<DeviceSpread>,
     /// The number of the cycle that stands for the others: the one that was asked for, or the one
-    /// whose resume is the median.
+    /// whose resume is nearest to the median.
     pub shown: usize,
     pub cycles: Vec<CycleResult>,
     pub what_if: Option<WhatIf>,
+    /// Those of the suspend that took longest, over all cycles, the longest first.
+    #[serde(default)]
+    pub suspend_devices: Vec<SuspendDevice>,
     /// Single devices whose absence shortens the shown cycle's resume, the best first.
     pub removals: Vec<Removal>,
+    /// The same of its suspend.
+    #[serde(default)]
+    pub suspend_removals: Vec<Removal>,
     /// The best removal, then the best after it, and so on.
     pub steps: Vec<Removal>,
     pub power: Option<Power>,
@@ -118,6 +125,25 @@ pub struct CycleResult {
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
+    /// What the log has of devices in the suspend and in the resume.
+    #[serde(default = "told")]
+    pub suspend_has: DeviceTimes,
+    #[serde(default = "told")]
+    pub resume_has: DeviceTimes,
+    /// False: the log's stamps are not the kernel's, and only the lengths of stages are known.
+    #[serde(default = "yes")]
+    pub stamped: bool,
+    /// The longest times without a message of the kernel, in their order.
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+}
+
+fn told() -> DeviceTimes {
+    DeviceTimes::Told
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A part of a cycle.
@@ -159,6 +185,9 @@ pub struct LinkResult {
     pub duration_us: Us,
     /// Why it could not begin earlier.
     pub why: Why,
+    /// Of a silence: the kernel's last message before it.
+    #[serde(default)]
+    pub message: Option<String>,
 }
 
 /// Kinds of links.
@@ -177,6 +206,9 @@ pub enum LinkKind {
     BeforeStage,
     /// The stage's own work, or one that has no calls.
     Stage,
+    /// A long time of either without a message of the kernel; the one before it tells what it may have
+    /// been about.
+    Silence,
 }
 
 /// A stage over all cycles of a machine.
@@ -201,11 +233,46 @@ pub struct DeviceSpread {
     pub slack_us: Option<Spread>,
 }
 
+/// A device in the suspends of a machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuspendDevice {
+    pub device: Name,
+    pub driver: Option<Name>,
+    /// The sum of its calls in a suspend.
+    pub suspend_us: Spread,
+    /// In how many cycles its longest call is on the critical path.
+    pub on_path: usize,
+    /// Of its longest call: how much longer it could take.
+    pub slack_us: Option<Spread>,
+}
+
 impl CycleResult {
+    /// The critical path of a half.
+    pub fn path_of(&self, half: Half) -> &[LinkResult] {
+        match half {
+            Half::Suspend => &self.suspend_path,
+            Half::Resume => &self.path,
+        }
+    }
+
+    /// What the log has of devices in a half.
+    pub fn has(&self, half: Half) -> DeviceTimes {
+        match half {
+            Half::Suspend => self.suspend_has,
+            Half::Resume => self.resume_has,
+        }
+    }
+
+    /// The calls of a half.
+    pub fn calls_of(&self, half: Half) -> impl Iterator<Item = (usize, &CallResult)> {
+        let calls = self.calls.iter().enumerate();
+        calls.filter(move |(_, one)| half.has(one.call.stage))
+    }
+
     /// The calls of the resume.
     pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
         let calls = self.calls.iter().enumerate();
-        calls.filter(|(_, one)| one.call.stage > StageKind::Platform)
+        calls.filter(|(_, one)| one.call.stage > StageKind::Test)
     }
 
     /// Are all its times known, and did it sleep?
@@ -241,7 +308,7 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
     if head.format != FORMAT {
         return Err(wrong(format!("its format is {:?}", head.format)));
     }
-    if head.version != VERSION {
+    if !(1..=VERSION).contains(&head.version) {
         return Err(format!(
             "has version {}, and this program knows {VERSION}; take a newer reveille",
             head.version

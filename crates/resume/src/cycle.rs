@@ -35,6 +35,33 @@ pub struct Cycle {
     pub failures: Vec<Failure>,
     /// Missing at its beginning or its end: the log is cut there.
     pub cut: bool,
+    /// The stamps are the kernel's, or of who wrote its lines down at once. Otherwise (amd_s2idle.py
+    /// copies them after the resume) only what the kernel says of its stages is known, and `start`
+    /// and `end` tell nothing but their lengths.
+    #[serde(default = "yes")]
+    pub stamped: bool,
+    /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Of a cycle are kept.
+pub const GAPS: usize = 64;
+
+/// Shorter times without a message are not kept, µs.
+pub const GAP_US: Us = 5_000;
+
+/// A time in which the kernel said nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    pub start: Us,
+    pub end: Us,
+    /// The last one before it, without its stamp.
+    pub message: String,
 }
 
 /// The parts of a cycle, in their order.
@@ -48,8 +75,13 @@ pub enum StageKind {
     SuspendLate,
     SuspendNoirq,
     CpusOff,
-    /// From the last word of the kernel to its first one: firmware and sleep.
+    /// From the last word of the kernel to its first one: firmware. The log's clock stands still while
+    /// the machine sleeps.
     Platform,
+    /// Suspended to idle: the kernel sleeps, and firmware has no part in it.
+    Idle,
+    /// /sys/power/pm_test waits, and nothing sleeps.
+    Test,
     CpusOn,
     ResumeNoirq,
     ResumeEarly,
@@ -58,6 +90,13 @@ pub enum StageKind {
     Complete,
     /// Processes run again.
     Thaw,
+}
+
+impl StageKind {
+    /// Between suspend and resume.
+    pub fn is_rest(self) -> bool {
+        (StageKind::Platform..=StageKind::Test).contains(&self)
+    }
 }
 
 /// One part of a cycle.

@@ -77,11 +77,37 @@ pub enum Half {
 }
 
 impl Half {
-    /// Whether this stage belongs to it. The platform's time, asleep, belongs to neither.
+    /// Whether this stage belongs to it. The time asleep belongs to neither.
     pub fn has(self, stage: StageKind) -> bool {
         match self {
             Half::Suspend => stage < StageKind::Platform,
-            Half::Resume => stage > StageKind::Platform,
+            Half::Resume => stage > StageKind::Test,
+        }
+    }
+}
+
+/// What a log has of the devices in one half of a cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceTimes {
+    /// Each call, with its parent or the process that ran it.
+    Told,
+    /// How long devices took, and not what they waited for: `resume of drv:sd dev:3:0:0:0 complete
+    /// after 7928.413 msecs`, before Linux 3.6. No path goes through them.
+    Unordered,
+    /// None: /sys/power/pm_print_times was off.
+    Missing,
+}
+
+impl Cycle {
+    /// What the log has of the devices in this half.
+    pub fn device_times(&self, half: Half) -> DeviceTimes {
+        let mut calls = self.calls.iter().filter(|call| half.has(call.stage));
+        let has_calls = calls.clone().next().is_some();
+        match calls.any(|call| call.worker.is_some() || call.parent.is_some()) {
+            true => DeviceTimes::Told,
+            false if has_calls => DeviceTimes::Unordered,
+            false => DeviceTimes::Missing,
         }
     }
 }
@@ -162,6 +188,10 @@ pub struct LeftOut {
     pub half_calls: usize,
     /// Calls that end before they begin.
     pub backward_calls: usize,
+    /// Calls of which the log tells how long they took, and neither a parent nor a process: nothing
+    /// tells what they waited for.
+    #[serde(default)]
+    pub unordered_calls: usize,
     /// Calls that started before their parent's call had ended (in a suspend: one of their
     /// children's). They are in the graph, and do not wait for it.
     pub did_not_wait: usize,

@@ -1,6 +1,7 @@
 //! A kernel's log becomes [`Cycle`]s.
 //!
-//! Read are dmesg and syslog or journal texts of Linux 3.6 to today with any prefix, and ftrace's
+//! Read are dmesg and syslog or journal texts of Linux 3.6 to today with any prefix, in UTF-8 or UTF-16,
+//! as they are or packed (gzip, xz, zstd), and ftrace's
 //! text with the events `power:suspend_resume` and `power:device_pm_callback_*`. Everything else in
 //! between is passed over. What was cut, damaged or could not be told is counted in [`LeftOut`].
 //!
@@ -19,6 +20,7 @@ mod journal;
 mod lines;
 mod message;
 mod names;
+mod packed;
 mod prefix;
 mod reader;
 mod stages;
@@ -76,6 +78,10 @@ pub struct LeftOut {
     pub repeated_cycles: u64,
     /// What ftrace lost, as its text says.
     pub lost_events: u64,
+    /// Calls, CPUs and failures beyond what a machine can have: the log has no end to a cycle.
+    pub too_many: u64,
+    /// Calls that began when processes ran again: of no cycle.
+    pub late_calls: u64,
 }
 
 impl LeftOut {
@@ -106,6 +112,11 @@ impl LeftOut {
             (self.hibernations, "suspends to disk"),
             (self.repeated_cycles, "cycles that are in the log twice"),
             (self.lost_events, "events that the tracing buffer lost"),
+            (
+                self.too_many,
+                "calls, CPUs and failures beyond 100,000 of a cycle or 1,000,000 of a log",
+            ),
+            (self.late_calls, "calls that began when processes ran again"),
         ]
         .into_iter()
         .filter(|&(count, _)| count > 0)
@@ -124,6 +135,8 @@ impl LeftOut {
         self.hibernations += other.hibernations;
         self.repeated_cycles += other.repeated_cycles;
         self.lost_events += other.lost_events;
+        self.too_many += other.too_many;
+        self.late_calls += other.late_calls;
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Times {
     /// have it whole.
     pub suspend_us: Option<Us>,
     /// From the kernel's last word to its first, by the log's clock: firmware's time, without the
-    /// sleep itself.
+    /// sleep itself. `None` with suspend to idle, where firmware has no part.
     pub platform_us: Option<Us>,
     /// As the kernel tells it.
     pub asleep_us: Option<Us>,
@@ -29,11 +29,13 @@ pub struct Times {
 pub fn of(cycle: &Cycle) -> Option<Times> {
     let (first, last) = (cycle.stages.first()?, cycle.stages.last()?);
     let end = cycle.stages.iter().map(|stage| stage.end).max()?;
-    let platform = find(cycle, |kind| kind == StageKind::Platform);
+    let rest = find(cycle, StageKind::is_rest);
     let before = find(cycle, |kind| kind < StageKind::Platform);
-    let after = find(cycle, |kind| kind > StageKind::Platform);
-    let has_slept = platform.is_some() || cycle.asleep_us.is_some();
+    let after = find(cycle, |kind| kind > StageKind::Test);
+    let has_slept =
+        rest.is_some_and(|rest| rest.kind != StageKind::Test) || cycle.asleep_us.is_some();
     let aborted = !has_slept && !cycle.failures.is_empty();
+    let gave_up = aborted && before.is_some() && cycle.only_froze();
     // Between the devices' stages lies the sleep. Where a log has none of them it does not tell where,
     // and what is left are a beginning and an end with a sleep of unknown length between.
     let suspends = stages(cycle, |kind| {
@@ -42,27 +44,29 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let resumes = stages(cycle, |kind| {
         (StageKind::CpusOn..StageKind::Complete).contains(&kind)
     });
-    let suspend_end = match (platform, suspends.last(), resumes.first()) {
-        (Some(platform), ..) => Some(platform.start),
+    let suspend_end = match (rest, suspends.last(), resumes.first()) {
+        _ if gave_up => before.map(|freeze| freeze.end),
+        (Some(rest), ..) => Some(rest.start),
         (None, _, Some(resume)) if aborted => Some(resume.start),
         (None, Some(suspend), _) => Some(suspend.end),
         (None, None, _) => aborted.then_some(end),
     };
-    let resume_start = platform
-        .map(|platform| platform.end)
+    let resume_start = rest
+        .map(|rest| rest.end)
         .or(resumes.first().map(|resume| resume.start))
-        .filter(|_| after.is_some());
+        .filter(|_| after.is_some() && cycle.stamped);
     // A log that is cut lacks its beginning or its end; which one, the stages tell.
     let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
     let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
+    let firmware = rest.filter(|rest| rest.kind == StageKind::Platform && cycle.stamped);
     Some(Times {
         start: first.start,
         end,
         suspend_us: before
-            .filter(|_| is_whole_before)
+            .filter(|_| is_whole_before && cycle.stamped)
             .and(suspend_end)
             .map(|end| end - first.start),
-        platform_us: platform.map(|platform| platform.end - platform.start),
+        platform_us: firmware.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
         resume_us: resume_start
             .filter(|_| is_whole_after)
@@ -70,6 +74,14 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         resume_start,
         aborted,
     })
+}
+
+impl Cycle {
+    /// Processes did not freeze, and no device was suspended: there is nothing to resume.
+    pub fn only_froze(&self) -> bool {
+        let is_end = |kind| matches!(kind, StageKind::Freeze | StageKind::Thaw);
+        self.calls.is_empty() && self.stages.iter().all(|stage| is_end(stage.kind))
+    }
 }
 
 fn stages(cycle: &Cycle, is_meant: impl Fn(StageKind) -> bool) -> Vec<&Stage> {

@@ -165,7 +165,7 @@ fn what_is_no_analysis_is_said() {
     for (text, why) in [
         ("{}", "missing field"),
         (r#"{"format":"x","version":1}"#, "its format"),
-        (r#"{"format":"reveille-resume","version":2}"#, "version 2"),
+        (r#"{"format":"reveille-resume","version":3}"#, "version 3"),
         ("{", "EOF"),
     ] {
         let error = read(text.as_bytes()).unwrap_err();

@@ -5,7 +5,7 @@ use reveille_resume::cycle::{Call, CpuStep, Cycle, Name, Stage, StageKind, Us};
 use reveille_resume::graph::{Graph, Half, What};
 use reveille_resume::what_if::{Change, best_removals, replay, steps};
 
-const KINDS: [StageKind; 13] = [
+const KINDS: [StageKind; 15] = [
     StageKind::Freeze,
     StageKind::Prepare,
     StageKind::Suspend,
@@ -13,6 +13,8 @@ const KINDS: [StageKind; 13] = [
     StageKind::SuspendNoirq,
     StageKind::CpusOff,
     StageKind::Platform,
+    StageKind::Idle,
+    StageKind::Test,
     StageKind::CpusOn,
     StageKind::ResumeNoirq,
     StageKind::ResumeEarly,
@@ -38,25 +40,27 @@ fn name() -> impl Strategy<Value = Name> {
 fn call() -> impl Strategy<Value = Call> {
     let half = (prop::option::of(time()), prop::option::of(time()));
     let names = (name(), prop::option::of(name()), prop::option::of(name()));
-    (names, half, 0..13usize, prop::option::of(0..4u32)).prop_map(|(names, half, kind, worker)| {
-        let (device, driver, parent) = names;
-        Call {
-            device,
-            driver,
-            parent,
-            function: None,
-            stage: KINDS[kind],
-            start: half.0,
-            end: half.1,
-            says_us: None,
-            worker,
-            result: None,
-        }
-    })
+    (names, half, 0..KINDS.len(), prop::option::of(0..4u32)).prop_map(
+        |(names, half, kind, worker)| {
+            let (device, driver, parent) = names;
+            Call {
+                device,
+                driver,
+                parent,
+                function: None,
+                stage: KINDS[kind],
+                start: half.0,
+                end: half.1,
+                says_us: None,
+                worker,
+                result: None,
+            }
+        },
+    )
 }
 
 fn cycle() -> impl Strategy<Value = Cycle> {
-    let stages = prop::collection::vec(prop::option::of((time(), time())), 13);
+    let stages = prop::collection::vec(prop::option::of((time(), time())), KINDS.len());
     let cpus = prop::collection::vec((0..4u32, any::<bool>(), time(), time()), 0..6);
     (stages, cpus, prop::collection::vec(call(), 0..40)).prop_map(|(stages, cpus, calls)| Cycle {
         number: 1,
@@ -88,6 +92,8 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         asleep_us: None,
         failures: Vec::new(),
         cut: true,
+        stamped: true,
+        gaps: Vec::new(),
     })
 }
 

@@ -63,6 +63,7 @@ fn in_one_order(mut cycle: Cycle, form: Form) -> Cycle {
     let key = |call: &reveille_resume::cycle::Call| (call.start, call.end, call.device.clone());
     cycle.calls.sort_by_key(key);
     cycle.at = None;
+    cycle.gaps.clear();
     if form == Form::Old
         && let Some(freeze) = cycle.stages.first_mut()
     {

@@ -29,6 +29,8 @@ impl Resume {
             asleep_us: None,
             failures: Vec::new(),
             cut: false,
+            stamped: true,
+            gaps: Vec::new(),
         };
         Resume { cycle }.stage(StageKind::Platform, -100, 0)
     }

@@ -1,7 +1,10 @@
 //! The critical path as a table, and in a sentence.
 
-use reveille_resume::analysis::{CycleResult, LinkKind, LinkResult, stage_words, why_words};
-use reveille_resume::cycle::Us;
+use reveille_resume::analysis::{
+    CycleResult, LinkKind, LinkResult, half_name, no_devices, stage_words, why_words,
+};
+use reveille_resume::cycle::{StageKind, Us};
+use reveille_resume::graph::Half;
 
 use super::time;
 use crate::quantity::share;
@@ -14,36 +17,37 @@ const LINKS: usize = 40;
 const LEAST_SHARE: f64 = 0.0005;
 
 /// How much of the path is devices, CPUs, the kernel itself, and what the log does not tell.
-pub fn sentence(cycle: &CycleResult) -> String {
-    let total = total(&cycle.path);
+pub fn sentence(cycle: &CycleResult, half: Half) -> String {
+    let (path, name) = (cycle.path_of(half), half_name(half));
+    let total = total(path);
     if total <= 0 {
-        return "The log has no resume, and so there is no critical path.".to_owned();
+        return match half {
+            Half::Resume if cycle.resume_us.is_none() => {
+                "The log has no resume, and so there is no critical path.".to_owned()
+            }
+            _ => String::new(),
+        };
     }
-    let of = |kinds: &[LinkKind]| {
-        let links = cycle.path.iter().filter(|link| kinds.contains(&link.what));
-        links.map(|link| link.duration_us).sum::<Us>()
-    };
-    let mut parts: Vec<(Us, &str)> = vec![
-        (of(&[LinkKind::Call]), "devices"),
-        (
-            of(&[LinkKind::Cpu, LinkKind::BeforeCpu]),
-            "CPUs that come on",
-        ),
-        (
-            of(&[LinkKind::Stage, LinkKind::BeforeStage, LinkKind::BeforeCall]),
-            "the kernel's own work",
-        ),
-        (
-            of(&[LinkKind::NotTold]),
-            "waits that the log does not explain",
-        ),
-    ];
-    parts.retain(|(us, _)| *us > 0);
+    let no_devices = no_devices(cycle, half);
+    let mut parts: Vec<(&str, Us)> = Vec::new();
+    for link in path {
+        let part = part(cycle, link, half, no_devices.is_some());
+        match parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, us)) => *us += link.duration_us,
+            None => parts.push((part, link.duration_us)),
+        }
+    }
+    parts.retain(|(_, us)| *us > 0);
+    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
     let parts: Vec<String> = parts
         .iter()
-        .map(|(us, what)| format!("{what} {}", share(*us as f64 / total as f64)))
+        .map(|(what, us)| format!("{what} {}", share(*us as f64 / total as f64)))
         .collect();
-    let longest = cycle.path.iter().filter(|link| link.what == LinkKind::Call);
+    let parts = parts.join(", ");
+    if let Some(why) = no_devices {
+        return format!("The {name} is {parts}.{} {why}", silence(path));
+    }
+    let longest = path.iter().filter(|link| link.what == LinkKind::Call);
     let longest = longest.max_by_key(|link| link.duration_us);
     let longest = longest.map_or(String::new(), |link| {
         format!(
@@ -53,18 +57,63 @@ pub fn sentence(cycle: &CycleResult) -> String {
             time(link.duration_us)
         )
     });
-    format!(
-        "The critical path of the resume is {}.{longest}",
-        parts.join(", ")
-    )
+    format!("The critical path of the {name} is {parts}.{longest}")
+}
+
+/// What a link's time went to.
+fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) -> &'static str {
+    let mut stages = cycle.stages.iter();
+    let stage = stages.find(|stage| stage.stage == link.stage);
+    let is_within = stage.is_some_and(|stage| stage.start_us <= link.start_us);
+    let is_of_devices = matches!(
+        link.stage,
+        StageKind::Prepare
+            | StageKind::Suspend
+            | StageKind::SuspendLate
+            | StageKind::SuspendNoirq
+            | StageKind::ResumeNoirq
+            | StageKind::ResumeEarly
+            | StageKind::Resume
+            | StageKind::Complete
+    );
+    match link.what {
+        LinkKind::Call => "devices",
+        LinkKind::Cpu | LinkKind::BeforeCpu => match half {
+            Half::Suspend => "CPUs that go off",
+            Half::Resume => "CPUs that come on",
+        },
+        LinkKind::NotTold => "waits that the log does not explain",
+        LinkKind::Silence | LinkKind::Stage => match link.stage {
+            _ if !is_within => "silences between stages",
+            StageKind::Freeze => "the freezing of processes",
+            StageKind::Thaw => "the thawing of processes",
+            _ if is_of_devices && no_devices => "stages of devices",
+            _ if link.what == LinkKind::Silence => "silences of the kernel",
+            _ => "the kernel's own work",
+        },
+        LinkKind::BeforeStage | LinkKind::BeforeCall => "the kernel's own work",
+    }
+}
+
+/// The longest silence that the kernel's last message before it names.
+fn silence(path: &[LinkResult]) -> String {
+    let silences = path.iter().filter(|link| link.message.is_some());
+    let longest = silences.max_by_key(|link| link.duration_us);
+    longest.map_or(String::new(), |link| {
+        format!(
+            " Its longest silence, {}, is after \u{201c}{}\u{201d}.",
+            time(link.duration_us),
+            link.message.as_deref().unwrap_or_default()
+        )
+    })
 }
 
 fn total(path: &[LinkResult]) -> Us {
     path.iter().map(|link| link.duration_us).sum()
 }
 
-pub fn table(cycle: &CycleResult) -> String {
-    let path = &cycle.path;
+pub fn table(cycle: &CycleResult, half: Half) -> String {
+    let path = cycle.path_of(half);
     let total = total(path);
     if total <= 0 {
         return String::new();
@@ -78,11 +127,11 @@ pub fn table(cycle: &CycleResult) -> String {
         ("takes", Some(Origin::Measured)),
         ("share", None),
     ];
-    let mut table = Table::new(
-        "What waited for what, from the resume's begin to its end",
-        4,
-        &heads,
+    let caption = format!(
+        "What waited for what, from the {}'s begin to its end",
+        half_name(half)
     );
+    let mut table = Table::new(&caption, 4, &heads);
     let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();
     lengths.sort_unstable_by_key(|us| std::cmp::Reverse(*us));
     let least = lengths.get(LINKS).copied().unwrap_or(0);
@@ -95,7 +144,7 @@ pub fn table(cycle: &CycleResult) -> String {
         }
         together(&mut table, &mut smaller, total);
         table.row(&[
-            link.words(),
+            short(&link.words()),
             link.driver.as_deref().unwrap_or_default().to_owned(),
             stage_words(link.stage).to_owned(),
             why_words(link.why).to_owned(),
@@ -106,6 +155,16 @@ pub fn table(cycle: &CycleResult) -> String {
     }
     together(&mut table, &mut smaller, total);
     table.html()
+}
+
+/// Letters of a message that the table has room for.
+const LETTERS: usize = 56;
+
+fn short(words: &str) -> String {
+    match words.chars().count() > LETTERS {
+        true => words.chars().take(LETTERS - 1).chain(['…']).collect(),
+        false => words.to_owned(),
+    }
 }
 
 /// One row for those that are too short for their own.

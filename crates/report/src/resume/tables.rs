@@ -1,9 +1,13 @@
 //! Stages, slack and removals in figures.
 
-use reveille_resume::analysis::{CallResult, CycleResult, Machine, Spread, stage_words};
+use reveille_resume::analysis::{
+    CallResult, CycleResult, Machine, Spread, half_name, no_devices, stage_words,
+};
 use reveille_resume::cycle::Us;
+use reveille_resume::graph::Half;
 
 use super::time;
+use crate::markup::escape;
 use crate::quantity::count;
 use crate::section::table::{Origin, Table, known};
 
@@ -33,7 +37,10 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
     for stage in &cycle.stages {
         let mut row = vec![
             stage_words(stage.stage).to_owned(),
-            time(stage.start_us - cycle.start_us),
+            match cycle.stamped {
+                true => time(stage.start_us - cycle.start_us),
+                false => "\u{2013}".to_owned(),
+            },
             time(stage.duration_us),
             known(stage.says_us, time),
             count(stage.calls as u64),
@@ -53,11 +60,11 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
     table.html()
 }
 
-/// The longest calls of the resume with their slack.
-pub fn slack(machine: &Machine, top: usize) -> String {
-    let cycle = machine.shown();
+/// The longest calls of a half with their slack.
+pub fn slack(machine: &Machine, half: Half, top: usize) -> String {
+    let (cycle, name) = (machine.shown(), half_name(half));
     let mut calls: Vec<&CallResult> = cycle
-        .resume_calls()
+        .calls_of(half)
         .map(|(_, one)| one)
         .filter(|one| one.duration_us.is_some())
         .collect();
@@ -76,7 +83,7 @@ pub fn slack(machine: &Machine, top: usize) -> String {
         ("slack", None),
     ];
     let caption = format!(
-        "The {} longest of {} calls in the resume",
+        "The {} longest of {} calls in the {name}",
         calls.len(),
         count(all as u64)
     );
@@ -96,35 +103,44 @@ pub fn slack(machine: &Machine, top: usize) -> String {
         ]);
     }
     format!(
-        "<p>Slack is how much longer a call could take without the resume getting longer; without \
+        "<p>Slack is how much longer a call could take without the {name} getting longer; without \
          slack a call is on a critical path.</p>{}",
         table.html()
     )
 }
 
-/// Of the resume; what saves less is not worth a row.
+/// Of the half; what saves less is not worth a row.
 const LEAST_SHARE: f64 = 0.0002;
 
 /// What each device alone would save.
-pub fn removals(machine: &Machine, top: usize) -> String {
-    if machine.removals.is_empty() {
-        return match machine.shown().path.is_empty() {
-            true => String::new(),
-            false => "<p>No single device shortens the resume if it is taken out.</p>".to_owned(),
-        };
+pub fn removals(machine: &Machine, half: Half, top: usize) -> String {
+    let (cycle, name) = (machine.shown(), half_name(half));
+    if cycle.path_of(half).is_empty() {
+        return String::new();
+    }
+    if let Some(why) = no_devices(cycle, half) {
+        return format!("<p>{}</p>", escape(&why));
+    }
+    let removals = match half {
+        Half::Resume => &machine.removals,
+        Half::Suspend => &machine.suspend_removals,
+    };
+    if removals.is_empty() {
+        return format!("<p>No single device shortens the {name} if it is taken out.</p>");
     }
     let heads = [
         ("without", None),
         ("driver", None),
         ("devices below", None),
-        ("resume", Some(Origin::Estimated)),
+        (name, Some(Origin::Estimated)),
         ("saves", Some(Origin::Estimated)),
     ];
     let caption = "What each device alone would save, with all that lies below it";
     let mut table = Table::new(caption, 2, &heads);
-    let measured = machine.shown().resume_us.unwrap_or(0);
+    let path = cycle.path_of(half).iter();
+    let measured: Us = path.map(|link| link.duration_us).sum();
     let least = (measured as f64 * LEAST_SHARE) as Us;
-    let worth = machine.removals.iter().filter(|one| one.saves_us >= least);
+    let worth = removals.iter().filter(|one| one.saves_us >= least);
     for removal in worth.take(top) {
         table.row(&[
             removal.device.to_string(),

@@ -1,8 +1,8 @@
 //! The timeline: a row for each of the slowest devices, a bar for each call, and the critical path
 //! through them (figures 1 and 4 of Xi and others).
 //!
-//! Bars are drawn in a picture of their own inside the drawing, one unit for a microsecond, so that
-//! the page's script zooms by changing what part of it is shown.
+//! Bars are drawn in a picture of their own inside the drawing, [`SPAN`] units wide, so that the page's
+//! script zooms by changing what part of it is shown.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,6 +15,10 @@ use super::{stage_class, time};
 use crate::axis::Axis;
 use crate::markup::escape;
 use crate::quantity::duration;
+
+/// What the bars' picture is wide, whatever the time is: browsers hold lengths in 32 bits, 6 of them
+/// behind the point, and cut what is longer than 2^25 (33.5 s in microseconds).
+const SPAN: f64 = 1e6;
 
 /// The drawing, in its own units.
 const LEFT: f64 = 200.0;
@@ -168,7 +172,7 @@ impl Drawing<'_> {
         let total = self.end - self.start;
         let mut svg = format!(
             "<svg class=\"timeline\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" tabindex=\"0\" \
-             aria-label=\"Timeline of the {half}, {}\" data-total=\"{total}\" data-left=\"{LEFT}\" \
+             aria-label=\"Timeline of the {half}, {}\" data-total=\"{total}\" data-span=\"{SPAN}\" data-left=\"{LEFT}\" \
              data-width=\"{WIDTH}\" data-top=\"{TOP}\" data-height=\"{high}\">",
             TOP + high + BOTTOM,
             time(total)
@@ -178,7 +182,7 @@ impl Drawing<'_> {
         let _ = write!(
             svg,
             "<svg class=\"rows\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{WIDTH}\" height=\"{high}\" \
-             viewBox=\"0 0 {total} {high}\" preserveAspectRatio=\"none\">"
+             viewBox=\"0 0 {SPAN} {high}\" preserveAspectRatio=\"none\">"
         );
         self.stages(&mut svg, high);
         self.cpus(&mut svg);
@@ -243,15 +247,20 @@ impl Drawing<'_> {
         self.rows.iter().position(|one| one == row)
     }
 
+    /// An instant's place in the bars' picture.
+    fn x(&self, at: Us) -> f64 {
+        short((at - self.start) as f64 * SPAN / (self.end - self.start) as f64)
+    }
+
     /// A bar in a row, with what is told of it: a head, and lines of `name: value`.
     fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), told: &str) {
-        let (from, to) = (span.0 - self.start, span.1 - self.start);
+        let (from, to) = (self.x(span.0), self.x(span.1));
         let _ = write!(
             svg,
             "<rect class=\"{class}\" data-row=\"{row}\" x=\"{from}\" y=\"{:.1}\" width=\"{}\" \
              height=\"{BAR}\"><title>{}</title></rect>",
             ROW * row as f64 + (ROW - BAR) / 2.0,
-            (to - from).max(0),
+            short((to - from).max(0.0)),
             escape(told)
         );
     }
@@ -267,7 +276,7 @@ impl Drawing<'_> {
             let _ = write!(
                 svg,
                 "<path class=\"edge\" d=\"M{} 0v{high}\"/>",
-                span.1 - self.start
+                self.x(span.1)
             );
             let told = format!(
                 "{}\nbegins: {}\ntakes: {}\ncalls: {}",
@@ -348,8 +357,8 @@ impl Drawing<'_> {
             };
             let y = ROW * row as f64 + ROW / 2.0;
             let (from, to) = (
-                link.start_us - self.start,
-                link.start_us + link.duration_us - self.start,
+                self.x(link.start_us),
+                self.x(link.start_us + link.duration_us),
             );
             if link.what == LinkKind::NotTold {
                 let _ = write!(untold, "M{from} {y}H{to}");
@@ -366,6 +375,11 @@ impl Drawing<'_> {
             "<path class=\"critical\" d=\"{line}\"/><path class=\"untold\" d=\"{untold}\"/>"
         );
     }
+}
+
+/// Two digits behind the point: a microsecond of ten seconds.
+fn short(units: f64) -> f64 {
+    (units * 100.0).round() / 100.0
 }
 
 /// From and to; a missing end is made up for by how long the kernel says that it took.

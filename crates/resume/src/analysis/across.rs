@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{CycleResult, DeviceSpread, LinkKind, StageSpread};
+use super::{CycleResult, DeviceSpread, LinkKind, StageSpread, SuspendDevice};
 use crate::cycle::{Name, StageKind, Us};
+use crate::graph::Half;
 
 /// Figures of several cycles, µs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
-    /// A value that occurred: of an even number the lower one in the middle.
+    /// The one in the middle; of an even number the mean of the two there.
     pub median: Us,
     pub min: Us,
     pub max: Us,
@@ -20,8 +21,13 @@ pub struct Spread {
 /// `None` where there is no figure.
 pub fn spread(mut figures: Vec<Us>) -> Option<Spread> {
     figures.sort_unstable();
+    let count = figures.len();
+    let (low, high) = (
+        figures.get(count.checked_sub(1)? / 2)?,
+        figures.get(count / 2)?,
+    );
     Some(Spread {
-        median: figures.get(figures.len().checked_sub(1)? / 2).copied()?,
+        median: low.midpoint(*high),
         min: *figures.first()?,
         max: *figures.last()?,
         count: figures.len(),
@@ -57,69 +63,76 @@ type Key<'a> = (&'a Name, Option<&'a Name>);
 
 #[derive(Default)]
 struct Sums {
-    resume: Vec<Us>,
-    suspend: Vec<Us>,
+    us: Vec<Us>,
     slack: Vec<Us>,
     on_path: usize,
 }
 
 /// Every device that has a call in a resume, the one with the longest median first.
 pub fn devices(cycles: &[&CycleResult]) -> Vec<DeviceSpread> {
-    let mut all: BTreeMap<Key<'_>, Sums> = BTreeMap::new();
-    for cycle in cycles {
-        let calls = cycle.path.iter().filter(|link| link.what == LinkKind::Call);
-        let paths: HashSet<usize> = calls.filter_map(|link| link.call).collect();
-        for (key, sum) in of_cycle(cycle) {
-            let sums = all.entry(key).or_default();
-            sums.resume.extend(sum.resume);
-            sums.suspend.extend(sum.suspend);
-            if let Some(call) = sum.longest {
-                let on_path = paths.contains(&call);
-                sums.slack.extend(cycle.calls[call].slack_us);
-                sums.on_path += usize::from(on_path);
-            }
-        }
-    }
-    let one = |((device, driver), sums): (Key<'_>, Sums)| {
+    let mut suspends = sums(cycles, Half::Suspend);
+    let resumes = sums(cycles, Half::Resume).into_iter();
+    let spreads = resumes.filter_map(|(key, sums)| {
         Some(DeviceSpread {
-            device: device.clone(),
-            driver: driver.cloned(),
-            resume_us: spread(sums.resume)?,
-            suspend_us: spread(sums.suspend),
+            device: key.0.clone(),
+            driver: key.1.cloned(),
+            resume_us: spread(sums.us)?,
+            suspend_us: suspends.remove(&key).and_then(|sums| spread(sums.us)),
             on_path: sums.on_path,
             slack_us: spread(sums.slack),
         })
-    };
-    let mut devices: Vec<DeviceSpread> = all.into_iter().filter_map(one).collect();
+    });
+    let mut devices: Vec<DeviceSpread> = spreads.collect();
     // Those of the same length keep the order of their names.
     devices.sort_by_key(|device| std::cmp::Reverse(device.resume_us.median));
     devices
 }
 
-#[derive(Default)]
-struct Sum {
-    resume: Option<Us>,
-    suspend: Option<Us>,
-    /// Its longest call in the resume.
-    longest: Option<usize>,
+/// Every device that has a call in a suspend, likewise.
+pub fn suspend_devices(cycles: &[&CycleResult]) -> Vec<SuspendDevice> {
+    let one = |((device, driver), sums): (Key<'_>, Sums)| {
+        Some(SuspendDevice {
+            device: device.clone(),
+            driver: driver.cloned(),
+            suspend_us: spread(sums.us)?,
+            on_path: sums.on_path,
+            slack_us: spread(sums.slack),
+        })
+    };
+    let suspends = sums(cycles, Half::Suspend).into_iter();
+    let mut devices: Vec<SuspendDevice> = suspends.filter_map(one).collect();
+    devices.sort_by_key(|device| std::cmp::Reverse(device.suspend_us.median));
+    devices
 }
 
-fn of_cycle(cycle: &CycleResult) -> BTreeMap<Key<'_>, Sum> {
-    let mut sums: BTreeMap<Key<'_>, Sum> = BTreeMap::new();
-    for (place, one) in cycle.calls.iter().enumerate() {
+fn sums<'a>(cycles: &[&'a CycleResult], half: Half) -> BTreeMap<Key<'a>, Sums> {
+    let mut all: BTreeMap<Key<'a>, Sums> = BTreeMap::new();
+    for &cycle in cycles {
+        let path = cycle.path_of(half).iter();
+        let calls = path.filter(|link| link.what == LinkKind::Call);
+        let on_path: HashSet<usize> = calls.filter_map(|link| link.call).collect();
+        for (key, (us, longest)) in of_cycle(cycle, half) {
+            let sums = all.entry(key).or_default();
+            sums.us.push(us);
+            sums.slack.extend(cycle.calls[longest].slack_us);
+            sums.on_path += usize::from(on_path.contains(&longest));
+        }
+    }
+    all
+}
+
+/// Of each device the sum of its calls, and the longest of them.
+fn of_cycle(cycle: &CycleResult, half: Half) -> BTreeMap<Key<'_>, (Us, usize)> {
+    let mut sums: BTreeMap<Key<'_>, (Us, usize)> = BTreeMap::new();
+    for (place, one) in cycle.calls_of(half) {
         let Some(us) = one.duration_us else {
             continue;
         };
         let key = (&one.call.device, one.call.driver.as_ref());
-        let sum = sums.entry(key).or_default();
-        if one.call.stage < StageKind::Platform {
-            *sum.suspend.get_or_insert(0) += us;
-            continue;
-        }
-        *sum.resume.get_or_insert(0) += us;
-        let longest = sum.longest.map(|longest| &cycle.calls[longest]);
-        if longest.is_none_or(|longest| longest.duration_us < one.duration_us) {
-            sum.longest = Some(place);
+        let sum = sums.entry(key).or_insert((0, place));
+        sum.0 += us;
+        if cycle.calls[sum.1].duration_us < one.duration_us {
+            sum.1 = place;
         }
     }
     sums
@@ -130,12 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_a_value_that_occurred() {
+    fn a_median_is_in_the_middle_and_of_two_neither_one() {
         let found = spread(vec![9, 1, 5, 7]).unwrap();
         assert_eq!(
             (found.median, found.min, found.max, found.count),
-            (5, 1, 9, 4)
+            (6, 1, 9, 4)
         );
+        assert_eq!(spread(vec![702, 720]).unwrap().median, 711);
+        assert_eq!(spread(vec![9, 1, 5]).unwrap().median, 5);
         assert_eq!(spread(vec![]), None);
     }
 }

@@ -1,8 +1,11 @@
 //! From cycles to what is shown of them.
 
 use super::across::{self, spread};
-use super::what_if::{links, what_if};
-use super::{Analysis, CallResult, CycleResult, FORMAT, Machine, Source, StageResult, VERSION};
+use super::no_devices;
+use super::what_if::{links, what_if, with_messages};
+use super::{
+    Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
+};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
@@ -57,6 +60,12 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
             what_if.is_some_and(|one| !one.unmet.contains(&words))
         };
         if !machines.iter().any(is_met) {
+            let first = machines.first().map(Machine::shown);
+            if let Some(why) = first.and_then(|cycle| no_devices(cycle, Half::Resume))
+                && !matches!(change, Change::Cpus(_))
+            {
+                return Err(Error::Usage(format!("{words}: {why}")));
+            }
             return Err(Error::Usage(format!(
                 "{words}: nothing in the resume is named so; `reveille resume analyze LOG --top 50` \
                  lists its devices"
@@ -112,13 +121,16 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let graph = cycle
+        .filter(|cycle| cycle.stamped)
         .map(Graph::of)
         .filter(|graph| !graph.stages.is_empty());
+    let suspend = cycle.filter(|cycle| cycle.stamped);
+    let suspend = suspend.map(|cycle| Graph::of_half(cycle, &cycles, Half::Suspend));
+    let suspend_removals = suspend.as_ref().map_or(Vec::new(), saving);
     let (mut removals, mut best) = (Vec::new(), Vec::new());
     let mut changed = None;
     if let Some(graph) = &graph {
-        removals = best_removals(graph);
-        removals.retain(|removal| removal.saves_us > 0);
+        removals = saving(graph);
         best = steps(graph, &question.changes, question.steps)?;
         changed = what_if(graph, &cycles, &question.changes, shown)?;
     }
@@ -129,6 +141,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         resume_us: all(|cycle| cycle.resume_us),
         stages: across::stages(&counted),
         devices: across::devices(&counted),
+        suspend_devices: across::suspend_devices(&counted),
+        suspend_removals,
         shown,
         what_if: changed,
         removals,
@@ -140,12 +154,25 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     })
 }
 
-/// The cycle whose resume is the median; where no resume is known, the first.
+/// The removals that save anything.
+fn saving(graph: &Graph) -> Vec<Removal> {
+    let mut removals = best_removals(graph);
+    removals.retain(|removal| removal.saves_us > 0);
+    removals
+}
+
+/// The cycle whose resume is nearest to the median, of two the longer one; where no resume is known,
+/// the first.
 fn shown(cycles: &[&CycleResult]) -> Option<usize> {
     let resumes = cycles.iter().filter_map(|cycle| cycle.resume_us).collect();
-    let median = spread(resumes).map(|spread| spread.median);
-    let is_median = |cycle: &&&CycleResult| median.is_none() || cycle.resume_us == median;
-    cycles.iter().find(is_median).map(|cycle| cycle.number)
+    let Some(median) = spread(resumes).map(|spread| spread.median) else {
+        return cycles.first().map(|cycle| cycle.number);
+    };
+    let known = cycles
+        .iter()
+        .filter_map(|cycle| Some((cycle.resume_us?, cycle.number)));
+    let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), us < median));
+    nearest.map(|(_, number)| number)
 }
 
 fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::Power> {
@@ -165,7 +192,14 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
-    let path = |graph: &Graph| links(cycle, &graph.critical_path().links);
+    let is_known = |half| match half {
+        Half::Suspend => times.suspend_us.is_some() || cycle.cut,
+        Half::Resume => times.resume_us.is_some() || cycle.cut,
+    };
+    let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
+        true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
+        false => Vec::new(),
+    };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: duration(call),
         slack_us: match Half::Resume.has(call.stage) {
@@ -194,6 +228,10 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         path: path(&resume),
         suspend_path: path(&suspend),
         left_out: resume.left_out.clone(),
+        suspend_has: cycle.device_times(Half::Suspend),
+        resume_has: cycle.device_times(Half::Resume),
+        stamped: cycle.stamped,
+        gaps: cycle.gaps.clone(),
     })
 }
 
@@ -242,7 +280,12 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         &format!("never slept, since something failed or woke the machine before{left}"),
     );
     say(
-        count(|cycle| cycle.resume_us.is_none() && !cycle.cut),
+        count(|cycle| !cycle.stamped),
+        "have no stamps of the kernel (their lines were copied after the resume): what the kernel says of \
+         its stages is known, and nothing between them",
+    );
+    say(
+        count(|cycle| cycle.resume_us.is_none() && !cycle.cut && !cycle.aborted && cycle.stamped),
         &format!(
             "do not tell where their resume begins{left}; with 1 in /sys/power/pm_debug_messages, or \
              by `resume capture`, they would"
@@ -278,6 +321,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let is_late = |cycle: &&CycleResult| {
         let kind = cycle.stages.first().map(|stage| stage.stage);
         !cycle.cut
+            && cycle.stamped
             && kind.is_some_and(|kind| (StageKind::Suspend..StageKind::Platform).contains(&kind))
     };
     let late = cycles.iter().filter(is_late).count();

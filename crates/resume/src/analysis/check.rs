@@ -45,7 +45,16 @@ fn machine(machine: &Machine) -> Result<(), String> {
         "a device's spread",
         devices.into_iter().all(|one| is_spread(&one)),
     )?;
+    let suspends = machine.suspend_devices.iter().flat_map(|device| {
+        let all = [Some(device.suspend_us), device.slack_us];
+        all.into_iter().flatten()
+    });
+    known(
+        "a device's spread",
+        suspends.into_iter().all(|one| is_spread(&one)),
+    )?;
     let removals = machine.removals.iter().chain(&machine.steps);
+    let removals = removals.chain(&machine.suspend_removals);
     known("a removal", removals.into_iter().all(is_removal))?;
     if let Some(what_if) = &machine.what_if {
         let replays = what_if.replays.iter();
@@ -114,6 +123,12 @@ fn is_cycle(cycle: &CycleResult) -> bool {
         instants.extend([one.call.start, one.call.end]);
         durations.extend([one.duration_us, one.slack_us, one.call.says_us]);
     }
+    instants.extend(
+        cycle
+            .gaps
+            .iter()
+            .flat_map(|gap| [Some(gap.start), Some(gap.end)]),
+    );
     instants.extend(cycle.failures.iter().map(|failure| Some(failure.at)));
     let fit = durations.into_iter().flatten().all(is_duration);
     let fit = fit && instants.into_iter().flatten().all(is_instant);

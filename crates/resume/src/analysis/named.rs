@@ -1,8 +1,35 @@
 //! Words for what the model tells by kind.
 
-use super::{LinkKind, LinkResult};
+use super::{CycleResult, LinkKind, LinkResult};
 use crate::cycle::StageKind;
+use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
+
+/// `suspend` or `resume`.
+pub fn half_name(half: Half) -> &'static str {
+    match half {
+        Half::Suspend => "suspend",
+        Half::Resume => "resume",
+    }
+}
+
+/// Why nothing can be said of single devices in a half, and what to do; `None` where it can.
+pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
+    let half_name = half_name(half);
+    match cycle.has(half) {
+        DeviceTimes::Told => None,
+        DeviceTimes::Unordered => Some(format!(
+            "This log tells how long devices took in the {half_name}, and not what they waited for: \
+             which of them the {half_name} waited for is not known, nor what one's removal would save. \
+             Linux 3.6 and later tell, with 1 in /sys/power/pm_print_times."
+        )),
+        DeviceTimes::Missing => Some(format!(
+            "The log has no device times of the {half_name}, so that nothing can be said of single \
+             devices. It has them after `echo 1 > /sys/power/pm_print_times` (stages: \
+             pm_debug_messages), or by `reveille resume capture`."
+        )),
+    }
+}
 
 /// In the JSON's spelling.
 pub fn stage_name(stage: StageKind) -> &'static str {
@@ -14,6 +41,8 @@ pub fn stage_name(stage: StageKind) -> &'static str {
         StageKind::SuspendNoirq => "suspend_noirq",
         StageKind::CpusOff => "cpus_off",
         StageKind::Platform => "platform",
+        StageKind::Idle => "idle",
+        StageKind::Test => "test",
         StageKind::CpusOn => "cpus_on",
         StageKind::ResumeNoirq => "resume_noirq",
         StageKind::ResumeEarly => "resume_early",
@@ -33,6 +62,8 @@ pub fn stage_words(stage: StageKind) -> &'static str {
         StageKind::SuspendNoirq => "suspend noirq",
         StageKind::CpusOff => "CPUs off",
         StageKind::Platform => "firmware",
+        StageKind::Idle => "suspended to idle",
+        StageKind::Test => "wait of pm_test",
         StageKind::CpusOn => "CPUs on",
         StageKind::ResumeNoirq => "resume noirq",
         StageKind::ResumeEarly => "resume early",
@@ -76,6 +107,10 @@ impl LinkResult {
             },
             LinkKind::BeforeStage => "between stages".to_owned(),
             LinkKind::Stage => stage_words(self.stage).to_owned(),
+            LinkKind::Silence => match &self.message {
+                Some(message) => format!("after: {message}"),
+                None => "silence".to_owned(),
+            },
         }
     }
 }

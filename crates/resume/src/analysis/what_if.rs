@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::across::{Spread, spread};
 use super::{LinkKind, LinkResult};
 use crate::Result;
-use crate::cycle::{Cycle, Name, Us};
+use crate::cycle::{Cycle, GAP_US, Gap, Name, Us};
 use crate::graph::Graph;
 use crate::path::{Link, Part, Why};
 use crate::what_if::{Change, Deferred, replay};
@@ -111,6 +111,51 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
     links
 }
 
+/// A path whose long silences are links of their own, by the kernel's last message before each: where no
+/// call tells what the time went to, that does.
+pub fn with_messages(path: Vec<LinkResult>, gaps: &[Gap]) -> Vec<LinkResult> {
+    let mut parted = Vec::with_capacity(path.len());
+    for link in path {
+        match link.what {
+            LinkKind::Stage | LinkKind::BeforeStage | LinkKind::BeforeCpu => {
+                parts(link, gaps, &mut parted);
+            }
+            _ => parted.push(link),
+        }
+    }
+    parted
+}
+
+fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
+    let end = link.start_us + link.duration_us;
+    let mut at = link.start_us;
+    let mut push = |what, from: Us, to: Us, message: Option<&String>| {
+        let why = match from == link.start_us {
+            true => link.why,
+            false => Why::Follows,
+        };
+        if from < to {
+            parted.push(LinkResult {
+                what,
+                start_us: from,
+                duration_us: to - from,
+                why,
+                message: message.cloned(),
+                ..link.clone()
+            });
+        }
+    };
+    for gap in gaps {
+        let (from, to) = (gap.start.max(at), gap.end.min(end));
+        if to - from >= GAP_US {
+            push(link.what, at, from, None);
+            push(LinkKind::Silence, from, to, Some(&gap.message));
+            at = to;
+        }
+    }
+    push(link.what, at, end, None);
+}
+
 /// A link with the names of what it is.
 fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let (what, call, cpu) = match link.part {
@@ -136,5 +181,6 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
         start_us: link.start,
         duration_us: link.us(),
         why: link.why,
+        message: None,
     }
 }

@@ -1,10 +1,12 @@
 //! The kernel's tracer: what it says of suspends and of devices' callbacks, in an instance of ours.
 //! Source: Documentation/trace/ftrace.rst.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
+use nix::libc::O_NONBLOCK;
 use reveille_machine::{Journal, Root};
 
 use super::kernel_log::Drained;
@@ -28,7 +30,6 @@ const BUFFER_KIB_MAX: usize = 8 << 10;
 /// An instance of the tracer; the journal takes it down.
 pub struct Tracer {
     instance: PathBuf,
-    has_head: bool,
 }
 
 impl Tracer {
@@ -58,78 +59,124 @@ impl Tracer {
         for event in EVENTS {
             write(&format!("events/{event}/enable"), "1")?;
         }
-        Ok(Self {
-            instance,
-            has_head: false,
-        })
+        Ok(Self { instance })
     }
 
-    /// Writes what was traced since the last time, under one head.
+    /// Writes what was traced since the last time, and takes it out of the buffers: an event that comes
+    /// meanwhile is in this part or in the next one.
     ///
     /// # Errors
     /// Where `out` cannot be written, or the trace not be read.
     pub fn drain(&mut self, out: &mut impl Write) -> io::Result<Drained> {
-        let path = self.instance.join("trace");
-        let bytes = std::fs::read(&path)?;
-        // Opening it to be written over empties it.
-        File::create(&path)?;
+        // Closed again each time: an instance in use cannot be taken down.
+        let mut pipe = OpenOptions::new()
+            .read(true)
+            .custom_flags(O_NONBLOCK)
+            .open(self.instance.join("trace_pipe"))?;
         let mut drained = Drained::default();
-        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-            if line.starts_with(b"#") {
-                drained.lost += lost(line).unwrap_or(0);
-                if self.has_head {
-                    continue;
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut line = Vec::new();
+        loop {
+            let read = match pipe.read(&mut block) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // Nothing more for now.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            };
+            out.write_all(&block[..read])?;
+            for byte in &block[..read] {
+                match byte {
+                    b'\n' => drained.count(&std::mem::take(&mut line)),
+                    byte if line.len() < LINE_BYTES_MAX => line.push(*byte),
+                    _ => {}
                 }
-            } else {
-                drained.kept += 1;
             }
-            out.write_all(line)?;
         }
-        self.has_head = true;
         Ok(drained)
     }
 }
 
-/// `# entries-in-buffer/entries-written: 4072/4100   #P:2`: how many were written over.
+/// What is read at a time.
+const BLOCK_BYTES: usize = 64 << 10;
+/// As much of a line as tells whether it is an event.
+const LINE_BYTES_MAX: usize = 64;
+
+impl Drained {
+    fn count(&mut self, line: &[u8]) {
+        match lost(line) {
+            Some(lost) => self.lost += lost,
+            None => self.kept += u64::from(!line.starts_with(b"#")),
+        }
+    }
+}
+
+/// `CPU:1 [LOST 28 EVENTS]`: so many were written over; without a number where it is not known.
 fn lost(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
-    let (_, counts) = line.split_once("entries-written:")?;
-    let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
-    let (kept, written): (u64, u64) = (kept.parse().ok()?, written.parse().ok()?);
-    written.checked_sub(kept)
+    let (_, lost) = line.strip_prefix("CPU:")?.split_once("[LOST ")?;
+    let count = lost.strip_suffix("EVENTS]")?.trim();
+    Some(count.parse().unwrap_or(1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
 
     #[test]
-    fn the_head_tells_how_many_events_were_written_over() {
-        assert_eq!(
-            lost(b"# entries-in-buffer/entries-written: 4072/4100   #P:2\n"),
-            Some(28)
-        );
-        assert_eq!(lost(b"# tracer: nop\n"), None);
+    fn the_trace_tells_how_many_events_were_written_over() {
+        assert_eq!(lost(b"CPU:1 [LOST 28 EVENTS]"), Some(28));
+        assert_eq!(lost(b"CPU:0 [LOST EVENTS]"), Some(1));
+        assert_eq!(lost(b" sh-1 [000] 1.0: suspend_resume: LOST"), None);
     }
 
+    /// A pipe, as the kernel's is: what is read is gone, and what comes between two reads stays.
     #[test]
-    fn a_trace_that_is_read_in_parts_has_one_head() {
+    fn an_event_that_comes_while_the_trace_is_read_is_in_the_next_part() {
         let folder = tempfile::tempdir().unwrap();
-        let trace = folder.path().join("trace");
+        let path = folder.path().join("trace_pipe");
+        mkfifo(&path, Mode::S_IRWXU).unwrap();
+        let mut kernel = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
         let mut tracer = Tracer {
             instance: folder.path().to_owned(),
-            has_head: false,
         };
-        let mut out = Vec::new();
-        for event in ["one", "two"] {
-            let head = "# tracer: nop\n# entries-in-buffer/entries-written: 1/3   #P:2\n";
-            std::fs::write(&trace, format!("{head} sh-1 [000] 1.0: {event}\n")).unwrap();
-            let drained = tracer.drain(&mut out).unwrap();
-            assert_eq!(drained, Drained { kept: 1, lost: 2 });
-            assert_eq!(std::fs::read(&trace).unwrap(), b"");
+        /// Comes when a part of the trace is written away.
+        struct Late<'a>(&'a mut std::fs::File, Vec<u8>);
+        impl Write for Late<'_> {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                if !self.1.ends_with(b"late\n") && !bytes.ends_with(b"late\n") {
+                    self.0.write_all(b" sh-1 [000] 2.0: late\n")?;
+                }
+                self.1.extend_from_slice(bytes);
+                Ok(bytes.len())
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
         }
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("# tracer").count(), 1);
-        assert!(text.ends_with(" sh-1 [000] 1.0: one\n sh-1 [000] 1.0: two\n"));
+        kernel
+            .write_all(b"CPU:0 [LOST 2 EVENTS]\n sh-1 [000] 1.0: one\n")
+            .unwrap();
+        let mut out = Late(&mut kernel, Vec::new());
+        let mut all = Drained::default();
+        for _ in 0..2 {
+            let drained = tracer.drain(&mut out).unwrap();
+            all.kept += drained.kept;
+            all.lost += drained.lost;
+        }
+        assert_eq!(all, Drained { kept: 2, lost: 2 });
+        let text = String::from_utf8(out.1).unwrap();
+        assert!(
+            text.ends_with("1.0: one\n sh-1 [000] 2.0: late\n"),
+            "{text}"
+        );
     }
 }

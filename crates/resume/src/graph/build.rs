@@ -7,6 +7,7 @@ use super::{
     CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
 };
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
+use crate::graph::DeviceTimes;
 
 pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     let tree = Tree::of(cycle, machine);
@@ -37,12 +38,12 @@ pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     graph
 }
 
-/// A resume begins where the platform's part ends, a suspend with its first stage.
+/// A resume begins where the sleep ends, a suspend with its first stage.
 fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
-    let platform = cycle.stages.iter().find(|s| s.kind == StageKind::Platform);
+    let rest = cycle.stages.iter().find(|stage| stage.kind.is_rest());
     let first = spans.first().map(|&(_, start, _)| start);
-    match (half, platform, first) {
-        (Half::Resume, Some(platform), Some(first)) => platform.end.min(first),
+    match (half, rest, first) {
+        (Half::Resume, Some(rest), Some(first)) => rest.end.min(first),
         (_, _, first) => first.unwrap_or_default(),
     }
 }
@@ -69,7 +70,22 @@ fn stages(
         }
     }
     spans.sort_by_key(|&(kind, start, _)| (kind, start));
+    part(&mut spans, steps);
     spans
+}
+
+/// Stages follow each other. Where stamps say that one begins before the one ahead of it has ended (a
+/// line that is printed late, a call that is taken for another stage's), the later one's beginning
+/// counts, so that no time is in two of them.
+fn part(spans: &mut [(StageKind, Us, Us)], steps: &HashMap<StageKind, Vec<Step>>) {
+    let mut latest = Us::MAX;
+    for (kind, start, end) in spans.iter_mut().rev() {
+        let own = steps.get(kind).into_iter().flatten();
+        let first = own.map(|step| step.start).min().unwrap_or(*start);
+        *end = (*end).min(latest);
+        *start = (*start).min(first).min(*end);
+        latest = *start;
+    }
 }
 
 fn steps_by_stage(
@@ -93,8 +109,13 @@ fn steps_by_stage(
             outlasts: false,
         });
     };
+    let is_ordered = cycle.device_times(half) == DeviceTimes::Told;
     for (index, call) in cycle.calls.iter().enumerate() {
         if !half.has(call.stage) {
+            continue;
+        }
+        if !is_ordered {
+            left_out.unordered_calls += 1;
             continue;
         }
         match (call.start, call.end) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::{Call, Cycle, Name, StageKind, Us};
+use crate::cycle::{Call, Cycle, Gap, Name, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
 const APART_US: Us = 20_000;
@@ -82,11 +82,57 @@ fn are_one(printed: &Cycle, traced: &Cycle) -> bool {
     compared > 0
 }
 
+/// From a cycle's own beginning to another clock's.
+fn shift(from: &Cycle, to: &Cycle, stage: Option<StageKind>) -> Us {
+    let begin = |cycle: &Cycle| {
+        let own = cycle.stages.iter().find(|one| Some(one.kind) == stage);
+        own.or(cycle.stages.first()).map_or(0, |one| one.start)
+    };
+    begin(to) - begin(from)
+}
+
+/// printk's, by the trace's clock.
+fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
+    let resumed = |gap: &Gap| {
+        printed
+            .stages
+            .iter()
+            .rev()
+            .find(|stage| stage.start <= gap.start)
+    };
+    let one = |gap: &Gap| {
+        let by = shift(printed, traced, resumed(gap).map(|stage| stage.kind));
+        Gap {
+            start: gap.start + by,
+            end: gap.end + by,
+            message: gap.message.clone(),
+        }
+    };
+    printed.gaps.iter().map(one).collect()
+}
+
+/// `suspend exit` comes after the trace's last event.
+fn end_with_words(printed: &Cycle, traced: &mut Cycle) {
+    let thaw = |cycle: &Cycle| {
+        cycle
+            .stages
+            .iter()
+            .position(|one| one.kind == StageKind::Thaw)
+    };
+    if let (Some(told), Some(own)) = (thaw(printed), thaw(traced)) {
+        let by = shift(printed, traced, Some(StageKind::Thaw));
+        let own = &mut traced.stages[own];
+        own.end = own.end.max(printed.stages[told].end + by);
+    }
+}
+
 fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     traced.sleep = printed.sleep.clone().or(traced.sleep);
     traced.at = printed.at.clone().or(traced.at);
     traced.asleep_us = printed.asleep_us.or(traced.asleep_us);
     traced.cut &= printed.cut;
+    traced.gaps = gaps_of(&printed, &traced);
+    end_with_words(&printed, &mut traced);
     // A device has one callback in a stage; where it has more they are in the same order.
     let key = |call: &Call| (call.device.clone(), call.stage);
     let mut functions: HashMap<(Name, StageKind), Vec<&Call>> = HashMap::new();

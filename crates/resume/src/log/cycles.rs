@@ -4,21 +4,36 @@
 //! stamps of two CPUs may differ by some microseconds. Calls are sorted at the end.
 
 mod calls;
+mod offsets;
 
 use std::collections::HashMap;
 
 use super::LeftOut;
 use super::event::{Event, stage_of_name};
+use super::message::refuses;
 use super::names::{Id, Names};
 use super::prefix::Clock;
 use super::stages::Open;
+use super::stamp::Instant;
 use crate::cycle::{Cycle, Failure, StageKind, Us};
+use offsets::Offsets;
 
 /// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
 const OUT_OF_ORDER_US: Us = 100_000;
 /// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
 /// between two lines of a cycle that does not sleep the clock was set.
 const LEAP_US: Us = 400_000_000;
+/// A clock that steps back by no more than this is not that of another boot.
+const STEP_US: Us = 10_000_000;
+/// Of who refused, no more names are kept.
+const FAILURE_BYTES_MAX: usize = 1000;
+/// A machine with a thousand devices has some ten thousand calls in a cycle.
+const CALLS_MAX: usize = 100_000;
+/// Of all cycles of a log.
+const ALL_CALLS_MAX: usize = 1_000_000;
+const FAILURES_MAX: usize = 1000;
+const CPUS_MAX: usize = 20_000;
+
 /// Where and when a line is from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct At<'a> {
@@ -43,6 +58,13 @@ pub(super) struct Cycles {
     last: Option<(Option<Clock>, Us)>,
     /// The clock was set back since the last event.
     set_back: bool,
+    /// By how much a boot's clock stepped back, and the stamp before that.
+    step: Option<(Us, Us)>,
+    /// For lines whose stamps tell nothing: the first one's, and how long the stages took since.
+    copied: Us,
+    offsets: Offsets,
+    /// Of all cycles.
+    calls: usize,
     /// What is added to stamps of the open cycle, so that its clock goes on evenly.
     shift: Us,
     /// This kernel prints the stages' times.
@@ -53,14 +75,74 @@ pub(super) struct Cycles {
 impl Cycles {
     /// A line's stamp, whatever the line says.
     pub(super) fn passes(&mut self, at: &At<'_>) {
-        if let Some((clock, last)) = self.last {
-            if clock != at.clock {
-                self.close();
-            } else if at.us < last - OUT_OF_ORDER_US {
+        // A line of another clock than the cycle's tells nothing of that one.
+        let foreign = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.clock != at.clock);
+        if foreign || at.clock == Some(Clock::None) {
+            return;
+        }
+        if let Some((_, last)) = self.last.filter(|&(clock, _)| clock == at.clock) {
+            if at.us < last - OUT_OF_ORDER_US {
                 self.set_back = true;
+                self.step = self.open.is_some().then_some((last - at.us, last));
+            } else if let Some((step, from)) = self.step
+                && at.us >= from - OUT_OF_ORDER_US
+            {
+                // It is the clock of before again if it leaps ahead as far as it stepped back.
+                if at.us - last >= step - OUT_OF_ORDER_US
+                    && !std::mem::take(&mut self.set_back)
+                    && self.open.is_some()
+                {
+                    self.shift -= step;
+                }
+                self.step = None;
             }
         }
         self.last = Some((at.clock, at.us));
+    }
+
+    /// A message, before it is known what it says.
+    pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
+        let Some(open) = &mut self.open else { return };
+        if open.clock != at.clock || self.set_back {
+            return;
+        }
+        open.hears(at.us + self.shift, message);
+        if open.refusing
+            && let Some(name) = refuses(message)
+            && let Some(failure) = open.failures.last_mut()
+            && failure.message.len() < FAILURE_BYTES_MAX
+        {
+            let has_one = failure.message.contains("; refused by ");
+            let joint = if has_one { ", " } else { "; refused by " };
+            failure.message.push_str(joint);
+            failure.message.push_str(&name);
+        }
+    }
+
+    /// A message that began a cycle, or ended its sleep, after it did.
+    pub(super) fn begins_with(&mut self, at: &At<'_>, message: &[u8]) {
+        if let Some(open) = &mut self.open
+            && open.has_heard_nothing()
+        {
+            open.hears(at.us + self.shift, message);
+        }
+    }
+
+    /// The two clocks of one line of a syslog.
+    pub(super) fn clocks(&mut self, kernel: Us, wall: Instant) {
+        self.offsets.line(kernel, wall, self.open.is_some());
+        if let Some((number, us)) = self.offsets.slept()
+            && let Some(cycle) = self
+                .done
+                .iter_mut()
+                .rev()
+                .find(|cycle| cycle.number == number)
+        {
+            cycle.asleep_us = Some(us);
+        }
     }
 
     /// What a line says. Its stamp has to have passed.
@@ -78,7 +160,24 @@ impl Cycles {
         if self.hibernating {
             return;
         }
-        self.follow_clock(at, &event);
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.clock != at.clock)
+        {
+            if !opens(&event) {
+                return;
+            }
+            self.close();
+            self.last = Some((at.clock, at.us));
+        }
+        let us = match at.clock {
+            Some(Clock::None) => self.copied(at, &event),
+            _ => {
+                self.follow_clock(at, &event);
+                at.us
+            }
+        };
         if !self.fits(&event) {
             self.close();
         }
@@ -86,9 +185,23 @@ impl Cycles {
             if !opens(&event) {
                 return;
             }
-            self.open = Some(Open::at(at.us, at.wall));
+            self.open = Some(Open::at(us, at.wall, at.clock));
         }
-        self.take(at.us + self.shift, at, event);
+        self.take(us + self.shift, at, event);
+    }
+
+    /// Where a stamp tells nothing, the stages follow each other by what the kernel says of them.
+    fn copied(&mut self, at: &At<'_>, event: &Event<'_>) -> Us {
+        match event {
+            Event::Begin { first: true, .. } => self.copied = at.us,
+            Event::StageEnd {
+                kind,
+                says_us: Some(us),
+                ..
+            } if *kind != StageKind::Prepare => self.copied += us,
+            _ => {}
+        }
+        self.copied
     }
 
     /// The end of the log.
@@ -102,14 +215,21 @@ impl Cycles {
         let Some(open) = &mut self.open else { return };
         let now = at.us + self.shift;
         if set_back {
-            let goes_on = at.clock == Some(Clock::Wall) || (open.is_down() && is_of_resume(event));
+            // A boot's clock begins at zero; those of one machine's CPUs differ by little.
+            let stepped = self.step.is_some_and(|(step, _)| step <= STEP_US);
+            let goes_on =
+                at.clock == Some(Clock::Wall) || stepped || (open.is_down() && is_of_resume(event));
             if !goes_on || matches!(event, Event::Boot) {
                 self.close();
                 return;
             }
             self.left_out.clock_jumps += 1;
             open.platform_unknown |= open.is_down();
+            open.forgets_message();
             self.shift += open.last - now;
+            if let Some((step, _)) = &mut self.step {
+                *step = open.last - now;
+            }
             return;
         }
         let sleeps =
@@ -131,6 +251,8 @@ impl Cycles {
                 open.stage == StageKind::Freeze && !open.ended
             }
             Event::Suspending => open.stage <= StageKind::Prepare && !open.ended,
+            // Of a device that is late: `suspend exit` is still to come.
+            _ if open.ended && is_late(event) => true,
             Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
             Event::StageEnd { kind, aborted, .. } => {
                 !(open.ended || resumes && *kind <= StageKind::SuspendNoirq && !aborted)
@@ -149,6 +271,7 @@ impl Cycles {
 
     fn close(&mut self) {
         self.shift = 0;
+        self.step = None;
         self.by_device.clear();
         let orphans = std::mem::take(&mut self.orphans).len() as u64;
         let Some(open) = self.open.take() else { return };
@@ -162,6 +285,8 @@ impl Cycles {
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
                 cycle.number = self.done.len() + 1;
+                self.calls += cycle.calls.len();
+                self.offsets.cycle_ends(&cycle);
                 self.done.push(cycle);
             }
             None => self.left_out.hibernations += 1,
@@ -179,6 +304,21 @@ impl Cycles {
                 | Event::Word { .. }
                 | Event::Asleep(_)
         );
+        if open.ended && is_late(&event) {
+            self.left_out.late_calls += u64::from(matches!(event, Event::Call(_)));
+            return;
+        }
+        let many = match event {
+            Event::Call(_) | Event::Return(_) | Event::Took { .. } => {
+                open.calls.len() >= CALLS_MAX || self.calls + open.calls.len() >= ALL_CALLS_MAX
+            }
+            Event::CpuBegin { .. } | Event::CpuEnd { .. } => open.cpus.len() >= CPUS_MAX,
+            _ => false,
+        };
+        if many {
+            self.left_out.too_many += 1;
+            return;
+        }
         if open.ended && done {
             return;
         }
@@ -261,19 +401,38 @@ impl Cycles {
             Event::Idle { ends: false } => {
                 open.goes_down(us);
                 open.idling = true;
+                open.rest = StageKind::Idle;
             }
             Event::Idle { ends: true } => {
                 open.idling = false;
                 open.slept = true;
                 open.comes_up(us);
             }
+            // A test suspends the clocks, too.
+            Event::Asleep(_) if open.rest == StageKind::Test => {}
             Event::Asleep(asleep) => {
                 open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
                 open.slept = true;
-                open.clocks_run(us);
+                let apart = open.sleeps_apart(asleep, us).unwrap_or(0);
+                self.shift -= apart;
+                open.last = us - apart;
+                open.clocks_run(us - apart);
+            }
+            Event::Test(wait) => {
+                open.goes_down(us);
+                open.rest = StageKind::Test;
+                open.comes_up(us + wait);
+            }
+            Event::NotFrozen { message } => {
+                let mark = open.mark(StageKind::Freeze);
+                mark.end = Some(us);
+                mark.aborted = true;
+                open.refusing = true;
+                self.fails(us, None, message);
             }
             Event::Failure { device, message } => self.fails(us, device, message),
             Event::Thawing => {
+                open.refusing = false;
                 open.mark(StageKind::Thaw).start.get_or_insert(us);
                 open.ended = true;
             }
@@ -283,9 +442,7 @@ impl Cycles {
                 }
             }
             Event::Exit => {
-                if open.mark(StageKind::Thaw).start.is_some() {
-                    open.mark(StageKind::Thaw).end = Some(us);
-                }
+                open.exit = Some(us);
                 open.ended = true;
                 self.close();
             }
@@ -328,6 +485,10 @@ impl Cycles {
     fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
         let names = &mut self.names;
         let Some(open) = &mut self.open else { return };
+        if open.failures.len() >= FAILURES_MAX {
+            self.left_out.too_many += 1;
+            return;
+        }
         let device = device.map(|device| (names.id(device), names.name(device)));
         let call = device.as_ref().and_then(|(id, _)| {
             let last = self.by_device.get(id)?.last()?;
@@ -367,7 +528,8 @@ fn after(stage: StageKind, aborted: bool) -> StageKind {
         (StageKind::Suspend, false) => StageKind::SuspendLate,
         (StageKind::SuspendLate, false) => StageKind::SuspendNoirq,
         (StageKind::SuspendNoirq, false) => StageKind::CpusOff,
-        (StageKind::CpusOff | StageKind::Platform | StageKind::CpusOn, _) => StageKind::ResumeNoirq,
+        (StageKind::CpusOff | StageKind::Platform, _) => StageKind::ResumeNoirq,
+        (StageKind::Idle | StageKind::Test | StageKind::CpusOn, _) => StageKind::ResumeNoirq,
         (StageKind::ResumeNoirq, _) => StageKind::ResumeEarly,
         (StageKind::ResumeEarly, _) => StageKind::Resume,
         (StageKind::Resume | StageKind::Complete, _) => StageKind::Complete,
@@ -391,6 +553,19 @@ fn opens(event: &Event<'_>) -> bool {
             | Event::Took { .. }
             | Event::Cpus { on: true }
     )
+}
+
+/// A device that resumes although processes run already.
+fn is_late(event: &Event<'_>) -> bool {
+    match event {
+        Event::Call(call) => call
+            .function
+            .and_then(stage_of_name)
+            .is_some_and(|(_, suspends)| !suspends),
+        Event::StageEnd { kind, .. } => *kind >= StageKind::ResumeNoirq,
+        Event::Took { stage, .. } => *stage >= StageKind::ResumeNoirq,
+        _ => false,
+    }
 }
 
 /// Can a machine say that when it comes back from sleep?

@@ -60,6 +60,12 @@ pub(super) enum Event<'a> {
         ends: bool,
     },
     Asleep(Us),
+    /// /sys/power/pm_test: the kernel waits instead of sleeping.
+    Test(Us),
+    /// Freezing gave up.
+    NotFrozen {
+        message: &'a [u8],
+    },
     Failure {
         device: Option<&'a [u8]>,
         message: &'a [u8],

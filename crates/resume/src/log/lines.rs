@@ -19,13 +19,20 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
+/// Without a line's end in so many bytes it is no log.
+const NO_LINE_BYTES_MAX: u64 = 64 << 20;
+
 /// Gives `sink` each line of `input`; the number of lines and of bytes.
-pub(super) fn each(mut input: impl Read, mut sink: impl FnMut(Line<'_>)) -> io::Result<(u64, u64)> {
+pub(super) fn each(
+    mut input: impl Read,
+    mut sink: impl FnMut(Line<'_>) -> io::Result<()>,
+) -> io::Result<(u64, u64)> {
     let (mut lines, mut bytes) = (0, 0);
     let mut buffer = vec![0; BLOCK_BYTES];
     let mut filled = 0;
     // Within a line that is too long, of which the beginning is gone.
     let mut skipping = false;
+    let mut last_end = 0;
     loop {
         let read = match input.read(&mut buffer[filled..]) {
             Ok(read) => read,
@@ -45,18 +52,24 @@ pub(super) fn each(mut input: impl Read, mut sink: impl FnMut(Line<'_>)) -> io::
             let end = memchr(b'\n', rest).unwrap_or(rest.len());
             lines += 1;
             if std::mem::take(&mut skipping) || end > LINE_BYTES_MAX {
-                sink(Line::TooLong);
+                sink(Line::TooLong)?;
             } else {
-                sink(Line::Text(&rest[..end]));
+                sink(Line::Text(&rest[..end]))?;
             }
             rest = rest.get(end + 1..).unwrap_or(&[]);
         }
         if read == 0 {
             if skipping {
                 lines += 1;
-                sink(Line::TooLong);
+                sink(Line::TooLong)?;
             }
             return Ok((lines, bytes));
+        }
+        if whole > 0 {
+            last_end = bytes;
+        } else if bytes - last_end > NO_LINE_BYTES_MAX {
+            let words = "64 MiB without the end of a line; it is no log";
+            return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         buffer.copy_within(whole..filled, 0);
         filled -= whole;
@@ -90,6 +103,7 @@ mod tests {
                 Line::Text(text) => Some(text.to_vec()),
                 Line::TooLong => None,
             });
+            Ok(())
         })
         .unwrap();
         (found, lines, bytes)

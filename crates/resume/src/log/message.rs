@@ -174,6 +174,7 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
         b'D' if starts("Disabling non-boot CPUs") => Event::Cpus { on: false },
         b'E' if starts("Enabling non-boot CPUs") => Event::Cpus { on: true },
         b'E' if starts("Error taking CPU") => failure(b"", text),
+
         // `Filesystems sync: 0.012 seconds` (5.2)
         b'F' if starts("Filesystems sync: ") => Event::Freezing,
         b'F' => return freezing(text),
@@ -196,12 +197,51 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
             Event::Asleep(millionths(&mut Cursor(rest))?)
         }
         b'd' if text == b"done." => Event::Done,
+        b's' if starts("suspend debug: Waiting for ") => {
+            Event::Test(millionths(&mut Cursor(&text[27..]))?)
+        }
         // Which subsystem speaks, since 3.10 (smpboot), 5.1 (printk).
         b's' => return own_words(text.strip_prefix(b"smpboot: ")?),
         b'p' if starts("printk: ") => return own_words(&text[8..]),
         b'p' => return cpu(text.strip_prefix(b"psci: ")?),
         _ => return None,
     })
+}
+
+/// Who did not freeze, in the lines behind `Freezing … failed`: `jbd2/dm-0-8 (pid 431)`,
+/// `workqueue events_freezable`.
+pub(super) fn refuses(text: &[u8]) -> Option<String> {
+    if let Some(rest) = text.strip_prefix(b"workqueue ") {
+        let (name, _) = split_at(rest, b": flags=")?;
+        return Some(format!("workqueue {}", String::from_utf8_lossy(name)));
+    }
+    let (name, pid) = task(text).or_else(|| old_task(text))?;
+    let name = String::from_utf8_lossy(name.trim_ascii_end());
+    Some(format!("{name} (pid {pid})"))
+}
+
+/// `task:jbd2/dm-0-8     state:D stack:    0 pid:  431 ppid:     2 flags:0x00004000`, since 5.11.
+fn task(text: &[u8]) -> Option<(&[u8], u64)> {
+    let (name, rest) = split_at(text.strip_prefix(b"task:")?, b" state:")?;
+    let (_, pid) = split_at(rest, b" pid:")?;
+    let mut pid = Cursor(pid);
+    pid.spaces();
+    Some((name, pid.number()?))
+}
+
+/// `jbd2/dm-0-8     D    0   431      2 0x00004000`, before: a name of fifteen letters, the state, the
+/// free stack, the task, its parent, flags.
+fn old_task(text: &[u8]) -> Option<(&[u8], u64)> {
+    let (name, rest) = text.split_at_checked(16)?;
+    let mut fields = rest
+        .split(|&byte| byte == b' ')
+        .filter(|field| !field.is_empty());
+    let state = fields.next().filter(|state| state.len() == 1)?;
+    let [.., pid, _, flags] = fields.collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let pid = Cursor(pid).number()?;
+    (state[0].is_ascii_uppercase() && flags.starts_with(b"0x")).then_some((name, pid))
 }
 
 /// `CPU 1 is now offline` (x86), `CPU1: shutdown` (ARM; `CPU1 killed.` follows), `CPU1 is up`.
@@ -240,7 +280,7 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     }
     let has = |word: &[u8]| memmem::find(text, word).is_some();
     if has(b" failed after ") || has(b" aborted") {
-        return Some(failure(b"", text));
+        return Some(Event::NotFrozen { message: text });
     }
     let known = has(b"user space processes") || has(b"remaining freezable ");
     if !known {

@@ -20,6 +20,8 @@ pub(super) enum Clock {
     Kernel,
     /// As a syslog, a journal or `dmesg -T` have it.
     Wall,
+    /// The stamps tell when lines were copied, not when the kernel wrote them: amd_s2idle.py.
+    None,
 }
 
 /// A line without what stands before and around its message.
@@ -45,6 +47,7 @@ pub(super) struct Message<'a> {
     pub(super) clock: Clock,
     /// The wall clock's text, where there is one.
     pub(super) wall: Option<&'a [u8]>,
+    pub(super) wall_at: Option<Instant>,
     /// The thread that printed it (`[ T123]`, CONFIG_PRINTK_CALLER).
     pub(super) caller: Option<u32>,
     pub(super) text: &'a [u8],
@@ -63,6 +66,7 @@ struct Parts<'a> {
     wall: Option<(Instant, &'a [u8])>,
     caller: Option<u32>,
     foreign: bool,
+    written_later: bool,
 }
 
 impl Prefixes {
@@ -84,6 +88,7 @@ impl Prefixes {
         let (at, clock) = match (parts.kernel, parts.wall) {
             (Some(at), _) => (at, Clock::Kernel),
             (None, Some(_)) if parts.foreign => return Stripped::Foreign,
+            (None, Some((at, _))) if parts.written_later => (at, Clock::None),
             (None, Some((at, _))) => (at, Clock::Wall),
             (None, None) => return Stripped::Bare(line),
         };
@@ -91,6 +96,7 @@ impl Prefixes {
             at,
             clock,
             wall: parts.wall.map(|(_, text)| text),
+            wall_at: parts.wall.map(|(at, _)| at),
             caller: parts.caller,
             text: rest,
         })
@@ -127,7 +133,16 @@ impl Prefixes {
         let inside = *text;
         text.spaces();
         if parts.kernel.is_some() {
-            return caller(text, parts);
+            let mut ahead = *text;
+            if caller(&mut ahead, parts).is_some() {
+                *text = ahead;
+                return Some(());
+            }
+            // Whoever passed the line on (a serial console's logger) stamped it, too: the inner one is
+            // the kernel's.
+            parts.kernel = Some(printk_stamp(text)?);
+            let _ = text.eat(b' ');
+            return Some(());
         }
         match text.peek()? {
             b'+' => {
@@ -204,6 +219,7 @@ impl Prefixes {
             text.eat(b' ')?;
             // dmesg writes a comma before the fraction, and neither host nor program behind it.
             return if stamp.contains(&b',') {
+                parts.written_later = logger(text).is_some();
                 Some(())
             } else {
                 host_and_program(text, parts)
@@ -319,6 +335,14 @@ fn host_and_program(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> 
     Some(())
 }
 
+/// `DEBUG:\t`: a program in Python (amd_s2idle.py) that copies the kernel's messages after the resume.
+fn logger(text: &mut Cursor<'_>) -> Option<()> {
+    const LEVELS: [&[u8]; 5] = [b"DEBUG", b"INFO", b"WARNING", b"ERROR", b"CRITICAL"];
+    let colon = memchr(b':', text.0).filter(|&at| LEVELS.contains(&&text.0[..at]))?;
+    text.0 = text.0[colon + 1..].trim_ascii_start();
+    Some(())
+}
+
 /// `6,1234,12345678,-;`: level, number, microseconds, flags.
 fn kmsg(text: &mut Cursor<'_>) -> Option<Us> {
     text.number().filter(|&level| level < 1000)?;
@@ -341,17 +365,20 @@ fn unquoted(line: &[u8]) -> &[u8] {
     while let [0, rest @ ..] = line {
         line = rest;
     }
-    while let [b'>', rest @ ..] = line {
-        line = rest.strip_prefix(b" ").unwrap_or(rest);
+    loop {
+        match line.trim_ascii_start() {
+            [b'>', rest @ ..] => line = rest.strip_prefix(b" ").unwrap_or(rest),
+            _ => return line,
+        }
     }
-    line
 }
 
 fn consumed<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {
     &before[..before.len() - after.len()]
 }
 
-/// Where the kernel's stamp is behind a prefix that is not known.
+/// Where the kernel's stamp is behind a prefix that is not known, or behind junk: `^C`, a prompt, the
+/// noise of a serial line.
 fn stamp_within(line: &[u8]) -> Option<usize> {
     let within = &line[..line.len().min(PREFIX_BYTES_MAX)];
     memchr::memchr_iter(b'[', within)
@@ -359,9 +386,30 @@ fn stamp_within(line: &[u8]) -> Option<usize> {
         .find(|&at| {
             let mut ahead = Cursor(&line[at + 1..]);
             ahead.spaces();
-            ahead.seconds().is_some_and(|at| at.resolution_us <= 1000)
-                && ahead.peek() == Some(b']')
-                && matches!(line[at - 1], b' ' | b':')
+            let parted = matches!(line[at - 1], b' ' | b':');
+            let stamp = ahead.seconds().filter(|_| ahead.peek() == Some(b']'));
+            stamp.is_some_and(|at| at.resolution_us == 1 || parted && at.resolution_us <= 1000)
+        })
+}
+
+/// `   12.345678]`, behind the bracket: always six digits.
+fn printk_stamp(text: &mut Cursor<'_>) -> Option<Instant> {
+    text.spaces();
+    let before = text.0;
+    let at = text.seconds().filter(|at| at.resolution_us == 1)?;
+    let digits = before.len() - text.0.len();
+    let dot = memchr(b'.', before)?;
+    text.eat(b']')?;
+    (digits - dot == 7).then_some(at)
+}
+
+/// Where a second message begins within a line whose end got lost (a serial console).
+pub(super) fn next_stamp(text: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b'[', text)
+        .filter(|&at| at > 0)
+        .find(|&at| {
+            let mut ahead = Cursor(&text[at + 1..]);
+            printk_stamp(&mut ahead).is_some() && ahead.peek() == Some(b' ')
         })
 }
 

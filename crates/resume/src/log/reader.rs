@@ -2,16 +2,16 @@
 
 use std::io::{self, Read};
 
-use memchr::{memchr, memmem};
+use memchr::{memchr, memchr2, memmem};
 
 use super::cycles::{At, Cycles};
 use super::event::Said;
 use super::journal::{self, Export};
 use super::lines::{self, Line};
 use super::message::Messages;
-use super::prefix::{Clock, Prefixes, Stripped};
+use super::prefix::{Clock, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
-use super::{Log, both, trace};
+use super::{Log, both, packed, trace};
 use crate::cycle::Us;
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
@@ -36,6 +36,17 @@ pub(super) struct Reader {
     unstamped: u64,
     torn: u64,
     lost: u64,
+    /// A line of this source had a time.
+    timed: bool,
+}
+
+/// What has no line with a time in so many bytes has no end, perhaps, and is no log.
+const TIMELESS_BYTES_MAX: usize = 16 << 20;
+
+fn no_log() -> io::Error {
+    let words =
+        "no line with a time in its first 16 MiB; expected a kernel's log (dmesg, syslog, ftrace)";
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 /// A message that may go on in the next line.
@@ -69,6 +80,7 @@ impl Reader {
             unstamped: 0,
             torn: 0,
             lost: 0,
+            timed: false,
         }
     }
 
@@ -76,11 +88,23 @@ impl Reader {
     pub(super) fn source(&mut self, input: impl Read) -> io::Result<()> {
         self.prefixes = Prefixes::default();
         self.export = Export::default();
-        let read = lines::each(input, |line| match line {
-            Line::Text(text) => self.line(text),
-            Line::TooLong => {
-                self.flush();
-                self.long_lines += 1;
+        let mut timeless = 0;
+        self.timed = false;
+        let read = lines::each(packed::text(input)?, |line| {
+            match line {
+                Line::Text(text) => {
+                    timeless += text.len() + 1;
+                    self.line(text);
+                }
+                Line::TooLong => {
+                    timeless += 1 << 16;
+                    self.flush();
+                    self.long_lines += 1;
+                }
+            }
+            match timeless > TIMELESS_BYTES_MAX && !self.timed {
+                true => Err(no_log()),
+                false => Ok(()),
             }
         });
         self.flush();
@@ -112,6 +136,14 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8]) {
+        if let Some(line) = with_plain_spaces(line) {
+            self.uncoloured(&line);
+        } else {
+            self.uncoloured(line);
+        }
+    }
+
+    fn uncoloured(&mut self, line: &[u8]) {
         if memchr(0x1b, line).is_some() {
             let mut plain = std::mem::take(&mut self.plain);
             without_colours(line, &mut plain);
@@ -128,7 +160,7 @@ impl Reader {
                 self.entry(entry);
                 return;
             }
-        } else if let Some(entry) = self.export.line(line) {
+        } else if let Some(entry) = self.export.line(line.strip_suffix(b"\r").unwrap_or(line)) {
             if let Some(entry) = entry {
                 self.entry(entry);
             }
@@ -136,7 +168,15 @@ impl Reader {
         }
         match self.prefixes.strip(line) {
             Stripped::Message(message) => {
+                self.timed = true;
                 self.flush();
+                if let Some(next) = next_stamp(message.text) {
+                    // The end of its line got lost.
+                    let at = line.len() - message.text.len() + next;
+                    self.plain_line(&line[..at]);
+                    self.plain_line(&line[at..]);
+                    return;
+                }
                 let at = At {
                     us: message.at.us,
                     clock: Some(message.clock),
@@ -144,10 +184,14 @@ impl Reader {
                     caller: message.caller,
                 };
                 self.printk.passes(&at);
+                if let (Clock::Kernel, Some(wall)) = (message.clock, message.wall_at) {
+                    self.printk.clocks(message.at.us, wall);
+                }
                 self.pending
                     .begin(&at, message.at.resolution_us, message.text);
             }
             Stripped::Trace { at, pid, event } => {
+                self.timed = true;
                 self.flush();
                 let stamp = At {
                     us: at.us,
@@ -158,7 +202,11 @@ impl Reader {
                 self.ftrace.passes(&stamp);
                 self.pending.begin(&stamp, at.resolution_us, event);
             }
-            Stripped::Foreign | Stripped::Blank => self.flush(),
+            Stripped::Foreign => {
+                self.timed = true;
+                self.flush();
+            }
+            Stripped::Blank => self.flush(),
             Stripped::Bare(text) => self.bare(text),
         }
     }
@@ -180,6 +228,7 @@ impl Reader {
 
     /// Of a journal as JSON or for export.
     fn entry(&mut self, entry: journal::Entry) {
+        self.timed = true;
         self.flush();
         let at = At {
             us: entry.us,
@@ -221,12 +270,19 @@ impl Reader {
                 said = self.said(&text[..first], &stamp);
             }
         }
+        if clock.is_some() {
+            self.printk
+                .hears(&stamp, &text[..first.unwrap_or(text.len())]);
+        }
         match said {
             Said::Event(event) => {
                 self.told += 1;
-                self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
+                if clock != Some(Clock::None) {
+                    self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
+                }
                 if clock.is_some() {
                     self.printk.event(&stamp, event);
+                    self.printk.begins_with(&stamp, &text);
                 } else {
                     self.ftrace.event(&stamp, event);
                 }
@@ -282,6 +338,33 @@ impl Pending {
         glued.extend_from_slice(&text[from..]);
         glued
     }
+}
+
+/// With spaces for those that do not break, in UTF-8 or Latin-1, and for what a mail's reader makes of
+/// them (U+FFFD); `None` where there is none.
+fn with_plain_spaces(line: &[u8]) -> Option<Vec<u8>> {
+    memchr2(0xa0, 0xbd, line)?;
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((&first, others)) = rest.split_first() {
+        let is_letters = plain.last().is_some_and(|&before: &u8| before >= 0x80);
+        rest = match rest {
+            [0xc2, 0xa0, behind @ ..] | [0xef, 0xbf, 0xbd, behind @ ..] => {
+                plain.push(b' ');
+                behind
+            }
+            // Latin-1's, and no byte within a letter of UTF-8.
+            [0xa0, behind @ ..] if !is_letters => {
+                plain.push(b' ');
+                behind
+            }
+            _ => {
+                plain.push(first);
+                others
+            }
+        };
+    }
+    Some(plain)
 }
 
 /// Without the escape sequences of ECMA-48 that terminals understand (`ESC [ … letter`).

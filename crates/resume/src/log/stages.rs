@@ -1,6 +1,7 @@
 //! From what a cycle's lines said to its stages.
 
-use crate::cycle::{Call, CpuStep, Cycle, Failure, Stage, StageKind, Us};
+use super::prefix::Clock;
+use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
 
 /// The kinds that have callbacks.
 const WITH_CALLS: [StageKind; 8] = [
@@ -54,10 +55,25 @@ pub(super) struct Open {
     pub(super) hibernates: bool,
     /// The stamp of its last line.
     pub(super) last: Us,
+    /// Of all its stamps; `None` for ftrace.
+    pub(super) clock: Option<Clock>,
+    /// What it does between its suspend and its resume.
+    pub(super) rest: StageKind,
+    /// Freezing failed, and the lines that follow name who refused.
+    pub(super) refusing: bool,
+    /// `suspend exit`.
+    pub(super) exit: Option<Us>,
+    gaps: Vec<Gap>,
+    /// The message before.
+    said: Vec<u8>,
+    said_at: Option<Us>,
 }
 
+/// Of a message.
+const MESSAGE_BYTES_MAX: usize = 200;
+
 impl Open {
-    pub(super) fn at(us: Us, wall: Option<&[u8]>) -> Self {
+    pub(super) fn at(us: Us, wall: Option<&[u8]>, clock: Option<Clock>) -> Self {
         Self {
             sleep: None,
             at: wall.map(|wall| String::from_utf8_lossy(wall).into_owned()),
@@ -77,11 +93,73 @@ impl Open {
             platform_unknown: false,
             hibernates: false,
             last: us,
+            clock,
+            rest: StageKind::Platform,
+            refusing: false,
+            exit: None,
+            gaps: Vec::new(),
+            said: Vec::new(),
+            said_at: None,
         }
     }
 
     pub(super) fn mark(&mut self, kind: StageKind) -> &mut Mark {
         &mut self.marks[kind as usize]
+    }
+
+    /// A message, whatever it says: was there a long time without one before it?
+    pub(super) fn hears(&mut self, at: Us, message: &[u8]) {
+        if let Some(before) = self.said_at
+            && at - before >= GAP_US
+        {
+            self.gaps.push(Gap {
+                start: before,
+                end: at,
+                message: String::from_utf8_lossy(&self.said).into_owned(),
+            });
+            if self.gaps.len() >= 4 * GAPS {
+                self.keep_longest_gaps();
+            }
+        }
+        self.said_at = Some(at);
+        self.said.clear();
+        let end = message.len().min(MESSAGE_BYTES_MAX);
+        self.said.extend_from_slice(message[..end].trim_ascii());
+    }
+
+    pub(super) fn has_heard_nothing(&self) -> bool {
+        self.said_at.is_none()
+    }
+
+    /// The clock was set: what lies between two messages is not known.
+    pub(super) fn forgets_message(&mut self) {
+        self.said_at = None;
+    }
+
+    fn keep_longest_gaps(&mut self) {
+        self.gaps
+            .sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
+        self.gaps.truncate(GAPS);
+        self.gaps.sort_by_key(|gap| gap.start);
+    }
+
+    /// The clock went on while the machine slept: from here on it is set back by so much.
+    pub(super) fn sleeps_apart(&mut self, asleep: Us, at: Us) -> Option<Us> {
+        /// Less than this tells nothing of the clock.
+        const LEAST_US: Us = 100_000;
+        let down = self.down.filter(|_| asleep >= LEAST_US)?;
+        let share = |us: Us| us - us / 50;
+        if at - down < share(asleep) {
+            return None;
+        }
+        // What was said since then had leaped, too.
+        if let Some(up) = &mut self.up
+            && *up - down >= share(asleep)
+        {
+            *up = (*up - asleep).max(down);
+        }
+        self.said_at = None;
+        Some(asleep.min(at - down))
     }
 
     /// A word before sleep.
@@ -197,9 +275,26 @@ impl Open {
         }
         self.cpus.retain(|step| step.end != Us::MAX);
         self.cpus.sort_by_key(|step| (step.end, step.start));
+        self.place_by_order();
         self.calls.sort_by_key(|call| call.start.or(call.end));
         self.calls.shrink_to_fit();
-        let stages = self.stages();
+        let stamped = self.clock != Some(Clock::None);
+        let mut stages = self.stages();
+        let asleep_us = self.asleep_us.or_else(|| {
+            let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
+            Some(idle.end - idle.start)
+        });
+        let rests = |gap: &Gap| {
+            let rest = stages.iter().find(|stage| stage.kind.is_rest());
+            rest.is_some_and(|rest| (rest.start..rest.end).contains(&gap.start))
+        };
+        let mut gaps = std::mem::take(&mut self.gaps);
+        gaps.retain(|gap| stamped && !rests(gap));
+        self.gaps = gaps;
+        self.keep_longest_gaps();
+        if !stamped {
+            stages.retain(|stage| stage.says_us.is_some());
+        }
         Some(Cycle {
             number: 0,
             cut: !(self.began && self.ended),
@@ -208,8 +303,10 @@ impl Open {
             stages,
             cpus: self.cpus,
             calls: self.calls,
-            asleep_us: self.asleep_us,
+            asleep_us,
             failures: self.failures,
+            stamped,
+            gaps: self.gaps,
         })
     }
 
@@ -222,14 +319,108 @@ impl Open {
         self.between(&mut found);
         found[StageKind::CpusOff as usize] = self.of_cpus(StageKind::CpusOff);
         found[StageKind::CpusOn as usize] = self.of_cpus(StageKind::CpusOn);
-        if let (Some(start), Some(end)) = (self.down, self.up)
-            && (self.slept || self.failures.is_empty())
+        if let Some((start, end)) = self.rests(&found)
             && !self.platform_unknown
         {
-            found[StageKind::Platform as usize] = stage(StageKind::Platform, start, end, None);
+            found[self.rest as usize] = stage(self.rest, start, end, None);
         }
+        self.after_rest(&mut found);
         // The kinds are in the order of time, which coarse stamps do not tell.
         found.into_iter().flatten().collect()
+    }
+
+    /// Where it sleeps, or waits instead. Without a word of that an idle machine does nothing else
+    /// between its devices' last stage and their first one.
+    fn rests(&mut self, found: &[Option<Stage>; KINDS]) -> Option<(Us, Us)> {
+        let is_test = self.rest == StageKind::Test;
+        if let (Some(start), Some(end)) = (self.down, self.up) {
+            let rested = self.slept || is_test || self.failures.is_empty();
+            if self.rest == StageKind::Platform && self.is_idle() {
+                self.rest = StageKind::Idle;
+            }
+            return rested.then_some((start, end));
+        }
+        let end = found[StageKind::SuspendNoirq as usize].as_ref()?.end;
+        let start = found[StageKind::ResumeNoirq as usize].as_ref()?.start;
+        let is_known = self.is_idle() && self.failures.is_empty() && end <= start;
+        self.rest = StageKind::Idle;
+        is_known.then_some((end, start))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.sleep.as_deref() == Some("s2idle")
+    }
+
+    /// A stage whose line tells how long it was began after the rest at the earliest, and after the
+    /// stage before it, unless a call or a line of its own says otherwise: the figure is taken before
+    /// the line is printed, and by another clock.
+    fn after_rest(&self, found: &mut [Option<Stage>; KINDS]) {
+        let mut before: Option<Us> = None;
+        for stage in found.iter_mut().flatten() {
+            let own = self.marks[stage.kind as usize].start;
+            let of_call = self.calls.iter().filter(|call| call.stage == stage.kind);
+            let earliest = of_call.filter_map(|call| call.start).chain(own).min();
+            if let Some(end) = before
+                && stage.start < end
+            {
+                stage.start = earliest
+                    .unwrap_or(end)
+                    .min(end)
+                    .max(stage.start)
+                    .min(stage.end);
+            }
+            before = Some(before.map_or(stage.end, |end| end.max(stage.end)));
+        }
+    }
+
+    /// Callbacks whose functions' names tell no stage are where those are that ran before and after
+    /// them: a stage begins when all calls of the one before it have returned.
+    fn place_by_order(&mut self) {
+        let certain = |call: &&Call| {
+            let name = call.function.as_deref().unwrap_or_default();
+            matches!(
+                super::event::stage_of_name(name.as_bytes()),
+                Some((Some(_), _))
+            )
+        };
+        let span = |kind: StageKind| {
+            let own = self
+                .calls
+                .iter()
+                .filter(certain)
+                .filter(|call| call.stage == kind);
+            let ends = own.clone().filter_map(|call| call.end).max();
+            (own.filter_map(|call| call.start).min(), ends)
+        };
+        // A stage's own line has told already which calls are of it.
+        let untold = |kind: &StageKind| self.marks[*kind as usize].end.is_none();
+        let after = [StageKind::ResumeNoirq, StageKind::ResumeEarly]
+            .into_iter()
+            .filter(untold);
+        let after: Vec<_> = after.map(|kind| (kind, span(kind).1)).collect();
+        let before = [StageKind::SuspendNoirq, StageKind::SuspendLate]
+            .into_iter()
+            .filter(untold);
+        let before: Vec<_> = before.map(|kind| (kind, span(kind).0)).collect();
+        for call in &mut self.calls {
+            let Some(start) = call.start.filter(|_| !certain(&&*call)) else {
+                continue;
+            };
+            let place = match call.stage {
+                StageKind::ResumeEarly | StageKind::Resume => after
+                    .iter()
+                    .find(|(kind, end)| *kind < call.stage && end.is_some_and(|end| start < end)),
+                StageKind::Suspend | StageKind::SuspendLate => {
+                    before.iter().find(|(kind, begin)| {
+                        *kind > call.stage && begin.is_some_and(|begin| begin < start)
+                    })
+                }
+                _ => None,
+            };
+            if let Some((kind, _)) = place {
+                call.stage = *kind;
+            }
+        }
     }
 
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.
@@ -294,8 +485,18 @@ impl Open {
             };
         }
         let freeze = mark(StageKind::Freeze);
-        let thaw = mark(StageKind::Thaw);
+        let mut thaw = mark(StageKind::Thaw);
+        if let Some(exit) = self.exit {
+            // Without a word of processes that are let go, they are by then.
+            let last = found.iter().flatten().map(|stage| stage.end).max();
+            let last = last
+                .max(self.up)
+                .filter(|_| self.marks[StageKind::Thaw as usize].start.is_none());
+            thaw.start = thaw.start.or(last.map(|last| last.min(exit)));
+            thaw.end = thaw.start.map(|_| exit);
+        }
         let frozen = match (freeze.end, self.suspending) {
+            (Some(end), _) if freeze.aborted => Some(end),
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
@@ -304,7 +505,9 @@ impl Open {
         if let (Some(start), Some(end)) = (freeze.start, frozen.or(gave_up)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
         }
+        let is_told = mark(StageKind::Thaw).start.is_some();
         if mark(StageKind::Complete).start.is_none()
+            && is_told
             && found[StageKind::Complete as usize].is_none()
             && let (Some(start), Some(end)) = (ends(found, StageKind::Resume), thaw.start)
         {

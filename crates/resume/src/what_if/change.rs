@@ -205,7 +205,7 @@ impl std::fmt::Display for Change {
 }
 
 /// In the JSON's spelling.
-const STAGES: [(&str, StageKind); 13] = [
+const STAGES: [(&str, StageKind); 15] = [
     ("freeze", StageKind::Freeze),
     ("prepare", StageKind::Prepare),
     ("suspend", StageKind::Suspend),
@@ -213,6 +213,8 @@ const STAGES: [(&str, StageKind); 13] = [
     ("suspend_noirq", StageKind::SuspendNoirq),
     ("cpus_off", StageKind::CpusOff),
     ("platform", StageKind::Platform),
+    ("idle", StageKind::Idle),
+    ("test", StageKind::Test),
     ("cpus_on", StageKind::CpusOn),
     ("resume_noirq", StageKind::ResumeNoirq),
     ("resume_early", StageKind::ResumeEarly),

@@ -73,6 +73,8 @@ impl Truth {
             asleep_us: Some(self.asleep_us),
             failures: Vec::new(),
             cut: false,
+            stamped: true,
+            gaps: Vec::new(),
         }
     }
 }
@@ -94,7 +96,8 @@ pub fn run(machine: &Machine, at: Us, threads: &mut Threads) -> Truth {
         ready: vec![None; machine.devices.len()],
     };
     let mut now = at;
-    for (kind, (before, after)) in KINDS.into_iter().zip(machine.own) {
+    for kind in KINDS {
+        let (before, after) = machine.own[kind as usize];
         let start = match kind {
             StageKind::Freeze => at,
             _ => now + before,

@@ -42,7 +42,8 @@ fn short_name(log: &Path) -> String {
 
 fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     if path.as_os_str() == "-" {
-        let log = log::read(io::stdin().lock())?;
+        let log = log::read(io::stdin().lock());
+        let log = log.map_err(|error| anyhow::anyhow!("standard input: {error}"))?;
         let log = log.or_no_suspend(path).map_err(failure)?;
         return Ok(input(log, name, vec!["-".to_owned()]));
     }

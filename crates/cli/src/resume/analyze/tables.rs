@@ -1,9 +1,13 @@
 //! The critical path, the slowest devices, and what could be gained.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{CycleResult, LinkKind, LinkResult, Machine, Removal, why_words};
-use reveille_resume::cycle::Us;
+use reveille_resume::analysis::{
+    CycleResult, LinkKind, LinkResult, Machine, Removal, Spread, half_name, no_devices, why_words,
+};
+use reveille_resume::cycle::{Gap, Us};
+use reveille_resume::graph::Half;
 
 use super::text::{UNKNOWN, duration, known, ms, stage_column};
 use crate::table::{Side, Table};
@@ -12,12 +16,30 @@ use crate::wrap::wrapped;
 /// Letters of a name that a line has room for.
 pub const NAME: usize = 24;
 
-pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result<()> {
-    let total: Us = cycle.path.iter().map(|link| link.duration_us).sum();
-    if cycle.path.is_empty() || total <= 0 {
-        return writeln!(out, "\nNo resume in the log, and so no critical path.");
+/// Of one half; nothing for a suspend or a resume that never was.
+pub fn path(cycle: &CycleResult, half: Half, top: usize, out: &mut impl Write) -> io::Result<()> {
+    let path = cycle.path_of(half);
+    let total: Us = path.iter().map(|link| link.duration_us).sum();
+    let name = half_name(half);
+    if total <= 0 {
+        return match half {
+            Half::Suspend => Ok(()),
+            Half::Resume => {
+                writeln!(out, "\nNo resume in the log, and so no critical path.")?;
+                gaps(cycle, top, out)
+            }
+        };
     }
-    writeln!(out, "\nCritical path of the resume, {}", duration(total))?;
+    match no_devices(cycle, half) {
+        None => writeln!(out, "\nCritical path of the {name}, {}", duration(total))?,
+        Some(why) => {
+            writeln!(out, "\nWhere the {name} spends its {}", duration(total))?;
+            // The resume's table has said so already.
+            if half == Half::Resume || cycle.has(half) != cycle.has(Half::Resume) {
+                wrapped(out, "", 2, &why)?;
+            }
+        }
+    }
     let mut table = Table::new(&[
         ("at", "ms", Side::Right),
         ("takes", "ms", Side::Right),
@@ -26,10 +48,10 @@ pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result
         ("stage", "", Side::Left),
         ("why then", "", Side::Left),
     ]);
-    let begin = cycle.path[0].start_us;
+    let begin = path[0].start_us;
     let (mut few, mut few_us) = (0, 0);
-    let least = least(&cycle.path, top);
-    for link in &cycle.path {
+    let least = least(path, top);
+    for link in path {
         if link.duration_us < least {
             few += 1;
             few_us += link.duration_us;
@@ -52,10 +74,8 @@ pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result
         table.row(smaller(few, few_us, total));
     }
     table.write(out)?;
-    let untold = cycle
-        .path
-        .iter()
-        .filter(|link| link.what == LinkKind::NotTold);
+    silences(path, total, out)?;
+    let untold = path.iter().filter(|link| link.what == LinkKind::NotTold);
     let untold: Us = untold.map(|link| link.duration_us).sum();
     if untold > 0 {
         wrapped(
@@ -68,6 +88,45 @@ pub fn path(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result
                 duration(untold)
             ),
         )?;
+    }
+    Ok(())
+}
+
+/// Of a half: such a part of it.
+const LONG: Us = 20;
+
+/// Where stages are not known, the longest silences are.
+fn gaps(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result<()> {
+    let mut gaps: Vec<&Gap> = cycle.gaps.iter().collect();
+    gaps.sort_by_key(|gap| Reverse(gap.end - gap.start));
+    for gap in gaps.into_iter().take(top.min(MOST_GAPS)) {
+        let words = format!(
+            "{} without a word after: {}",
+            duration(gap.end - gap.start),
+            gap.message
+        );
+        wrapped(out, "", 2, &words)?;
+    }
+    Ok(())
+}
+
+/// Lines of a list.
+const MOST_GAPS: usize = 5;
+
+/// The kernel's messages before the long silences, in full: a column has little room.
+fn silences(path: &[LinkResult], total: Us, out: &mut impl Write) -> io::Result<()> {
+    let begin = path[0].start_us;
+    let long = path.iter().filter(|link| link.duration_us >= total / LONG);
+    for link in long {
+        let Some(message) = &link.message else {
+            continue;
+        };
+        let words = format!(
+            "From {} ms on, {} without a word after: {message}",
+            ms(link.start_us - begin),
+            duration(link.duration_us)
+        );
+        wrapped(out, "", 2, &words)?;
     }
     Ok(())
 }
@@ -99,17 +158,49 @@ pub fn share(us: Us, total: Us) -> String {
     format!("{:.1}", us as f64 * 100.0 / total as f64)
 }
 
-/// The slowest devices of the resume; not the path, which says so by the slack.
-pub fn devices(machine: &Machine, top: usize, out: &mut impl Write) -> io::Result<()> {
-    if machine.devices.is_empty() {
+/// A device's row, of either half.
+struct Row<'a> {
+    device: &'a str,
+    driver: Option<&'a str>,
+    takes: Spread,
+    slack: Option<Spread>,
+    on_path: usize,
+}
+
+fn rows(machine: &Machine, half: Half) -> Vec<Row<'_>> {
+    let of_resume = machine.devices.iter().map(|one| Row {
+        device: &one.device,
+        driver: one.driver.as_deref(),
+        takes: one.resume_us,
+        slack: one.slack_us,
+        on_path: one.on_path,
+    });
+    let of_suspend = machine.suspend_devices.iter().map(|one| Row {
+        device: &one.device,
+        driver: one.driver.as_deref(),
+        takes: one.suspend_us,
+        slack: one.slack_us,
+        on_path: one.on_path,
+    });
+    match half {
+        Half::Resume => of_resume.collect(),
+        Half::Suspend => of_suspend.collect(),
+    }
+}
+
+/// The slowest devices of a half; not the path, which says so by the slack.
+pub fn devices(machine: &Machine, half: Half, top: usize, out: &mut impl Write) -> io::Result<()> {
+    let rows = rows(machine, half);
+    if rows.is_empty() {
         return Ok(());
     }
     let several = machine.cycles.len() > 1;
-    let shown = machine.devices.len().min(top);
+    let shown = rows.len().min(top);
     writeln!(
         out,
-        "\nSlowest in the resume, {shown} of {} devices{}",
-        machine.devices.len(),
+        "\nSlowest in the {}, {shown} of {} devices{}",
+        half_name(half),
+        rows.len(),
         if several {
             "; medians of all cycles"
         } else {
@@ -126,54 +217,54 @@ pub fn devices(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resul
     }
     heads.extend([("slack", "ms", Side::Right), ("on path", "", Side::Right)]);
     let mut table = Table::new(&heads);
-    for device in machine.devices.iter().take(top) {
+    for one in rows.iter().take(top) {
         let mut row = vec![
-            cut(&device.device, NAME),
-            device
-                .driver
-                .as_deref()
-                .map_or(UNKNOWN.into(), |name| cut(name, 16)),
-            ms(device.resume_us.median),
+            cut(one.device, NAME),
+            one.driver.map_or(UNKNOWN.into(), |name| cut(name, 16)),
+            ms(one.takes.median),
         ];
         if several {
-            row.extend([ms(device.resume_us.min), ms(device.resume_us.max)]);
+            row.extend([ms(one.takes.min), ms(one.takes.max)]);
         }
-        row.push(known(device.slack_us, |slack| ms(slack.median)));
-        row.push(match (several, device.on_path) {
+        row.push(known(one.slack, |slack| ms(slack.median)));
+        row.push(match (several, one.on_path) {
             (_, 0) => String::new(),
             (false, _) => "yes".to_owned(),
-            (true, count) => format!("{count} of {}", device.resume_us.count),
+            (true, count) => format!("{count} of {}", one.takes.count),
         });
         table.push(row);
     }
     table.write(out)
 }
 
-/// Single devices whose absence shortens the resume.
-pub fn removals(machine: &Machine, top: usize, out: &mut impl Write) -> io::Result<()> {
-    if machine.cycles.iter().all(|cycle| cycle.path.is_empty()) {
+/// Single devices whose absence shortens a half.
+pub fn removals(machine: &Machine, half: Half, top: usize, out: &mut impl Write) -> io::Result<()> {
+    let cycle = machine.shown();
+    // Where single devices are not known the path has said so.
+    if cycle.path_of(half).is_empty() || no_devices(cycle, half).is_some() {
         return Ok(());
     }
-    if machine.removals.is_empty() {
-        return wrapped(
-            out,
-            "\n",
-            0,
-            "No single device shortens the resume if it is taken out.",
-        );
+    let name = half_name(half);
+    let removals = match half {
+        Half::Resume => &machine.removals,
+        Half::Suspend => &machine.suspend_removals,
+    };
+    if removals.is_empty() {
+        let words = format!("No single device shortens the {name} if it is taken out.");
+        return wrapped(out, "\n", 0, &words);
     }
     writeln!(
         out,
-        "\nWhat each device alone would save, with all below it"
+        "\nWhat each device alone would save in the {name}, with all below it"
     )?;
     let mut table = Table::new(&[
         ("without", "", Side::Left),
         ("driver", "", Side::Left),
         ("below", "", Side::Right),
-        ("resume", "ms", Side::Right),
+        (name, "ms", Side::Right),
         ("saves", "ms", Side::Right),
     ]);
-    for removal in machine.removals.iter().take(top.min(MOST_REMOVALS)) {
+    for removal in removals.iter().take(top.min(MOST_REMOVALS)) {
         table.row(removal_cells(removal));
     }
     table.write(out)

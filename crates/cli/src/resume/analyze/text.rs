@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use reveille_resume::analysis::{CycleResult, Machine, Spread, stage_name, stage_words};
 use reveille_resume::cycle::{StageKind, Us};
+use reveille_resume::graph::Half;
 
 use super::{power, tables, what_if};
 use crate::table::{Side, Table};
@@ -18,9 +19,11 @@ pub fn machine(machine: &Machine, top: usize, out: &mut impl Write) -> io::Resul
     failures(machine, out)?;
     writeln!(out)?;
     stages(machine, cycle).write(out)?;
-    tables::path(cycle, top, out)?;
-    tables::devices(machine, top, out)?;
-    tables::removals(machine, top, out)?;
+    for half in [Half::Resume, Half::Suspend] {
+        tables::path(cycle, half, top, out)?;
+        tables::devices(machine, half, top, out)?;
+        tables::removals(machine, half, top, out)?;
+    }
     what_if::changes(machine, out)?;
     what_if::steps(machine, out)?;
     power::print(machine, out)?;
@@ -116,7 +119,10 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
         let has_calls = stage.calls > 0;
         let mut row = vec![
             stage_words(stage.stage).to_owned(),
-            ms(stage.start_us - cycle.start_us),
+            match cycle.stamped {
+                true => ms(stage.start_us - cycle.start_us),
+                false => UNKNOWN.to_owned(),
+            },
             ms(stage.duration_us),
             if has_calls {
                 stage.calls.to_string()
@@ -141,7 +147,10 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
             ]);
         }
         table.push(row);
-        if stage.stage == StageKind::Platform
+        let is_asleep =
+            stage.stage == StageKind::Idle && cycle.asleep_us == Some(stage.duration_us);
+        if matches!(stage.stage, StageKind::Platform | StageKind::Idle)
+            && !is_asleep
             && let Some(asleep) = cycle.asleep_us
         {
             let mut row = vec!["asleep".to_owned(), String::new(), ms(asleep)];

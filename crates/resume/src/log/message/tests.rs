@@ -348,16 +348,6 @@ fn what_fails_is_kept_in_the_kernels_words() {
             "Device usb1 not prepared for power transition: code -16",
         ),
         (
-            "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
-            None,
-            "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
-        ),
-        (
-            "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
-            None,
-            "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
-        ),
-        (
             "i915 0000:00:02.0: **** DPM device timeout ****",
             Some("0000:00:02.0"),
             "**** DPM device timeout ****",
@@ -436,5 +426,38 @@ fn what_is_about_something_else_says_nothing() {
         "call usb1+ returned 0 after 1234",
     ] {
         assert_eq!(Messages::new().said(text.as_bytes()), Said::Torn, "{text}");
+    }
+}
+
+#[test]
+fn a_freeze_that_fails_says_so_and_the_next_lines_name_who_refused() {
+    for text in [
+        "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
+        "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
+    ] {
+        let message = text.as_bytes();
+        assert_eq!(event(text), Event::NotFrozen { message });
+    }
+    for (text, name) in [
+        (
+            "task:jbd2/dm-0-8     state:D stack:    0 pid:  431 ppid:     2 flags:0x00004000",
+            Some("jbd2/dm-0-8 (pid 431)"),
+        ),
+        (
+            "task:fuse            state:D stack:0     pid:1234  tgid:1234  ppid:1      flags:0x00000004",
+            Some("fuse (pid 1234)"),
+        ),
+        (
+            "Web Content     D    0  4310   4200 0x00000004",
+            Some("Web Content (pid 4310)"),
+        ),
+        (
+            "workqueue events_freezable: flags=0x4",
+            Some("workqueue events_freezable"),
+        ),
+        ("Call Trace:", None),
+        ("RIP: 0033:0x7f8c 00 1 2 0x3", None),
+    ] {
+        assert_eq!(refuses(text.as_bytes()).as_deref(), name, "{text}");
     }
 }

@@ -1,0 +1,207 @@
+//! What a log comes in: gzip, xz and zstd are unpacked as it is read, UTF-16 becomes UTF-8, and what
+//! is no text is refused by its name.
+
+use std::io::{self, Cursor, ErrorKind, Read};
+
+/// As much of a file as tells what it is.
+const HEAD_BYTES: usize = 4096;
+/// Of dictionaries and windows: what the programs' highest levels make needs less.
+const MEMORY_KIB: u32 = 128 << 10;
+/// More control characters than one in so many: no text. Serial lines and machines that went down
+/// leave a few.
+const CONTROL_SHARE: usize = 20;
+
+type Input<'a> = Box<dyn Read + 'a>;
+
+/// The text of a file.
+///
+/// # Errors
+/// Where it is no text or packed otherwise (`InvalidData`, with what it is and what to do), and those
+/// of `input`.
+pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
+    let (head, input) = head(Box::new(input))?;
+    let unpacked: Option<Input<'a>> = match head.as_slice() {
+        [0x1f, 0x8b, ..] => Some(Box::new(flate2::read::MultiGzDecoder::new(input))),
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            let reader = lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB);
+            return of_text(Box::new(reader));
+        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Box::new(Zstd::new(input)?)),
+        _ => return of_text(input),
+    };
+    of_text(unpacked.unwrap_or_else(|| Box::new(io::empty())))
+}
+
+fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
+    let (head, mut input) = head(input)?;
+    if let Some(name) = binary(&head) {
+        return Err(io::Error::new(ErrorKind::InvalidData, name));
+    }
+    let little = match head.as_slice() {
+        [0xff, 0xfe, ..] => true,
+        [0xfe, 0xff, ..] => false,
+        [0xef, 0xbb, 0xbf, ..] => {
+            io::copy(&mut (&mut input).take(3), &mut io::sink())?;
+            return Ok(input);
+        }
+        // Without a mark: a log's first letters are of ASCII.
+        [1..=0x7f, 0, 1..=0x7f, 0, ..] => true,
+        [0, 1..=0x7f, 0, 1..=0x7f, ..] => false,
+        _ if is_no_text(&head) => {
+            let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+            return Err(io::Error::new(ErrorKind::InvalidData, words));
+        }
+        _ => return Ok(input),
+    };
+    Ok(Box::new(Utf16 {
+        input,
+        little,
+        odd: None,
+        high: None,
+    }))
+}
+
+/// The first bytes, and all of it.
+fn head(mut input: Input<'_>) -> io::Result<(Vec<u8>, Input<'_>)> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    (&mut input)
+        .take(HEAD_BYTES as u64)
+        .read_to_end(&mut head)?;
+    let all = Cursor::new(head.clone()).chain(input);
+    Ok((head, Box::new(all)))
+}
+
+/// What it is, and what to do, where that is not read.
+fn binary(head: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 8] = [
+        (
+            b"BZh",
+            "it is packed with bzip2; unpack it (bzcat) and pipe it to -",
+        ),
+        (
+            b"\x04\x22\x4d\x18",
+            "it is packed with lz4; unpack it (lz4cat) and pipe it to -",
+        ),
+        (b"PK\x03\x04", "it is a zip archive; unpack it first"),
+        (b"7z\xbc\xaf\x27\x1c", "it is a 7z archive; unpack it first"),
+        (
+            b"LPKSHHRH",
+            "it is systemd's journal itself; `journalctl --file FILE -k -o short-monotonic` prints it",
+        ),
+        (
+            b"\x17\x08\x44tracing",
+            "it is a trace.dat of trace-cmd; `trace-cmd report` prints it",
+        ),
+        (b"PERFILE2", "it is a perf.data; `perf script` prints it"),
+        (
+            b"\x7fELF",
+            "it is a program; expected a kernel's log (dmesg, syslog, ftrace)",
+        ),
+    ];
+    let tar = head.get(257..262) == Some(b"ustar");
+    let known = KNOWN.iter().find(|(magic, _)| head.starts_with(magic));
+    known
+        .map(|(_, words)| *words)
+        .or(tar.then_some("it is a tar archive; unpack it first"))
+}
+
+fn is_no_text(head: &[u8]) -> bool {
+    let is_control = |byte: &&u8| matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127);
+    head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+}
+
+/// Frames, one behind the other, as `cat a.zst b.zst` makes them.
+struct Zstd<'a> {
+    frame: Option<Frame<'a>>,
+}
+
+type Frame<'a> = ruzstd::decoding::StreamingDecoder<Input<'a>, ruzstd::decoding::FrameDecoder>;
+
+impl<'a> Zstd<'a> {
+    fn new(input: Input<'a>) -> io::Result<Self> {
+        Ok(Self {
+            frame: Some(frame(input)?),
+        })
+    }
+}
+
+fn frame(input: Input<'_>) -> io::Result<Frame<'_>> {
+    let window = u64::from(MEMORY_KIB) << 10;
+    Frame::new_with_max_window_size(input, window)
+        .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))
+}
+
+impl Read for Zstd<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(one) = &mut self.frame {
+            let read = one.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let rest = self.frame.take().map(Frame::into_inner);
+            let (begin, rest) = head(rest.unwrap_or_else(|| Box::new(io::empty())))?;
+            if !begin.is_empty() {
+                self.frame = Some(frame(rest)?);
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// UTF-16 as UTF-8; half a pair becomes U+FFFD.
+struct Utf16<'a> {
+    input: Input<'a>,
+    little: bool,
+    odd: Option<u8>,
+    high: Option<u16>,
+}
+
+impl Read for Utf16<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        // Three bytes for each of two.
+        let mut bytes = vec![0; (into.len() / 3).clamp(2, 1 << 16)];
+        let mut filled = 0;
+        while filled == 0 {
+            let from = usize::from(self.odd.is_some());
+            if let Some(odd) = self.odd.take() {
+                bytes[0] = odd;
+            }
+            let read = self.input.read(&mut bytes[from..])?;
+            if read == 0 {
+                return Ok(0);
+            }
+            let all = &bytes[..from + read];
+            let (pairs, odd) = all.split_at(all.len() / 2 * 2);
+            self.odd = odd.first().copied();
+            let mut text = String::new();
+            for pair in pairs.chunks_exact(2) {
+                let pair = [pair[0], pair[1]];
+                self.unit(
+                    match self.little {
+                        true => u16::from_le_bytes(pair),
+                        false => u16::from_be_bytes(pair),
+                    },
+                    &mut text,
+                );
+            }
+            filled = text.len();
+            into[..filled].copy_from_slice(text.as_bytes());
+        }
+        Ok(filled)
+    }
+}
+
+impl Utf16<'_> {
+    fn unit(&mut self, unit: u16, text: &mut String) {
+        let high = self.high.take();
+        match unit {
+            0xfeff => {}
+            0xd800..=0xdbff => self.high = Some(unit),
+            _ => {
+                let units = high.into_iter().chain([unit]);
+                let chars = char::decode_utf16(units);
+                text.extend(chars.map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER)));
+            }
+        }
+    }
+}

@@ -1,0 +1,733 @@
+//! Logs of machines that nobody here has seen, in forms that kernels, serial lines, mails and other
+//! programs give them.
+
+use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse, no_devices};
+use reveille_resume::cycle::{Cycle, StageKind, Us};
+use reveille_resume::graph::{Graph, Half};
+use reveille_resume::log::{Log, read};
+use reveille_resume::times::{self, Times};
+use reveille_resume::what_if::Change;
+
+fn log(text: &str) -> Log {
+    read(text.as_bytes()).unwrap()
+}
+
+fn one(text: &str) -> Cycle {
+    let mut log = log(text);
+    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
+    log.cycles.remove(0)
+}
+
+fn of(cycle: &Cycle) -> Times {
+    times::of(cycle).unwrap()
+}
+
+fn stage(cycle: &Cycle, kind: StageKind) -> (Us, Us) {
+    let found = cycle.stages.iter().find(|stage| stage.kind == kind);
+    let found = found.unwrap_or_else(|| panic!("{kind:?}: {:#?}", cycle.stages));
+    (found.start, found.end)
+}
+
+/// A public log; `None`, with a word, where the folder with them is not there.
+fn public(name: &str) -> Option<Vec<u8>> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/logs");
+    match std::fs::read(path.join(name)) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            eprintln!("skipped: {name} of the public logs: {error}");
+            None
+        }
+    }
+}
+
+const SLEEP: &str = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.001000] Freezing user space processes
+[  100.002000] Freezing user space processes completed (elapsed 0.001 seconds)
+[  100.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
+[  100.003150] printk: Suspending console(s) (use no_console_suspend to debug)
+[  100.010000] usb usb1: PM: calling usb_dev_suspend+0x0/0x20 [usbcore] @ 31, parent: none
+[  100.040000] usb usb1: PM: usb_dev_suspend+0x0/0x20 [usbcore] returned 0 after 30000 usecs
+[  100.041000] PM: suspend of devices complete after 37.000 msecs
+[  100.050000] PM: late suspend of devices complete after 8.000 msecs
+[  100.060000] PM: noirq suspend of devices complete after 9.000 msecs
+[  100.061000] ACPI: PM: Preparing to enter system sleep state S3
+[  100.062000] ACPI: PM: Low-level resume complete
+[  100.063000] PM: Timekeeping suspended for 9.500 seconds
+[  100.064000] ACPI: PM: Waking up from system sleep state S3
+[  100.100000] PM: noirq resume of devices complete after 9.000 msecs
+[  100.110000] PM: early resume of devices complete after 8.000 msecs
+[  100.120000] usb usb1: PM: calling usb_dev_resume+0x0/0x20 [usbcore] @ 31, parent: none
+[  100.180000] usb usb1: PM: usb_dev_resume+0x0/0x20 [usbcore] returned 0 after 60000 usecs
+[  100.190000] PM: resume of devices complete after 75.000 msecs
+[  100.200000] OOM killer enabled.
+[  100.210000] Restarting tasks ... done.
+[  100.300000] PM: suspend exit
+";
+
+#[test]
+fn junk_before_the_stamp_hides_no_line() {
+    let whole = one(SLEEP);
+    for junk in [
+        "^C",
+        "\u{3}",
+        "\u{fffd}\u{fffd}x",
+        "~ # ",
+        "[12:31:05.113] ",
+        "#",
+    ] {
+        let text = SLEEP.replace("[  100.180000]", &format!("{junk}[  100.180000]"));
+        let cycle = one(&text);
+        assert_eq!(cycle.calls, whole.calls, "{junk:?}");
+    }
+    // The line before lost its end.
+    let text = SLEEP.replace("parent: none\n[  100.180000]", "parent: none[  100.180000]");
+    assert_eq!(one(&text).calls, whole.calls);
+    assert_ne!(text, SLEEP);
+}
+
+#[test]
+fn of_two_stamps_in_brackets_the_kernels_is_the_inner_one() {
+    let whole = one(SLEEP);
+    let logged = |one_line: bool| -> String {
+        let mut at = 1_700_000_000.0;
+        let lines = SLEEP.lines().map(|line| {
+            at += 0.25;
+            match !one_line || line.contains("returned 0 after 60000") {
+                true => format!("[{at:.6}] {line}\n"),
+                false => format!("{line}\n"),
+            }
+        });
+        lines.collect()
+    };
+    assert_eq!(one(&logged(false)), whole);
+    assert_eq!(one(&logged(true)), whole);
+}
+
+#[test]
+fn a_stamp_that_steps_back_by_a_second_does_not_part_a_cycle() {
+    let back = |from: &str, to: &str, by: f64| -> String {
+        let lines = SLEEP.lines().map(|line| {
+            let stamp = line[1..13].trim();
+            let at: f64 = stamp.parse().unwrap();
+            match (from..to).contains(&stamp) {
+                true => format!("[{:12.6}]{}\n", at - by, &line[14..]),
+                false => format!("{line}\n"),
+            }
+        });
+        lines.collect()
+    };
+    // From there on.
+    let found = log(&back("100.120000", "101", 1.0));
+    assert_eq!(found.cycles.len(), 1, "{:#?}", found.cycles);
+    assert_eq!(found.left_out.clock_jumps, 1);
+    assert!(!found.cycles[0].cut);
+    let resume = stage(&found.cycles[0], StageKind::Resume);
+    assert!(
+        resume.1 - resume.0 < 80_000 && resume.1 > resume.0,
+        "{resume:?}"
+    );
+    // For a few lines: another CPU's clock.
+    let found = log(&back("100.120000", "100.185000", 1.0));
+    assert_eq!(found.cycles.len(), 1);
+    let times = of(&found.cycles[0]);
+    assert!((times.end - 100_300_000).abs() < 100_000, "{times:?}");
+}
+
+#[test]
+fn a_line_of_another_clock_that_says_nothing_does_not_part_a_cycle() {
+    let text = SLEEP.replace(
+        "[  100.190000]",
+        "Nov 21 18:00:00 host kernel: audit: backlog\n[  100.190000]",
+    );
+    assert_eq!(one(&text), one(SLEEP));
+}
+
+#[test]
+fn a_resume_ends_with_suspend_exit() {
+    assert_eq!(of(&one(SLEEP)).end, 100_300_000);
+    // Only the lines of `grep PM:`.
+    let some = |is: fn(&&str) -> bool| -> String {
+        let lines = SLEEP.lines().filter(is);
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    let cycle = one(&some(|line| line.contains("PM: ")));
+    assert_eq!(of(&cycle).end, 100_300_000, "{:#?}", cycle.stages);
+    assert_eq!(of(&cycle).resume_us, Some(238_000));
+    // A device that goes on after processes run again.
+    let late = SLEEP.replace(
+        "[  100.300000]",
+        "[  100.250000] sd 0:0:0:0: PM: calling scsi_bus_resume+0x0/0x90 @ 77, parent: target0:0:0\n\
+         [  100.260000] sd 0:0:0:0: PM: scsi_bus_resume+0x0/0x90 returned 0 after 9000 usecs\n\
+         [  100.270000] PM: resume of devices complete after 151.000 msecs\n\
+         [  100.300000]",
+    );
+    assert_eq!(of(&one(&late)).end, 100_300_000);
+}
+
+const REFUSED: &str = "\
+[  200.000000] PM: suspend entry (deep)
+[  200.150000] Filesystems sync: 0.150 seconds
+[  200.151000] Freezing user space processes
+[  200.165000] Freezing user space processes completed (elapsed 0.014 seconds)
+[  200.165100] OOM killer disabled.
+[  200.165200] Freezing remaining freezable tasks
+[  220.170000] Freezing remaining freezable tasks failed after 20.004 seconds (1 tasks refusing to freeze, wq_busy=1):
+[  220.170100] task:jbd2/dm-0-8     state:D stack:    0 pid:  431 ppid:     2 flags:0x00004000
+[  220.170200] Call Trace:
+[  220.170300]  <TASK>
+[  220.171000] Showing freezable workqueues that are still busy:
+[  220.171100] workqueue events_freezable: flags=0x4
+[  220.172000] Restarting kernel threads ... done.
+[  220.173000] OOM killer enabled.
+[  220.174000] Restarting tasks ... done.
+[  220.180000] PM: suspend exit
+";
+
+#[test]
+fn a_failed_freeze_keeps_its_time_and_names_who_refused() {
+    let cycle = one(REFUSED);
+    assert_eq!(stage(&cycle, StageKind::Freeze), (200_000_000, 220_170_000));
+    let times = of(&cycle);
+    assert!(times.aborted);
+    assert_eq!(times.suspend_us, Some(20_170_000));
+    assert_eq!(times.resume_us, None, "there is nothing to resume");
+    let words = &cycle.failures[0].message;
+    for name in ["jbd2/dm-0-8 (pid 431", "workqueue events_freezable"] {
+        assert!(words.contains(name), "{name}: {words}");
+    }
+    // As kernels before 5.11 name the task, and before 6.3 the failure.
+    let old = REFUSED
+        .replace(
+            "Freezing remaining freezable tasks failed",
+            "Freezing of tasks failed",
+        )
+        .replace(
+            "task:jbd2/dm-0-8     state:D stack:    0 pid:  431 ppid:     2 flags:0x00004000",
+            "jbd2/dm-0-8     D    0   431      2 0x00004000",
+        );
+    let cycle = one(&old);
+    assert_eq!(stage(&cycle, StageKind::Freeze).1, 220_170_000);
+    let words = &cycle.failures[0].message;
+    assert!(words.contains("jbd2/dm-0-8 (pid 431"), "{words}");
+}
+
+/// Linux 6.11 with pm_debug_messages, on x86: its clock goes on in suspend to idle.
+const IDLE: &str = "\
+[  300.000000] PM: suspend entry (s2idle)
+[  300.010000] Freezing user space processes
+[  300.020000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[  300.030000] printk: Suspending console(s) (use no_console_suspend to debug)
+[  300.100000] PM: suspend of devices complete after 69.000 msecs
+[  300.120000] PM: late suspend of devices complete after 19.000 msecs
+[  300.130000] ACPI: EC: interrupt blocked
+[  300.140000] PM: noirq suspend of devices complete after 19.000 msecs
+[  300.150000] PM: suspend-to-idle
+[  409.900000] Timekeeping suspended for 109.500 seconds
+[  409.910000] PM: Triggering wakeup from IRQ 9
+[  409.920000] PM: resume from suspend-to-idle
+[  409.930000] ACPI: EC: interrupt unblocked
+[  409.950000] PM: noirq resume of devices complete after 25.000 msecs
+[  409.960000] PM: early resume of devices complete after 9.000 msecs
+[  410.060000] PM: resume of devices complete after 99.000 msecs
+[  410.070000] OOM killer enabled.
+[  410.080000] Restarting tasks ... done.
+[  410.090000] PM: suspend exit
+";
+
+#[test]
+fn suspend_to_idle_is_asleep_between_its_own_markers_and_no_firmware() {
+    let at = |stamp: &str| -> f64 { stamp.parse().unwrap() };
+    // A clock that stands still, as on ARM; and one whose kernel tells nothing of the clock.
+    let still: String = IDLE
+        .lines()
+        .map(|line| match at(line[1..13].trim()) > 400.0 {
+            true => format!("[{:12.6}]{}\n", at(line[1..13].trim()) - 109.5, &line[14..]),
+            false => format!("{line}\n"),
+        })
+        .collect();
+    let untold = IDLE.replace("Timekeeping suspended for 109.500 seconds", "i915: awake");
+    for (name, text, asleep) in [
+        ("goes on", IDLE, 109_500_000),
+        ("stands still", &still, 109_500_000),
+        ("untold", &untold, 109_770_000),
+    ] {
+        let cycle = one(text);
+        let times = of(&cycle);
+        assert_eq!(times.suspend_us, Some(150_000), "{name}");
+        assert_eq!(times.resume_us, Some(170_000), "{name}");
+        assert_eq!(times.asleep_us, Some(asleep), "{name}");
+        assert_eq!(times.platform_us, None, "{name}: no firmware");
+        assert!(!times.aborted);
+    }
+}
+
+#[test]
+fn a_wait_of_pm_test_is_neither_firmware_nor_sleep_nor_resume() {
+    // Kernels put the test behind devices, noirq, the CPUs or the last one's devices.
+    let text = "\
+[   75.538497] PM: suspend entry (s2idle)
+[   79.850949] Freezing user space processes
+[   79.853684] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[   81.514053] PM: suspend of devices complete after 1659.336 msecs
+[   81.515616] PM: late suspend of devices complete after 1.509 msecs
+[   81.516998] PM: noirq suspend of devices complete after 1.239 msecs
+[   81.517016] PM: suspend debug: Waiting for 5 second(s).
+[   89.598310] rpi_firmware_set_power: Set V3D to 1
+[   95.678380] PM: noirq resume of devices complete after 9160.930 msecs
+[   95.679604] PM: early resume of devices complete after 1.069 msecs
+[   95.812282] PM: resume of devices complete after 132.657 msecs
+[   95.814456] OOM killer enabled.
+[   95.814466] Restarting tasks ... done.
+[   95.827808] PM: suspend exit
+";
+    for text in [
+        text.to_owned(),
+        text.replace("PM: suspend debug", "suspend debug"),
+    ] {
+        let times = of(&one(&text));
+        assert_eq!(times.suspend_us, Some(5_978_519));
+        assert_eq!(times.platform_us, None);
+        assert_eq!(times.asleep_us, None);
+        assert_eq!(times.resume_us, Some(95_827_808 - 86_517_016));
+    }
+    let deep = SLEEP
+        .replace(
+            "ACPI: PM: Low-level resume complete",
+            "PM: suspend debug: Waiting for 5 second(s).",
+        )
+        .replace(
+            "[  100.063000] PM: Timekeeping suspended for 9.500 seconds\n",
+            "",
+        )
+        .replace(
+            "[  100.064000] ACPI: PM: Waking up from system sleep state S3\n",
+            "",
+        )
+        .replace("[  100.1", "[  105.1")
+        .replace("[  100.2", "[  105.2")
+        .replace("[  100.3", "[  105.3");
+    let times = of(&one(&deep));
+    assert_eq!(times.suspend_us, Some(62_000));
+    assert_eq!((times.platform_us, times.asleep_us), (None, None));
+    assert_eq!(times.resume_us, Some(238_000));
+}
+
+#[test]
+fn no_piece_of_a_path_is_negative() {
+    // pm_runtime_force_resume is this machine's early callback for one device, and its name tells no
+    // stage; the noirq stage's own figure reaches into the time before it.
+    let text = SLEEP
+        .replace(
+            "[  100.110000] PM: early",
+            "[  100.102000] mmc mmc0: PM: calling pm_runtime_force_resume+0x0/0x90 @ 31, parent: none\n\
+             [  100.103000] mmc mmc0: PM: pm_runtime_force_resume+0x0/0x90 returned 0 after 900 usecs\n\
+             [  100.104000] ahci 0000:00:02.0: PM: calling pci_pm_resume_early+0x0/0x40 @ 31, parent: none\n\
+             [  100.105000] ahci 0000:00:02.0: PM: pci_pm_resume_early+0x0/0x40 returned 0 after 900 usecs\n\
+             [  100.110000] PM: early",
+        )
+        .replace("[  100.100000] PM: noirq resume of devices complete after 9.000 msecs", "[  100.100000] PM: noirq resume of devices complete after 49.000 msecs");
+    let quiet: String = text
+        .lines()
+        .filter(|line| !line.contains(" complete after "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for text in [text, quiet] {
+        let cycle = one(&text);
+        let early = cycle.calls.iter().find(|call| &*call.device == "mmc0");
+        assert_eq!(early.unwrap().stage, StageKind::ResumeEarly);
+        for half in [Half::Suspend, Half::Resume] {
+            let graph = Graph::of_half(&cycle, &[], half);
+            let path = graph.critical_path();
+            for link in &path.links {
+                assert!(link.us() >= 0, "{half:?}: {link:?}");
+            }
+            let sum: Us = path.links.iter().map(|link| link.us()).sum();
+            assert_eq!(sum, graph.total_us());
+        }
+        let graph = Graph::of(&cycle);
+        assert_eq!(Some(graph.total_us()), of(&cycle).resume_us);
+    }
+}
+
+#[test]
+fn the_public_logs_have_no_negative_piece() {
+    for name in [
+        "abreu",
+        "ehci414",
+        "em28xx-2014",
+        "ideapad",
+        "lenovo-gpe-b",
+        "lkp-kmsg",
+        "r8152",
+        "rpi3-b",
+        "s2idle-screen",
+        "thinkbook13s",
+        "usbip-faux",
+    ] {
+        let Some(text) = public(&format!("{name}.txt")) else {
+            return;
+        };
+        for cycle in read(&text[..]).unwrap().cycles {
+            for half in [Half::Suspend, Half::Resume] {
+                let graph = Graph::of_half(&cycle, &[], half);
+                for link in &graph.critical_path().links {
+                    assert!(link.us() >= 0, "{name}, cycle {}: {link:?}", cycle.number);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn spaces_that_do_not_break_are_spaces_and_quotes_may_be_indented() {
+    let whole = one(SLEEP);
+    let quoted = |space: &[u8], quote: &str| -> Vec<u8> {
+        let mut text = Vec::new();
+        for line in SLEEP.lines() {
+            text.extend_from_slice(quote.as_bytes());
+            for &byte in &line.as_bytes()[..14] {
+                match byte {
+                    b' ' => text.extend_from_slice(space),
+                    byte => text.push(byte),
+                }
+            }
+            text.extend_from_slice(&line.as_bytes()[14..]);
+            text.extend_from_slice(b"\r\n");
+        }
+        text
+    };
+    for space in [&b"\xc2\xa0"[..], b"\xa0", b"\xef\xbf\xbd", b" "] {
+        for quote in ["", "> > ", "  > "] {
+            let mut found = read(&quoted(space, quote)[..]).unwrap();
+            assert_eq!(found.cycles.len(), 1, "{space:?} {quote:?}");
+            assert_eq!(found.cycles.remove(0), whole, "{space:?} {quote:?}");
+        }
+    }
+    if let Some(text) = public("rpi3-b.txt") {
+        let found = read(&text[..]).unwrap();
+        assert_eq!(found.cycles.len(), 1);
+        assert_eq!(
+            of(&found.cycles[0]).resume_us,
+            Some(95_827_808 - 86_517_016)
+        );
+    }
+}
+
+#[test]
+fn a_log_in_utf_16_is_read_with_either_order_of_bytes() {
+    let whole = one(SLEEP);
+    let units: Vec<u16> = std::iter::once(0xfeff)
+        .chain(SLEEP.encode_utf16())
+        .collect();
+    for bytes in [u16::to_le_bytes, u16::to_be_bytes] {
+        let text: Vec<u8> = units.iter().flat_map(|&unit| bytes(unit)).collect();
+        let found = read(&text[..]).unwrap();
+        assert_eq!(found.cycles, std::slice::from_ref(&whole));
+    }
+}
+
+#[test]
+fn a_log_that_amd_s2idle_copied_has_its_stages_and_no_times_between_them() {
+    let text: String = IDLE
+        .lines()
+        .map(|line| format!("2024-09-20 20:39:41,992 DEBUG:\t{}\n", &line[15..]))
+        .collect();
+    let cycle = one(&text);
+    assert!(!cycle.stamped);
+    assert_eq!(cycle.asleep_us, Some(109_500_000));
+    let lasted = |kind| stage(&cycle, kind).1 - stage(&cycle, kind).0;
+    assert_eq!(lasted(StageKind::Suspend), 69_000);
+    assert_eq!(lasted(StageKind::SuspendNoirq), 19_000);
+    assert_eq!(lasted(StageKind::Resume), 99_000);
+    let times = of(&cycle);
+    assert_eq!((times.suspend_us, times.resume_us), (None, None));
+    assert_eq!(times.asleep_us, Some(109_500_000));
+    if let Some(text) = public("s2idle-screen.txt") {
+        let found = read(&text[..]).unwrap();
+        assert_eq!(found.cycles.len(), 39);
+        assert_eq!(found.cycles.iter().filter(|cycle| cycle.stamped).count(), 3);
+    }
+}
+
+#[test]
+fn a_syslogs_wall_clock_tells_how_long_it_slept() {
+    let text = |asleep: i64| -> String {
+        let lines = SLEEP.lines().filter(|line| !line.contains("Timekeeping"));
+        let mut text =
+            String::from("Nov 21 18:01:30 host kernel: [   90.400000] usb 1-1: new device\n");
+        for line in lines {
+            let at: f64 = line[1..13].trim().parse().unwrap();
+            // What is said before the sleep is written after it, but for the first lines.
+            let delay = if at < 100.002 { 0 } else { asleep };
+            let seconds = 18 * 3600 + (at as i64) + delay;
+            let clock = format!(
+                "{:02}:{:02}:{:02}",
+                seconds / 3600,
+                seconds / 60 % 60,
+                seconds % 60
+            );
+            text += &format!("Nov 21 {clock} host kernel: {line}\n");
+        }
+        let seconds = 18 * 3600 + 110 + asleep;
+        let clock = format!(
+            "{:02}:{:02}:{:02}",
+            seconds / 3600,
+            seconds / 60 % 60,
+            seconds % 60
+        );
+        text + &format!("Nov 21 {clock} host kernel: [  110.000000] usb 1-1: link\n")
+    };
+    for asleep in [15, 3600] {
+        let cycle = one(&text(asleep));
+        let found = cycle.asleep_us.unwrap();
+        assert!((found - asleep * 1_000_000).abs() <= 1_000_000, "{found}");
+    }
+    assert_eq!(
+        one(&text(0)).asleep_us,
+        None,
+        "not more than the stamps' step"
+    );
+}
+
+#[test]
+fn the_kernels_message_before_a_long_gap_is_kept() {
+    let text = SLEEP
+        .replace("[  100.1", "[  101.1")
+        .replace("[  100.2", "[  101.2")
+        .replace("[  100.3", "[  101.3");
+    let cycle = one(&text);
+    let gap = cycle
+        .gaps
+        .iter()
+        .max_by_key(|gap| gap.end - gap.start)
+        .unwrap();
+    assert_eq!(
+        gap.message,
+        "ACPI: PM: Waking up from system sleep state S3"
+    );
+    assert_eq!((gap.start, gap.end), (100_064_000, 101_100_000));
+    if let Some(text) = public("abreu.txt") {
+        let cycle = read(&text[..]).unwrap().cycles.remove(0);
+        let gap = cycle
+            .gaps
+            .iter()
+            .find(|gap| gap.message.contains("Waking up from"));
+        assert_eq!(gap.map(|gap| gap.end - gap.start), Some(1_056_222));
+    }
+}
+
+/// Gives the same bytes for ever.
+struct Endless<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    given: u64,
+}
+
+impl std::io::Read for Endless<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let mut rest = &mut *into;
+        while !rest.is_empty() {
+            let count = rest.len().min(self.bytes.len() - self.at);
+            let (now, later) = rest.split_at_mut(count);
+            now.copy_from_slice(&self.bytes[self.at..self.at + count]);
+            self.at = (self.at + count) % self.bytes.len();
+            rest = later;
+        }
+        self.given += into.len() as u64;
+        assert!(self.given < 2 << 30, "it never gives up");
+        Ok(into.len())
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_in_one_line_though_it_never_ends() {
+    let random: Vec<u8> = (0..1 << 20)
+        .scan(1_u64, |state, _| {
+            *state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            Some((*state >> 56) as u8)
+        })
+        .collect();
+    for (bytes, words) in [
+        (&random[..], "no text"),
+        (b"\0", "without the end of a line"),
+        (
+            b"a line of some program that has no time at all, and goes on and on and on\n",
+            "no line with a time",
+        ),
+        (b"LPKSHHRH\0\0", "journalctl --file"),
+        (b"BZh91AY", "bzip2"),
+    ] {
+        let bytes = bytes.repeat((1 << 20) / bytes.len());
+        let endless = Endless {
+            bytes: &bytes,
+            at: 0,
+            given: 0,
+        };
+        let error = read(endless).unwrap_err().to_string();
+        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn a_cycle_without_an_end_is_kept_up_to_a_bound_and_the_rest_is_counted() {
+    let mut text = String::from(&SLEEP[..SLEEP.find("[  100.041000]").unwrap()]);
+    for number in 0..150_000 {
+        text += &format!(
+            "[  100.050000] d{number} d{number}: PM: calling a_suspend+0x0/0x20 @ 31, parent: none\n"
+        );
+    }
+    let found = log(&text);
+    assert_eq!(found.cycles[0].calls.len(), 100_000);
+    assert_eq!(found.left_out.too_many, 150_001 - 100_000);
+}
+
+#[test]
+fn a_log_that_is_packed_is_read_as_it_is() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let whole = read(SLEEP.as_bytes()).unwrap();
+    for packer in ["gzip", "xz", "zstd"] {
+        let spawned = Command::new(packer)
+            .arg("-c")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = spawned else {
+            eprintln!("skipped: {packer} is not installed");
+            continue;
+        };
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(SLEEP.as_bytes())
+            .unwrap();
+        let packed = child.wait_with_output().unwrap().stdout;
+        assert_eq!(read(&packed[..]).unwrap(), whole, "{packer}");
+        // As `cat` joins them: the second one is the same cycle again.
+        let twice = read(&[&packed[..], &packed].concat()[..]).unwrap();
+        assert_eq!(twice.lines, 2 * whole.lines, "{packer}");
+        // Cut: an error, and no panic.
+        assert!(read(&packed[..packed.len() / 2]).is_err(), "{packer}");
+    }
+}
+
+fn analysis(text: &str, changes: Vec<Change>) -> Result<Analysis, String> {
+    let input = Input {
+        name: "log".to_owned(),
+        source: Source::default(),
+        cycles: log(text).cycles,
+        notes: Vec::new(),
+    };
+    let question = Question {
+        changes,
+        ..Question::default()
+    };
+    analyse(vec![input], &question).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences() {
+    let quiet: String = SLEEP
+        .lines()
+        .filter(|line| !line.contains("usb1"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let found = analysis(&quiet, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert!(machine.removals.is_empty() && machine.suspend_removals.is_empty());
+    for half in [Half::Suspend, Half::Resume] {
+        let why = no_devices(machine.shown(), half).unwrap();
+        assert!(why.contains("pm_print_times"), "{why}");
+        let path = machine.shown().path_of(half);
+        let silence = path.iter().find(|link| link.what == LinkKind::Silence);
+        assert!(
+            silence.is_some_and(|link| link.message.is_some()),
+            "{path:#?}"
+        );
+    }
+    // What lies between the stages has its name, too.
+    let waking = machine.shown().path.iter().find(|link| {
+        let message = link.message.as_deref().unwrap_or_default();
+        message == "ACPI: PM: Waking up from system sleep state S3"
+    });
+    assert_eq!(waking.unwrap().duration_us, 27_000, "to where the next stage begins");
+    let sum: Us = machine
+        .shown()
+        .path
+        .iter()
+        .map(|link| link.duration_us)
+        .sum();
+    assert_eq!(Some(sum), machine.shown().resume_us);
+    let error = analysis(&quiet, vec![Change::without("usb*").unwrap()]).unwrap_err();
+    assert!(error.contains("pm_print_times"), "{error}");
+}
+
+#[test]
+fn a_log_that_tells_only_how_long_devices_took_has_them_in_no_path() {
+    let old: String = SLEEP
+        .lines()
+        .filter(|line| !line.contains("usb1"))
+        .flat_map(|line| {
+            let sd = "[  100.185000] PM: resume of drv:sd dev:3:0:0:0 complete after 70.000 msecs";
+            let usb = "[  100.186000] PM: resume of drv:usb dev:usb1 complete after 60.000 msecs";
+            let own = line.contains("PM: resume of devices complete");
+            let before = own.then_some([sd, usb]).into_iter().flatten();
+            before
+                .chain([line])
+                .map(|line| format!("{line}\n"))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let found = analysis(&old, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert_eq!(machine.devices.len(), 2, "how long they took is known");
+    assert_eq!(machine.devices[0].slack_us, None);
+    assert!(machine.removals.is_empty());
+    assert!(machine.shown().path.iter().all(|link| link.call.is_none()));
+    let error = analysis(&old, vec![Change::without("sd").unwrap()]).unwrap_err();
+    assert!(error.contains("not what they waited for"), "{error}");
+}
+
+#[test]
+fn a_suspend_has_its_devices_and_what_they_would_save() {
+    let long = SLEEP
+        .replace("[  100.04", "[  165.04")
+        .replace("[  100.05", "[  165.05")
+        .replace("[  100.06", "[  165.06")
+        .replace("returned 0 after 30000", "returned 0 after 65030000")
+        .replace("[  100.1", "[  165.1")
+        .replace("[  100.2", "[  165.2")
+        .replace("[  100.3", "[  165.3");
+    let found = analysis(&long, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    let first = &machine.suspend_devices[0];
+    assert_eq!((&*first.device, first.on_path), ("usb1", 1));
+    assert_eq!(first.suspend_us.median, 65_030_000);
+    assert_eq!(machine.suspend_removals[0].saves_us, 65_030_000);
+}
+
+#[test]
+fn a_freeze_that_fails_gets_no_advice_on_a_resume_that_never_was() {
+    let found = analysis(REFUSED, Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    assert!(machine.shown().path.is_empty());
+    assert!(!machine.shown().suspend_path.is_empty());
+    assert!(machine.removals.is_empty());
+}
+
+#[test]
+fn of_two_cycles_the_median_is_between_them_and_the_slower_one_is_shown() {
+    let second = SLEEP
+        .replace("[  100.", "[  500.")
+        .replace("[  500.3", "[  500.9");
+    let found = analysis(&format!("{SLEEP}{second}"), Vec::new()).unwrap();
+    let machine = &found.machines[0];
+    let all = machine.resume_us.unwrap();
+    assert_eq!(all.median, (all.min + all.max) / 2);
+    assert!(all.min < all.max);
+    assert_eq!(machine.shown().resume_us, Some(all.max));
+}
