@@ -77,7 +77,7 @@ pub(crate) fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
     // The largest r with P(below < r) <= 2.5 %, and the smallest with P(below >= r) <= 2.5 %.
     let low = partition(count, |rank| rank == 0 || at_most(rank - 1) <= SIDE).checked_sub(1)?;
     let high = partition(count, |rank| rank == 0 || 1.0 - at_most(rank - 1) > SIDE);
-    (low >= 1 && high <= count && 1.0 - at_most(high - 1) <= SIDE).then_some((low, high))
+    (low >= 1 && high <= count).then_some((low, high))
 }
 
 /// The first of 0..=count for which `holds` no longer does; count + 1 where it always holds.
