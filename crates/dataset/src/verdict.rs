@@ -1,6 +1,6 @@
 //! Is the driver's exit latency true?
 //!
-//! "Within" is said where it is sure, with 95 %, that fewer than one wake in [`RARE`] exceeds the
+//! "Within" is said where it is sure, with 95 %, that fewer than one wake in 1000 exceeds the
 //! figure. With no exceedance among n wakes that is so where `(1 - 1/1000)^n <= 0.05`, from
 //! n = 2995 on (the "rule of three", 3/n, made exact). With ten exceedances or more their share is
 //! known well enough to be told whatever n is.
