@@ -220,3 +220,37 @@ fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_
     let cost = Cost::of(&result, &machine, &advice);
     assert_eq!(cost.forbidden_time_percent, None);
 }
+
+#[test]
+fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
+    let mut machine = sklep0();
+    machine.states[2].disabled = Some(true);
+    let loaded = loaded(&[
+        ("POLL", "remote", vec![900; 20]),
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1", "remote", vec![3000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    let told: Vec<(&str, Standing, Vec<(&str, u64)>)> = advice
+        .states
+        .iter()
+        .map(|one| {
+            let evidence = one.evidence.iter();
+            let counts = evidence.map(|by| (by.source.as_str(), by.count));
+            (one.state.as_str(), one.standing, counts.collect())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("POLL", Standing::NoSleep, vec![("remote", 20)]),
+            (
+                "C1",
+                Standing::Within,
+                vec![("remote", 3000), ("timer", 3000)]
+            ),
+            ("C1E", Standing::Off, vec![]),
+            ("C6", Standing::NotShown, vec![("remote", 0), ("timer", 0)]),
+        ]
+    );
+}

@@ -163,6 +163,17 @@ fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
         (2, None)
     );
 
+    // A figure of 0 says that nothing sleeps there: there is nothing to exceed.
+    let polling = by_state(&bare, &|_| Some(0), &[]);
+    assert_eq!(
+        (
+            polling[0].driver_exit_latency_us,
+            polling[0].exceedance.clone()
+        ),
+        (Some(0), None)
+    );
+    assert_eq!(polling[0].verdict, Verdict::NoFigure);
+
     // Deep first in the file; an index that no state can have is none.
     let columns = Columns::new(vec![
         Column {

@@ -344,4 +344,33 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn a_request_and_its_holder_are_told_field_by_field() {
+        let (_folder, root) = bounded();
+        let idle = Idle::read(&root).unwrap();
+        let tuned = Holder {
+            pid: 7,
+            name: "tuned".into(),
+            command: "/usr/sbin/tuned -l".into(),
+        };
+        let bounds = of(&idle, &root, Some(2), &[tuned]);
+        let (request, holder) = (&bounds[0], &bounds[1]);
+        assert_eq!(
+            (request.kind, request.bound_us),
+            (BoundKind::Request, Some(2))
+        );
+        assert_eq!(
+            (request.rules_out.as_slice(), request.pid),
+            (&["C6".to_owned()][..], None)
+        );
+        assert!(request.cpus.is_empty(), "of all");
+        assert_eq!(
+            (holder.kind, holder.bound_us, holder.pid),
+            (BoundKind::Request, None, Some(7))
+        );
+        assert_eq!(holder.name.as_deref(), Some("tuned"));
+        assert_eq!(holder.command.as_deref(), Some("/usr/sbin/tuned -l"));
+        assert!(holder.rules_out.is_empty());
+    }
 }

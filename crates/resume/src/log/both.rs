@@ -232,6 +232,8 @@ mod tests {
         assert_eq!(two(1_000_000, 1_040_817), 2);
         assert_eq!(two(1_040_816, 1_000_000), 1);
         assert_eq!(two(1_040_817, 1_000_000), 2);
+        assert_eq!(two(1_000_000, 960_000), 1);
+        assert_eq!(two(1_000_000, 959_999), 2);
         assert_eq!(two(0, 20_408), 1);
         assert_eq!(two(0, 20_409), 2);
         // What a stage says of itself counts before its lines' stamps.

@@ -364,4 +364,21 @@ mod tests {
         assert_eq!(of("Nov 32 18:00:00 host"), None);
         assert_eq!(of("Nox 21 18:00:00 host"), None);
     }
+
+    #[test]
+    fn words_end_at_a_space_and_are_never_empty() {
+        let mut cursor = Cursor(b"kernel: x");
+        assert_eq!(cursor.word(), Some(&b"kernel:"[..]));
+        assert_eq!((cursor.word(), cursor.0), (None, &b" x"[..]));
+        assert_eq!(Cursor(b"").word(), None);
+        let mut cursor = Cursor(b"kernel: x");
+        assert_eq!(
+            (cursor.eat_text(b"host"), cursor.0),
+            (None, &b"kernel: x"[..])
+        );
+        assert_eq!(
+            (cursor.eat_text(b"kernel"), cursor.0),
+            (Some(()), &b": x"[..])
+        );
+    }
 }

@@ -179,4 +179,15 @@ mod tests {
         assert_eq!(needed, [6, 7, 8, 11]);
         assert_eq!(rounds_needed(0.0), 64);
     }
+
+    #[test]
+    fn the_distribution_has_a_chance_for_each_sum_of_ranks() {
+        // Three ranks: 0, 1, 2, 3 (two ways), 4, 5, 6 of eight.
+        let eighths: Vec<f64> = distribution(3)
+            .into_iter()
+            .map(|chance| chance * 8.0)
+            .collect();
+        assert_eq!(eighths, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]);
+        assert_eq!(distribution(0), [1.0]);
+    }
 }
