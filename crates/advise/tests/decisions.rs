@@ -231,26 +231,18 @@ fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
         ("C1", "remote", vec![3000; 3000]),
     ]);
     let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
-    let told: Vec<(&str, Standing, Vec<(&str, u64)>)> = advice
-        .states
-        .iter()
-        .map(|one| {
-            let evidence = one.evidence.iter();
-            let counts = evidence.map(|by| (by.source.as_str(), by.count));
-            (one.state.as_str(), one.standing, counts.collect())
-        })
-        .collect();
+    let sources = |state: usize| -> Vec<(&str, u64)> {
+        let evidence = advice.states[state].evidence.iter();
+        evidence.map(|by| (by.source.as_str(), by.count)).collect()
+    };
+    let standings: Vec<Standing> = advice.states.iter().map(|one| one.standing).collect();
+    let (off, unknown) = (Standing::Off, Standing::NotShown);
     assert_eq!(
-        told,
-        [
-            ("POLL", Standing::NoSleep, vec![("remote", 20)]),
-            (
-                "C1",
-                Standing::Within,
-                vec![("remote", 3000), ("timer", 3000)]
-            ),
-            ("C1E", Standing::Off, vec![]),
-            ("C6", Standing::NotShown, vec![("remote", 0), ("timer", 0)]),
-        ]
+        standings,
+        [Standing::NoSleep, Standing::Within, off, unknown]
     );
+    assert_eq!(sources(0), [("remote", 20)]);
+    assert_eq!(sources(1), [("remote", 3000), ("timer", 3000)]);
+    assert_eq!(sources(2), []);
+    assert_eq!(sources(3), [("remote", 0), ("timer", 0)]);
 }
