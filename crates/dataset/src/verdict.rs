@@ -25,11 +25,15 @@ const NS_PER_US: u64 = 1000;
 /// How many wakes exceeded the driver's exit latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exceedance {
+    /// Wakes that took longer than the figure.
     pub exceeded: u64,
+    /// Wakes in all.
     pub count: u64,
+    /// `exceeded` of `count`; 0 without a wake.
     pub share: f64,
     /// 95 % interval of the share (Clopper-Pearson).
     pub low: f64,
+    /// The upper end of that interval.
     pub high: f64,
 }
 
@@ -67,8 +71,11 @@ pub enum Verdict {
     ExceededByMaxOnly,
     /// One wake in so many exceeded it.
     ExceededByOneIn(u64),
+    /// So few that neither can be said.
     TooFewDatapoints {
+        /// Datapoints.
         count: u64,
+        /// Datapoints from which on "within" can be said.
         needed: u64,
     },
     /// The driver gives no figure for this state.
