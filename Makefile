@@ -3,7 +3,7 @@
 # What rustup installed is found even where the shell does not know of it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure test lab bench fuzz soak docs
+.PHONY: help measure test lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
@@ -11,6 +11,7 @@ help:
 	@echo 'make bench     print the figures that are promised, as ratios and counts (some minutes)'
 	@echo 'make fuzz      try each reader of files on a million broken ones (RUNS=N: so many)'
 	@echo "make soak      try for an hour what has to hold for long; changes the machine meanwhile (SECONDS=N ROUNDS=N)"
+	@echo 'make mutants   put small faults into the code: does a test see each? (ARGS="BASE": in what changed since)'
 	@echo 'make lab       run the tests in the guest with several idle states (ARGS="WORD": only those)'
 	@echo 'make docs      build the book and check it'
 
@@ -39,6 +40,10 @@ fuzz:
 soak:
 	@make/install build
 	@make/soak $(or $(SECONDS),600) $(or $(ROUNDS),1000)
+
+mutants:
+	@make/install build
+	@make/mutants $(ARGS)
 
 docs:
 	@make/install build

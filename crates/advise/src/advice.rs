@@ -381,4 +381,100 @@ mod tests {
         assert_eq!(find_by_maximum(1, 1_000_000), Finding::Exceeds);
         assert!(matches!(find_by_maximum(0, 2994), Finding::NotShown { .. }));
     }
+
+    fn asked(percentile: &str) -> Question {
+        Question {
+            budget_us: 50,
+            demand: Demand::Percentile(percentile.parse().unwrap()),
+            confidence: "95".parse().unwrap(),
+            latency: crate::Latency::Wake,
+        }
+    }
+
+    #[test]
+    fn the_evidence_of_a_sample_can_be_checked_by_hand() {
+        // 1 to 1000 µs: 950 exceed the budget of 50 µs.
+        let sorted: Vec<i64> = (1..=1000).map(|us| us * 1000).collect();
+        let evidence = judge("timer", &sorted, &asked("99"));
+        assert_eq!((evidence.source.as_str(), evidence.count), ("timer", 1000));
+        assert_eq!(evidence.median_ns, Some(500_000));
+        assert_eq!(evidence.percentile_ns, Some(990_000));
+        assert_eq!(evidence.percentile_high_ns, Some(996_000));
+        assert_eq!(evidence.max_ns, Some(1_000_000));
+        assert_eq!(evidence.exceeded, 950);
+        assert_eq!(evidence.finding, Finding::Exceeds);
+        assert_eq!(evidence.tail, None);
+        // One-sided, 95 %: R's binom.test(950, 1000, alternative = "less") ends at 0.9609.
+        let high = evidence.exceeded_share_high;
+        assert!((0.960..0.962).contains(&high), "{high}");
+    }
+
+    #[test]
+    fn a_percentile_is_told_where_ten_datapoints_lie_beyond_it() {
+        let of = |count: i64, percentile: &str| {
+            let sorted: Vec<i64> = (1..=count).collect();
+            judge("timer", &sorted, &asked(percentile)).percentile_ns
+        };
+        assert_eq!((of(999, "99"), of(1000, "99")), (None, Some(990)));
+        assert_eq!((of(99, "90"), of(100, "90")), (None, Some(90)));
+        assert_eq!((of(9999, "99.9"), of(10_000, "99.9")), (None, Some(9990)));
+        assert_eq!(of(0, "99"), None);
+    }
+
+    #[test]
+    fn the_median_is_the_smallest_value_that_half_of_the_sample_does_not_exceed() {
+        assert_eq!(middle(&[]), None);
+        assert_eq!(middle(&[4]), Some(4));
+        assert_eq!(middle(&[4, 9]), Some(4));
+        assert_eq!(middle(&[4, 9, 11]), Some(9));
+        assert_eq!(middle(&[4, 9, 11, 12]), Some(9));
+    }
+
+    #[test]
+    fn a_wake_as_long_as_the_budget_keeps_to_it() {
+        let of = |latency: i64| judge("timer", &[latency; 3000], &asked("99.9"));
+        assert_eq!((of(50_000).exceeded, of(50_001).exceeded), (0, 3000));
+        assert_eq!(of(50_000).finding, Finding::Within);
+        assert_eq!(of(50_001).finding, Finding::Exceeds);
+    }
+
+    #[test]
+    fn a_sample_without_a_datapoint_shows_nothing() {
+        let evidence = judge("timer", &[], &asked("99.9"));
+        assert_eq!(
+            (
+                evidence.median_ns,
+                evidence.percentile_high_ns,
+                evidence.max_ns
+            ),
+            (None, None, None)
+        );
+        assert_eq!(evidence.exceeded_share_high, 1.0);
+        let maximum = Question {
+            demand: Demand::Maximum,
+            ..asked("99")
+        };
+        assert_eq!(judge("timer", &[], &maximum).tail, None);
+        let one = judge("timer", &[7000], &maximum);
+        assert!(one.tail.is_some());
+        assert_eq!((one.percentile_ns, one.percentile_high_ns), (None, None));
+    }
+
+    #[test]
+    fn datapoints_needed_are_the_first_number_that_shows_it() {
+        // With the share that was seen, the count before does not show it, and this one does.
+        for (exceeded, count, beyond) in [(6, 10_000, 0.001), (1, 3000, 0.001), (3, 100, 0.1)] {
+            let more = needed(exceeded, count, beyond, 0.05).unwrap();
+            let shows = |all: u64| {
+                let expected = (u128::from(all) * u128::from(exceeded)).div_ceil(count.into());
+                interval::at_most(expected as u64, all, beyond) <= 0.05
+            };
+            assert!(shows(more) && !shows(more - 1), "{more}");
+        }
+        // The share that was seen is the share that is allowed.
+        assert_eq!(needed(10, 10_000, 0.001, 0.05), None);
+        assert!(needed(9, 10_000, 0.001, 0.05).is_some());
+        // So near to it that no day would be long enough.
+        assert_eq!(needed(999_999, 1_000_000_000, 0.001, 0.05), None);
+    }
 }

@@ -268,3 +268,29 @@ fn a_governor_that_honours_no_bound_is_given_none() {
     let bound = Setting::of(&advice, &machine).bound.unwrap();
     assert_eq!(bound.us, 0);
 }
+
+#[test]
+fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
+    let mut machine = sklep0();
+    machine.states[2].disabled = Some(true);
+    let loaded = loaded(&[
+        ("POLL", "remote", vec![900; 20]),
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1", "remote", vec![3000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
+    let sources = |state: usize| -> Vec<(&str, u64)> {
+        let evidence = advice.states[state].evidence.iter();
+        evidence.map(|by| (by.source.as_str(), by.count)).collect()
+    };
+    let standings: Vec<Standing> = advice.states.iter().map(|one| one.standing).collect();
+    let (off, unknown) = (Standing::Off, Standing::NotShown);
+    assert_eq!(
+        standings,
+        [Standing::NoSleep, Standing::Within, off, unknown]
+    );
+    assert_eq!(sources(0), [("remote", 20)]);
+    assert_eq!(sources(1), [("remote", 3000), ("timer", 3000)]);
+    assert_eq!(sources(2), []);
+    assert_eq!(sources(3), [("remote", 0), ("timer", 0)]);
+}

@@ -14,7 +14,12 @@ pub enum Values {
     /// NaN where unknown.
     Percent(Vec<f32>),
     /// An index into `names`, or [`NO_NAME`].
-    Name { codes: Vec<u8>, names: Vec<String> },
+    Name {
+        /// One for each row.
+        codes: Vec<u8>,
+        /// Each name once.
+        names: Vec<String>,
+    },
 }
 
 impl Values {
@@ -27,6 +32,7 @@ impl Values {
         }
     }
 
+    /// Has it no value?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -96,13 +102,16 @@ pub(crate) fn code_of(names: &mut Vec<String>, name: &[u8]) -> Result<u8, &'stat
 /// A named column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
+    /// As in the [schema](crate::schema).
     pub name: String,
+    /// A value for each row.
     pub values: Values,
 }
 
 /// Columns of equal length.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Columns {
+    /// All of the same length.
     pub columns: Vec<Column>,
     /// How many datapoints there are.
     pub rows: usize,

@@ -25,15 +25,20 @@ const SIGNIFICANT: f64 = 0.05;
 /// Two samples of wake latencies, A and B.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
+    /// Values of A.
     pub count_a: u64,
+    /// Values of B.
     pub count_b: u64,
     /// The probability that a wake of B takes longer than one of A, ties counted half: 0.5 where
     /// neither is slower. With its 95 % interval.
     pub b_slower: f64,
+    /// The lower end of its interval.
     pub b_slower_low: f64,
+    /// The upper end of its interval.
     pub b_slower_high: f64,
     /// Of the two-sided test that it is 0.5 (Brunner and Munzel).
     pub p_value: f64,
+    /// The difference of the medians.
     pub median: Difference,
     /// `None` where one of the samples has fewer than ten values beyond its p99 (1000 in all).
     pub p99: Option<Difference>,
@@ -42,10 +47,15 @@ pub struct Comparison {
 /// A quantile of B minus that of A, ns, with its 95 % interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
+    /// The quantile of A, ns.
     pub a_ns: i64,
+    /// The quantile of B, ns.
     pub b_ns: i64,
+    /// B less A, ns.
     pub difference_ns: i64,
+    /// The lower end of its interval, ns.
     pub low_ns: i64,
+    /// The upper end of its interval, ns.
     pub high_ns: i64,
 }
 
@@ -59,9 +69,11 @@ impl Difference {
 /// One state in both results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateComparison {
+    /// The requested state's name.
     pub state: String,
     /// As in the column `source`.
     pub source: String,
+    /// A and B in this state, by this source.
     pub comparison: Comparison,
     /// The p-value with all states of these results taken into account (Holm, "A Simple
     /// Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979).
@@ -78,6 +90,7 @@ impl StateComparison {
 /// All states that both results have.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Comparisons {
+    /// By state and source, in the order of A's datapoints.
     pub states: Vec<StateComparison>,
     /// What must be said beside the figures, one sentence each: different probes, ...
     pub notes: Vec<String>,

@@ -25,7 +25,9 @@ pub enum Probe {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
+    /// As many datapoints, or as long, as was asked for.
     Completed,
+    /// By the user, or by a signal.
     Interrupted,
     /// Something changed under the run (the CPU went offline, the governor changed...).
     Disturbed(String),
@@ -37,15 +39,21 @@ pub enum Ended {
 pub struct Settings {
     /// Sources used, in order.
     pub sources: Vec<String>,
+    /// The measured CPU's number.
     pub cpu: u32,
+    /// Datapoints that were asked for; `None`: the duration ends it.
     pub datapoints: Option<u64>,
+    /// Seconds that were asked for; `None`: the datapoints end it.
     pub duration_s: Option<f64>,
+    /// The least launch distance, ns.
     pub distance_min_ns: u64,
+    /// The largest launch distance, ns.
     pub distance_max_ns: u64,
     /// `random` (log-uniform) or `sweep`.
     pub protocol: String,
     /// Deepest states allowed in turn; empty where the machine's own setting was kept.
     pub deepest_states: Vec<String>,
+    /// Were the other CPUs, all but the one that read the events, taken offline meanwhile?
     pub offline_others: bool,
     /// How the wake-up was armed where kernels differ ("absolute, pinned", "relative", ...).
     pub arming: String,
@@ -56,12 +64,16 @@ pub struct Settings {
 /// A cost that was measured before the run: how often it was tried, and what it took, ns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
+    /// How often it was tried.
     pub count: u64,
+    /// Mean, ns.
     pub mean_ns: f64,
-    /// `None` in older results, which have the mean alone.
+    /// Median, ns; `None` in older results, which have the mean alone.
     #[serde(default)]
     pub median_ns: Option<f64>,
+    /// The least, ns.
     pub min_ns: f64,
+    /// The largest, ns.
     pub max_ns: f64,
 }
 
@@ -72,12 +84,15 @@ pub struct Floor {
     pub state: String,
     /// As in the column `source`.
     pub source: String,
+    /// Wakes.
     pub count: u64,
+    /// Median, ns.
     pub median_ns: i64,
-    /// `None` below 100 datapoints.
+    /// 90th percentile, ns; `None` below 100 datapoints.
     pub p90_ns: Option<i64>,
-    /// `None` below 1000 datapoints.
+    /// 99th percentile, ns; `None` below 1000 datapoints.
     pub p99_ns: Option<i64>,
+    /// The largest, ns.
     pub max_ns: i64,
 }
 
@@ -87,12 +102,14 @@ pub struct Floor {
 pub struct Characterisation {
     /// What is subtracted from every latency, ns, and why (the book's method chapter).
     pub overhead_ns: i64,
+    /// The clock that all instants are of.
     pub clock: String,
     /// By what was tried: `timestamp`, `counter_read:NAME`, ...
     pub costs: BTreeMap<String, Cost>,
     /// The probes' cost per idle entry and exit together on the measured CPU, ns, as the kernel
     /// counts it (`bpf_stats_enabled`); `None` where it was not counted.
     pub probe_cost_per_idle_ns: Option<f64>,
+    /// By source.
     pub floors: Vec<Floor>,
 }
 
@@ -122,6 +139,7 @@ pub struct Counts {
 /// A result's description.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
+    /// The form of the result's folder: see [`crate::schema`].
     pub schema_version: u32,
     /// `reveille 0.1.0`, `wult 1.12.20`.
     pub tool: String,
@@ -129,18 +147,27 @@ pub struct Description {
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
+    /// What was run, word by word; empty where it is not known.
     pub command_line: Vec<String>,
+    /// How waking was seen.
     pub probe: Probe,
+    /// How the run ended.
     pub ended: Ended,
+    /// The machine that was measured.
     pub machine: Identity,
     /// The driver's table for the measured CPU.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none, or it is not known.
     pub governor: Option<String>,
+    /// The driver's idle states; empty where there is no table.
     pub states: Vec<IdleState>,
     /// Names of the residency columns, in order.
     pub residency_columns: Vec<String>,
+    /// What was asked for.
     pub settings: Settings,
+    /// What measuring takes, and the floors.
     pub characterisation: Characterisation,
+    /// Datapoints that were kept and dropped, by reason.
     pub counts: Counts,
     /// Per requested state, as computed at the end of the run over all its datapoints.
     pub statistics: Vec<StateStatistics>,

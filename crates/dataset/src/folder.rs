@@ -54,6 +54,7 @@ impl ResultFolder {
         })
     }
 
+    /// The folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -102,7 +103,9 @@ impl ResultFolder {
 /// A result in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
+    /// What it is, where, and by what.
     pub description: Description,
+    /// Its datapoints.
     pub columns: Columns,
 }
 

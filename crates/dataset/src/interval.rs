@@ -77,7 +77,7 @@ pub(crate) fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
     // The largest r with P(below < r) <= 2.5 %, and the smallest with P(below >= r) <= 2.5 %.
     let low = partition(count, |rank| rank == 0 || at_most(rank - 1) <= SIDE).checked_sub(1)?;
     let high = partition(count, |rank| rank == 0 || 1.0 - at_most(rank - 1) > SIDE);
-    (low >= 1 && high <= count && 1.0 - at_most(high - 1) <= SIDE).then_some((low, high))
+    (low >= 1 && high <= count).then_some((low, high))
 }
 
 /// The first of 0..=count for which `holds` no longer does; count + 1 where it always holds.
@@ -170,5 +170,71 @@ mod tests {
         // p99 needs more than its tail to bound it from above: 0.99^n <= 2.5 % from n = 368 on.
         assert_eq!(of_quantile(0.99, 367), None);
         assert_eq!(of_quantile(0.99, 368).map(|(_, high)| high), Some(368));
+    }
+
+    /// `P(X <= hits)` of the binomial distribution, summed term by term.
+    fn summed(hits: u64, count: u64, share: f64) -> f64 {
+        let mut term = (1.0 - share).powi(count as i32);
+        let mut sum = term;
+        for hit in 0..hits {
+            term *= (count - hit) as f64 / (hit + 1) as f64 * share / (1.0 - share);
+            sum += term;
+        }
+        sum
+    }
+
+    #[test]
+    fn the_probability_of_at_most_so_many_is_the_sum_of_its_terms() {
+        for (hits, count, share) in [(0, 20, 0.1), (3, 20, 0.1), (12, 40, 0.3), (39, 40, 0.9)] {
+            is_near(at_most(hits, count, share), summed(hits, count, share));
+        }
+        assert_eq!((at_most(40, 40, 0.9), at_most(41, 40, 0.9)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn one_sided_bounds_are_where_the_sum_of_the_terms_is_what_is_left_beyond() {
+        for (hits, count) in [(1, 10), (3, 10), (9, 10), (4, 200)] {
+            for side in [0.025, 0.05, 0.2] {
+                let (low, high) = (share_low(hits, count, side), share_high(hits, count, side));
+                is_near(1.0 - summed(hits - 1, count, low), side);
+                is_near(summed(hits, count, high), side);
+            }
+        }
+        assert_eq!(
+            (share_low(0, 10, 0.05), share_high(10, 10, 0.05)),
+            (0.0, 1.0)
+        );
+        assert_eq!((share_low(0, 0, 0.05), share_high(0, 0, 0.05)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn the_ranks_of_a_quantile_are_the_nearest_that_leave_out_no_more() {
+        for (share, count) in [(0.5, 11), (0.5, 100), (0.9, 60), (0.9, 200), (0.95, 200)] {
+            let (low, high) = of_quantile(share, count).unwrap();
+            let below = |rank: usize| summed(rank as u64 - 1, count as u64, share);
+            assert!(below(low) <= SIDE && below(low + 1) > SIDE, "{low}");
+            assert!(
+                1.0 - below(high) <= SIDE && 1.0 - below(high - 1) > SIDE,
+                "{high}"
+            );
+        }
+        // (1/2)^6 < 2.5 % < (1/2)^5, on either side; p90: 0.9^36 < 2.5 % < 0.9^35.
+        assert_eq!(of_quantile(0.5, 6), Some((1, 6)));
+        assert_eq!(of_quantile(0.9, 35), None);
+        assert_eq!(of_quantile(0.9, 36).map(|(_, high)| high), Some(36));
+        // The other end: 1 - 0.1^n is the chance of one below p10.
+        assert_eq!(of_quantile(0.1, 35), None);
+        assert_eq!(of_quantile(0.1, 36).map(|(low, _)| low), Some(1));
+        assert_eq!(of_quantile(0.5, 0), None);
+    }
+
+    #[test]
+    fn so_many_may_be_left_out_as_their_number_is_rare() {
+        for (beyond, count, side) in [(0.1, 100, 0.05), (0.01, 1000, 0.05), (0.3, 50, 0.01)] {
+            let most = quantile_high_beyond(beyond, count, side).unwrap();
+            assert!(summed(most, count, beyond) <= side);
+            assert!(summed(most + 1, count, beyond) > side);
+        }
+        assert_eq!(quantile_high_beyond(0.5, 0, 0.05), None);
     }
 }

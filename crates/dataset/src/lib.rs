@@ -45,31 +45,45 @@ pub use writer::Writer;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A file cannot be read or written.
     #[error("{path}: {source}")]
     Io {
+        /// The file.
         path: std::path::PathBuf,
+        /// What the system answered.
         source: std::io::Error,
     },
     /// Not a result, or not one that this program knows.
     #[error("{path}: {why}")]
     Unreadable {
+        /// The file.
         path: std::path::PathBuf,
+        /// What is wrong with it, in words.
         why: String,
     },
     /// The folder holds a result already.
     #[error("{path}: holds a result already; choose another folder with --out")]
-    Occupied { path: std::path::PathBuf },
+    Occupied {
+        /// The place.
+        path: std::path::PathBuf,
+    },
     /// A result is to be where something else than a folder is.
     #[error("{path}: is no folder; choose another place with --out")]
-    NoFolder { path: std::path::PathBuf },
+    NoFolder {
+        /// The place.
+        path: std::path::PathBuf,
+    },
     /// Output is not written there: the name is taken, or the place is not to be trusted.
     #[error("{path}: {why}")]
     Refused {
+        /// The file.
         path: std::path::PathBuf,
+        /// Why, in words.
         why: String,
     },
 }
 
+/// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What is wrong with a file's content, without its path: "is empty; expected ...".

@@ -121,6 +121,7 @@ impl Folder {
         Ok(self)
     }
 
+    /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -360,6 +361,7 @@ pub struct Unfinished<'a> {
     path: PathBuf,
     replaces: bool,
     temporary: Option<String>,
+    /// To be written; what is written shows under the name once it is placed.
     pub file: File,
 }
 

@@ -46,6 +46,7 @@ impl Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WokenBy {
+    /// An interrupt: a timer's, a device's, another CPU's.
     Interrupt,
     /// A write to the flag that the CPU monitors while idle.
     Flag,
@@ -89,11 +90,15 @@ impl First {
 pub struct Datapoint {
     /// The launch time, ns since the start of the run.
     pub time_ns: i64,
+    /// The CPU that was woken.
     pub cpu: u32,
+    /// What woke it.
     pub source: Source,
+    /// How the waking reached it.
     pub woken_by: WokenBy,
     /// As cpuidle numbers it (-1: awake); `None` where the user probe could not infer it.
     pub requested_state_index: Option<i32>,
+    /// Its name; `None` as for the index.
     pub requested_state: Option<String>,
     /// From arming to the launch time, ns.
     pub launch_distance_ns: i64,
@@ -103,11 +108,15 @@ pub struct Datapoint {
     pub wake_latency_ns: i64,
     /// TIntr - LT - overhead, ns.
     pub interrupt_latency_ns: Option<i64>,
+    /// What ran first: the idle loop or the interrupt's handler.
     pub first: First,
+    /// System management interrupts meanwhile; `None` where they are not counted.
     pub smi_count: Option<u32>,
+    /// Non-maskable interrupts meanwhile; `None` where they are not counted.
     pub nmi_count: Option<u32>,
     /// Interrupts from TBI to the end, the waking one included.
     pub interrupt_count: Option<u32>,
+    /// Softirqs meanwhile; `None` where they are not counted.
     pub softirq_count: Option<u32>,
     /// Shares of the time from TBI to TAI, per cent, in the order of
     /// [`crate::Description::residency_columns`]; NaN where unknown.
@@ -151,6 +160,7 @@ pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
 /// A column's kind of value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// Whole numbers.
     Integer,
     /// Per cent; NaN is null.
     Percent,

@@ -12,14 +12,23 @@ use crate::{Columns, NULL};
 /// at least ten datapoints lie beyond it (so p99 from 1000, p99.9 from 10 000, ...).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
+    /// Datapoints.
     pub count: u64,
+    /// The least, ns.
     pub min_ns: i64,
+    /// Median, ns.
     pub median_ns: i64,
+    /// 90th percentile, ns; from 100 datapoints on.
     pub p90_ns: Option<i64>,
+    /// 99th percentile, ns; from 1000 datapoints on.
     pub p99_ns: Option<i64>,
+    /// 99.9th percentile, ns; from 10 000 datapoints on.
     pub p99_9_ns: Option<i64>,
+    /// 99.99th percentile, ns; from 100 000 datapoints on.
     pub p99_99_ns: Option<i64>,
+    /// The largest, ns.
     pub max_ns: i64,
+    /// Mean, ns.
     pub mean_ns: f64,
     /// `None` for one datapoint.
     pub standard_deviation_ns: Option<f64>,
@@ -28,18 +37,23 @@ pub struct Summary {
 /// One requested state's figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateStatistics {
+    /// The requested state's name, [`UNKNOWN`] where it is not known.
     pub state: String,
+    /// As cpuidle numbers it; `None` where it is not known.
     pub index: Option<i32>,
     /// As in the column `source`: sources are not mixed.
     pub source: String,
     /// The driver's figure.
     pub driver_exit_latency_us: Option<u64>,
+    /// Of its wake latencies.
     pub wake_latency: Summary,
     /// Median wake latency minus the floor's median of the same source; `None` without a floor.
     pub median_above_floor_ns: Option<i64>,
     /// `None` where the driver gives no figure (or the state is the floor's own).
     pub exceedance: Option<Exceedance>,
+    /// Is the driver's figure true?
     pub verdict: Verdict,
+    /// What lies beyond the data.
     pub tail: Tail,
 }
 
@@ -77,6 +91,7 @@ pub fn by_state(
 pub struct Group {
     /// [`UNKNOWN`] where it is not known.
     pub state: String,
+    /// As cpuidle numbers it; `None` where it is not known.
     pub index: Option<i32>,
     /// [`UNKNOWN`] where it is not told.
     pub source: String,

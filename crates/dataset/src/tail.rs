@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tail {
+    /// A fit that was not refused, and the quantile from it.
     Estimated(Estimate),
     /// Why not, in words.
     Refused(String),
@@ -21,18 +22,23 @@ pub enum Tail {
 /// A generalised Pareto tail and a far quantile from it. An estimate, never a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// What the excesses lie above, ns.
     pub threshold_ns: i64,
+    /// Datapoints above the threshold.
     pub exceedances: u64,
     /// Shape ξ (below 0: the tail ends at `threshold - scale/shape`).
     pub shape: f64,
+    /// Scale σ of the excesses, ns.
     pub scale_ns: f64,
     /// Goodness of fit: the p-value of the Anderson-Darling test (small is bad).
     pub fit_p_value: f64,
     /// The probability that the quantile is exceeded by one wake-up.
     pub exceeded_by_one_in: u64,
+    /// The quantile that one wake-up in `exceeded_by_one_in` exceeds, ns.
     pub quantile_ns: i64,
     /// 95 % interval of `quantile_ns`.
     pub quantile_low_ns: i64,
+    /// The upper end of that interval.
     pub quantile_high_ns: i64,
 }
 

@@ -1,6 +1,6 @@
 //! Is the driver's exit latency true?
 //!
-//! "Within" is said where it is sure, with 95 %, that fewer than one wake in [`RARE`] exceeds the
+//! "Within" is said where it is sure, with 95 %, that fewer than one wake in 1000 exceeds the
 //! figure. With no exceedance among n wakes that is so where `(1 - 1/1000)^n <= 0.05`, from
 //! n = 2995 on (the "rule of three", 3/n, made exact). With ten exceedances or more their share is
 //! known well enough to be told whatever n is.
@@ -25,11 +25,15 @@ const NS_PER_US: u64 = 1000;
 /// How many wakes exceeded the driver's exit latency.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exceedance {
+    /// Wakes that took longer than the figure.
     pub exceeded: u64,
+    /// Wakes in all.
     pub count: u64,
+    /// `exceeded` of `count`; 0 without a wake.
     pub share: f64,
     /// 95 % interval of the share (Clopper-Pearson).
     pub low: f64,
+    /// The upper end of that interval.
     pub high: f64,
 }
 
@@ -67,8 +71,11 @@ pub enum Verdict {
     ExceededByMaxOnly,
     /// One wake in so many exceeded it.
     ExceededByOneIn(u64),
+    /// So few that neither can be said.
     TooFewDatapoints {
+        /// Datapoints.
         count: u64,
+        /// Datapoints from which on "within" can be said.
         needed: u64,
     },
     /// The driver gives no figure for this state.
@@ -175,5 +182,60 @@ mod tests {
         let exceedance = Exceedance::of_sorted(&[999, 1000, 1001], 1);
         assert_eq!((exceedance.exceeded, exceedance.count), (1, 3));
         assert!(exceedance.low < exceedance.share && exceedance.share < exceedance.high);
+    }
+
+    #[test]
+    fn an_exceedance_has_its_share_and_the_interval_of_the_tables() {
+        // R: binom.test(3, 10)$conf.int.
+        let exceedance = Exceedance::of_sorted(&[1, 1, 1, 1, 1, 1, 1, 2001, 2001, 2001], 2);
+        assert_eq!((exceedance.exceeded, exceedance.count), (3, 10));
+        assert_eq!(exceedance.share, 0.3);
+        assert!((exceedance.low - 0.066_739_51).abs() < 1e-6);
+        assert!((exceedance.high - 0.652_452_9).abs() < 1e-6);
+        let none = Exceedance::of_sorted(&[], 2);
+        assert_eq!(
+            (none.exceeded, none.share, none.low, none.high),
+            (0, 0.0, 0.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn a_figure_beyond_what_a_latency_can_be_is_never_exceeded() {
+        let exceedance = Exceedance::of_sorted(&[i64::MAX - 1, i64::MAX], u64::MAX);
+        assert_eq!((exceedance.exceeded, exceedance.count), (0, 2));
+    }
+
+    #[test]
+    fn one_in_so_many_is_rounded_to_the_nearest() {
+        assert_eq!(verdict(10, 34), Verdict::ExceededByOneIn(3));
+        assert_eq!(verdict(10, 35), Verdict::ExceededByOneIn(4));
+        // Two in three and more are most.
+        assert_eq!(verdict(20, 30), Verdict::ExceededByOneIn(2));
+        assert_eq!(verdict(21, 30), Verdict::ExceededByOneIn(1));
+        // Nine are told where they are no matter of the maximum, ten wherever they are.
+        assert_eq!(verdict(9, 2995), Verdict::ExceededByOneIn(333));
+        assert_eq!(verdict(9, 1_000_000), Verdict::ExceededByMaxOnly);
+    }
+
+    #[test]
+    fn few_exceedances_are_a_matter_of_the_maximum_from_the_count_that_shows_it() {
+        // One in 4742 shows fewer than one in a thousand, one in 4741 does not (interval.rs).
+        assert_eq!(verdict(1, 4741), Verdict::ExceededByOneIn(4741));
+        assert_eq!(verdict(1, 4742), Verdict::ExceededByMaxOnly);
+    }
+
+    #[test]
+    fn each_verdict_has_its_words() {
+        let words = |verdict: Verdict| verdict.to_string();
+        assert_eq!(words(Verdict::Within), "within the driver's figure");
+        assert_eq!(
+            words(Verdict::ExceededByMaxOnly),
+            "exceeded by the maximum only"
+        );
+        assert_eq!(words(Verdict::of(None)), "the driver gives no figure");
+        assert_eq!(
+            words(verdict(0, 7)),
+            "too few datapoints to say (7 of 2995)"
+        );
     }
 }

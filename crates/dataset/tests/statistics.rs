@@ -140,3 +140,100 @@ proptest! {
         prop_assert_eq!(summary.max_ns, *sample.iter().max().unwrap());
     }
 }
+
+#[test]
+fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
+    let latencies = |values: Vec<i64>| Column {
+        name: "wake_latency_ns".into(),
+        values: Values::Integer(values),
+    };
+    let bare = Columns::new(vec![latencies(vec![5, NULL, 7])]).unwrap();
+    let told = by_state(&bare, &|_| None, &[]);
+    assert_eq!(told.len(), 1);
+    assert_eq!(
+        (
+            told[0].state.as_str(),
+            told[0].source.as_str(),
+            told[0].index
+        ),
+        ("unknown", "unknown", None)
+    );
+    assert_eq!(
+        (told[0].wake_latency.count, told[0].exceedance.clone()),
+        (2, None)
+    );
+
+    // A figure of 0 says that nothing sleeps there: there is nothing to exceed.
+    let polling = by_state(&bare, &|_| Some(0), &[]);
+    assert_eq!(
+        (
+            polling[0].driver_exit_latency_us,
+            polling[0].exceedance.clone()
+        ),
+        (Some(0), None)
+    );
+    assert_eq!(polling[0].verdict, Verdict::NoFigure);
+
+    // Deep first in the file; an index that no state can have is none.
+    let columns = Columns::new(vec![
+        Column {
+            name: "requested_state".into(),
+            values: names(vec![0, 1, 2], &["C6", "C1", "C8"]),
+        },
+        Column {
+            name: "requested_state_index".into(),
+            values: Values::Integer(vec![NULL, i64::from(i32::MAX) + 1, 5]),
+        },
+        latencies(vec![90, 5, 100]),
+    ])
+    .unwrap();
+    let told = by_state(&columns, &|_| None, &[]);
+    let states: Vec<_> = told
+        .iter()
+        .map(|one| (one.state.as_str(), one.index))
+        .collect();
+    assert_eq!(states, [("C8", Some(5)), ("C1", None), ("C6", None)]);
+}
+
+#[test]
+fn a_floor_is_of_its_source_and_its_own_state_exceeds_nothing() {
+    let columns = Columns::new(vec![
+        Column {
+            name: "requested_state".into(),
+            values: names(vec![0, 0, 1], &["C1", "C6"]),
+        },
+        Column {
+            name: "source".into(),
+            values: names(vec![0, 1, 0], &["timer", "remote"]),
+        },
+        Column {
+            name: "wake_latency_ns".into(),
+            values: Values::Integer(vec![9000, 9000, 8000]),
+        },
+    ])
+    .unwrap();
+    let floor = Floor {
+        state: "C1".into(),
+        source: "timer".into(),
+        count: 9,
+        median_ns: 8500,
+        p90_ns: 0,
+        p99_ns: 0,
+        max_ns: 0,
+    };
+    let told = by_state(&columns, &|_| Some(3), &[floor]);
+    let of = |state: &str, source: &str| {
+        let found = told
+            .iter()
+            .find(|one| one.state == state && one.source == source);
+        let one = found.unwrap();
+        (
+            one.median_above_floor_ns,
+            one.exceedance.as_ref().map(|of| of.exceeded),
+        )
+    };
+    assert_eq!(of("C1", "timer"), (Some(500), None));
+    // The floor of timers says nothing of remote wakes, and C1 is a state like others there.
+    assert_eq!(of("C1", "remote"), (None, Some(1)));
+    assert_eq!(of("C6", "timer"), (Some(-500), Some(1)));
+}

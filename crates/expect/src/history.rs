@@ -119,6 +119,7 @@ struct Series {
 }
 
 impl History {
+    /// Of no call yet: it predicts nothing.
     pub fn new() -> Self {
         Self::default()
     }

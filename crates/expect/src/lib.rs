@@ -69,7 +69,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
+        /// The call.
         what: &'static str,
+        /// What the system answered.
         source: std::io::Error,
     },
 }
@@ -84,4 +86,5 @@ impl Error {
     }
 }
 
+/// What this crate's calls return.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -42,27 +42,37 @@ pub const LEAST_CHARGED_NS: u64 = 50_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
+    /// No time awake is left to the process.
     #[error("the process's budget of time awake is used up")]
     Budget,
+    /// Too many requests are open, or came at once.
     #[error("too many requests are open, or too many came at once")]
     Limit,
+    /// Its window is over.
     #[error("the window is over already")]
     Past,
+    /// Its window begins too far ahead.
     #[error("the window begins too far ahead")]
     TooFar,
+    /// Its window is longer than the engine opens one.
     #[error("the window is too long")]
     TooLong,
+    /// Its window has no length.
     #[error("the window is empty")]
     Empty,
+    /// That CPU is not there, is offline, or is not served.
     #[error("that CPU is not there, is offline, or is not served")]
     Cpu,
     /// A newer engine's reason, which this library does not know.
     #[error("the engine has a reason that this library does not know")]
     Other,
+    /// No time awake is left to all of the user's processes together.
     #[error("the budget of time awake of all the user's processes is used up")]
     UserBudget,
+    /// No place is left among that CPU's windows.
     #[error("as many windows are open on that CPU as this user, or all users, may have there")]
     Slots,
+    /// No wake-up of that CPU is left to the user for the moment.
     #[error("the user's wake-ups of that CPU are used up for the moment")]
     Wakeups,
 }

@@ -58,19 +58,26 @@ const CLOSING: u16 = 0x104;
 /// What a client says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
+    /// The first message: which version of the protocol the client speaks.
     Hello {
+        /// [`VERSION`] of the client.
         version: u32,
     },
     /// The CPU is to be awake from `at_ns` (CLOCK_MONOTONIC) on, for `window_ns`. The client
     /// chooses `id`, different from those of its other open requests.
     Expect {
+        /// By which answers and a cancellation name it.
         id: u64,
+        /// The window's beginning, ns of CLOCK_MONOTONIC.
         at_ns: u64,
+        /// The window's length, ns.
         window_ns: u64,
+        /// The CPU's number.
         cpu: u32,
     },
     /// The request is over. One that is not open, or is over, is not cancelled again.
     Cancel {
+        /// As in the request.
         id: u64,
     },
 }
@@ -80,18 +87,26 @@ pub enum Request {
 pub enum Answer {
     /// The answer to `Hello`.
     Welcome {
+        /// The version that the engine speaks.
         version: u32,
+        /// What the engine allows this client.
         limits: Limits,
     },
+    /// The CPU will be awake.
     Accepted {
+        /// As in the request.
         id: u64,
     },
+    /// The CPU will not be awake for it.
     Refused {
+        /// As in the request.
         id: u64,
+        /// The reason.
         why: Refusal,
     },
     /// The last message before the connection ends.
     Closing {
+        /// The reason.
         why: Farewell,
     },
 }
@@ -100,21 +115,28 @@ pub enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Farewell {
+    /// Not a message, or not one that may be sent then.
     #[error("what was sent is not a message, or not one that may be sent then")]
     Rubbish,
+    /// The engine speaks another version of the protocol.
     #[error("the engine speaks another version of the protocol")]
     Version,
+    /// All clients that the engine takes are there.
     #[error("the engine has as many clients as it takes")]
     Full,
     /// A newer engine's reason, which this library does not know.
     #[error("the engine has a reason that this library does not know")]
     Other,
+    /// All connections that one user may have are there.
     #[error("this user has as many connections as one user may have now")]
     Places,
+    /// The user connects too often.
     #[error("this user connects too often; wait a second")]
     TooOften,
+    /// No hello came in time.
     #[error("no hello came in time")]
     Late,
+    /// No file descriptor is left to the engine.
     #[error("the engine has no file descriptor left")]
     Descriptors,
 }
@@ -164,6 +186,7 @@ impl AsRef<[u8]> for Bytes {
 }
 
 impl Request {
+    /// The message as it is sent.
     pub fn encode(&self) -> Bytes {
         match *self {
             Self::Hello { version } => Writer::new(HELLO).u32(version),
@@ -204,6 +227,7 @@ impl Request {
 }
 
 impl Answer {
+    /// The message as it is sent.
     pub fn encode(&self) -> Bytes {
         match *self {
             Self::Welcome { version, limits } => Writer::new(WELCOME)

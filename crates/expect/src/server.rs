@@ -49,6 +49,7 @@ use socket_file::SocketFile;
 pub struct Owner {
     /// The process that connected; 0 where it is in a process namespace that is not seen from here.
     pub pid: i32,
+    /// The process's effective user.
     pub uid: u32,
 }
 
@@ -104,6 +105,7 @@ pub struct Settings {
     pub clients: u32,
     /// Time awake that all clients of one user together may ask for in any second, in millionths.
     pub user_awake_ppm: u32,
+    /// Of each user.
     pub quotas: Quotas,
 }
 
@@ -126,14 +128,16 @@ pub struct Quotas {
     /// that of the CPU for the window; by a cancellation while the window lasts one more. Also how
     /// often he wakes the server's thread.
     pub wakeups: u32,
-    /// The server's own time in any second, in millionths: for one user, and for all together to whom
-    /// this applies (one person may be thousands of users: /etc/subuid).
+    /// The server's own time in any second, in millionths, for one user.
     pub server_ppm: u32,
+    /// The same for all together to whom this applies (one person may be thousands of users:
+    /// /etc/subuid).
     pub server_of_users_ppm: u32,
-    /// Windows on a CPU at a time: of one user (and not more than half as many as are left), of all
-    /// users to whom this applies, and of all.
+    /// Windows on a CPU at a time, of one user; and not more than half as many as are left.
     pub slots_of_user: u32,
+    /// Windows on a CPU at a time, of all users to whom this applies.
     pub slots_of_users: u32,
+    /// Windows on a CPU at a time, of all.
     pub slots: u32,
     /// How long after connecting the hello is to come, ns.
     pub hello_ns: u64,
@@ -201,6 +205,7 @@ impl Settings {
 pub struct Counts {
     /// Clients that were welcomed.
     pub clients: u64,
+    /// Requests that were taken.
     pub accepted: u64,
     /// Cancelled by their clients before their window was over.
     pub cancelled: u64,
@@ -229,10 +234,13 @@ impl Counts {
 /// A client that is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
+    /// Who connected.
     pub owner: Owner,
     /// Requests that are open.
     pub open: u32,
+    /// Requests that were taken so far.
     pub accepted: u64,
+    /// Requests that were refused so far.
     pub refused: u64,
     /// Time awake that was asked for and accepted, without what was cancelled, ns.
     pub asked_ns: u64,
@@ -241,13 +249,17 @@ pub struct Client {
 /// A user, as far as he is known: at least while he is connected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct User {
+    /// His number.
     pub uid: u32,
+    /// Connections that are open.
     pub connections: u32,
-    /// Connections and requests that were refused.
+    /// Connections that were refused.
     pub sent_away: u64,
+    /// Requests that were refused.
     pub refused: u64,
-    /// The server's own time that was spent for him, ns, and how often its thread ran.
+    /// The server's own time that was spent for him, ns.
     pub server_ns: u64,
+    /// How often the server's thread ran for him.
     pub turns: u64,
     /// Wake-ups of CPUs that he was charged.
     pub wakeups: u64,

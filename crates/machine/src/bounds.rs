@@ -299,4 +299,78 @@ mod tests {
         let idle = Idle::read(&root).unwrap();
         assert!(of(&idle, &root, None, &[]).is_empty());
     }
+
+    #[test]
+    fn cpus_with_the_same_bound_are_one_and_those_with_others_are_apart() {
+        let (_folder, root) = bounded();
+        let mut idle = Idle::read(&root).unwrap();
+        for (cpu, us) in [(0, 1), (1, 50), (2, 1)] {
+            idle.cpus[cpu].resume_latency_us = Some(us);
+        }
+        // C1 off on CPU 0, C6 on the others.
+        idle.cpus[0].states[0].disabled = Some(true);
+        idle.cpus[1].states[1].disabled = Some(true);
+        let told: Vec<_> = of(&idle, &root, None, &[])
+            .into_iter()
+            .map(|bound| (bound.kind, bound.cpus, bound.bound_us, bound.rules_out))
+            .collect();
+        let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        assert_eq!(
+            told[..4],
+            [
+                (BoundKind::PerCpu, vec![0, 2], Some(1), names(&["C1", "C6"])),
+                (BoundKind::PerCpu, vec![1], Some(50), names(&["C6"])),
+                (BoundKind::DisabledState, vec![0], None, names(&["C1"])),
+                (BoundKind::DisabledState, vec![1, 2], None, names(&["C6"])),
+            ]
+        );
+        assert_eq!((told.len(), told[4].0), (5, BoundKind::CommandLine));
+    }
+
+    #[test]
+    fn a_bound_of_one_or_of_several_cpus_says_so_and_so_does_one_that_rules_nothing_out() {
+        let (_folder, root) = bounded();
+        let mut idle = Idle::read(&root).unwrap();
+        for cpu in 0..3 {
+            idle.cpus[cpu].resume_latency_us = Some(if cpu == 1 { 133 } else { 132 });
+        }
+        let texts: Vec<String> = per_cpu(&idle).into_iter().map(|bound| bound.text).collect();
+        assert_eq!(
+            texts,
+            [
+                "132 µs by pm_qos_resume_latency_us of CPUs 0,2: rules out C6",
+                // A state that takes just as long as the bound stays.
+                "133 µs by pm_qos_resume_latency_us of CPU 1: rules out no state",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_request_and_its_holder_are_told_field_by_field() {
+        let (_folder, root) = bounded();
+        let idle = Idle::read(&root).unwrap();
+        let tuned = Holder {
+            pid: 7,
+            name: "tuned".into(),
+            command: "/usr/sbin/tuned -l".into(),
+        };
+        let bounds = of(&idle, &root, Some(2), &[tuned]);
+        let (request, holder) = (&bounds[0], &bounds[1]);
+        assert_eq!(
+            (request.kind, request.bound_us),
+            (BoundKind::Request, Some(2))
+        );
+        assert_eq!(
+            (request.rules_out.as_slice(), request.pid),
+            (&["C6".to_owned()][..], None)
+        );
+        assert!(request.cpus.is_empty(), "of all");
+        assert_eq!(
+            (holder.kind, holder.bound_us, holder.pid),
+            (BoundKind::Request, None, Some(7))
+        );
+        assert_eq!(holder.name.as_deref(), Some("tuned"));
+        assert_eq!(holder.command.as_deref(), Some("/usr/sbin/tuned -l"));
+        assert!(holder.rules_out.is_empty());
+    }
 }

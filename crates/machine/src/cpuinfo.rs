@@ -88,4 +88,14 @@ mod tests {
         assert!(parse("").is_empty());
         assert!(parse(":::\nprocessor: x\nmodel name: y\n\0").is_empty());
     }
+
+    #[test]
+    fn a_value_is_a_number_or_is_not_told() {
+        let processors = parse("processor : 0\ncore id : 7\nphysical id : one\n");
+        let of = |key: &str| processors[0].number_of(key);
+        assert_eq!(
+            (of("core id"), of("physical id"), of("die")),
+            (Some(7), None, None)
+        );
+    }
 }

@@ -61,4 +61,13 @@ mod tests {
             assert_eq!(parse(text), None, "{text}");
         }
     }
+
+    #[test]
+    fn numbers_are_taken_up_to_the_bound_and_ranges_that_touch_count_once() {
+        assert_eq!(parse("65536"), Some(vec![65536]));
+        assert_eq!(parse("65537"), None);
+        assert_eq!(parse("3-3"), Some(vec![3]));
+        assert_eq!(parse("0-2,2-4,2,1-3"), Some(vec![0, 1, 2, 3, 4]));
+        assert_eq!(parse("1,1"), Some(vec![1]));
+    }
 }

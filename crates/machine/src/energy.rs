@@ -316,4 +316,31 @@ mod tests {
         let (_folder, root) = machine(&[]);
         assert!(meters(&root).is_empty() && discharging(&root).is_empty());
     }
+
+    #[test]
+    fn each_domain_has_its_name() {
+        let names = [
+            "core",
+            "uncore",
+            "dram",
+            "psys",
+            "package-0",
+            "package-1-die-0",
+            "gpu",
+        ];
+        let (cores, uncore, dram) = (Domain::Cores, Domain::Uncore, Domain::Dram);
+        assert_eq!(
+            names.map(domain),
+            [
+                Some(cores),
+                Some(uncore),
+                Some(dram),
+                Some(Domain::Platform),
+                Some(Domain::Package),
+                Some(Domain::Package),
+                None
+            ]
+        );
+        assert_eq!(package("package-12-die-1"), Some(12));
+    }
 }

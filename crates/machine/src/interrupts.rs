@@ -173,4 +173,17 @@ mod tests {
         }
         assert!(Interrupts::read(&Root::at("/nonexistent")).is_none());
     }
+
+    #[test]
+    fn counts_are_read_below_a_root_and_are_unknown_without_cpus() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(Interrupts::read(&root), None);
+        let file = folder.path().join("proc/interrupts");
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, TEXT).unwrap();
+        assert_eq!(Interrupts::read(&root), Some(Interrupts::parse(TEXT)));
+        std::fs::write(&file, "no interrupts\n").unwrap();
+        assert_eq!(Interrupts::read(&root), None);
+    }
 }

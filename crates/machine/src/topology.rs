@@ -209,4 +209,54 @@ mod tests {
         assert!(by_frequency(&[(0, 5_800_000), (1, 5_500_000), (2, 5_300_000)]).is_empty());
         assert!(by_frequency(&[(0, 0), (1, 0)]).is_empty());
     }
+
+    #[test]
+    fn kinds_have_words() {
+        let words = |kind: CoreKind| kind.to_string();
+        assert_eq!(words(CoreKind::Performance), "performance cores");
+        assert_eq!(words(CoreKind::Efficient), "efficient cores");
+        assert_eq!(
+            words(CoreKind::LowPowerEfficient),
+            "low-power efficient cores"
+        );
+        assert_eq!(words(CoreKind::Capacity(446)), "cores of capacity 446");
+        assert_eq!(
+            words(CoreKind::MaxFrequencyKhz(3_450_000)),
+            "cores up to 3.5 GHz"
+        );
+    }
+
+    #[test]
+    fn places_come_from_the_folders_or_else_all_from_cpuinfo() {
+        let cpuinfo = "processor: 0\nphysical id: 1\ncore id: 4\n\nprocessor: 1\n\n\
+            processor: 2\nphysical id: 1\n\nprocessor: 9\ncore id: 3";
+        let (_folder, root) = machine(&[("proc/cpuinfo", cpuinfo)]);
+        let place = |package, core, siblings: Option<&[u32]>| Place {
+            package,
+            core,
+            siblings: siblings.map(<[u32]>::to_vec),
+        };
+        let found = places(&root, &[0, 1, 2]);
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[&0], place(Some(1), Some(4), None));
+        assert_eq!(found[&2], place(Some(1), None, None));
+
+        let (_folder, root) = machine(&[
+            ("proc/cpuinfo", cpuinfo),
+            ("sys/devices/system/cpu/cpu2/topology/core_id", "7"),
+            (
+                "sys/devices/system/cpu/cpu2/topology/physical_package_id",
+                "-1",
+            ),
+            ("sys/devices/system/cpu/cpu2/topology/core_cpus_list", "0-1"),
+            (
+                "sys/devices/system/cpu/cpu2/topology/thread_siblings_list",
+                "2-3",
+            ),
+        ]);
+        let found = places(&root, &[0, 1, 2]);
+        // A list without the CPU itself is none of its own.
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[&2], place(None, Some(7), Some(&[2, 3])));
+    }
 }

@@ -654,7 +654,11 @@ fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences(
         let message = link.message.as_deref().unwrap_or_default();
         message == "ACPI: PM: Waking up from system sleep state S3"
     });
-    assert_eq!(waking.unwrap().duration_us, 27_000, "to where the next stage begins");
+    assert_eq!(
+        waking.unwrap().duration_us,
+        27_000,
+        "to where the next stage begins"
+    );
     let sum: Us = machine
         .shown()
         .path

@@ -146,4 +146,33 @@ mod tests {
         );
         assert_eq!(difference(None).against_zero(), Against::Unknown);
     }
+
+    #[test]
+    fn a_quantile_is_told_from_a_thousand_figures_on() {
+        let of = |count: usize| summarise((1..=count).map(|figure| figure as f64)).unwrap();
+        assert_eq!((of(999).p99, of(1000).p99), (None, Some(990.0)));
+        // p1 lies at rank 10 from 901 figures on, and has nine below it.
+        assert_eq!((of(900).p1, of(1000).p1), (None, Some(10.0)));
+        let summary = of(7);
+        assert_eq!((summary.min, summary.max, summary.median), (1.0, 7.0, 4.0));
+    }
+
+    #[test]
+    fn the_median_is_the_smallest_that_half_of_the_figures_do_not_exceed() {
+        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median(&[9.0, 1.0, 5.0, 6.0]), Some(5.0));
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[]), None);
+    }
+
+    #[test]
+    fn an_interval_that_ends_at_zero_holds_it() {
+        let difference = |interval| Difference {
+            estimate: 0.0,
+            interval: Some(interval),
+            rounds: 10,
+        };
+        assert_eq!(difference((-2.0, 0.0)).against_zero(), Against::Unknown);
+        assert_eq!(difference((0.0, 2.0)).against_zero(), Against::Unknown);
+    }
 }

@@ -266,4 +266,93 @@ mod tests {
         assert!((0.001..=0.008).contains(&p_value), "{p_value}");
         assert!(verdict.as_good.is_empty());
     }
+
+    /// Rounds with figures that rise from `from` by `step`, at the same cost.
+    fn rising(rounds: usize, from: f64, step: f64) -> Rounds {
+        Rounds {
+            median: Some(from),
+            figures: (0..rounds)
+                .map(|round| Some(from + step * round as f64))
+                .collect(),
+            costs: vec![Some(10.0); rounds],
+        }
+    }
+
+    #[test]
+    fn with_three_settings_each_comparison_is_stricter_than_with_two() {
+        // The least chance of the test is 2 in 2^n: 3.1 % with six rounds, 1.6 % with seven. Two
+        // settings have 5 %, three 2.5 % each.
+        let of = |rounds: usize, settings: usize| {
+            let settings: Vec<Rounds> = (0..settings)
+                .map(|at| rising(rounds, 100.0 * (at + 1) as f64, 1.0))
+                .collect();
+            judge(&settings, Some(Cost::Power)).as_good.len()
+        };
+        assert_eq!((of(5, 2), of(6, 2)), (1, 0));
+        assert_eq!((of(6, 3), of(7, 3)), (2, 0));
+    }
+
+    #[test]
+    fn a_setting_whose_rounds_all_lie_the_same_way_is_no_better_if_one_lies_at_zero() {
+        let mut settings = [rising(6, 100.0, 0.0), rising(6, 100.0, 0.0)];
+        settings[1].figures = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+            .map(|more| Some(100.0 + more))
+            .to_vec();
+        settings[1].median = Some(102.0);
+        // The interval of the difference is from -5 to 0.
+        assert_eq!(judge(&settings, Some(Cost::Power)).as_good, [1]);
+        settings[1].figures[0] = Some(100.5);
+        assert_eq!(judge(&settings, Some(Cost::Power)).as_good, [0; 0]);
+    }
+
+    #[test]
+    fn a_twentieth_more_is_no_worse_and_what_is_above_it_is() {
+        // As quick, and dearer by so much in each round; the other is quicker by nothing.
+        let with = |figure: f64| {
+            let cheap = Rounds {
+                median: Some(figure),
+                figures: vec![Some(figure); 8],
+                costs: vec![Some(5.0); 8],
+            };
+            let settings = [rising(8, 200.0, 0.0), cheap];
+            let verdict = judge(&settings, Some(Cost::Power));
+            let told = verdict.dominated.first();
+            told.map(|one| (one.setting, one.by, one.in_figure, one.in_cost))
+        };
+        assert_eq!(with(209.9), Some((0, 1, false, true)));
+        assert_eq!(with(210.1), None);
+    }
+
+    #[test]
+    fn time_awake_may_be_one_percentage_point_more_and_power_a_twentieth() {
+        let with = |awake: f64, cost: Cost| {
+            let mut quick = rising(8, 50.0, 0.0);
+            quick.costs = vec![Some(0.5 + awake); 8];
+            let mut slow = rising(8, 100.0, 0.0);
+            slow.costs = vec![Some(0.5); 8];
+            !judge(&[quick, slow], Some(cost)).dominated.is_empty()
+        };
+        assert!(with(0.009, Cost::TimeAwake) && !with(0.011, Cost::TimeAwake));
+        assert!(with(0.024, Cost::Power) && !with(0.026, Cost::Power));
+    }
+
+    #[test]
+    fn rounds_are_paired_by_their_place_where_both_have_a_value() {
+        let of = [Some(5.0), None, Some(7.0), Some(1.0)];
+        let than = [Some(1.0), Some(2.0), None, Some(4.0)];
+        assert_eq!(paired(&of, &than), [4.0, -3.0]);
+        assert_eq!(middle(&than), Some(2.0));
+        assert_eq!(middle(&[None]), None);
+    }
+
+    #[test]
+    fn a_setting_without_figures_is_neither_best_nor_as_good() {
+        let settings = [
+            Rounds::default(),
+            rising(8, 100.0, 1.0),
+            rising(8, 90.0, 1.0),
+        ];
+        let verdict = judge(&settings, None);
+        assert_eq!((verdict.best, verdict.as_good.len()), (Some(2), 0));
+    }
 }

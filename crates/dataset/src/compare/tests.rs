@@ -275,3 +275,272 @@ fn several_tests_count_as_several() {
     is_near(adjusted[2], 0.06);
     assert!(!states[0].is_significant() && states[1].is_significant());
 }
+
+/// Datapoints of several groups: state, its index, source, latencies.
+fn grouped(groups: &[(&str, i64, &str, Vec<i64>)]) -> Columns {
+    let mut names: [Vec<String>; 2] = [Vec::new(), Vec::new()];
+    let mut codes: [Vec<u8>; 2] = [Vec::new(), Vec::new()];
+    let (mut indices, mut latencies) = (Vec::new(), Vec::new());
+    for (state, index, source, sample) in groups {
+        for (at, name) in [state, source].into_iter().enumerate() {
+            let known = names[at].iter().position(|known| known == name);
+            let code = known.unwrap_or_else(|| {
+                names[at].push((*name).to_owned());
+                names[at].len() - 1
+            });
+            codes[at].extend(vec![code as u8; sample.len()]);
+        }
+        indices.extend(vec![*index; sample.len()]);
+        latencies.extend(sample);
+    }
+    let [states, sources] = names;
+    let [of_state, of_source] = codes;
+    let name = |codes, names| Values::Name { codes, names };
+    let columns = [
+        ("requested_state", name(of_state, states)),
+        ("source", name(of_source, sources)),
+        ("requested_state_index", Values::Integer(indices)),
+        ("wake_latency_ns", Values::Integer(latencies)),
+    ];
+    let column = |(name, values): (&str, Values)| Column {
+        name: name.to_owned(),
+        values,
+    };
+    Columns::new(columns.map(column).into()).unwrap()
+}
+
+#[test]
+fn indices_are_merged_and_neither_sources_nor_states_are() {
+    // C6 is state 3 on some CPUs and state 2 on others, of either result.
+    let a = grouped(&[
+        ("C6", 3, "timer", (100..112).collect()),
+        ("C6", 3, "remote", (200..220).collect()),
+        ("C6", 2, "timer", (112..130).collect()),
+        ("C1", 1, "timer", (10..23).collect()),
+    ]);
+    let b = grouped(&[
+        ("C1", 1, "timer", (10..24).collect()),
+        ("C6", 2, "remote", (300..315).collect()),
+        ("C6", 2, "timer", (107..122).collect()),
+        ("C6", 3, "remote", (315..340).collect()),
+        ("C6", 3, "timer", (122..137).collect()),
+    ]);
+    let compared = by_state(&a, &b);
+    assert_eq!(compared.notes, Vec::<String>::new());
+    let told: Vec<_> = compared
+        .states
+        .iter()
+        .map(|one| {
+            let Comparison {
+                count_a, count_b, ..
+            } = one.comparison;
+            let median = &one.comparison.median;
+            let medians = (median.a_ns, median.b_ns, median.difference_ns);
+            (
+                (one.state.as_str(), one.source.as_str()),
+                (count_a, count_b),
+                medians,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (("C6", "timer"), (30, 30), (114, 121, 7)),
+            (("C6", "remote"), (20, 40), (209, 319, 110)),
+            (("C1", "timer"), (13, 14), (16, 16, 0)),
+        ]
+    );
+    // Each counts as one of three tests, the smallest p-value first.
+    let of = |at: usize| {
+        let one = &compared.states[at];
+        (one.comparison.p_value, one.adjusted_p_value)
+    };
+    let ((timer, timer_adjusted), (_, remote), (c1, c1_adjusted)) = (of(0), of(1), of(2));
+    is_near(timer_adjusted, 2.0 * timer);
+    assert!(remote <= timer_adjusted && remote < 0.001);
+    is_near(c1_adjusted, c1.max(timer_adjusted));
+}
+
+#[test]
+fn too_few_of_one_side_are_named_with_their_source_and_compared_from_ten_on() {
+    let a = grouped(&[
+        ("C1", 1, "timer", vec![5; 9]),
+        ("C6", 2, "timer", (0..10).collect()),
+        ("C8", 3, "remote", vec![5; 20]),
+    ]);
+    let b = grouped(&[
+        ("C1", 1, "timer", vec![5; 30]),
+        ("C6", 2, "timer", (5..15).collect()),
+        ("C8", 3, "timer", vec![5; 20]),
+    ]);
+    let compared = by_state(&a, &b);
+    let states: Vec<&str> = compared.states.iter().map(|one| &*one.state).collect();
+    assert_eq!(states, ["C6"]);
+    assert_eq!(
+        compared.notes,
+        [
+            "Not compared, for less than 10 datapoints on one side: C1 (timer), C8 (remote), C8 (timer)."
+        ]
+    );
+    assert!(samples(&mut [1; 30], &mut [2; 9]).is_none());
+}
+
+#[test]
+fn the_interval_of_a_difference_is_that_of_its_formula() {
+    // Ten values each: the median is the 5th (type 1), its interval from the 2nd to the 9th
+    // (every table of the sign test). A: 50, 20 to 90. B: 1400, 1100 to 1800.
+    let mut a: Vec<i64> = (1..=10).map(|at| 10 * at).collect();
+    let mut b: Vec<i64> = (10..=19).map(|at| 100 * at).collect();
+    let comparison = samples(&mut a, &mut b).unwrap();
+    // Zou and Donner: 1350 - sqrt(300² + 40²) = 1047.3, 1350 + sqrt(400² + 30²) = 1751.1.
+    assert_eq!(
+        comparison.median,
+        Difference {
+            a_ns: 50,
+            b_ns: 1400,
+            difference_ns: 1350,
+            low_ns: 1047,
+            high_ns: 1752,
+        }
+    );
+    assert_eq!(comparison.p99, None);
+    assert!(comparison.median.is_significant());
+}
+
+#[test]
+fn a_p99_has_an_interval_where_both_samples_bound_it() {
+    // Ranks 1 to 368: p99 is the 365th; P(Bin(368, 0.01) <= 8) leaves the 360th or so below it.
+    let sample = || (1..=368).collect::<Vec<i64>>();
+    let (low, high) = interval::of_quantile(0.99, 368).unwrap();
+    let p99 = samples(&mut sample(), &mut sample()).unwrap().p99.unwrap();
+    assert_eq!((p99.a_ns, p99.b_ns, high), (365, 365, 368));
+    let half = ((365 - low as i64) as f64).hypot(3.0).ceil() as i64;
+    assert_eq!((p99.low_ns, p99.high_ns), (-half, half));
+    let mut shorter: Vec<i64> = (1..=367).collect();
+    assert_eq!(samples(&mut sample(), &mut shorter).unwrap().p99, None);
+    assert_eq!(samples(&mut shorter, &mut sample()).unwrap().p99, None);
+}
+
+#[test]
+fn a_difference_is_significant_where_zero_is_outside_its_interval() {
+    let of = |low_ns, high_ns| {
+        let difference = Difference {
+            a_ns: 0,
+            b_ns: 0,
+            difference_ns: 0,
+            low_ns,
+            high_ns,
+        };
+        difference.is_significant()
+    };
+    assert!(of(1, 5) && of(-5, -1));
+    assert!(!of(0, 5) && !of(-5, 0) && !of(-1, 1));
+}
+
+#[test]
+fn five_per_cent_itself_is_not_significant() {
+    let of = |adjusted_p_value| {
+        let comparison = samples(&mut [1; 10], &mut [1; 10]).unwrap();
+        let (state, source) = (String::new(), String::new());
+        StateComparison {
+            state,
+            source,
+            comparison,
+            adjusted_p_value,
+        }
+        .is_significant()
+    };
+    assert!(of(0.0499) && !of(0.05));
+}
+
+#[test]
+fn p_values_counted_several_times_never_exceed_one() {
+    let one = |p_value| StateComparison {
+        state: String::new(),
+        source: String::new(),
+        comparison: Comparison {
+            p_value,
+            ..samples(&mut [1; 10], &mut [1; 10]).unwrap()
+        },
+        adjusted_p_value: p_value,
+    };
+    let mut states = vec![one(0.6), one(0.9)];
+    adjust(&mut states);
+    assert_eq!(
+        (states[0].adjusted_p_value, states[1].adjusted_p_value),
+        (1.0, 1.0)
+    );
+}
+
+#[test]
+fn students_quantile_and_probability_are_those_of_the_tables() {
+    for (freedom, quantile) in [(1.0, 12.706_2), (9.0, 2.262_2), (30.0, 2.042_3)] {
+        assert!((student_quantile(freedom) - quantile).abs() < 1e-3);
+        is_near(student_two_sided(quantile, freedom), 0.05);
+    }
+    is_near(student_two_sided(0.0, 5.0), 1.0);
+    is_near(student_two_sided(-1.0, 1.0), 0.5);
+}
+
+#[test]
+fn unequal_samples_without_ties_give_the_effect_and_the_interval_of_the_formula() {
+    // A: 1 to 10, B: 4.5 to 15.5 (doubled, to be whole). Brunner and Munzel's formulas, with the
+    // placements counted pair by pair.
+    let mut a: Vec<i64> = (1..=10).map(|at| 2 * at).collect();
+    let mut b: Vec<i64> = (4..=15).map(|at| 2 * at + 1).collect();
+    let below = |value: i64, of: &[i64]| of.iter().filter(|&&one| one < value).count() as f64;
+    let of_a: Vec<f64> = a.iter().map(|&one| below(one, &b)).collect();
+    let of_b: Vec<f64> = b.iter().map(|&one| below(one, &a)).collect();
+    let mean = |all: &[f64]| all.iter().sum::<f64>() / all.len() as f64;
+    let variance = |all: &[f64]| {
+        let squares: f64 = all.iter().map(|one| (one - mean(all)).powi(2)).sum();
+        squares / (all.len() as f64 - 1.0)
+    };
+    let effect = mean(&of_b) / 10.0;
+    let (of_a, of_b) = (
+        variance(&of_a) / 144.0 / 10.0,
+        variance(&of_b) / 100.0 / 12.0,
+    );
+    let freedom = (of_a + of_b).powi(2) / (of_a.powi(2) / 9.0 + of_b.powi(2) / 11.0);
+    let half = student_quantile(freedom) * (of_a + of_b).sqrt();
+    let comparison = samples(&mut a, &mut b).unwrap();
+    is_near(comparison.b_slower, effect);
+    is_near(comparison.b_slower_low, effect - half);
+    is_near(comparison.b_slower_high, (effect + half).min(1.0));
+    is_near(
+        comparison.p_value,
+        student_two_sided((effect - 0.5) / (of_a + of_b).sqrt(), freedom),
+    );
+    assert_eq!((comparison.count_a, comparison.count_b), (10, 12));
+}
+
+#[test]
+fn results_of_different_tools_and_kernels_are_told_with_their_names() {
+    let latencies: Vec<i64> = (0..50).collect();
+    let of = |tool: &str, kernel: Option<&str>| {
+        let mut one = described(Probe::Foreign, one_state("C6", latencies.clone()));
+        one.description.tool = tool.to_owned();
+        one.description.machine.kernel = kernel.map(str::to_owned);
+        one
+    };
+    let notes = |a: &Loaded, b: &Loaded| results(a, b).notes;
+    let wult = of("wult", Some("6.1"));
+    assert_eq!(notes(&wult, &wult), Vec::<String>::new());
+    assert_eq!(
+        notes(&wult, &of("cyclictest", Some("6.1"))),
+        ["A was measured by wult and B by cyclictest: their difference is one of methods, too."]
+    );
+    assert_eq!(
+        notes(&wult, &of("wult", None)),
+        ["The kernels differ: 6.1 and unknown."]
+    );
+    // Notes on the results come before those on states.
+    let mut other = of("wult", None);
+    other.columns = one_state("C1", latencies.clone());
+    let told = notes(&wult, &other);
+    assert!(
+        told.len() == 2 && told[1].starts_with("Not compared"),
+        "{told:?}"
+    );
+}

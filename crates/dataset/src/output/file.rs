@@ -58,10 +58,12 @@ impl OutputFile {
         })
     }
 
+    /// Where it is, or will be.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Is it standard output, and no file?
     pub fn is_standard_output(&self) -> bool {
         matches!(self.to, To::StandardOutput)
     }

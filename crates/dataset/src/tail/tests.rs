@@ -189,3 +189,115 @@ fn the_quantile_is_beyond_the_data_and_not_far_beyond() {
         (10_000, 10_000, 100_000, 10_000_000)
     );
 }
+
+#[test]
+fn values_of_one_step_are_spread_evenly_over_it() {
+    // Steps of 10 ns: three values at 1010 lie a third of a step apart, in the middle of theirs.
+    let above = [1010, 1010, 1010, 1020, 1020, 1500, 2000, 3000];
+    let third = 10.0 / 3.0;
+    let spread = spread_ties(1000, &above).unwrap();
+    let expected = [
+        10.0 - third,
+        10.0,
+        10.0 + third,
+        17.5,
+        22.5,
+        500.0,
+        1000.0,
+        2000.0,
+    ];
+    assert_eq!(spread.len(), expected.len());
+    for (one, other) in spread.iter().zip(expected) {
+        assert!((one - other).abs() < 1e-9, "{spread:?}");
+    }
+}
+
+#[test]
+fn what_equals_the_threshold_lies_above_its_middle() {
+    // Four values at the threshold: spread over the step they would lie at -3.75, -1.25, 1.25 and
+    // 3.75; none may be below zero, and none beyond a quarter of the step but by its own place.
+    let spread = spread_ties(1000, &[1000, 1000, 1000, 1000, 1010, 1500]).unwrap();
+    assert_eq!(spread, [0.625, 1.25, 1.875, 3.75, 10.0, 500.0]);
+}
+
+#[test]
+fn the_step_of_the_clock_may_be_a_fifth_of_the_tails_mean_and_no_more() {
+    // The mean of 10, 20 and 120 is 50.
+    assert_eq!(spread_ties(0, &[10, 20, 120]).unwrap(), [10.0, 20.0, 120.0]);
+    let why = spread_ties(0, &[10, 20, 119]).unwrap_err();
+    assert_eq!(
+        why,
+        "the clock's steps of 10 ns are too coarse for a tail of 50 ns"
+    );
+    let why = spread_ties(0, &[7, 7, 7]).unwrap_err();
+    assert_eq!(why, "its highest datapoints are all the same");
+}
+
+/// The middle of each of `count` parts of equal probability, from 20 µs on, ns.
+fn ideal(count: usize, parent: Pareto) -> Vec<i64> {
+    let beyond = |at: usize| 1.0 - (at as f64 + 0.5) / count as f64;
+    (0..count)
+        .map(|at| 20_000 + parent.quantile(1.0 / beyond(at)).round() as i64)
+        .collect()
+}
+
+#[test]
+fn an_exponential_tail_without_noise_gives_back_what_made_it() {
+    let parent = Pareto {
+        shape: 0.0,
+        scale: 1_000_000.0,
+    };
+    let sorted = ideal(10_000, parent);
+    let Tail::Estimated(estimate) = estimate(&sorted) else {
+        panic!("refused");
+    };
+    // One in twenty, and 500 at most; the threshold is the highest value that is not among them.
+    assert_eq!(estimate.exceedances, 500);
+    assert_eq!(estimate.threshold_ns, sorted[9499]);
+    assert!(estimate.shape.abs() < 0.01, "{estimate:?}");
+    assert!((estimate.scale_ns / 1e6 - 1.0).abs() < 0.01, "{estimate:?}");
+    assert_eq!(estimate.fit_p_value, 1.0);
+    assert_eq!(estimate.exceeded_by_one_in, 100_000);
+    let truth = 20_000.0 + 1e6 * 1e5_f64.ln();
+    let near = |value: i64, expected: f64, off: f64| {
+        assert!((value as f64 / expected - 1.0).abs() < off, "{estimate:?}");
+    };
+    near(estimate.quantile_ns, truth, 0.02);
+    // Coles, section 4.3.3: by the delta method the quantile of an exponential tail of k excesses
+    // has the variance scale^2 / k (L^4/4 - L^3 + 2 L^2), where L is the logarithm of how much rarer
+    // it is than the threshold. The profile's interval is longer above and shorter below: 1.46 and
+    // 0.71 times as long, by the same method in another language.
+    let rarer = (1e5 * 0.05_f64).ln();
+    let variance = (rarer.powi(4) / 4.0 - rarer.powi(3) + 2.0 * rarer.powi(2)) / 500.0;
+    let half = 1.96e6 * variance.sqrt();
+    let (below, above) = (
+        (estimate.quantile_ns - estimate.quantile_low_ns) as f64,
+        (estimate.quantile_high_ns - estimate.quantile_ns) as f64,
+    );
+    assert!((0.7..0.72).contains(&(below / half)), "{}", below / half);
+    assert!((1.45..1.48).contains(&(above / half)), "{}", above / half);
+}
+
+#[test]
+fn two_thousand_datapoints_are_enough_and_few_have_as_many_exceedances_as_one_in_twenty() {
+    let parent = Pareto {
+        shape: 0.0,
+        scale: 1_000_000.0,
+    };
+    for (count, exceedances) in [(2000, 100), (2019, 100), (2020, 101), (100_000, 500)] {
+        let Tail::Estimated(estimate) = estimate(&ideal(count, parent)) else {
+            panic!("{count} refused");
+        };
+        assert_eq!(estimate.exceedances, exceedances);
+    }
+}
+
+#[test]
+fn a_tail_without_a_mean_is_refused_and_says_so() {
+    let of = |shape: f64| estimate(&ideal(10_000, Pareto { shape, scale: 1e6 }));
+    let Tail::Refused(why) = of(1.3) else {
+        panic!("not refused");
+    };
+    assert_eq!(why, "its tail is too heavy (shape 1.29) for any bound");
+    assert!(matches!(of(0.5), Tail::Estimated(_)), "{:?}", of(0.5));
+}

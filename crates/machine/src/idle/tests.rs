@@ -212,3 +212,61 @@ fn what_changes_is_read_again_and_a_cpu_that_went_is_noticed() {
     assert_eq!(idle, Idle::read(&root).unwrap());
     assert!(!idle.cpus[1].online);
 }
+
+#[test]
+fn a_reading_again_keeps_the_table_while_cpus_and_driver_are_the_same() {
+    let (folder, root) = machine(&[
+        ("present", "0-1"),
+        ("online", "0-1"),
+        ("cpuidle/current_driver", "intel_idle"),
+        ("cpu0/cpuidle/state0/name", "C1"),
+        ("cpu0/cpuidle/state0/latency", "2"),
+    ]);
+    let mut idle = Idle::read(&root).unwrap();
+    let write = |file: &str, text: &str| {
+        std::fs::write(folder.path().join(CPU).join(file), text).unwrap();
+    };
+    // A driver's table does not change under it: it is not read again.
+    write("cpu0/cpuidle/state0/latency", "50\n");
+    idle.reread(&root).unwrap();
+    assert_eq!(idle.cpus[0].states[0].exit_latency_us, Some(2));
+    // Another driver has a table of its own.
+    write("cpuidle/current_driver", "acpi_idle\n");
+    idle.reread(&root).unwrap();
+    assert_eq!(idle.cpus[0].states[0].exit_latency_us, Some(50));
+    assert_eq!(idle.driver.as_deref(), Some("acpi_idle"));
+}
+
+#[test]
+fn disabled_is_what_the_kernel_writes_and_else_unknown() {
+    let of = |text: &str| {
+        let (_folder, root) = machine(&[
+            ("present", "0"),
+            ("cpu0/cpuidle/state0/name", "C1"),
+            ("cpu0/cpuidle/state0/disable", text),
+            ("cpu0/cpuidle/state0/default_status", text),
+        ]);
+        let state = Idle::read(&root).unwrap().cpus.remove(0).states.remove(0);
+        (state.disabled, state.enabled_by_default)
+    };
+    assert_eq!(of("0"), (Some(false), None));
+    assert_eq!(of("1"), (Some(true), None));
+    assert_eq!(of("2"), (None, None));
+    assert_eq!(of("enabled"), (None, Some(true)));
+    assert_eq!(of("disabled"), (None, Some(false)));
+}
+
+#[test]
+fn a_cpu_is_found_by_its_number_and_not_by_its_place() {
+    let (_folder, root) = machine(&[
+        ("present", "1,5"),
+        ("online", "1,5"),
+        ("cpu5/power/pm_qos_resume_latency_us", "n/a"),
+    ]);
+    let idle = Idle::read(&root).unwrap();
+    let bound = |number| idle.cpu(number).map(|cpu| cpu.resume_latency_us);
+    assert_eq!(
+        (bound(0), bound(1), bound(5)),
+        (None, Some(None), Some(Some(-1)))
+    );
+}

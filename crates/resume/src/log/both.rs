@@ -174,3 +174,202 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     }
     traced
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::{Failure, Stage};
+
+    /// Stages one after another from `start` on, each with its length.
+    fn cycle(start: Us, stages: &[(StageKind, Us)]) -> Cycle {
+        let mut at = start;
+        let stages = stages.iter().map(|&(kind, lasted)| {
+            let start = at;
+            at += lasted;
+            Stage {
+                kind,
+                start,
+                end: at,
+                says_us: None,
+            }
+        });
+        Cycle {
+            number: 0,
+            sleep: None,
+            at: None,
+            stages: stages.collect(),
+            cpus: Vec::new(),
+            calls: Vec::new(),
+            asleep_us: None,
+            failures: Vec::new(),
+            cut: false,
+        }
+    }
+
+    fn call(device: &str, start: Us, worker: u32) -> Call {
+        Call {
+            device: device.into(),
+            driver: None,
+            parent: None,
+            function: None,
+            stage: StageKind::Resume,
+            start: Some(start),
+            end: Some(start + 10),
+            says_us: None,
+            worker: Some(worker),
+            result: Some(0),
+        }
+    }
+
+    fn failure(at: Us, stage: Option<StageKind>) -> Failure {
+        Failure {
+            at,
+            device: None,
+            stage,
+            message: "refused".to_owned(),
+        }
+    }
+
+    const SUSPEND: StageKind = StageKind::Suspend;
+    const RESUME: StageKind = StageKind::Resume;
+
+    #[test]
+    fn a_failure_stands_where_its_stage_is_on_the_traces_clock() {
+        // printk's clock stands still in sleep, the trace's goes on: 5000 s apart, then 9000 s.
+        let mut printed = cycle(100, &[(SUSPEND, 1_000_000), (RESUME, 2_000_000)]);
+        printed.failures = vec![
+            failure(600_100, Some(SUSPEND)),
+            failure(1_500_100, Some(RESUME)),
+            failure(300, Some(StageKind::Freeze)),
+            failure(200, None),
+        ];
+        let mut traced = cycle(5_000_000_000, &[(SUSPEND, 1_000_000), (RESUME, 2_000_000)]);
+        traced.stages[1].start = 9_000_000_000;
+        traced.stages[1].end = 9_002_000_000;
+        traced.failures = vec![failure(7, None)];
+        let both = together(vec![printed], vec![traced]);
+        assert_eq!(both.len(), 1);
+        let at: Vec<Us> = both[0].failures.iter().map(|failure| failure.at).collect();
+        // Half a second into the stages that are known; of others from the first stage on.
+        assert_eq!(
+            at,
+            [5_000_600_000, 9_000_500_000, 5_000_000_200, 5_000_000_100]
+        );
+    }
+
+    #[test]
+    fn failures_that_only_the_trace_has_are_kept_as_they_are() {
+        let printed = cycle(100, &[(SUSPEND, 1_000_000)]);
+        let mut traced = cycle(5000, &[(SUSPEND, 1_000_000)]);
+        traced.failures = vec![failure(6000, None)];
+        let failures = traced.failures.clone();
+        assert_eq!(together(vec![printed], vec![traced])[0].failures, failures);
+    }
+
+    #[test]
+    fn cycles_are_one_where_their_stages_lasted_as_long() {
+        let two = |one: Us, other: Us| {
+            let printed = cycle(0, &[(SUSPEND, one)]);
+            let traced = cycle(50, &[(SUSPEND, other)]);
+            together(vec![printed], vec![traced]).len()
+        };
+        // 20 ms and one in fifty of the longer.
+        assert_eq!(two(1_000_000, 1_040_816), 1);
+        assert_eq!(two(1_000_000, 1_040_817), 2);
+        assert_eq!(two(1_040_816, 1_000_000), 1);
+        assert_eq!(two(1_040_817, 1_000_000), 2);
+        assert_eq!(two(1_000_000, 960_000), 1);
+        assert_eq!(two(1_000_000, 959_999), 2);
+        assert_eq!(two(0, 20_408), 1);
+        assert_eq!(two(0, 20_409), 2);
+        // What a stage says of itself counts before its lines' stamps.
+        let mut printed = cycle(0, &[(SUSPEND, 5_000_000)]);
+        printed.stages[0].says_us = Some(1_000_000);
+        let traced = cycle(50, &[(SUSPEND, 1_000_000)]);
+        assert_eq!(together(vec![printed], vec![traced]).len(), 1);
+        // No stage in common: nothing speaks for it.
+        let printed = cycle(0, &[(StageKind::Freeze, 10), (SUSPEND, 10)]);
+        let traced = cycle(0, &[(StageKind::Freeze, 10), (RESUME, 10)]);
+        assert_eq!(together(vec![printed], vec![traced]).len(), 2);
+    }
+
+    #[test]
+    fn cycles_of_both_stand_in_their_order_and_are_numbered_anew() {
+        let of = |lasted: Us| cycle(0, &[(RESUME, lasted * 1_000_000)]);
+        let printed = vec![of(1), of(3), of(9)];
+        let traced = vec![of(2), of(3), of(4)];
+        let all = together(printed, traced);
+        let told: Vec<_> = all
+            .iter()
+            .map(|cycle| (cycle.number, cycle.stages[0].end / 1_000_000))
+            .collect();
+        assert_eq!(told, [(1, 1), (2, 2), (3, 3), (4, 9), (5, 4)]);
+    }
+
+    #[test]
+    fn what_printk_says_of_a_cycle_and_of_its_calls_is_taken_over() {
+        let mut printed = cycle(0, &[(RESUME, 1000)]);
+        printed.sleep = Some("deep".into());
+        printed.asleep_us = Some(7);
+        printed.cut = true;
+        let named = |mut call: Call, function: &str, says: Us| {
+            call.function = Some(function.into());
+            call.says_us = Some(says);
+            call
+        };
+        printed.calls = vec![
+            named(call("usb1", 10, 4), "first", 11),
+            named(call("usb1", 30, 4), "second", 12),
+            named(call("sda", 50, 9), "other_worker", 13),
+            named(call("gone", 50, 4), "gone", 14),
+        ];
+        let mut traced = cycle(5000, &[(RESUME, 1000)]);
+        traced.sleep = Some("s2idle".into());
+        traced.at = Some("noon".into());
+        traced.cut = true;
+        traced.calls = vec![
+            call("usb1", 5010, 4),
+            call("usb1", 5030, 4),
+            call("sda", 5050, 8),
+        ];
+        let both = together(vec![printed.clone()], vec![traced.clone()]);
+        let one = &both[0];
+        assert_eq!(
+            (one.sleep.as_deref(), one.at.as_deref(), one.asleep_us),
+            (Some("deep"), Some("noon"), Some(7))
+        );
+        assert!(one.cut);
+        let told: Vec<_> = one
+            .calls
+            .iter()
+            .map(|call| (call.start, call.function.as_deref(), call.says_us))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Some(5010), Some("first"), Some(11)),
+                (Some(5030), Some("second"), Some(12)),
+                (Some(5050), None, None),
+            ]
+        );
+        traced.cut = false;
+        assert!(!together(vec![printed], vec![traced])[0].cut);
+    }
+
+    #[test]
+    fn a_cycle_that_is_in_a_log_twice_counts_once_and_one_without_calls_is_none_of_these() {
+        let mut one = cycle(0, &[(RESUME, 1000)]);
+        one.calls = vec![call("sda", 10, 4)];
+        let mut later = one.clone();
+        later.calls[0].start = Some(11);
+        let mut cycles = vec![one.clone(), later.clone(), one.clone(), one.clone()];
+        assert_eq!(without_repeated(&mut cycles), 2);
+        assert_eq!(cycles.len(), 2);
+        assert_eq!((cycles[0].number, cycles[1].number), (1, 2));
+        let mut other_stage = one.clone();
+        other_stage.stages[0].end = 999;
+        assert_eq!(without_repeated(&mut vec![one, other_stage]), 0);
+        let bare = cycle(0, &[(RESUME, 1000)]);
+        assert_eq!(without_repeated(&mut vec![bare.clone(), bare]), 0);
+    }
+}

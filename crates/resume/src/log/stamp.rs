@@ -274,4 +274,111 @@ mod tests {
         assert_eq!(of("99999999999999999999.1"), None);
         assert_eq!(of("9999999999999999999.1"), None);
     }
+
+    #[test]
+    fn stamps_without_a_fraction_are_whole_seconds_and_say_so() {
+        let second = |us| {
+            Some(Instant {
+                us,
+                resolution_us: SECOND_US,
+            })
+        };
+        let clock = |text: &str| {
+            let mut cursor = Cursor(text.as_bytes());
+            let instant = cursor.clock();
+            (instant, String::from_utf8_lossy(cursor.0).into_owned())
+        };
+        let whole = (13 * 3600 + 2 * 60 + 3) * SECOND_US;
+        assert_eq!(clock("13:02:03 host"), (second(whole), " host".to_owned()));
+        // A point that ends a sentence is none of the stamp.
+        assert_eq!(clock("13:02:03. So"), (second(whole), ". So".to_owned()));
+        assert_eq!(clock("13:02:03"), (second(whole), String::new()));
+        let hundredth = Some(Instant {
+            us: whole + 250_000,
+            resolution_us: 10_000,
+        });
+        assert_eq!(clock("13:02:03,25"), (hundredth, String::new()));
+        for broken in ["13:02", "1:02:03", "13-02-03", "13:02-03"] {
+            assert_eq!(clock(broken).0, None, "{broken}");
+        }
+        assert_eq!(Cursor(b"12").seconds(), None);
+        assert_eq!(Cursor(b"12.").seconds(), None);
+    }
+
+    #[test]
+    fn a_number_without_a_fraction_counts_a_million_times_too() {
+        let of = |text: &str| {
+            let mut cursor = Cursor(text.as_bytes());
+            (
+                millionths(&mut cursor),
+                String::from_utf8_lossy(cursor.0).into_owned(),
+            )
+        };
+        assert_eq!(of("0.001 seconds"), (Some(1000), " seconds".to_owned()));
+        assert_eq!(of("7928.413 x"), (Some(7_928_413_000), " x".to_owned()));
+        assert_eq!(of("12 msecs"), (Some(12_000_000), " msecs".to_owned()));
+        assert_eq!(of("12. So"), (Some(12_000_000), ". So".to_owned()));
+        assert_eq!(of("0"), (Some(0), String::new()));
+        assert_eq!(of("39999999999").0, Some(39_999_999_999_000_000));
+        assert_eq!(of("40000000000").0, None);
+        assert_eq!(of("40000000000.5").0, None);
+        assert_eq!(of("x").0, None);
+    }
+
+    #[test]
+    fn a_date_leaves_what_is_behind_it() {
+        let of = |text: &str| {
+            let mut cursor = Cursor(text.as_bytes());
+            let instant = cursor.date();
+            instant.map(|instant| {
+                (
+                    instant.us / SECOND_US,
+                    String::from_utf8_lossy(cursor.0).into_owned(),
+                )
+            })
+        };
+        let evening = 1_795_284_000;
+        assert_eq!(
+            of("Sat Nov 21 18:00:00 2026]"),
+            Some((evening, "]".to_owned()))
+        );
+        // The zone of `journalctl -o short-full` is read over, a host's name is not.
+        assert_eq!(
+            of("Sat 2026-11-21 18:00:00 CEST host"),
+            Some((evening, " host".to_owned()))
+        );
+        for behind in [" host", " UT", " ABCDEF", " Utc"] {
+            assert_eq!(
+                of(&format!("Sat 2026-11-21 18:00:00{behind}")),
+                Some((evening, behind.to_owned()))
+            );
+        }
+        // Four digits that more follows are no year: a host may be named so.
+        let leap_year = of("Nov 21 18:00:00 host").unwrap().0;
+        assert_eq!(
+            of("Nov 21 18:00:00 2026 kernel"),
+            Some((leap_year, " 2026 kernel".to_owned()))
+        );
+        // 21 November of 2000: `date -u -d "2000-11-21 18:00:00" +%s`.
+        assert_eq!(leap_year, 974_829_600);
+        assert_eq!(of("Nov 32 18:00:00 host"), None);
+        assert_eq!(of("Nox 21 18:00:00 host"), None);
+    }
+
+    #[test]
+    fn words_end_at_a_space_and_are_never_empty() {
+        let mut cursor = Cursor(b"kernel: x");
+        assert_eq!(cursor.word(), Some(&b"kernel:"[..]));
+        assert_eq!((cursor.word(), cursor.0), (None, &b" x"[..]));
+        assert_eq!(Cursor(b"").word(), None);
+        let mut cursor = Cursor(b"kernel: x");
+        assert_eq!(
+            (cursor.eat_text(b"host"), cursor.0),
+            (None, &b"kernel: x"[..])
+        );
+        assert_eq!(
+            (cursor.eat_text(b"kernel"), cursor.0),
+            (Some(()), &b": x"[..])
+        );
+    }
 }

@@ -134,4 +134,84 @@ mod tests {
         // A method for large samples; 2.7 points are three standard errors of this count.
         assert!(held >= 0.923, "{held}");
     }
+
+    fn slices(rounds: &[Vec<f64>]) -> Vec<&[f64]> {
+        rounds.iter().map(Vec::as_slice).collect()
+    }
+
+    #[test]
+    fn the_standard_error_is_that_of_the_formula() {
+        // About 3.5 the squares of 1 to 6 sum to 17.5: sqrt(17.5 * 5 / 6).
+        let error = standard_error(&[4.0, 1.0, 2.0, 6.0, 5.0, 3.0]);
+        assert!((error - (17.5_f64 * 5.0 / 6.0).sqrt()).abs() < 1e-12);
+        assert_eq!(standard_error(&[2.0; 5]), 0.0);
+    }
+
+    /// Six rounds of 200 figures each, `10 * round + 1` to `10 * round + 200` times `scale`.
+    fn stairs(scale: f64) -> Vec<Vec<f64>> {
+        let round = |round: i32| {
+            (1..=200)
+                .map(|at| f64::from(10 * round + at) * scale)
+                .collect()
+        };
+        (0..6).map(round).collect()
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_figures_without_one_round_at_a_time() {
+        let (of, from) = (stairs(3.0), stairs(1.0));
+        let difference = p99_difference(&slices(&of), &slices(&from)).unwrap();
+        // Of 1200 figures the twelve highest lie beyond p99, of the 1000 without a round ten.
+        let p99 = |rounds: &[Vec<f64>], out: Option<usize>| {
+            let kept = rounds.iter().enumerate().filter(|(at, _)| Some(*at) != out);
+            let mut all: Vec<f64> = kept.flat_map(|(_, round)| round.clone()).collect();
+            all.sort_by(|one, other| other.total_cmp(one));
+            all[all.len() / 100]
+        };
+        let estimate = p99(&of, None) - p99(&from, None);
+        assert_eq!(difference.estimate, estimate);
+        let without: Vec<f64> = (0..6)
+            .map(|out| p99(&of, Some(out)) - p99(&from, Some(out)))
+            .collect();
+        let mean = without.iter().sum::<f64>() / 6.0;
+        let squares: f64 = without.iter().map(|one| (one - mean).powi(2)).sum();
+        // Student's quantile with five degrees of freedom: 2.5706.
+        let half = 2.570_582 * (squares * 5.0 / 6.0).sqrt();
+        let (low, high) = difference.interval.unwrap();
+        assert!(half > 1.0);
+        assert!((low - (estimate - half)).abs() < 1e-4, "{low}");
+        assert!((high - (estimate + half)).abs() < 1e-4, "{high}");
+        assert_eq!(difference.rounds, 6);
+    }
+
+    #[test]
+    fn a_round_without_figures_of_one_setting_counts_for_neither() {
+        let (mut of, mut from) = (stairs(3.0), stairs(1.0));
+        let alone = p99_difference(&slices(&of), &slices(&from));
+        // Beside the others: figures that would be all of the tail.
+        of.insert(2, vec![1e6; 100]);
+        from.insert(2, Vec::new());
+        of.push(Vec::new());
+        from.push(vec![1e6; 100]);
+        assert_eq!(p99_difference(&slices(&of), &slices(&from)), alone);
+    }
+
+    #[test]
+    fn a_level_that_both_settings_share_in_a_round_takes_nothing_from_the_interval() {
+        // Each round has a level of its own, and the difference in each is 10.
+        let from: Vec<Vec<f64>> = (0..8)
+            .map(|round: i32| {
+                let level = f64::from(round * round) * 7.0;
+                (0..200).map(|at| level + f64::from(at)).collect()
+            })
+            .collect();
+        let of: Vec<Vec<f64>> = from
+            .iter()
+            .map(|round| round.iter().map(|figure| figure + 10.0).collect())
+            .collect();
+        let difference = p99_difference(&slices(&of), &slices(&from)).unwrap();
+        // The difference without any round is 10 as well: an interval of no width is none.
+        assert_eq!((difference.estimate, difference.interval), (10.0, None));
+        assert_eq!(difference.rounds, 8);
+    }
 }

@@ -143,4 +143,51 @@ mod tests {
             assert!(held >= 0.936, "{count} rounds: {held}");
         }
     }
+
+    #[test]
+    fn an_even_number_of_averages_has_its_median_between_two_of_them() {
+        // 1 and 4: 1, 2.5, 4. 0, 0, 1, 5: 0, 0, 0, 0.5, 0.5, 1, 2.5, 2.5, 3, 5.
+        assert_eq!(median_difference(&[4.0, 1.0], ERROR).unwrap().estimate, 2.5);
+        let four = median_difference(&[0.0, 5.0, 1.0, 0.0], ERROR).unwrap();
+        assert_eq!((four.estimate, four.rounds), (0.75, 4));
+        assert_eq!(median_difference(&[], ERROR), None);
+    }
+
+    #[test]
+    fn the_interval_ends_at_the_averages_of_the_tables_order() {
+        // Ten rounds: the 9th of 55 averages from either end. Differences 0, 1, 3, 7, ... have all
+        // averages apart.
+        let differences: Vec<f64> = (0..10)
+            .map(|round: i32| 2.0_f64.powi(round) - 1.0)
+            .collect();
+        let mut averages: Vec<f64> = Vec::new();
+        for (at, one) in differences.iter().enumerate() {
+            averages.extend(differences[at..].iter().map(|other| (one + other) / 2.0));
+        }
+        averages.sort_by(f64::total_cmp);
+        let interval = median_difference(&differences, ERROR).unwrap().interval;
+        assert_eq!(interval, Some((averages[8], averages[46])));
+        // What is left out at both ends together: 2 * 0.0244 (table A.4).
+        let left_out: f64 = distribution(10).iter().take(9).sum();
+        assert!((left_out - 25.0 / 1024.0).abs() < 1e-12, "{left_out}");
+    }
+
+    #[test]
+    fn fewer_errors_take_more_rounds() {
+        // 2 in 2^n: 3.1 % with six rounds, 0.8 % with eight, 0.1 % with eleven.
+        let needed = [0.05, 0.025, 0.01, 0.001].map(rounds_needed);
+        assert_eq!(needed, [6, 7, 8, 11]);
+        assert_eq!(rounds_needed(0.0), 64);
+    }
+
+    #[test]
+    fn the_distribution_has_a_chance_for_each_sum_of_ranks() {
+        // Three ranks: 0, 1, 2, 3 (two ways), 4, 5, 6 of eight.
+        let eighths: Vec<f64> = distribution(3)
+            .into_iter()
+            .map(|chance| chance * 8.0)
+            .collect();
+        assert_eq!(eighths, [1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0]);
+        assert_eq!(distribution(0), [1.0]);
+    }
 }
