@@ -217,8 +217,8 @@ fn a_floor_is_of_its_source_and_its_own_state_exceeds_nothing() {
         source: "timer".into(),
         count: 9,
         median_ns: 8500,
-        p90_ns: 0,
-        p99_ns: 0,
+        p90_ns: None,
+        p99_ns: None,
         max_ns: 0,
     };
     let told = by_state(&columns, &|_| Some(3), &[floor]);

@@ -203,6 +203,8 @@ mod tests {
             asleep_us: None,
             failures: Vec::new(),
             cut: false,
+            stamped: true,
+            gaps: Vec::new(),
         }
     }
 
