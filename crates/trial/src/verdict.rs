@@ -279,17 +279,29 @@ mod tests {
     }
 
     #[test]
-    fn with_three_settings_each_comparison_is_stricter_than_with_two() {
-        // The least chance of the test is 2 in 2^n: 3.1 % with six rounds, 1.6 % with seven. Two
-        // settings have 5 %, three 2.5 % each.
-        let of = |rounds: usize, settings: usize| {
-            let settings: Vec<Rounds> = (0..settings)
-                .map(|at| rising(rounds, 100.0 * (at + 1) as f64, 1.0))
-                .collect();
-            judge(&settings, Some(Cost::Power)).as_good.len()
+    fn a_lead_is_as_likely_as_the_orders_that_have_one_as_large() {
+        let leading = |rounds: usize, settings: usize| -> Vec<Rounds> {
+            let figure = |at: usize| 100.0 * (at + 1) as f64;
+            (0..settings)
+                .map(|at| rising(rounds, figure(at), 1.0))
+                .collect()
         };
-        assert_eq!((of(5, 2), of(6, 2)), (1, 0));
-        assert_eq!((of(6, 3), of(7, 3)), (2, 0));
+        let is_near = |(rounds, settings): (usize, usize), p_value: f64| {
+            let all = leading(rounds, settings);
+            let figures: Vec<Vec<Option<f64>>> = all.into_iter().map(|one| one.figures).collect();
+            let seen = statistics::p_values(&figures, 0, PERMUTATIONS)[settings - 1].unwrap();
+            // Four standard errors of 9999 deals.
+            let error = 4.0 * (p_value * (1.0 - p_value) / 9_999.0).sqrt();
+            assert!((seen - p_value).abs() < error, "{seen} and {p_value}");
+        };
+        // Of the 2^n orders of two settings two have one of them ahead in each round.
+        is_near((5, 2), 2.0 / 32.0);
+        is_near((6, 2), 2.0 / 64.0);
+        let as_good = |rounds| judge(&leading(rounds, 2), None).as_good.len();
+        assert_eq!((as_good(5), as_good(6)), (1, 0));
+        // Of the 6^n orders of three settings 6 have one ahead of another by two places in each.
+        is_near((2, 3), 6.0 / 36.0);
+        is_near((3, 3), 6.0 / 216.0);
     }
 
     #[test]
