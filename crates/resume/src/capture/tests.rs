@@ -2,6 +2,10 @@
 //! and do nothing. What a kernel makes of it is tried in the lab.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+
+use nix::sys::stat::Mode as FileMode;
+use nix::unistd::mkfifo;
 
 use super::*;
 
@@ -264,6 +268,49 @@ fn while_it_suspends_the_kernel_is_made_to_tell_and_then_all_is_as_before() {
         prepare(&machine.root, &options),
         Err(Error::Usage(_))
     ));
+}
+
+#[test]
+fn what_has_the_name_of_a_file_stays_and_nothing_is_written_through_it() {
+    type Plant = fn(&Path, &Path);
+    let kinds: [(&str, Plant); 5] = [
+        ("a link", |path, outside| {
+            fs::write(outside, "theirs").unwrap();
+            symlink(outside, path).unwrap();
+        }),
+        ("a dangling link", |path, outside| {
+            symlink(outside, path).unwrap()
+        }),
+        ("a hard link", |path, outside| {
+            fs::write(outside, "theirs").unwrap();
+            fs::hard_link(outside, path).unwrap();
+        }),
+        ("a FIFO", |path, _| mkfifo(path, FileMode::S_IRWXU).unwrap()),
+        ("a folder", |path, _| fs::create_dir(path).unwrap()),
+    ];
+    for name in [DMESG, TRACE, RECORD] {
+        for (kind, plant) in kinds {
+            let machine = Machine::new();
+            let folder = machine.options().folder;
+            let outside = machine.folder.path().join("outside");
+            fs::create_dir(&folder).unwrap();
+            plant(&folder.join(name), &outside);
+            let state = || {
+                let names = fs::read_dir(&folder).unwrap().map(|entry| {
+                    let entry = entry.unwrap();
+                    (entry.file_name(), entry.metadata().unwrap().ino())
+                });
+                (names.collect::<Vec<_>>(), fs::read(&outside).ok())
+            };
+            let before = state();
+            let never = AtomicBool::new(false);
+            let done = run(&machine.root, &machine.options(), &never, &mut |_| ());
+            assert!(done.is_err(), "{name} is {kind}");
+            assert_eq!(state(), before, "{name} is {kind}");
+            // The machine was not suspended for nothing.
+            assert_eq!(machine.reads(STATE), "freeze mem", "{name} is {kind}");
+        }
+    }
 }
 
 #[test]
