@@ -62,6 +62,7 @@ impl Elsewhere {
     }
 
     /// Of which core they are, in words.
+    #[cfg(any(feature = "bpf", test))]
     pub fn core(&self) -> &'static str {
         match self.same_core {
             Some(false) => "another core",

@@ -154,11 +154,12 @@ unsigned long long swept;
  *	TOLD	  the same, and the CPU that takes the interrupt was told
  *	COMPLETE  a window that began, and whose request is complete: its time is to be charged
  *
- * A slot's word (of the plan) has the state in its lowest bits and above them how many windows it had: this
- * window's number. A word never comes back, so an exchange of words succeeds only if nothing has
- * happened to the slot since its word was read, and whatever was read in between is of that window.
- * Each transition is such an exchange, but for the one out of CLAIMED, which its one owner makes.
- * So a slot is never given to two, and nobody frees what is another's. Who may make them:
+ * A slot's word (of the plan) has the state in its lowest bits and above them how many windows it
+ *had: this window's number. A word never comes back, so an exchange of words succeeds only if
+ *nothing has happened to the slot since its word was read, and whatever was read in between is of
+ *that window. Each transition is such an exchange, but for the one out of CLAIMED, which its one
+ *owner makes. So a slot is never given to two, and nobody frees what is another's. Who may make
+ *them:
  *
  *	FREE	    -> CLAIMED	who opens a window, on any CPU, with the next number
  *	CLAIMED	    -> OPEN	the same
@@ -265,7 +266,8 @@ struct plan {
 	unsigned int naps_tried;
 	struct waiter waiters[WAITERS];
 	struct cpu_sums sums;
-	/* Of the windows' slots, side by side: most are free, and then the window is not touched. */
+	/* Of the windows' slots, side by side: most are free, and then the window is not touched.
+	 */
 	unsigned long long words[WINDOWS];
 	struct window windows[WINDOWS];
 };
@@ -1627,7 +1629,8 @@ static __always_inline long long announce(const struct expectation *wish, struct
 	for (int i = 0; i < WINDOWS; i++) {
 		struct window *window = &plan->windows[i];
 
-		if (is_vacant(window, READ(plan->words[i]), now) || window->owner.device != NO_DEVICE)
+		if (is_vacant(window, READ(plan->words[i]), now) ||
+		    window->owner.device != NO_DEVICE)
 			continue;
 		announced++;
 		of_user += window->uid == wish->uid;

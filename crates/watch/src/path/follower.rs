@@ -56,7 +56,7 @@ impl Follower {
     /// Follows packets of the network namespace that this process is in.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
+    /// [`crate::Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
     pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
         let knows = Knows::ask()?;
         for (group, name, option) in NEEDED {
