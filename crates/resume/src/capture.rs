@@ -23,7 +23,7 @@ use nix::time::{ClockId, clock_gettime};
 use reveille_dataset::output::{Existing, Folder, Naming};
 use reveille_machine::{Identity, Root};
 
-use crate::{Error, Result};
+use crate::{Error, Result, devices};
 pub use alarm::Alarm;
 pub use features::features;
 pub use means::{Means, Mode};
@@ -280,6 +280,7 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
         suspend_stats_before: stats.clone(),
         suspend_stats_after: stats,
         left_changed: Vec::new(),
+        devices: devices::read(root),
     }
 }
 

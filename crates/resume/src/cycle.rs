@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::devices::Device;
+
 /// An instant of the log's clock or a time between two, in microseconds.
 pub type Us = i64;
 
@@ -43,6 +45,9 @@ pub struct Cycle {
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,
+    /// All devices of the machine, where a capture kept them; otherwise only the log tells of some.
+    #[serde(skip)]
+    pub devices: Arc<[Device]>,
 }
 
 fn yes() -> bool {

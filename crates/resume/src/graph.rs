@@ -18,15 +18,15 @@
 //! So a call starts at the latest end of what it waits for, and a **lag** later. The lag is what was
 //! measured; it stays as it is when something else changes.
 //!
-//! **What a log does not tell**: suppliers, locks, CPUs that had other things to do. Nor does it show
-//! a synchronous device without a callback, which holds up the process that suspends until its
-//! asynchronous parent is done, and holds up its own asynchronous children until that process has
-//! come by it. Some kernels (6.8, and stable ones since January 2024) hand each asynchronous device
-//! over only when that process comes by it. So a lag of [`TOLD_US`] or more needs another reason. If
-//! the call started within [`HANDOVER_US`] of the end of another call of the stage, and that is no
-//! chance, it is taken to wait for that call: with *k* ends in a lag of *L*, one of them falls into
-//! the last *d* of it by chance in about *k·d/L* of cases, which may be [`CHANCE`] at most. Otherwise
-//! it is said that the log does not tell.
+//! **What a log does not tell**: suppliers (but where a capture kept the machine's devices), locks,
+//! CPUs that had other things to do. Nor does it show a synchronous device without a callback, which
+//! holds up the process that suspends until its asynchronous parent is done, and holds up its own
+//! asynchronous children until that process has come by it. Some kernels (6.8, and stable ones since
+//! January 2024) hand each asynchronous device over only when that process comes by it. So a lag of
+//! [`TOLD_US`] or more needs another reason. If the call started within [`HANDOVER_US`] of the end of
+//! another call of the stage, and that is no chance, it is taken to wait for that call: with *k* ends
+//! in a lag of *L*, one of them falls into the last *d* of it by chance in about *k·d/L* of cases,
+//! which may be [`CHANCE`] at most. Otherwise it is said that the log does not tell.
 //!
 //! **Which worker ran a call** says different things. The process that suspends has an order that
 //! must be kept. A kernel thread has none: asynchronous work goes to an unbound workqueue, which

@@ -9,6 +9,7 @@
 pub mod analysis;
 pub mod capture;
 pub mod cycle;
+pub mod devices;
 pub mod graph;
 pub mod log;
 pub mod path;

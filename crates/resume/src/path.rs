@@ -66,6 +66,11 @@ pub enum Why {
     Parent,
     /// The calls of the devices below it had to return (in a suspend).
     Children,
+    /// A supplier's call had to return, or the nearest of what that waits for (see
+    /// [`crate::devices`]).
+    Supplier,
+    /// The calls of the devices that it supplies had to return (in a suspend).
+    Consumers,
     /// The process or thread that runs it was busy with the call before.
     SameWorker,
     /// It started just as that call had returned. The log does not say why: a supplier, a lock, or a

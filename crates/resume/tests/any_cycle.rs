@@ -94,6 +94,7 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         cut: true,
         stamped: true,
         gaps: Vec::new(),
+        devices: Default::default(),
     })
 }
 

@@ -31,6 +31,7 @@ impl Resume {
             cut: false,
             stamped: true,
             gaps: Vec::new(),
+            devices: Default::default(),
         };
         Resume { cycle }.stage(StageKind::Platform, -100, 0)
     }

@@ -81,6 +81,8 @@ pub fn why_words(why: Why) -> &'static str {
         Why::StageBegins => "its stage begins",
         Why::Parent => "waits for its parent",
         Why::Children => "waits for its children",
+        Why::Supplier => "waits for its supplier",
+        Why::Consumers => "waits for what it supplies",
         Why::SameWorker => "same worker",
         Why::JustAfter => "just after it, not told why",
         Why::CpuBefore => "one CPU at a time",

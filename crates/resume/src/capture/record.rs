@@ -6,6 +6,7 @@ use reveille_machine::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use crate::devices::Device;
 
 /// The kernel's log, as `dmesg` prints it: `[seconds.micros] text`.
 pub const DMESG: &str = "dmesg.txt";
@@ -49,6 +50,9 @@ pub struct Record {
     pub suspend_stats_after: BTreeMap<String, String>,
     /// Settings that could not be put back, with the reason.
     pub left_changed: Vec<String>,
+    /// The machine's devices before the first cycle; empty in older captures.
+    #[serde(default)]
+    pub devices: Vec<Device>,
 }
 
 /// One cycle, as it is seen from outside of the kernel.

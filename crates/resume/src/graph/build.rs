@@ -216,20 +216,22 @@ impl Graph {
     /// The calls in this stage that a device waits for, and whether some that it should have waited
     /// for had not ended.
     fn waits_for(&self, device: usize, start: Us, known: &Known) -> (Vec<usize>, bool) {
-        let mut nearest = Vec::new();
-        match self.half {
-            Half::Resume => {
-                let mut up = self.tree.with_ancestors(device).skip(1);
-                nearest.extend(up.find(|one| known.with_call.contains(one)));
+        let waits_for = |device: usize| -> Vec<usize> {
+            match self.half {
+                Half::Resume => self.tree.superiors(device).collect(),
+                Half::Suspend => self.tree.inferiors(device).collect(),
             }
-            Half::Suspend => {
-                let mut below = self.tree.devices[device].children.clone();
-                while let Some(one) = below.pop() {
-                    match known.with_call.contains(&one) {
-                        true => nearest.push(one),
-                        false => below.extend(&self.tree.devices[one].children),
-                    }
-                }
+        };
+        // A device without a call waits all the same, and is waited for.
+        let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
+        let mut next = waits_for(device);
+        while let Some(one) = next.pop() {
+            if !seen.insert(one) {
+                continue;
+            }
+            match known.with_call.contains(&one) {
+                true => nearest.push(one),
+                false => next.extend(waits_for(one)),
             }
         }
         let mut too_late = nearest.iter().any(|one| !known.of_device.contains_key(one));

@@ -1,8 +1,9 @@
-//! The devices of a machine, as the calls of its cycles tell them.
+//! The devices of a machine, as the calls of its cycles tell them, and sysfs where a capture kept it.
 
 use std::collections::HashMap;
 
 use crate::cycle::{Call, Cycle, Name, StageKind};
+use crate::devices;
 
 /// The devices that calls name, and what lies below what.
 #[derive(Debug, Clone, Default)]
@@ -22,13 +23,16 @@ pub struct Device {
     /// In [`Tree::devices`].
     pub parent: Option<usize>,
     pub children: Vec<usize>,
+    /// Those that it waits for besides, and that wait for it. Only a capture tells them.
+    pub suppliers: Vec<usize>,
+    pub consumers: Vec<usize>,
     /// In all cycles that the tree was made of.
     pub calls: usize,
 }
 
 impl Tree {
     /// The tree of the devices that `cycle` names, and of those that the machine's other cycles do.
-    /// Where cycles name different parents, `cycle` has the word.
+    /// Where cycles name different parents, `cycle` has the word, and what sysfs told before any log.
     pub fn of(cycle: &Cycle, machine: &[Cycle]) -> Tree {
         let mut tree = Tree::default();
         let mut parents: Vec<Option<Name>> = Vec::new();
@@ -42,6 +46,7 @@ impl Tree {
                 parents[device] = parent.cloned();
             }
         }
+        tree.join_known(&cycle.devices, &mut parents);
         tree.join(parents);
         tree.join_usb_interfaces();
         tree
@@ -62,6 +67,8 @@ impl Tree {
             driver,
             parent: None,
             children: Vec::new(),
+            suppliers: Vec::new(),
+            consumers: Vec::new(),
             calls: 0,
         });
         device
@@ -74,6 +81,56 @@ impl Tree {
             .iter()
             .copied()
             .find(|&device| self.devices[device].driver.as_ref() == driver)
+    }
+
+    /// The devices that have calls get the parents and suppliers that sysfs tells, and these theirs.
+    /// Their parents' names in the log are not looked at any more.
+    fn join_known(&mut self, known: &[devices::Device], parents: &mut [Option<Name>]) {
+        let mut by_name: HashMap<&Name, Vec<usize>> = HashMap::new();
+        for (at, one) in known.iter().enumerate() {
+            by_name.entry(&one.name).or_default().push(at);
+        }
+        // A device may have another driver than it had then; its name alone is enough if no other
+        // device has it.
+        let place_of = |device: &Device| {
+            let named = by_name.get(&device.name)?;
+            let same = named.iter().find(|&&at| known[at].driver == device.driver);
+            same.or(named.first().filter(|_| named.len() == 1)).copied()
+        };
+        let places = self.devices.iter().enumerate();
+        let mut next: Vec<(usize, usize)> = places
+            .filter_map(|(device, one)| Some((place_of(one)?, device)))
+            .collect();
+        let mut there: HashMap<usize, usize> = next.iter().copied().collect();
+        while let Some((at, device)) = next.pop() {
+            let one = &known[at];
+            let parent = one.parent.map(|parent| (parent, true));
+            let suppliers = one.suppliers.iter().map(|&supplier| (supplier, false));
+            for (other, is_parent) in parent.into_iter().chain(suppliers) {
+                let Some(named) = known.get(other) else {
+                    continue;
+                };
+                let other = *there.entry(other).or_insert_with(|| {
+                    let added = self.add(named.name.clone(), named.driver.clone());
+                    next.push((other, added));
+                    added
+                });
+                match is_parent {
+                    true if self.is_below(other, device) => {}
+                    true => {
+                        self.devices[device].parent = Some(other);
+                        self.devices[other].children.push(device);
+                    }
+                    false => {
+                        self.devices[device].suppliers.push(other);
+                        self.devices[other].consumers.push(device);
+                    }
+                }
+            }
+            if let Some(parent) = parents.get_mut(device) {
+                *parent = None;
+            }
+        }
     }
 
     /// Parents are told by name only. Where several devices have it, the one with the most calls is
@@ -127,6 +184,18 @@ impl Tree {
             .copied()
             .max_by_key(|&device| (self.devices[device].calls, std::cmp::Reverse(device)));
         most.expect("a name is kept with its devices")
+    }
+
+    /// What a device waits for in a resume: its parent and its suppliers.
+    pub fn superiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+        let one = &self.devices[device];
+        one.parent.into_iter().chain(one.suppliers.iter().copied())
+    }
+
+    /// What a device waits for in a suspend: its children and its consumers.
+    pub fn inferiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+        let one = &self.devices[device];
+        one.children.iter().chain(&one.consumers).copied()
     }
 
     /// Whether `device` is `ancestor` or lies below it.

@@ -205,6 +205,7 @@ mod tests {
             cut: false,
             stamped: true,
             gaps: Vec::new(),
+            devices: Default::default(),
         }
     }
 

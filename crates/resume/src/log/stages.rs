@@ -307,6 +307,7 @@ impl Open {
             failures: self.failures,
             stamped,
             gaps: self.gaps,
+            devices: Default::default(),
         })
     }
 

@@ -302,14 +302,23 @@ impl<'a> Run<'a> {
             };
             wait_for(before, why);
         }
-        let why = match graph.half {
-            Half::Resume => Why::Parent,
-            Half::Suspend => Why::Children,
+        let is_below = |one: Option<usize>, other: Option<usize>| {
+            let both = one.zip(other);
+            both.is_some_and(|(one, other)| graph.tree.is_below(one, other))
+        };
+        let why = |one: usize| {
+            let (own, other) = (step.device, graph.steps[one].device);
+            match graph.half {
+                Half::Resume if is_below(own, other) => Why::Parent,
+                Half::Resume => Why::Supplier,
+                Half::Suspend if is_below(other, own) => Why::Children,
+                Half::Suspend => Why::Consumers,
+            }
         };
         let is_ghost = self.fates[index] != fate;
         for &one in &step.tree {
             if is_ghost || self.fates[one] == fate {
-                wait_for(one, why);
+                wait_for(one, why(one));
             }
         }
         (ready + step.lag, bound)

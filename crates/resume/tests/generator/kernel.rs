@@ -75,6 +75,7 @@ impl Truth {
             cut: false,
             stamped: true,
             gaps: Vec::new(),
+            devices: Default::default(),
         }
     }
 }

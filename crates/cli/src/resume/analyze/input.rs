@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reveille_resume::analysis::{Input, Source};
 use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
+use reveille_resume::devices::Device;
 use reveille_resume::log::{self, Log};
 
 use super::failure;
@@ -64,6 +66,10 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
 fn add(input: &mut Input, record: Record) {
     input.notes.extend(told(&record));
     input.source.kernel = record.machine.kernel;
+    let devices: Arc<[Device]> = record.devices.into();
+    for cycle in &mut input.cycles {
+        cycle.devices = devices.clone();
+    }
     if input.cycles.len() != record.cycles.len() {
         return;
     }
