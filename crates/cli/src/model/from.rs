@@ -11,6 +11,7 @@ use reveille_model::policy::{Policy, PowerNap};
 use reveille_model::question::{Figure, Largest, largest_transition};
 use reveille_model::sentence;
 use reveille_model::sweep::{Pair, Sweep};
+use reveille_resume::analysis::{FORMAT, VERSION};
 use serde::{Deserialize, Serialize};
 
 use super::run::{self, Answer};
@@ -258,7 +259,7 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<Machine>> {
             analysis.format
         )));
     }
-    if analysis.version != VERSION {
+    if !(1..=VERSION).contains(&analysis.version) {
         return Err(Failure::usage(format!(
             "{path}: has version {}, and this program knows {VERSION}; take a newer reveille",
             analysis.version
@@ -280,10 +281,6 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<Machine>> {
         (true, None) => Err(Failure::usage(format!("{path}: has no machine in it"))),
     }
 }
-
-/// As `reveille resume analyze --json` marks its output.
-const FORMAT: &str = "reveille-resume";
-const VERSION: u32 = 1;
 
 /// A policy for each machine, and one for each what-if.
 fn naps(args: &Args, machines: &[Machine], notes: &mut Vec<String>) -> anyhow::Result<Vec<Named>> {
