@@ -223,7 +223,6 @@ fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> 
     let advice = Advice::of(loaded, target, question).map_err(|error| told(args, error))?;
     let setting = Setting::of(&advice, target);
     if let Some(choice) = args.form {
-        warn_of_want(&advice);
         if let Some(why) = setting
             .why_no_bound
             .as_ref()
@@ -233,6 +232,7 @@ fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> 
                 "--form: {why}; without --form it is told how many would do"
             )));
         }
+        warn_of_want(&advice);
         return print_form(
             form::one(choice.into(), &advice, &setting, target),
             &setting,
