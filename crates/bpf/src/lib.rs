@@ -28,7 +28,7 @@ pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word};
 pub use thread_name::thread_name;
 
-/// Runs a BPF program that makes a timer, again while the kernel has no memory for it, a second at most;
+/// Runs a BPF program that makes a timer, again while the kernel has no memory for it, ten seconds at most;
 /// its errno, or 0.
 ///
 /// Allocating for a program, the kernel may not wait: where another CPU is at the allocator it has no
@@ -39,7 +39,7 @@ pub use thread_name::thread_name;
 pub fn while_out_of_memory(
     mut run: impl FnMut() -> libbpf_rs::Result<u32>,
 ) -> libbpf_rs::Result<i32> {
-    const TRIES: u32 = 100;
+    const TRIES: u32 = 1_000;
     const PAUSE: Duration = Duration::from_millis(10);
     for _ in 1..TRIES {
         match -(run()? as i32) {
