@@ -229,7 +229,7 @@ fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> 
             .filter(|_| advice.unknown().is_some())
         {
             return Err(Failure::cannot(format!(
-                "--form: {why}; without --form it is told how many would do"
+                "--form: {why}; run it without --form to see how many are needed"
             )));
         }
         warn_of_want(&advice);
@@ -274,8 +274,8 @@ fn told(args: &Args, error: Error) -> anyhow::Error {
 fn warn_of_want(advice: &Advice) {
     if let Some(state) = advice.ended_by_want() {
         exit::say(format_args!(
-            "{} and what is deeper is forbidden for want of datapoints; without --form it is told \
-             how many would do",
+            "{} and what is deeper is forbidden for want of datapoints; run it without --form to see \
+             how many are needed",
             state.state
         ));
     }

@@ -212,7 +212,7 @@ mod tests {
         // Two in three and more are most.
         assert_eq!(verdict(20, 30), Verdict::ExceededByOneIn(2));
         assert_eq!(verdict(21, 30), Verdict::ExceededByOneIn(1));
-        // Nine are told where they are no matter of the maximum, ten wherever they are.
+        // Nine are reported unless the maximum decides it, ten in every case.
         assert_eq!(verdict(9, 2995), Verdict::ExceededByOneIn(333));
         assert_eq!(verdict(9, 1_000_000), Verdict::ExceededByMaxOnly);
     }

@@ -234,7 +234,7 @@ enum Unit {
 }
 
 impl Unit {
-    /// The field, which is told in microseconds, in this unit.
+    /// The field, which the file has in microseconds, in this unit.
     fn of(self, field: Field) -> Field {
         match field {
             Field::Integer { name, nullable, .. }

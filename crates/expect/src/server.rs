@@ -337,7 +337,7 @@ impl Server {
 
     /// Nothing where the thread has ended.
     fn look(&self) -> Seen {
-        // One asks at a time, and what it is told is whole.
+        // One asks at a time, so each reads its own answer.
         let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = asking.stream.write_all(b"?");
         asked

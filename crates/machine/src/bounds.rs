@@ -253,16 +253,19 @@ mod tests {
         machine(&files)
     }
 
+    fn tuned() -> Holder {
+        Holder {
+            pid: 7,
+            name: "tuned".into(),
+            command: "/usr/sbin/tuned -l".into(),
+        }
+    }
+
     #[test]
     fn each_bound_says_what_it_rules_out_and_where() {
         let (_folder, root) = bounded();
         let idle = Idle::read(&root).unwrap();
-        let tuned = Holder {
-            pid: 7,
-            name: "tuned".into(),
-            command: "/usr/sbin/tuned -l".into(),
-        };
-        let bounds = of(&idle, &root, Some(1), &[tuned]);
+        let bounds = of(&idle, &root, Some(1), &[tuned()]);
         let texts: Vec<&str> = bounds.iter().map(|bound| bound.text.as_str()).collect();
         assert_eq!(
             texts,
@@ -349,12 +352,7 @@ mod tests {
     fn a_request_and_its_holder_are_told_field_by_field() {
         let (_folder, root) = bounded();
         let idle = Idle::read(&root).unwrap();
-        let tuned = Holder {
-            pid: 7,
-            name: "tuned".into(),
-            command: "/usr/sbin/tuned -l".into(),
-        };
-        let bounds = of(&idle, &root, Some(2), &[tuned]);
+        let bounds = of(&idle, &root, Some(2), &[tuned()]);
         let (request, holder) = (&bounds[0], &bounds[1]);
         assert_eq!(
             (request.kind, request.bound_us),

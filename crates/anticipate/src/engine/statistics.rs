@@ -99,7 +99,7 @@ pub struct Model {
     pub correlation: Option<f64>,
 }
 
-/// A quantile is told where ten figures lie beyond it, as everywhere.
+/// A quantile is reported only where ten figures lie beyond it, as everywhere.
 const ENOUGH_FOR_P90: u64 = 100;
 const ENOUGH_FOR_P99: u64 = 1000;
 

@@ -244,7 +244,7 @@ impl Plan {
         if let Some(state) = advice.unknown() {
             return Err(Failure::cannot(format!(
                 "--result: nothing can be said of {} for want of datapoints; `reveille advise RESULT \
-                 --budget {}us` tells how many would do. Without --result the driver's table counts",
+                 --budget {}us` prints how many are needed. Without --result the driver's table counts",
                 state.state, asked.budget_us
             )));
         }

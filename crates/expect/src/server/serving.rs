@@ -47,7 +47,7 @@ const LISTENER: u64 = 2 << 32;
 
 pub(super) struct Serving {
     settings: Settings,
-    /// Who asks what there is, and how it is told.
+    /// Requests for a snapshot come by the one, snapshots go by the other.
     asked: UnixStream,
     tell: Sender<Seen>,
     listener: OwnedFd,
@@ -115,7 +115,7 @@ fn of_process(key: Key) -> u64 {
 }
 
 impl Serving {
-    /// A byte that comes by `asked` asks what there is, which is told; its end stops the server.
+    /// A byte that comes by `asked` asks for a snapshot, sent by `tell`; its end stops the server.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
@@ -171,7 +171,7 @@ impl Serving {
         Some(self.timeout())
     }
 
-    /// Says what there is; `None` where nobody can ask any more.
+    /// Sends a snapshot; `None` where nobody can ask any more.
     fn tell(&mut self) -> Option<()> {
         match self.asked.read(&mut [0]) {
             Ok(0) => return None,

@@ -101,7 +101,7 @@ fn gaps(cycle: &CycleResult, top: usize, out: &mut impl Write) -> io::Result<()>
     gaps.sort_by_key(|gap| Reverse(gap.end - gap.start));
     for gap in gaps.into_iter().take(top.min(MOST_GAPS)) {
         let words = format!(
-            "{} without a word after: {}",
+            "{} without a message after: {}",
             duration(gap.end - gap.start),
             gap.message
         );
@@ -122,7 +122,7 @@ fn silences(path: &[LinkResult], total: Us, out: &mut impl Write) -> io::Result<
             continue;
         };
         let words = format!(
-            "From {} ms on, {} without a word after: {message}",
+            "From {} ms on, {} without a message after: {message}",
             ms(link.start_us - begin),
             duration(link.duration_us)
         );
