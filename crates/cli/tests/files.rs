@@ -406,7 +406,9 @@ fn clean_run(writes: &Writes, owner: u32) -> Option<Vec<String>> {
         println!("skipped: {}: {stderr}", writes.name);
         return None;
     }
-    assert_eq!(code, 0, "{}: {stderr}", writes.name);
+    // On a busy CPU `measure` may keep no datapoint; it writes its files all the same.
+    let busy = code == 1 && stderr.contains("holds no datapoint");
+    assert!(code == 0 || busy, "{}: {code}: {stderr}", writes.name);
     let mut made = place.made();
     assert!(!made.is_empty(), "{}", writes.name);
     for (path, about) in place.state() {
