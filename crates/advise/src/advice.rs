@@ -52,6 +52,7 @@ pub enum Finding {
 /// What was measured of one state by one source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SourceEvidence {
+    /// As in the column `source`: `timer`, `nic`, ...
     pub source: String,
     /// Datapoints.
     pub count: u64,
@@ -62,11 +63,13 @@ pub struct SourceEvidence {
     /// With the stated confidence the true percentile is no larger than this; `None` where there
     /// are too few datapoints to bound it.
     pub percentile_high_ns: Option<i64>,
+    /// The longest latency seen, ns.
     pub max_ns: Option<i64>,
     /// Datapoints above the budget.
     pub exceeded: u64,
     /// With the stated confidence no larger a share of wakes exceeds the budget.
     pub exceeded_share_high: f64,
+    /// What the sample shows of the budget, with the question's confidence.
     #[serde(flatten)]
     pub finding: Finding,
     /// What may lie beyond the data: an estimate. Only where the maximum was asked for.
@@ -92,11 +95,15 @@ pub enum Standing {
 /// One idle state.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StateAdvice {
+    /// As the driver calls it: `C6`.
     pub state: String,
+    /// N of cpuidle's `stateN`; `None` where neither table nor datapoints tell.
     pub index: Option<u32>,
+    /// By all sources together.
     pub standing: Standing,
     /// It and all shallower states keep to the budget: the setting leaves it.
     pub allowed: bool,
+    /// The driver's figure, µs; `None` where its table is not known or lacks the state.
     pub driver_exit_latency_us: Option<u64>,
     /// By source, ascending; a source that has no datapoint of this state is there with a count of
     /// zero.
@@ -106,6 +113,7 @@ pub struct StateAdvice {
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
+    /// What was asked.
     pub question: Question,
     /// Shallow states first.
     pub states: Vec<StateAdvice>,

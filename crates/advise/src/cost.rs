@@ -21,12 +21,16 @@ pub struct Cost {
 /// The frequency at which wakes out of a state ran.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StateFrequency {
+    /// As the driver calls it: `C6`. Only states with a frequency are listed.
     pub state: String,
+    /// Datapoints that have a frequency.
     pub count: u64,
+    /// Their median, kHz, from wult's column `CPUFreq`.
     pub median_khz: i64,
 }
 
 impl Cost {
+    /// The costs of this advice, of the result it was drawn from.
     pub fn of(loaded: &Loaded, target: &Target, advice: &Advice) -> Self {
         Self {
             forbidden_time_percent: forbidden_time(target, advice),

@@ -16,6 +16,7 @@ use crate::{Advice, Leaves, Question, Setting, Target};
 /// One form of the setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Form {
+    /// Which of the forms it is.
     pub name: Name,
     /// What it does.
     pub does: String,
@@ -33,15 +34,22 @@ pub struct Form {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Name {
+    /// `reveille hold`: a latency bound while the command runs.
     Hold,
+    /// `reveille limit`: states disabled in sysfs, until it ends or, with `--keep`, a reboot.
     Limit,
+    /// Parameters of the kernel's command line.
     Kernel,
+    /// A profile of TuneD.
     Tuned,
+    /// A unit of systemd.
     Systemd,
+    /// Rules of udev.
     Udev,
 }
 
 impl Name {
+    /// In the order in which they are shown.
     pub const ALL: [Self; 6] = [
         Self::Hold,
         Self::Limit,

@@ -48,4 +48,5 @@ pub enum Error {
     CannotBeWritten(String),
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -174,10 +174,12 @@ impl fmt::Display for Latency {
 pub struct Question {
     /// The longest that a wake may take; 0 asks for no sleep at all.
     pub budget_us: u32,
+    /// What share of wakes has to keep to the budget.
     pub demand: Demand,
     /// How sure it has to be that the demand holds, per cent.
     #[serde(rename = "confidence_percent")]
     pub confidence: Confidence,
+    /// The latency that is compared with the budget.
     pub latency: Latency,
 }
 

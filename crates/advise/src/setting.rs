@@ -16,10 +16,14 @@ use crate::{Advice, Standing, Target};
 pub enum Leaves {
     /// Every state that is on: nothing has to be set.
     Everything,
+    /// This state and all shallower ones; deeper ones are to be kept out of.
     UpTo {
+        /// The deepest allowed state, as the driver calls it: `C1E`.
         state: String,
+        /// N of cpuidle's `stateN`; `None` where nothing tells.
         index: Option<u32>,
     },
+    /// No state that sleeps is allowed.
     NoSleep,
     /// Nothing can be said, for want of datapoints: neither that a state may stay nor that none may.
     Unknown {
@@ -31,6 +35,8 @@ pub enum Leaves {
 /// A latency bound that makes cpuidle leave just the allowed states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bound {
+    /// The driver's exit latency of the slowest allowed state, µs; 0 where none that sleeps is
+    /// allowed.
     pub us: u32,
     /// Any bound up to this one leaves the same states; `None` where any larger one does.
     pub up_to_us: Option<u32>,
@@ -39,12 +45,14 @@ pub struct Bound {
 /// What to set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
+    /// The deepest state that stays.
     #[serde(flatten)]
     pub leaves: Leaves,
     /// States to be kept out of, shallow ones first.
     pub forbidden: Vec<String>,
     /// `None` where no bound parts allowed and forbidden states; see `why_no_bound`.
     pub bound: Option<Bound>,
+    /// One sentence; `None` where there is a bound.
     pub why_no_bound: Option<String>,
     /// What a bound of the budget itself would leave, for the driver's table is another thing than
     /// the measurement; `None` where the table is not known.
@@ -54,6 +62,7 @@ pub struct Setting {
 }
 
 impl Setting {
+    /// The setting that leaves what the advice allows, in the figures of the target's table.
     pub fn of(advice: &Advice, target: &Target) -> Self {
         let names = |states: &mut dyn Iterator<Item = &crate::StateAdvice>| {
             states.map(|state| state.state.clone()).collect()

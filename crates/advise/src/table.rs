@@ -44,6 +44,7 @@ pub enum Residency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "origin")]
 pub enum Origin {
+    /// The upper confidence bound of the percentile.
     Measured,
     /// The driver's, for too little was measured.
     Driver {
@@ -55,16 +56,22 @@ pub enum Origin {
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
+    /// As the driver calls it: `C6`.
     pub state: String,
     /// Datapoints, of the source with the fewest.
     pub count: u64,
+    /// The driver's own exit latency, µs.
     pub driver_exit_latency_us: u64,
+    /// The driver's own target residency, µs.
     pub driver_target_residency_us: u64,
     /// The percentile's upper confidence bound, by the source where it is largest.
     pub measured_high_ns: Option<i64>,
+    /// Where [`Row::exit_latency_us`] comes from.
     #[serde(flatten)]
     pub origin: Origin,
+    /// To be set: µs, 1 to 5000, more than the row's before.
     pub exit_latency_us: u64,
+    /// To be set: µs, up to 100 000, no less than the exit latency, more than the row's before.
     pub target_residency_us: u64,
     /// What the kernel's rules changed, one sentence each.
     pub changes: Vec<String>,
@@ -73,11 +80,16 @@ pub struct Row {
 /// The driver's table anew.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
+    /// The percentile that exit latencies are the bounds of.
     pub percentile: Percentile,
+    /// How sure each bound is, row by row.
     #[serde(rename = "confidence_percent")]
     pub confidence: Confidence,
+    /// The latency whose percentile it is.
     pub latency: Latency,
+    /// How the target residencies were chosen.
     pub residency: Residency,
+    /// Shallow states first, without the poll state.
     pub rows: Vec<Row>,
     /// `intel_idle.table=C1:2:2,...`
     pub parameter: String,

@@ -12,15 +12,21 @@ const POLL: &str = "POLL";
 /// The driver and its table, and the CPUs that the measured one stands for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
+    /// cpuidle's driver, such as `intel_idle`; `None` where none is registered or the result does
+    /// not tell.
     pub driver: Option<String>,
+    /// cpuidle's governor, such as `menu`; `None` where there is none or the result does not tell.
     pub governor: Option<String>,
     /// Is it known what the driver is, if there is one? Another tool's results do not tell.
     pub is_known: bool,
+    /// As uname gives it: `x86_64`; `None` where neither result nor machine tells.
     pub architecture: Option<String>,
+    /// The number of the CPU that was measured.
     pub measured_cpu: u32,
     /// In the driver's order, which is that of depth; empty where neither the result nor a machine
     /// tells.
     pub states: Vec<IdleState>,
+    /// The CPUs that the advice holds for.
     pub coverage: Coverage,
 }
 
@@ -34,6 +40,7 @@ pub enum Coverage {
     AllAlike,
     /// The machine has several kinds of core.
     Hybrid {
+        /// The kind of core that was measured: `P-core`, ...
         kind: String,
         /// CPUs of the measured one's kind, ascending.
         cpus: Vec<u32>,

@@ -25,8 +25,11 @@ const PAIRS: u32 = 7;
 /// the median of pairs of turns, and its interval of at least 95 %, W.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AwakePower {
+    /// The median of the pairs of turns, W.
     pub median_w: f64,
+    /// The interval's lower end, W.
     pub low_w: f64,
+    /// The interval's upper end, W.
     pub high_w: f64,
 }
 

@@ -29,7 +29,9 @@ use crate::Result;
 /// A block device, as the kernel numbers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
+    /// The major number; 0 where the file system is on no single device.
     pub major: u32,
+    /// The minor number.
     pub minor: u32,
     /// Of the whole disk, such as `vda`; `None` where /sys does not tell (a file system that is on
     /// no single device).
@@ -71,8 +73,9 @@ pub trait Running {
 pub struct Account {
     /// For how long CPUs were kept awake, ns, all of them together; `None` where that is not counted.
     pub kept_awake_ns: Option<u64>,
-    /// Waits that were seen, and how many of them a CPU was to be awake for.
+    /// Waits that were seen.
     pub waits: u64,
+    /// Of these, those that a CPU was to be awake for.
     pub assisted: u64,
 }
 

@@ -16,7 +16,9 @@ use crate::{Error, Result};
 pub struct BlockDevice {
     /// As in `/sys/block`: `nvme0n1`.
     pub name: String,
+    /// The disk's major number.
     pub major: u32,
+    /// The disk's minor number.
     pub minor: u32,
 }
 

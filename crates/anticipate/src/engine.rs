@@ -133,7 +133,7 @@ impl Engine {
 
     /// The kernel keeps timers on the CPU that they were armed on (Linux 6.7 and later); where it
     /// does not, `kernel.timer_migration` is 0 while the engine runs.
-    pub fn pins_timers(&self) -> bool {
+    fn pins_timers(&self) -> bool {
         let flags = word!(self.variables.at(0), types::bss, timer_flags);
         flags.load(Ordering::Relaxed) & 2 != 0
     }

@@ -31,6 +31,7 @@ pub struct Learnt {
 /// How long an I/O is expected to take from issue to completion, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
+    /// The mean, ns.
     pub ns: f64,
     /// The 5 % quantile, not above `ns`.
     pub early_ns: f64,

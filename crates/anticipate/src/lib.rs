@@ -39,7 +39,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
+        /// What was being done.
         what: &'static str,
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
@@ -56,4 +58,5 @@ impl From<reveille_bpf::Error> for Error {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,11 +6,14 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
+    /// From the device into memory.
     Read = 0,
+    /// From memory to the device.
     Write = 1,
 }
 
 impl Operation {
+    /// In the order of the engine's tables.
     pub const ALL: [Self; 2] = [Self::Read, Self::Write];
 }
 

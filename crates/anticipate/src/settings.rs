@@ -7,13 +7,19 @@ use crate::{AwakePower, BlockDevice, Error, Result};
 /// Whose requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subject {
+    /// Everybody's.
     #[default]
     Anybody,
     /// A process, with its threads.
     Process(u32),
     /// A cgroup of version 2 and those below it: the number of its folder, and how far below the
     /// root it is.
-    Cgroup { id: u64, level: i32 },
+    Cgroup {
+        /// The folder's inode number.
+        id: u64,
+        /// 0 for the root.
+        level: i32,
+    },
 }
 
 /// How a CPU is kept ready for the completion.
@@ -38,8 +44,11 @@ pub enum Readiness {
 pub struct Settings {
     /// At most [`MOST_DEVICES`].
     pub devices: Vec<BlockDevice>,
+    /// Are reads anticipated?
     pub reads: bool,
+    /// Are writes anticipated?
     pub writes: bool,
+    /// Whose requests are anticipated.
     pub subject: Subject,
     /// The share of each CPU's time that it may be kept awake, above 0 and at most 1.
     pub budget: f64,
@@ -52,6 +61,7 @@ pub struct Settings {
     /// Until something is learnt: how late the CPU comes after a sleep of at least 2^index µs, in
     /// ns.
     pub first_lead_ns: [u64; SLEEPS],
+    /// How a CPU is kept ready.
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,

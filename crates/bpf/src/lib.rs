@@ -77,16 +77,20 @@ pub enum Error {
     /// This kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),
+    /// libbpf failed after the kernel had been asked what it has.
     #[error("BPF: {0}")]
     Bpf(#[from] libbpf_rs::Error),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
+        /// What was being done: `running a BPF program`, ...
         what: &'static str,
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// What the running kernel has, by its BTF.

@@ -85,11 +85,14 @@ fn load_nothing() -> Result<OwnedFd> {
 /// What programs have cost so far, on all CPUs together; it grows while the kernel counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunTime {
+    /// CPU time of all runs, ns, the kernel's own counting in it.
     pub ns: u64,
+    /// How often programs ran.
     pub runs: u64,
 }
 
 impl RunTime {
+    /// Adds another program's.
     pub fn add(&mut self, other: Self) {
         self.ns += other.ns;
         self.runs += other.runs;

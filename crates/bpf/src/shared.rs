@@ -29,6 +29,7 @@ pub unsafe trait Plain: Copy {}
 /// # Safety
 /// `Atomic` is the atomic of the same size and bits.
 pub unsafe trait Word: Copy {
+    /// As which the shared memory is read and written.
     type Atomic;
 }
 

@@ -23,8 +23,17 @@ use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, setsid};
 use program::{as_nobody, reveille, run};
 
-nix::ioctl_write_int_bad!(take_terminal, libc::TIOCSCTTY);
-nix::ioctl_write_ptr_bad!(set_size, libc::TIOCSWINSZ, Winsize);
+nix::ioctl_write_int_bad!(
+    /// Makes the terminal the session's own.
+    take_terminal,
+    libc::TIOCSCTTY
+);
+nix::ioctl_write_ptr_bad!(
+    /// Sets the terminal's rows and columns.
+    set_size,
+    libc::TIOCSWINSZ,
+    Winsize
+);
 
 /// Far longer than anything takes, on a loaded machine too.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -265,7 +265,7 @@ impl Folder {
     ///
     /// # Errors
     /// As `work`.
-    pub fn with_its_rights<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn with_its_rights<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let _taken = self.take_rights(&self.path)?;
         work()
     }

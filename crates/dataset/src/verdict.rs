@@ -40,7 +40,7 @@ pub struct Exceedance {
 impl Exceedance {
     /// Of an ascending sample of wake latencies, ns, and the driver's figure, µs. A wake that takes
     /// exactly as long as the figure does not exceed it.
-    pub fn of_sorted(sorted: &[i64], figure_us: u64) -> Self {
+    pub(crate) fn of_sorted(sorted: &[i64], figure_us: u64) -> Self {
         let figure_ns = i64::try_from(figure_us.saturating_mul(NS_PER_US)).unwrap_or(i64::MAX);
         let within = sorted.partition_point(|&latency| latency <= figure_ns);
         let (exceeded, count) = ((sorted.len() - within) as u64, sorted.len() as u64);

@@ -10,13 +10,17 @@ use crate::{Error, Result};
 /// An account of this machine, as its user database describes it (getpwnam(3), getgrouplist(3)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
+    /// Login name.
     pub name: String,
+    /// As a number.
     pub uid: u32,
     /// The primary group.
     pub gid: u32,
     /// All groups, the primary one among them.
     pub groups: Vec<u32>,
+    /// Its home directory.
     pub home: PathBuf,
+    /// Its login shell.
     pub shell: PathBuf,
 }
 

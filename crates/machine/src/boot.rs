@@ -111,7 +111,9 @@ fn meaning(name: &str, value: Option<&str>) -> Option<String> {
 pub struct WithoutDriver {
     /// Idle CPUs poll: nothing sleeps.
     pub polls: bool,
+    /// What an idle CPU does instead, in a sentence.
     pub does: String,
+    /// Why there is probably no driver, in words that follow a colon.
     pub reason: String,
 }
 

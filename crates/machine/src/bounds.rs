@@ -9,6 +9,7 @@ use crate::{Cpu, Idle, Root, boot, cpulist};
 /// Something that keeps CPUs from deep states.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bound {
+    /// How it is set.
     pub kind: BoundKind,
     /// The CPUs that it concerns; empty: all.
     pub cpus: Vec<u32>,
@@ -18,12 +19,15 @@ pub struct Bound {
     pub rules_out: Vec<String>,
     /// Who holds it, where that is a process.
     pub pid: Option<u32>,
+    /// `comm` of that process, at most 15 characters.
     pub name: Option<String>,
+    /// Its command line; empty for one that has none.
     pub command: Option<String>,
     /// All of it in a sentence.
     pub text: String,
 }
 
+/// How CPUs can be kept from deep states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundKind {
@@ -70,7 +74,7 @@ pub fn in_force_us(cpu: &Cpu, request_us: Option<u32>) -> Option<u32> {
 
 /// The states of a CPU that a bound rules out: those whose exit latency is above it. Where the
 /// driver does not tell the latency, the state is not named.
-pub fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
+fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
     let above = |latency: Option<u64>| latency.is_some_and(|us| us > u64::from(bound_us));
     let states = cpu
         .states

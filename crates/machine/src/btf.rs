@@ -102,7 +102,7 @@ impl Btf {
     }
 
     /// Does any enum of the kernel have this value?
-    pub fn has_enumerator(&self, name: &str) -> bool {
+    pub(crate) fn has_enumerator(&self, name: &str) -> bool {
         self.enumerators.contains_key(name)
     }
 }

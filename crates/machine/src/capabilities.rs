@@ -7,7 +7,7 @@ use crate::Root;
 /// A capability that reveille asks for. The numbers are those of include/uapi/linux/capability.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Capability {
+pub(crate) enum Capability {
     SysAdmin = 21,
     SysNice = 23,
     Perfmon = 38,
@@ -32,7 +32,7 @@ const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 
 impl Credentials {
     /// Those of this process; `None` where /proc does not tell.
-    pub fn of_this_process() -> Option<Self> {
+    pub(crate) fn of_this_process() -> Option<Self> {
         let root = Root::default();
         let credentials = Self::parse(&root.text("proc/self/status")?)?;
         // A kernel without user namespaces has no such link.
@@ -61,7 +61,7 @@ impl Credentials {
 
     /// Does the kernel grant it this capability, by name or by CAP_SYS_ADMIN, which is taken for
     /// CAP_BPF and CAP_PERFMON?
-    pub fn may(&self, capability: Capability) -> bool {
+    pub(crate) fn may(&self, capability: Capability) -> bool {
         let has = |capability: Capability| self.capabilities & (1 << capability as u8) != 0;
         if !self.is_outermost {
             return false;

@@ -30,10 +30,13 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
+    /// Nothing: each CPU has its own.
     Cpu,
+    /// The CPUs of a core.
     Core,
     /// Cores that share a cache (Intel's modules of efficient cores).
     Module,
+    /// All CPUs of a package.
     Package,
 }
 
@@ -45,8 +48,11 @@ pub struct Counter {
     pub column: String,
     /// As the kernel names it: `cstate_core`, `c6-residency`.
     pub pmu: String,
+    /// The event's name within the PMU.
     pub event: String,
+    /// In which its value is.
     pub unit: Unit,
+    /// Which CPUs see the same value.
     pub scope: Scope,
     /// CPUs that the PMU counts on (its `cpumask`), one per core or package; empty where each CPU
     /// counts for itself. An event of a package can be read on any of the package's CPUs. One of a
@@ -55,6 +61,7 @@ pub struct Counter {
     pub counted_on: Vec<u32>,
     /// perf_event_attr: `type`, `config`, `config1`, `config2`.
     pub pmu_type: u32,
+    /// The event as the PMU encodes it, from its `events` and `format` files.
     pub config: [u64; 3],
 }
 

@@ -31,6 +31,7 @@ pub enum Domain {
 pub struct Meter {
     /// As the kernel names it: `package-0`, `core`, `dram`, `psys`.
     pub name: String,
+    /// What the counter covers.
     pub domain: Domain,
     /// The package that it belongs to; `None` for the platform, and where that is not told.
     pub package: Option<u32>,
@@ -92,6 +93,7 @@ impl Packages {
         })
     }
 
+    /// The counters as they stand now; [`Packages::between_j`] tells what two readings mean.
     pub fn read(&self) -> PackagesReading {
         let meters = self.meters.iter();
         PackagesReading(meters.map(|meter| meter.read_uj(&self.root)).collect())

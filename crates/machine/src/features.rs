@@ -24,12 +24,19 @@ pub use plan::{Plan, Probe};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
+    /// Who runs it, with which capabilities.
     User,
+    /// BTF, and what the kernel lets programs do.
     Bpf,
+    /// Trace events of idle, timers and interrupts.
     Tracepoints,
+    /// cpuidle: driver, governor, and what limits its states already.
     Idle,
+    /// perf counters of residency, SMIs and cycles.
     Counters,
+    /// The clock source, and on which CPU timers run.
     Clock,
+    /// Hypervisor, number of CPUs, and what else bears on the figures.
     Machine,
     /// Suspend and resume; the crate that captures them tells.
     Sleep,
@@ -66,6 +73,7 @@ pub enum Presence {
 }
 
 impl Presence {
+    /// Only where it is there and this user may have it.
     pub fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
     }
@@ -83,7 +91,9 @@ impl Presence {
 pub struct Feature {
     /// Unique: [`put`] and [`find`] go by it.
     pub name: String,
+    /// Under which heading it is shown.
     pub group: Group,
+    /// What was found out.
     #[serde(flatten)]
     pub presence: Presence,
     /// What its absence costs the user.
@@ -93,6 +103,7 @@ pub struct Feature {
 }
 
 impl Feature {
+    /// `costs` and `brings` are sentences.
     pub fn new(
         group: Group,
         name: impl Into<String>,
@@ -112,20 +123,21 @@ impl Feature {
 
 /// Names of features that others decide by.
 pub mod names {
-    pub const BTF: &str = "BTF";
+    pub(crate) const BTF: &str = "BTF";
+    /// Programs that the kernel lets this user load.
     pub const TRACING: &str = "tracing programs";
     /// What the crate that measures finds when it loads its own programs.
     pub const PROBES: &str = "the probes";
-    pub const TIMER: &str = "timers";
-    pub const TIMER_ABSOLUTE: &str = "absolute timers";
-    pub const TIMER_PINNED: &str = "pinned timers";
-    pub const CPU_IDLE: &str = "power:cpu_idle";
-    pub const DRIVER: &str = "cpuidle driver";
-    pub const CORE_RESIDENCY: &str = "core residency";
-    pub const PACKAGE_RESIDENCY: &str = "package residency";
-    pub const SMI: &str = "SMI count";
-    pub const BARE_METAL: &str = "bare metal";
-    pub const SECOND_CPU: &str = "second CPU";
+    pub(crate) const TIMER: &str = "timers";
+    pub(crate) const TIMER_ABSOLUTE: &str = "absolute timers";
+    pub(crate) const TIMER_PINNED: &str = "pinned timers";
+    pub(crate) const CPU_IDLE: &str = "power:cpu_idle";
+    pub(crate) const DRIVER: &str = "cpuidle driver";
+    pub(crate) const CORE_RESIDENCY: &str = "core residency";
+    pub(crate) const PACKAGE_RESIDENCY: &str = "package residency";
+    pub(crate) const SMI: &str = "SMI count";
+    pub(crate) const BARE_METAL: &str = "bare metal";
+    pub(crate) const SECOND_CPU: &str = "second CPU";
 }
 
 /// What several features are judged by, read once.

@@ -13,12 +13,14 @@ const CPU: &str = "sys/devices/system/cpu";
 pub struct Range {
     /// `cpuinfo_min_freq` and `cpuinfo_max_freq`.
     pub min_mhz: Option<f64>,
+    /// `cpuinfo_max_freq`: the highest, turbo included.
     pub max_mhz: Option<f64>,
     /// Without turbo: `base_frequency` (intel_pstate).
     pub base_mhz: Option<f64>,
 }
 
 impl Range {
+    /// What the CPU's cpufreq folder says; a figure is `None` where it is missing or 0.
     pub fn read(root: &Root, cpu: u32) -> Self {
         let mhz = |file: &str| mhz(root, cpu, file);
         Self {

@@ -10,7 +10,9 @@ use crate::{CoreKind, Cpu, Idle, IdleState};
 pub struct Group {
     /// Ascending.
     pub cpus: Vec<u32>,
+    /// Are they online?
     pub online: bool,
+    /// The kind of core; `None` where the machine has only one.
     pub kind: Option<CoreKind>,
     /// As in [`Cpu::resume_latency_us`].
     pub resume_latency_us: Option<i64>,

@@ -7,6 +7,7 @@ use crate::{Root, cpuinfo, cpulist};
 /// What a result says of the machine it was measured on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Identity {
+    /// The node's name, by /proc/sys/kernel/hostname.
     pub hostname: Option<String>,
     /// `model name` of /proc/cpuinfo, or the architecture's nearest to it.
     pub cpu_model: Option<String>,
@@ -14,12 +15,17 @@ pub struct Identity {
     pub architecture: Option<String>,
     /// Kernel release, as `uname -r` says; from /proc/version for a recorded machine.
     pub kernel: Option<String>,
+    /// /proc/cmdline: what the kernel was booted with.
     pub command_line: Option<String>,
     /// The hypervisor's name where there is one ("KVM", "hypervisor" where it is not told).
     pub hypervisor: Option<String>,
+    /// The processor's microcode revision, as /proc/cpuinfo has it: `0x2b000571`.
     pub microcode: Option<String>,
+    /// How many CPUs are online.
     pub cpus_online: Option<u32>,
+    /// How many CPUs there are, offline ones among them.
     pub cpus_present: Option<u32>,
+    /// The kernel's timekeeping: `tsc`, `kvm-clock`, `hpet`, ...
     pub clock_source: Option<String>,
 }
 

@@ -17,6 +17,7 @@ pub struct IdleState {
     pub index: u32,
     /// `name`, or the folder's name (`state3`) where that file is missing.
     pub name: String,
+    /// `desc`, in the driver's words: `MWAIT 0x20`.
     pub description: Option<String>,
     /// The driver's figure, µs.
     pub exit_latency_us: Option<u64>,
@@ -42,9 +43,13 @@ pub struct IdleState {
 /// One CPU: its place, its bound and its idle states.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
+    /// N of `cpuN`.
     pub number: u32,
+    /// Is it in use, by the kernel's list `online`?
     pub online: bool,
+    /// The processor package, by `topology`; `None` where that is not told.
     pub package: Option<u32>,
+    /// The core, unique within its package only; `None` where that is not told.
     pub core: Option<u32>,
     /// The per-CPU latency bound (`power/pm_qos_resume_latency_us`): µs; `None` where there is no
     /// such file. `Some(0)` means no bound, as the kernel documents; the text `n/a` is `Some(-1)`:
@@ -65,7 +70,9 @@ pub struct Cpu {
 pub struct Idle {
     /// `None` where no driver is registered (the file is absent, or says `none`).
     pub driver: Option<String>,
+    /// `None` where there is no cpuidle or none is chosen.
     pub governor: Option<String>,
+    /// As the kernel lists them: `menu`, `teo`, ...; empty where it does not.
     pub available_governors: Vec<String>,
     /// Ascending by number; offline CPUs are among them.
     pub cpus: Vec<Cpu>,

@@ -10,6 +10,7 @@ const PER_CPU_TIMERS: [&str; 2] = ["arch_timer", "riscv-timer"];
 pub struct Interrupts {
     /// The columns' CPUs.
     pub cpus: Vec<u32>,
+    /// In the order of /proc/interrupts.
     pub lines: Vec<Line>,
 }
 
@@ -69,7 +70,7 @@ impl Interrupts {
     }
 
     /// How many device interrupts a CPU served; `None` for a CPU that is not listed.
-    pub fn device_interrupts(&self, cpu: u32) -> Option<u64> {
+    fn device_interrupts(&self, cpu: u32) -> Option<u64> {
         let column = self.cpus.iter().position(|&number| number == cpu)?;
         let lines = self.lines.iter().filter(|line| line.is_device());
         Some(

@@ -45,6 +45,7 @@ const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 /// One setting that was put back, or was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
+    /// The setting's file as it was opened, root and all.
     pub path: PathBuf,
     /// What stood there before anybody of ours set it.
     pub before: String,
@@ -134,7 +135,7 @@ impl Journal {
     /// # Errors
     /// As [`Journal::set`]: of the first that fails. Those before it are changed, those after it are
     /// not.
-    pub fn set_all(&mut self, changes: &[(String, String)]) -> Result<()> {
+    pub(crate) fn set_all(&mut self, changes: &[(String, String)]) -> Result<()> {
         let owner = Owner::this()?;
         let mut changes = changes.to_vec();
         for (path, value) in &mut changes {
@@ -232,7 +233,7 @@ impl Journal {
     /// elsewhere and leaves there, go back with them.
     ///
     /// # Errors
-    /// As [`Journal::set_all`].
+    /// As [`Journal::set`]: of the first that fails. Those before it are offline, those after it are not.
     pub fn take_offline(&mut self, cpus: &[u32]) -> Result<()> {
         let owner = Owner::this()?;
         let changes: Vec<_> = cpus

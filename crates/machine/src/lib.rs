@@ -81,14 +81,19 @@ pub enum Error {
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     Io {
+        /// The file as it was opened, root and all.
         path: std::path::PathBuf,
+        /// What the kernel answered.
         source: std::io::Error,
     },
     /// A file was read, but its content is not what the kernel documents.
     #[error("{path}: expected {expected}, found {found:?}")]
     Content {
+        /// The file as it was read, root and all.
         path: std::path::PathBuf,
+        /// What should stand there, in words.
         expected: &'static str,
+        /// What stands there.
         found: String,
     },
     /// The request cannot be meant: a CPU or state that is not there.
@@ -103,8 +108,11 @@ pub enum Error {
         permission_hint(source)
     )]
     Counter {
+        /// Its PMU and event.
         counter: String,
+        /// The CPU's number.
         cpu: u32,
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
@@ -130,4 +138,5 @@ fn permission_hint(source: &std::io::Error) -> &'static str {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -22,9 +22,13 @@ pub enum Limit {
 /// One state of one CPU, and what its `disable` is to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setting {
+    /// The CPU's number.
     pub cpu: u32,
+    /// N of cpuidle's `stateN`.
     pub index: u32,
+    /// As the driver calls it: `C6`.
     pub name: String,
+    /// What to write into `disable`.
     pub disable: bool,
 }
 

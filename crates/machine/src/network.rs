@@ -17,7 +17,9 @@ const CLASS: &str = "sys/class/net";
 /// One network interface. What it does not tell is `None` or empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
+    /// `eth0`, ...
     pub name: String,
+    /// `ifindex`: the kernel's number of it.
     pub index: u32,
     /// It has a device behind it.
     pub physical: bool,
@@ -31,6 +33,7 @@ pub struct Interface {
     pub gro_flush_timeout_ns: Option<u64>,
     /// Packets are polled by a kernel thread, not by the softirq.
     pub threaded: Option<bool>,
+    /// The device's; `None` where it has none.
     pub runtime_power: Option<RuntimePower>,
     /// ASPM states that are enabled on its PCI link (`l1`, `l0s`, `l1_1`...); `None` where the
     /// kernel does not tell.
@@ -40,6 +43,7 @@ pub struct Interface {
 /// One interrupt of a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
+    /// As /proc/interrupts numbers it.
     pub number: u32,
     /// Chip and handler, as /proc/interrupts has it.
     pub name: Option<String>,
@@ -52,7 +56,9 @@ pub struct Interrupt {
 /// A receive queue whose packets are handed to other CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steering {
+    /// N of the folder `rx-N`.
     pub queue: u32,
+    /// Those of `rps_cpus`, ascending; never empty.
     pub cpus: Vec<u32>,
 }
 
@@ -66,6 +72,8 @@ pub struct RuntimePower {
     pub control: String,
     /// `active`, `suspended`, `unsupported`...
     pub status: Option<String>,
+    /// How long it is idle before it is suspended, ms; negative: it never is. `None` where that is
+    /// not told.
     pub autosuspend_delay_ms: Option<i64>,
 }
 

@@ -17,6 +17,7 @@ pub(crate) const NO_BOUND_US: i32 = 2_000_000_000;
 /// A process that has the device open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Holder {
+    /// As /proc numbers it.
     pub pid: u32,
     /// `comm`: at most 15 characters.
     pub name: String,

@@ -9,7 +9,9 @@ use crate::sweep::Point;
 /// A policy's year.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Year {
+    /// As [`Named::name`].
     pub policy: String,
+    /// What all servers and the building draw in a year, kWh.
     pub energy_kwh: f64,
     /// Less than always-on draws by so much; below zero where it draws more.
     pub saved_kwh: f64,
@@ -48,7 +50,7 @@ pub fn years(farm: &Farm, policies: &[Named], point: &Point) -> Vec<Year> {
 }
 
 /// What a farm draws in a year with that mean power for a server, in kWh.
-pub fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
+fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
     /// The mean year of the Gregorian calendar.
     const HOURS: f64 = 365.2425 * 24.0;
     farm.servers as f64 * power_mean * farm.overhead * HOURS / 1000.0

@@ -35,7 +35,12 @@ pub enum Error {
         "the load is {}: more work than can be done, and the queue grows for ever; it is stable below 1{hint}",
         of(*load)
     )]
-    Unstable { load: f64, hint: String },
+    Unstable {
+        /// Work that comes by what can be done: 1 and above.
+        load: f64,
+        /// `: with ...`: what would make it stable; empty where that is not told.
+        hint: String,
+    },
 }
 
 /// Three decimals, for loads near 1 are told apart by them; of a load that is no load the size.
@@ -46,4 +51,5 @@ fn of(load: f64) -> String {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

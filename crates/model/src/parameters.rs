@@ -19,7 +19,9 @@ pub use simulation::{Process, Simulation};
 /// A policy with the name that tables and charts give it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Named {
+    /// Not empty, without control characters; no two policies have the same in any case.
     pub name: String,
+    /// What the server does without work.
     pub policy: Policy,
 }
 
@@ -69,6 +71,7 @@ pub enum Arrivals {
 /// Many such servers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Farm {
+    /// How many there are.
     pub servers: u64,
     /// Money for a kWh at the socket; `None`: not said, and no money is shown.
     pub price_per_kwh: Option<f64>,
@@ -76,16 +79,22 @@ pub struct Farm {
     pub overhead: f64,
 }
 
+/// A server, what comes to it, and what is asked of the two.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
+    /// How long requests take.
     pub service: Service,
+    /// What the server draws.
     pub power: Power,
+    /// How many requests come.
     pub arrivals: Arrivals,
     /// Not empty, names differ. Always-on need not be in it: it is what others are compared with.
     pub policies: Vec<Named>,
     /// The loads of a sweep: ascending, between 0 and 1.
     pub utilisations: Vec<f64>,
+    /// For the year's figures; `None`: none are shown.
     pub farm: Option<Farm>,
+    /// How much is simulated, and with what besides.
     pub simulation: Simulation,
 }
 

@@ -11,8 +11,11 @@ use crate::{Error, Result};
 pub enum Policy {
     /// Idle at [`Power::idle`], ready at once.
     AlwaysOn,
+    /// Asleep when there is nothing to do.
     PowerNap(PowerNap),
+    /// Slower and at less power when there is less to do.
     Dvfs(Dvfs),
+    /// In an idle state of the processor when there is nothing to do.
     CStates(CStates),
 }
 
@@ -47,7 +50,9 @@ pub struct Dvfs {
     pub processor_share: f64,
     /// The part of [`Power::idle`] that follows the frequency: 0 to 1.
     pub idle_share: f64,
+    /// How the processor's power follows the frequency.
     pub law: Law,
+    /// How the frequency follows the load.
     pub rule: Rule,
 }
 
@@ -87,11 +92,14 @@ pub enum Rule {
 pub struct CStates {
     /// From shallow to deep: target residencies ascend.
     pub states: Vec<CState>,
+    /// Which of them an idle period is spent in.
     pub choice: Choice,
 }
 
+/// One of those idle states.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CState {
+    /// As the driver calls it: `C6`.
     pub name: String,
     /// Seconds from the arrival to the first instruction.
     #[serde(rename = "exit_latency_s")]
@@ -143,6 +151,7 @@ pub struct Outcome {
     /// Watts.
     #[serde(rename = "power_mean_w")]
     pub power_mean: f64,
+    /// Of the server's time.
     pub shares: Shares,
     /// How often a second the server falls asleep (or enters an idle state).
     pub naps_per_s: f64,

@@ -13,11 +13,14 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
+    /// The mean power.
     Power,
+    /// The mean response time.
     Response,
 }
 
 impl Figure {
+    /// W or s.
     pub fn of(self, outcome: &Outcome) -> f64 {
         match self {
             Figure::Power => outcome.power_mean,
@@ -29,6 +32,7 @@ impl Figure {
 /// A load at which two policies are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Crossing {
+    /// The load: arrival rate by mean service time at full speed.
     pub utilisation: f64,
     /// The first policy has the lower figure below this load, and the second above it; else the other
     /// way round.
@@ -38,6 +42,7 @@ pub struct Crossing {
 /// Where two policies cross, and who is lower where they do not.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossings {
+    /// The figure that is equal there.
     pub figure: Figure,
     /// Ascending.
     pub crossings: Vec<Crossing>,
@@ -128,10 +133,12 @@ fn root(
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Largest {
-    /// Seconds of suspend and resume together, and the policy with it.
+    /// So long.
     Seconds {
+        /// Suspend and resume together, s.
         #[serde(rename = "transition_s")]
         transition: f64,
+        /// The policy with it.
         nap: PowerNap,
     },
     /// It has not, even without any transition.
@@ -204,10 +211,13 @@ pub struct BestTimeout {
     /// Seconds of idleness before the suspend; infinite: never to sleep.
     #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
     pub timeout: f64,
+    /// What comes of it.
     pub outcome: Outcome,
+    /// Why it is no shorter or longer.
     pub why: Why,
 }
 
+/// What decides on a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {

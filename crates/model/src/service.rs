@@ -8,27 +8,37 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "distribution", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Service {
+    /// The times' spread is as large as their mean.
     Exponential {
+        /// Seconds.
         #[serde(rename = "mean_s")]
         mean: f64,
     },
+    /// Every request takes the same.
     Deterministic {
+        /// Seconds.
         #[serde(rename = "mean_s")]
         mean: f64,
     },
-    /// `cv` is the coefficient of variation: standard deviation by mean.
+    /// Few requests take much longer than most.
     Lognormal {
+        /// Seconds.
         #[serde(rename = "mean_s")]
         mean: f64,
+        /// The coefficient of variation: standard deviation by mean.
         cv: f64,
     },
+    /// Between deterministic and exponential where `cv` is below 1, beyond where it is above.
     Gamma {
+        /// Seconds.
         #[serde(rename = "mean_s")]
         mean: f64,
+        /// The coefficient of variation: standard deviation by mean.
         cv: f64,
     },
     /// As measured: each value as likely as another.
     Empirical {
+        /// Seconds each; at least one.
         #[serde(rename = "values_s")]
         values: Vec<f64>,
     },
@@ -47,7 +57,7 @@ impl Service {
     }
 
     /// E\[S²\], in seconds squared.
-    pub fn second_moment(&self) -> f64 {
+    pub(crate) fn second_moment(&self) -> f64 {
         match self {
             Service::Exponential { mean } => 2.0 * mean * mean,
             Service::Deterministic { mean } => mean * mean,

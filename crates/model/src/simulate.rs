@@ -40,21 +40,27 @@ pub use trace::Trace;
 /// What is simulated.
 #[derive(Debug, Clone)]
 pub struct Setup {
+    /// Behind one dispatcher.
     pub servers: usize,
     /// One for all servers, or one for each.
     pub policies: Vec<Policy>,
+    /// The rule by which requests are spread over the servers.
     pub dispatcher: Dispatcher,
+    /// When requests come, to all servers together.
     pub arrivals: Arrivals,
     /// Not used where a trace brings its service times.
     pub service: Service,
     /// Of each server.
     pub power: Power,
+    /// What each replication measures.
     pub horizon: Horizon,
+    /// What goes before, unmeasured.
     pub warm_up: WarmUp,
     /// Independent runs, from which the intervals come.
     pub replications: u32,
     /// Of the intervals: between 0 and 1.
     pub confidence: f64,
+    /// The same seed gives the same figures, on however many threads.
     pub seed: u64,
     /// 0: as many as there are CPUs.
     pub threads: usize,
@@ -86,6 +92,7 @@ impl Setup {
 /// How much is measured in each replication, after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Horizon {
+    /// So long.
     Seconds(f64),
     /// As many seconds as bring so many requests in the mean.
     Requests(u64),
@@ -108,6 +115,7 @@ pub enum WarmUp {
     /// It depends on the parameters only, not on what is drawn. A trace has none: it is taken as what
     /// happened.
     Relaxation,
+    /// So long.
     Seconds(f64),
 }
 
@@ -116,8 +124,11 @@ pub enum WarmUp {
 pub struct Progress {
     /// Requests, of about those `expected`.
     pub simulated: u64,
+    /// Requests in all replications, warm-ups among them, by the rate.
     pub expected: u64,
+    /// Replications that are complete.
     pub replications_done: u32,
+    /// Replications that were asked for.
     pub replications: u32,
 }
 

@@ -13,6 +13,7 @@ use crate::{Error, Result};
 /// A policy's outcome beside that of a server without power management.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Compared {
+    /// The policy's own.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// Mean power by that of always-on at the same load.
@@ -24,9 +25,11 @@ pub struct Compared {
 /// One load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
+    /// The load: arrival rate by mean service time at full speed.
     pub utilisation: f64,
     /// Requests a second.
     pub rate_per_s: f64,
+    /// What others are compared with.
     pub always_on: Outcome,
     /// In the order of the policies; `None` where the policy has no steady state at this load.
     pub policies: Vec<Option<Compared>>,
@@ -63,17 +66,24 @@ fn compare(outcome: Outcome, always_on: &Outcome) -> Compared {
 /// Two policies, and where they cross.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
+    /// The name of the policy that sleeps.
     pub first: String,
+    /// The name of the policy that scales the frequency.
     pub second: String,
+    /// Where their mean powers cross.
     pub power: Crossings,
+    /// Where their mean response times cross.
     pub response: Crossings,
 }
 
 /// All loads, and where policies cross: what a page and tables are made from.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
+    /// What was asked about.
     pub parameters: Parameters,
+    /// By load, ascending.
     pub points: Vec<Point>,
+    /// Each policy that sleeps with each that scales the frequency.
     pub pairs: Vec<Pair>,
 }
 

@@ -12,21 +12,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All datapoints are shown, as counts over cells ([`density`]); those beyond the 99.9th percentile
-//! of their state ([`groups`]) are drawn one by one and carry all their fields.
+//! All datapoints are shown, as counts over cells (`density.rs`); those beyond the 99.9th percentile
+//! of their state (`groups.rs`) are drawn one by one and carry all their fields.
 
 pub mod anticipate;
-pub mod axis;
+mod axis;
 mod chart;
 pub mod cost;
-pub mod density;
-pub mod groups;
+mod density;
+mod groups;
 mod markup;
 pub mod model;
 mod outliers;
 mod page;
 pub mod path;
-pub mod quantity;
+mod quantity;
 pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
@@ -136,18 +136,26 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Nothing was given.
     #[error("there is no result to report on; name at least one")]
     NoResult,
+    /// The result has datapoints and no wake latencies.
     #[error("the datapoints have no column wake_latency_ns; a report needs it")]
     NoLatency,
+    /// A column has not one value for each datapoint.
     #[error("the column {column} has {values} values for {rows} datapoints; the result is damaged")]
     Uneven {
+        /// The column's name.
         column: String,
+        /// How many it has.
         values: usize,
+        /// How many there are datapoints.
         rows: usize,
     },
+    /// The filter names a column that the result lacks.
     #[error(transparent)]
     Filter(#[from] FilterError),
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -42,6 +42,7 @@ pub struct Analysis {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
+    /// `reveille 0.1.0`.
     pub tool: String,
     /// In the order of the command line.
     pub machines: Vec<Machine>,
@@ -50,19 +51,26 @@ pub struct Analysis {
 /// A machine, or one of its configurations: a log, or a folder of a capture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
+    /// The name of the log's file or the capture's folder, or what the command line calls it.
     pub name: String,
+    /// Where its cycles come from.
     pub source: Source,
-    /// Times of all cycles that have them whole; `null` where none has.
+    /// Of all cycles that have their suspend whole; `null` where none has, as for the next two.
     pub suspend_us: Option<Spread>,
+    /// Of all cycles of which the kernel tells the time asleep.
     pub asleep_us: Option<Spread>,
+    /// Of all cycles that have their resume whole.
     pub resume_us: Option<Spread>,
+    /// In the order of a cycle; those that no cycle has are left out.
     pub stages: Vec<StageSpread>,
     /// Those of the resume that took longest, over all cycles, the longest first.
     pub devices: Vec<DeviceSpread>,
     /// The number of the cycle that stands for the others: the one that was asked for, or the one
     /// whose resume is nearest to the median.
     pub shown: usize,
+    /// In the order of the log.
     pub cycles: Vec<CycleResult>,
+    /// What changes would bring, where the command line asks for some.
     pub what_if: Option<WhatIf>,
     /// Those of the suspend that took longest, over all cycles, the longest first.
     #[serde(default)]
@@ -74,6 +82,7 @@ pub struct Machine {
     pub suspend_removals: Vec<Removal>,
     /// The best removal, then the best after it, and so on.
     pub steps: Vec<Removal>,
+    /// By a meter; `None` without one.
     pub power: Option<Power>,
     /// What a reader must know, a sentence each.
     pub notes: Vec<String>,
@@ -82,8 +91,11 @@ pub struct Machine {
 /// Where a machine's cycles come from.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Source {
+    /// As they were named.
     pub files: Vec<String>,
+    /// Lines in all of them.
     pub lines: u64,
+    /// Bytes in all of them.
     pub bytes: u64,
     /// What of the log is not in the analysis, by reason, and how often.
     pub left_out: Vec<(String, u64)>,
@@ -94,6 +106,7 @@ pub struct Source {
 /// One suspend and its resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CycleResult {
+    /// From 1, in the order of the log.
     pub number: usize,
     /// What the kernel was asked for: `deep`, `s2idle`, `shallow`.
     pub sleep: Option<String>,
@@ -111,13 +124,19 @@ pub struct CycleResult {
     pub asleep_us: Option<Us>,
     /// From the kernel's first word after the sleep to the end.
     pub resume_us: Option<Us>,
+    /// By the log's clock: the beginning of its first stage.
     pub start_us: Us,
+    /// By the log's clock: the end of its last stage.
     pub end_us: Us,
     /// The resume's begin.
     pub resume_start_us: Option<Us>,
+    /// In the order of time.
     pub stages: Vec<StageResult>,
+    /// CPUs taken off and brought on, in the order of time.
     pub cpus: Vec<CpuStep>,
+    /// In the order of their beginnings.
     pub calls: Vec<CallResult>,
+    /// What failed, in the order of time.
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
@@ -128,6 +147,7 @@ pub struct CycleResult {
     /// What the log has of devices in the suspend and in the resume.
     #[serde(default = "told")]
     pub suspend_has: DeviceTimes,
+    /// What the log has of devices in the resume.
     #[serde(default = "told")]
     pub resume_has: DeviceTimes,
     /// False: the log's stamps are not the kernel's, and only the lengths of stages are known.
@@ -149,11 +169,15 @@ fn yes() -> bool {
 /// A part of a cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageResult {
+    /// Which part.
     pub stage: StageKind,
+    /// By the log's clock.
     pub start_us: Us,
+    /// By the log's stamps.
     pub duration_us: Us,
     /// As the kernel gives it.
     pub says_us: Option<Us>,
+    /// Devices' callbacks in it.
     pub calls: usize,
     /// The sum of its calls' durations: what it would take one after the other.
     pub calls_us: Us,
@@ -162,8 +186,10 @@ pub struct StageResult {
 /// A device's callback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
+    /// As the log has it.
     #[serde(flatten)]
     pub call: Call,
+    /// By the log's stamps, else as the kernel tells it; `None` where neither does.
     pub duration_us: Option<Us>,
     /// How much longer it could take without the suspend or the resume getting longer; `null` where
     /// the log has not both its ends.
@@ -175,13 +201,19 @@ pub struct CallResult {
 pub struct LinkResult {
     /// What the time went to.
     pub what: LinkKind,
+    /// The stage that it lies in.
     pub stage: StageKind,
     /// The call's number in `calls`, where it is one, or the wait is before one.
     pub call: Option<usize>,
+    /// Of the call, where there is one.
     pub device: Option<Name>,
+    /// Of that device; `None` where the log does not tell.
     pub driver: Option<Name>,
+    /// The CPU that comes on or goes.
     pub cpu: Option<u32>,
+    /// By the log's clock.
     pub start_us: Us,
+    /// How long this piece is.
     pub duration_us: Us,
     /// Why it could not begin earlier.
     pub why: Why,
@@ -202,7 +234,9 @@ pub enum LinkKind {
     BeforeCall,
     /// A wait before a call that the log does not explain.
     NotTold,
+    /// The kernel's own work before a CPU comes on or goes.
     BeforeCpu,
+    /// Between the stage before and this one.
     BeforeStage,
     /// The stage's own work, or one that has no calls.
     Stage,
@@ -214,14 +248,18 @@ pub enum LinkKind {
 /// A stage over all cycles of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageSpread {
+    /// Which part.
     pub stage: StageKind,
+    /// By the log's stamps.
     pub duration_us: Spread,
 }
 
 /// A device over all cycles of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceSpread {
+    /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,
+    /// Of the device; `None` where the log does not tell.
     pub driver: Option<Name>,
     /// The sum of its calls in a resume.
     pub resume_us: Spread,
@@ -236,7 +274,9 @@ pub struct DeviceSpread {
 /// A device in the suspends of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SuspendDevice {
+    /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,
+    /// Of the device; `None` where the log does not tell.
     pub driver: Option<Name>,
     /// The sum of its calls in a suspend.
     pub suspend_us: Spread,

@@ -64,9 +64,12 @@ pub struct Options {
 pub enum Progress<'a> {
     /// All is set, and the machine is suspended now.
     Suspending {
+        /// What is known so far.
         record: &'a Record,
+        /// The cycle's number, from 1.
         number: usize,
     },
+    /// It has slept, or was refused, and is back.
     Awake(&'a CycleRecord),
 }
 

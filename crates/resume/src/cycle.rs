@@ -63,7 +63,9 @@ pub const GAP_US: Us = 5_000;
 /// A time in which the kernel said nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
+    /// The last message before it.
     pub start: Us,
+    /// The next message.
     pub end: Us,
     /// The last one before it, without its stamp.
     pub message: String,
@@ -75,10 +77,15 @@ pub struct Gap {
 pub enum StageKind {
     /// File systems are synced and processes frozen.
     Freeze,
+    /// Devices' `prepare` callbacks.
     Prepare,
+    /// Devices' main suspend.
     Suspend,
+    /// Devices' `suspend_late` callbacks.
     SuspendLate,
+    /// Devices' `suspend_noirq` callbacks, interrupts being off.
     SuspendNoirq,
+    /// All CPUs but one go offline.
     CpusOff,
     /// From the last word of the kernel to its first one: firmware. The log's clock stands still while
     /// the machine sleeps.
@@ -87,11 +94,15 @@ pub enum StageKind {
     Idle,
     /// /sys/power/pm_test waits, and nothing sleeps.
     Test,
+    /// They come online again.
     CpusOn,
+    /// Devices' `resume_noirq` callbacks, interrupts being off.
     ResumeNoirq,
+    /// Devices' `resume_early` callbacks.
     ResumeEarly,
     /// The devices' main resume.
     Resume,
+    /// Devices' `complete` callbacks.
     Complete,
     /// Processes run again.
     Thaw,
@@ -99,7 +110,7 @@ pub enum StageKind {
 
 impl StageKind {
     /// Between suspend and resume.
-    pub fn is_rest(self) -> bool {
+    pub(crate) fn is_rest(self) -> bool {
         (StageKind::Platform..=StageKind::Test).contains(&self)
     }
 }
@@ -107,8 +118,11 @@ impl StageKind {
 /// One part of a cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
+    /// Which part.
     pub kind: StageKind,
+    /// When it began.
     pub start: Us,
+    /// When it ended.
     pub end: Us,
     /// The time that the kernel gives it (`… of devices complete after 4.955 msecs`).
     pub says_us: Option<Us>,
@@ -117,21 +131,28 @@ pub struct Stage {
 /// A CPU taken off or brought on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CpuStep {
+    /// N of `CPU N`.
     pub cpu: u32,
+    /// Brought on; else taken off.
     pub on: bool,
     /// The end of the step before it, where the kernel does not tell when this one began.
     pub start: Us,
+    /// When it was on, or off.
     pub end: Us,
 }
 
 /// A device's callback in one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
+    /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,
+    /// What the kernel writes before the device's name: its driver, or its bus or class.
     pub driver: Option<Name>,
+    /// The parent device; `None` where the log does not tell.
     pub parent: Option<Name>,
     /// Without offset and length.
     pub function: Option<Name>,
+    /// Which stage called it.
     pub stage: StageKind,
     /// `None`: the log has only its end, and not how long it took.
     pub start: Option<Us>,
@@ -148,8 +169,11 @@ pub struct Call {
 /// What failed, and where.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
+    /// When the kernel said so.
     pub at: Us,
+    /// The device that it names.
     pub device: Option<Name>,
+    /// The stage in which it failed.
     pub stage: Option<StageKind>,
     /// In the kernel's words.
     pub message: String,

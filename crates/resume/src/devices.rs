@@ -19,6 +19,7 @@ const DEEPEST: usize = 64;
 /// A device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
+    /// Its folder's name in sysfs, which is also the kernel's in its log.
     pub name: Name,
     /// Its driver, or its bus or class where it has none: what the kernel writes before the name.
     pub driver: Option<Name>,

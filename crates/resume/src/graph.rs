@@ -72,7 +72,9 @@ pub const CHANCE: f64 = 0.2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
+    /// From the beginning to the last stage before the sleep.
     Suspend,
+    /// From the first stage after the sleep to the end.
     Resume,
 }
 
@@ -101,7 +103,7 @@ pub enum DeviceTimes {
 
 impl Cycle {
     /// What the log has of the devices in this half.
-    pub fn device_times(&self, half: Half) -> DeviceTimes {
+    pub(crate) fn device_times(&self, half: Half) -> DeviceTimes {
         let mut calls = self.calls.iter().filter(|call| half.has(call.stage));
         let has_calls = calls.clone().next().is_some();
         match calls.any(|call| call.worker.is_some() || call.parent.is_some()) {
@@ -115,9 +117,11 @@ impl Cycle {
 /// What waits for what in one half of a cycle.
 #[derive(Debug, Clone)]
 pub struct Graph {
+    /// Which half.
     pub half: Half,
-    /// When it began and ended, by the log's clock.
+    /// When it began, by the log's clock.
     pub start: Us,
+    /// When it ended, by the log's clock.
     pub end: Us,
     /// In their order.
     pub stages: Vec<StageNode>,
@@ -126,6 +130,7 @@ pub struct Graph {
     pub steps: Vec<Step>,
     /// The process that suspends, as far as the log tells.
     pub main: Option<u32>,
+    /// What of the cycle is not in it.
     pub left_out: LeftOut,
     /// The devices, their parents and drivers.
     pub tree: Tree,
@@ -136,8 +141,11 @@ pub struct Graph {
 /// A stage of the graph.
 #[derive(Debug, Clone)]
 pub struct StageNode {
+    /// Which part of the cycle.
     pub kind: StageKind,
+    /// By the log's clock.
     pub start: Us,
+    /// By the log's clock.
     pub end: Us,
     /// From the end of the stage before it to its beginning; negative where the log's stamps overlap.
     pub gap: Us,
@@ -150,12 +158,15 @@ pub struct StageNode {
 /// A call, or a CPU that comes on or goes.
 #[derive(Debug, Clone)]
 pub struct Step {
+    /// A call or a CPU.
     pub what: What,
     /// The device of a call, in [`Graph::tree`].
     pub device: Option<usize>,
     /// In [`Graph::stages`].
     pub stage: usize,
+    /// By the log's clock.
     pub start: Us,
+    /// By the log's clock.
     pub end: Us,
     /// From the latest end of what it waits for to its start.
     pub lag: Us,

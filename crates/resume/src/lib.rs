@@ -27,6 +27,7 @@ pub enum Error {
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),
+    /// The system refused something that should work.
     #[error("{0}")]
     Failed(String),
     /// A capture cannot be kept.
@@ -35,11 +36,15 @@ pub enum Error {
     /// Not a log or a power meter's file that this program knows, or nothing of use in it.
     #[error("{path}: {why}")]
     Unreadable {
+        /// The file as it was named.
         path: std::path::PathBuf,
+        /// What is wrong with it.
         why: String,
     },
+    /// A setting of the machine could not be read, changed or put back.
     #[error(transparent)]
     Machine(#[from] reveille_machine::Error),
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -42,13 +42,16 @@ use reader::Reader;
 pub struct Log {
     /// In the order of the log. None where it has no suspend.
     pub cycles: Vec<Cycle>,
+    /// Of all inputs.
     pub lines: u64,
+    /// Of all inputs, unpacked.
     pub bytes: u64,
     /// Lines that are about a suspend or a resume.
     pub told_lines: u64,
     /// The coarsest stamp among these, in microseconds: a million means whole seconds (`dmesg -T`, a
     /// syslog without the kernel's stamps), and nothing shorter can be told.
     pub resolution_us: Option<Us>,
+    /// What was not understood.
     pub left_out: LeftOut,
 }
 
@@ -156,7 +159,7 @@ pub fn read(input: impl Read) -> io::Result<Log> {
 /// # Errors
 ///
 /// Those of the inputs.
-pub fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
+pub(crate) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
     let mut reader = Reader::new();
     for input in inputs {
         reader.source(input)?;

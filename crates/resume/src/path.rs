@@ -10,18 +10,24 @@ use crate::graph::{Graph, Half, TOLD_US, What};
 /// times add up to the total.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CriticalPath {
+    /// The half that it goes through.
     pub half: Half,
+    /// From the half's beginning to its end.
     pub total_us: Us,
+    /// In the order of time.
     pub links: Vec<Link>,
 }
 
 /// A piece of time of the path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Link {
+    /// What the time went to.
     pub part: Part,
+    /// The stage that it lies in.
     pub stage: StageKind,
     /// By the log's clock; in a replay, by the clock of what would have been.
     pub start: Us,
+    /// By the same clock.
     pub end: Us,
     /// Why it could not begin before the link ahead of it had ended.
     pub why: Why,
@@ -85,6 +91,7 @@ pub enum Why {
 }
 
 impl Link {
+    /// Its length.
     pub fn us(&self) -> Us {
         self.end - self.start
     }

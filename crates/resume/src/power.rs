@@ -6,7 +6,7 @@
 
 pub mod beside;
 mod read;
-pub mod time;
+mod time;
 
 use std::path::Path;
 
@@ -20,10 +20,13 @@ use crate::{Error, Result};
 pub struct Meter {
     /// In the order of time; no two at the same instant.
     pub samples: Vec<Sample>,
+    /// What the samples' times count from.
     pub clock: Clock,
     /// From one sample to the next: the median.
     pub interval_us: Us,
+    /// What kind of file it was read from.
     pub format: Format,
+    /// Lines that gave no sample.
     pub left_out: LeftOut,
 }
 
@@ -72,6 +75,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
+    /// Such lines in all.
     pub fn all(&self) -> usize {
         self.unreadable + self.negative + self.out_of_order
     }

@@ -7,6 +7,7 @@ use crate::cycle::{Cycle, Stage, StageKind, Us};
 pub struct Times {
     /// By the log's clock.
     pub start: Us,
+    /// By the log's clock.
     pub end: Us,
     /// From the beginning to the kernel's last word before it sleeps. `None` where the log does not
     /// have it whole.
@@ -78,7 +79,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
 
 impl Cycle {
     /// Processes did not freeze, and no device was suspended: there is nothing to resume.
-    pub fn only_froze(&self) -> bool {
+    fn only_froze(&self) -> bool {
         let is_end = |kind| matches!(kind, StageKind::Freeze | StageKind::Thaw);
         self.calls.is_empty() && self.stages.iter().all(|stage| is_end(stage.kind))
     }

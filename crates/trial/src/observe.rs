@@ -16,6 +16,7 @@ use crate::place;
 /// A state's share of the CPUs' time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Residency {
+    /// As the driver calls it: `C6`.
     pub state: String,
     /// 0 to 100.
     pub percent: f64,
@@ -25,6 +26,7 @@ pub struct Residency {
 /// together, this process's own work among it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observed {
+    /// The observed time, s; of a mean, the mean of the rounds'.
     pub elapsed_s: f64,
     /// By depth; as the kernel counts it: what was asked for, in shares of the CPUs' time.
     pub residency: Vec<Residency>,
@@ -32,7 +34,10 @@ pub struct Observed {
     pub awake_percent: Option<f64>,
     /// Uses of states in which a CPU sleeps.
     pub wakeups_per_s: Option<f64>,
+    /// Interrupts that the CPUs handled (`intr` of /proc/stat), a second; `None` where that is not
+    /// read.
     pub interrupts_per_s: Option<f64>,
+    /// As `ctxt` of /proc/stat counts them, a second; `None` where that is not read.
     pub context_switches_per_s: Option<f64>,
     /// Of the processor packages (RAPL), or what the battery says at the round's end.
     pub power_w: Option<f64>,
@@ -134,7 +139,7 @@ impl Watch {
     }
 
     /// Where the power comes from, in a sentence; `None` where it is not told.
-    pub fn power_source(&self) -> Option<String> {
+    pub(crate) fn power_source(&self) -> Option<String> {
         self.power(&self.read(), &self.read(), 1.0)?;
         Some(match self.packages {
             Some(_) => "Power is that of the processor packages, by RAPL.".into(),

@@ -24,7 +24,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// How the trial went about it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// As many as were asked for; [`Trial::rounds`] has fewer where the trial was cut short.
     pub rounds: u32,
+    /// How long the machine got used to a setting before its figures counted, s.
     pub settle_s: f64,
     /// Of the order within the rounds.
     pub seed: u64,
@@ -43,15 +45,18 @@ pub struct Round {
     pub figures: Vec<f64>,
     /// Requests without an answer, or runs that failed.
     pub failed: u64,
+    /// Of the first that failed; `None` where none did.
     pub why_failed: Option<String>,
     /// From the kernel's receive stamp of an answer to the reader, ns; empty where there is none.
     pub reading_ns: Vec<f64>,
+    /// What the machine did meanwhile.
     pub observed: Observed,
 }
 
 /// A setting, and what its rounds say together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
+    /// As the reader knows it: `as is`, `C1`, `hold 50us`, ...
     pub name: String,
     /// What is changed on the machine, in words.
     pub how: String,
@@ -78,6 +83,7 @@ pub struct Setting {
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
     /// `reveille 0.1.0`.
     pub tool: String,
@@ -85,12 +91,19 @@ pub struct Trial {
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
+    /// The program and its arguments, as they were given.
     pub command_line: Vec<String>,
+    /// How the trial ended; interrupted within a turn, its last round has only a part of its figures.
     pub ended: Ended,
+    /// The machine it ran on.
     pub machine: Identity,
+    /// cpuidle's driver at the beginning; `None` where none is registered.
     pub driver: Option<String>,
+    /// cpuidle's governor at the beginning; `None` where there is none.
     pub governor: Option<String>,
+    /// What was run.
     pub workload: Description,
+    /// How many rounds, and in what order.
     pub plan: Plan,
     /// The first is "as is".
     pub settings: Vec<Setting>,

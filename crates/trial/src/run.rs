@@ -23,11 +23,13 @@ use crate::{Error, Result};
 pub struct Options {
     /// At least one; [`crate::setting::choose`] makes them.
     pub settings: Vec<Setting>,
+    /// How often each setting gets its turn; at least one.
     pub rounds: u32,
     /// How long the machine gets used to a setting before the workload counts.
     pub settle: Duration,
     /// Of the order.
     pub seed: u64,
+    /// Where changes are kept until they are put back: `/run/reveille` but in tests.
     pub journal_folder: PathBuf,
 }
 
@@ -36,6 +38,7 @@ pub struct Options {
 pub struct Progress<'a> {
     /// From 0.
     pub round: u32,
+    /// The name of the setting whose turn it is.
     pub setting: &'a str,
     /// 0 to 1.
     pub done: f64,
@@ -46,7 +49,9 @@ pub struct Progress<'a> {
 /// What was done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
+    /// In the order in which they were run.
     pub rounds: Vec<Round>,
+    /// What ended the trial.
     pub ended: Ended,
     /// What a reader must know of how the machine was watched (one sentence each).
     pub notes: Vec<String>,

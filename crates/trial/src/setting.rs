@@ -9,31 +9,39 @@ use crate::observe::states_by_depth;
 use crate::{Error, Result};
 
 /// The machine as it was found, which all others are compared with.
-pub const AS_IS: &str = "as is";
+const AS_IS: &str = "as is";
 /// No CPU sleeps.
-pub const NO_SLEEP: &str = "no sleep";
+const NO_SLEEP: &str = "no sleep";
 
 /// What is changed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
+    /// Nothing.
     AsIs,
     /// A latency bound, µs; on all CPUs where none are named.
     Hold {
+        /// µs; 0 allows no sleep.
         bound_us: u32,
+        /// Ascending; `None` for all.
         cpus: Option<Vec<u32>>,
     },
     /// On all CPUs where none are named.
     Limit {
+        /// Which states they may use.
         limit: Limit,
+        /// Ascending; `None` for all.
         cpus: Option<Vec<u32>>,
     },
+    /// Latency bounds of 0, or threads that keep every CPU awake where no bound can.
     NoSleep,
 }
 
 /// A setting and its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
+    /// As it is shown: `as is`, `C1`, ...
     pub name: String,
+    /// What it changes.
     pub kind: Kind,
 }
 

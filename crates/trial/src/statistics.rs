@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 pub use best::{PERMUTATIONS, p_values};
 pub use jackknife::p99_difference;
-pub use signed_rank::{median_difference, rounds_needed};
+pub use signed_rank::median_difference;
+pub(crate) use signed_rank::rounds_needed;
 
 /// Both ends of a two-sided 95 % interval together leave out this much.
 pub const ERROR: f64 = 0.05;
@@ -23,14 +24,19 @@ const BEYOND_MIN: usize = 10;
 /// A sample's figures, in the figure's own unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
+    /// Figures in the sample.
     pub count: u64,
+    /// The least.
     pub min: f64,
     /// `None` below 1000 figures.
     pub p1: Option<f64>,
+    /// The smallest figure that half of the sample does not exceed.
     pub median: f64,
     /// `None` below 1000 figures.
     pub p99: Option<f64>,
+    /// The largest.
     pub max: f64,
+    /// The arithmetic mean.
     pub mean: f64,
     /// `None` for one figure.
     pub standard_deviation: Option<f64>,
@@ -39,6 +45,7 @@ pub struct Summary {
 /// By how much one setting's figure differs from another's: the one less the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
+    /// In the figure's unit; the point that the interval is of.
     pub estimate: f64,
     /// The 95 % interval; `None` where there are too few rounds for one.
     pub interval: Option<(f64, f64)>,
@@ -48,7 +55,7 @@ pub struct Difference {
 
 /// What an interval says of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Against {
+pub(crate) enum Against {
     Less,
     More,
     /// The interval holds zero, or there is none.
@@ -57,7 +64,7 @@ pub enum Against {
 
 impl Difference {
     /// On which side of zero the whole interval lies.
-    pub fn against_zero(&self) -> Against {
+    pub(crate) fn against_zero(&self) -> Against {
         match self.interval {
             Some((_, high)) if high < 0.0 => Against::Less,
             Some((low, _)) if low > 0.0 => Against::More,

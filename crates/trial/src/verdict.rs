@@ -9,7 +9,9 @@ use crate::statistics::{self, Difference, ERROR, PERMUTATIONS, median_difference
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cost {
+    /// Of the processor packages or the battery, W.
     Power,
+    /// The share of the CPUs' time in which they did not sleep, 0 to 1.
     TimeAwake,
 }
 
@@ -27,7 +29,9 @@ pub struct Rounds {
 /// A setting that another one makes pointless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dominated {
+    /// The one that is pointless, a place in the list of settings.
     pub setting: usize,
+    /// The one that makes it so, a place in the list of settings.
     pub by: usize,
     /// The other one's figure is better beyond noise; else its cost alone is.
     pub in_figure: bool,
@@ -132,7 +136,7 @@ fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdi
 
 /// What each of the comparisons of one setting with all others may err by, so that all together err in
 /// 5 % of trials (Bonferroni).
-pub fn one_of_all(settings: usize) -> f64 {
+pub(crate) fn one_of_all(settings: usize) -> f64 {
     ERROR / (settings.max(2) - 1) as f64
 }
 

@@ -36,6 +36,7 @@ pub struct Description {
     pub figure: String,
     /// [`NANOSECONDS`], or the user's word; empty where none was given.
     pub unit: String,
+    /// Is a larger figure the better one? Not of times.
     pub higher_is_better: bool,
     /// `None` for a command.
     pub pace: Option<PaceDescription>,
@@ -46,9 +47,13 @@ pub struct Description {
 /// How often was asked, and with how much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PaceDescription {
+    /// As many as were asked for in each round.
     pub requests_per_round: u32,
+    /// From an answer to the next request, the mean, ms.
     pub interval_ms: f64,
+    /// How long an answer is waited for, ms.
     pub timeout_ms: f64,
+    /// Bytes of payload in a request.
     pub size_bytes: usize,
 }
 
@@ -75,6 +80,7 @@ impl Gathered {
 
 /// Something that can be run again and again.
 pub trait Workload {
+    /// What it is, as the result keeps it.
     fn description(&self) -> &Description;
 
     /// Tries once, before anything is changed.

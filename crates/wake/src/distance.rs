@@ -17,7 +17,9 @@ pub const MOST_STEPS: usize = 1000;
 /// A range of launch distances, ns; `min == max` is a fixed distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distances {
+    /// The least, ns; above 0.
     pub min_ns: u64,
+    /// The largest, ns.
     pub max_ns: u64,
 }
 
@@ -65,7 +67,7 @@ impl Distances {
     /// to and including the last that is not above `max_ns`.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the factor makes no steps, or more than [`MOST_STEPS`].
+    /// [`Error::Usage`] where the factor makes no steps, or more than 1000.
     pub fn steps(&self, factor: f64) -> Result<Vec<u64>> {
         let (min, max) = (self.min_ns as f64, self.max_ns as f64);
         let count = 1.0 + ((max / min).ln() / factor.ln()).floor();

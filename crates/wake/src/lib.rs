@@ -10,12 +10,12 @@
 mod cost;
 #[cfg(feature = "bpf")]
 mod counters;
-pub mod distance;
+mod distance;
 #[cfg(feature = "bpf")]
 mod event;
 mod floor;
 #[cfg(feature = "bpf")]
-pub mod kernel;
+mod kernel;
 mod placement;
 #[cfg(feature = "bpf")]
 mod probe_cost;
@@ -24,7 +24,7 @@ mod run;
 mod source;
 mod user;
 
-pub use distance::{Distances, LIMITS_NS};
+pub use distance::Distances;
 pub use placement::available_cpus;
 pub use run::{Notice, Options, Outcome, Progress, Protocol, Sink, measure, try_bpf};
 
@@ -48,7 +48,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
+        /// What was being done.
         what: &'static str,
+        /// What the kernel answered.
         source: std::io::Error,
     },
     /// The receiver of the datapoints failed (a full disk).
@@ -78,6 +80,7 @@ impl From<reveille_bpf::Error> for Error {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
 pub(crate) fn system(what: &'static str) -> impl FnOnce(nix::errno::Errno) -> Error {

@@ -19,9 +19,9 @@ use reveille_dataset::Datapoint;
 use reveille_dataset::description::{Characterisation, Counts, Ended, Probe};
 use reveille_machine::{Idle, IdleState, Journal, Root, limits};
 
-use crate::distance::DRAWN;
+use crate::distance::{DRAWN, LIMITS_NS};
 use crate::placement::{self, Elsewhere};
-use crate::{Distances, Error, LIMITS_NS, Result};
+use crate::{Distances, Error, Result};
 
 /// The reader comes this often; in between nothing of it runs.
 const BATCH: Duration = Duration::from_millis(100);
@@ -49,12 +49,18 @@ pub enum Protocol {
     /// Log-uniform over the range.
     Random,
     /// The thesis's: so many datapoints at a fixed distance, then `factor` times that distance.
-    Sweep { datapoints: u64, factor: f64 },
+    Sweep {
+        /// Kept at each distance before the next one.
+        datapoints: u64,
+        /// Above 1.
+        factor: f64,
+    },
 }
 
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The number of the CPU to measure.
     pub cpu: u32,
     /// [`Probe::Bpf`] or [`Probe::User`]; `None`: BPF where it can be had.
     pub probe: Option<Probe>,
@@ -64,11 +70,15 @@ pub struct Options {
     pub datapoints: Option<u64>,
     /// End after this time of measuring.
     pub duration: Option<Duration>,
+    /// How far ahead of arming the events are launched.
     pub distances: Distances,
+    /// How a distance is chosen for each launch.
     pub protocol: Protocol,
     /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
     pub deepest: Vec<String>,
+    /// Take all CPUs offline meanwhile that can be, but the measured one and the reader's.
     pub offline_others: bool,
+    /// Of the random distances: the same seed gives the same ones.
     pub seed: u64,
     /// Where the journal of changed settings is kept.
     pub journal_folder: std::path::PathBuf,
@@ -81,6 +91,7 @@ pub struct Progress<'a> {
     pub phase: &'a str,
     /// Datapoints so far, of all phases.
     pub kept: u64,
+    /// Datapoints so far, by the requested idle state's name.
     pub by_state: &'a BTreeMap<String, u64>,
     /// Share of the whole that is done, 0 to 1.
     pub done: f64,
@@ -100,23 +111,33 @@ pub trait Sink {
     fn begin(&mut self, so_far: &Outcome) -> Result<()>;
     /// [`Error::Sink`] ends the run; what was gathered is kept.
     fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()>;
+    /// About ten times a second while it measures.
     fn progress(&mut self, progress: &Progress<'_>);
+    /// Whenever there is something that the user must know.
     fn notice(&mut self, notice: Notice);
 }
 
 /// What a run found besides its datapoints.
 #[derive(Debug, Clone)]
 pub struct Outcome {
+    /// [`Probe::Bpf`] or [`Probe::User`]: by which one it was measured.
     pub probe: Probe,
     /// CLOCK_MONOTONIC at the start of the run, ns: where the datapoints' times begin.
     pub started_ns: u64,
+    /// What ended the run.
     pub ended: Ended,
+    /// What the instrument itself costs, measured before the run.
     pub characterisation: Characterisation,
+    /// Launches, datapoints and what was dropped, by reason.
     pub counts: Counts,
+    /// Columns of shares of time in hardware states: `cc6_percent`, ...; empty where none can be
+    /// counted.
     pub residency_columns: Vec<String>,
     /// The driver's table of the measured CPU, as it was before the run.
     pub idle: Idle,
+    /// How each source was armed, in the order of the sources.
     pub arming: Vec<String>,
+    /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
 }
 

@@ -25,7 +25,9 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
+        /// What was being done.
         what: &'static str,
+        /// What the kernel answered.
         source: std::io::Error,
     },
 }
@@ -42,4 +44,5 @@ impl From<reveille_bpf::Error> for Error {
     }
 }
 
+/// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -27,7 +27,9 @@ use crate::{Error, Result};
 /// How long calls of one kind take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series {
+    /// As reports call it.
     pub name: &'static str,
+    /// What most calls take, ns.
     pub typical_ns: u64,
     /// Calls are even within so much of it, on both sides.
     pub spread_ns: u64,
@@ -122,6 +124,7 @@ pub trait Connect: Sync {
 /// What is to be done in each turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
+    /// Calls in a turn, at most.
     pub calls: u64,
     /// A turn has no more calls than this gives time for.
     pub turn: Duration,

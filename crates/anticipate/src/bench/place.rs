@@ -41,7 +41,7 @@ pub fn on_cpu(cpu: u32) -> Result<()> {
 }
 
 /// Keeps this thread, and those that it will start, off that CPU, where there is another one.
-pub fn avoid(cpu: u32) {
+pub(crate) fn avoid(cpu: u32) {
     let mut others = CpuSet::new();
     let mut any = false;
     for other in allowed().into_iter().filter(|other| *other != cpu) {
@@ -90,7 +90,7 @@ pub fn sleep_until(at_ns: u64) {
 
 /// Makes the sleeps of this thread end when they should: a thread's timers may otherwise be 50 µs
 /// late, so that several can expire together.
-pub fn exact_timers() {
+pub(crate) fn exact_timers() {
     // SAFETY: the call takes plain values and concerns the calling thread only.
     unsafe {
         libc::prctl(libc::PR_SET_TIMERSLACK, 1);

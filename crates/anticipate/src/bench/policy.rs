@@ -57,7 +57,9 @@ impl Policy {
 /// The machine whose settings policies change.
 #[derive(Debug, Clone)]
 pub struct Machine {
+    /// `/` but in tests.
     pub root: Root,
+    /// Its CPUs and idle states, as they were before the first policy.
     pub idle: Idle,
     /// Of the journal that undoes what was changed.
     pub journal_folder: PathBuf,
@@ -85,7 +87,7 @@ impl Machine {
     /// # Errors
     /// [`Error::Cannot`] where that CPU has no two states of sleep, or this user may not; then the
     /// machine is as before.
-    pub fn allow_shallowest(&self, cpu: u32) -> Result<InForce> {
+    pub(crate) fn allow_shallowest(&self, cpu: u32) -> Result<InForce> {
         let state = self.shallowest(cpu).ok_or_else(|| {
             Error::Cannot(format!(
                 "CPU {cpu} has no more than one idle state to sleep in"
@@ -103,7 +105,7 @@ impl Machine {
     ///
     /// # Errors
     /// [`Error::Machine`] where no thread can be had; then the machine is as before.
-    pub fn keep_awake(&self) -> Result<InForce> {
+    pub(crate) fn keep_awake(&self) -> Result<InForce> {
         let polls = |cpu: &reveille_machine::Cpu| limits::poll(&cpu.states).is_some();
         let mut online = self.idle.cpus.iter().filter(|cpu| cpu.online);
         // A bound of 0 makes governors choose state 0, which sleeps where it is not the poll state.

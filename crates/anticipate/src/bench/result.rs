@@ -29,8 +29,11 @@ pub struct Workload {
     pub waits_for: String,
     /// The disk.
     pub device: Option<String>,
+    /// Bytes in each I/O; `None` without storage.
     pub size_bytes: Option<u64>,
+    /// I/Os in flight; `None` without storage.
     pub depth: Option<u64>,
+    /// What each I/O does; `None` without storage.
     pub operation: Option<Operation>,
 }
 
@@ -63,20 +66,25 @@ impl Point {
 /// A policy, and what it changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyUsed {
+    /// Which policy.
     pub policy: Policy,
+    /// What it changed on the machine, in words.
     pub how: String,
 }
 
 /// A policy that was left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
+    /// Which policy.
     pub policy: Policy,
+    /// What this machine or user lacks for it.
     pub why: String,
 }
 
 /// How it was gone about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// As many as were asked for; [`Bench::turns`] has fewer where it was cut short.
     pub rounds: u32,
     /// In a turn, at most.
     pub waits: u64,
@@ -97,12 +105,15 @@ pub struct Turn {
     pub round: u32,
     /// A place in [`Bench::points`].
     pub point: usize,
+    /// The one in force.
     pub policy: Policy,
     /// Since the beginning.
     pub began_s: f64,
+    /// The turn's length, s.
     pub elapsed_s: f64,
-    /// ns.
+    /// Of an I/O from its issue, of a call from its end, until the waiting thread runs; ns.
     pub latency: Quantiles,
+    /// Waits a second.
     pub per_s: f64,
     /// Of the workload's CPU, its own work among it; 0 to 100. `None` where nothing counts sleep.
     pub awake_percent: Option<f64>,
@@ -115,6 +126,7 @@ pub struct Turn {
     pub assisted_percent: Option<f64>,
     /// Of the processor packages.
     pub power_w: Option<f64>,
+    /// What the workload took to its end, ns; `None` of one that has none.
     pub run_ns: Option<f64>,
 }
 
@@ -123,22 +135,32 @@ pub struct Turn {
 pub struct Row {
     /// A place in [`Bench::points`].
     pub point: usize,
+    /// The one in force.
     pub policy: Policy,
     /// In all rounds together.
     pub waits: u64,
+    /// The rounds' medians.
     pub median_ns: Option<Figure>,
-    /// Medians over rounds of the rounds' quantiles; `None` where fewer than ten waits of all rounds
-    /// lie beyond it, or it would be a round's maximum.
+    /// The rounds' 90th percentiles; `None` where fewer than ten waits of all rounds lie beyond, or it
+    /// would be a round's maximum.
     pub p90_ns: Option<Figure>,
+    /// The rounds' 99th percentiles; `None` as for the 90th.
     pub p99_ns: Option<Figure>,
     /// Of all rounds.
     pub max_ns: f64,
+    /// As [`Turn::per_s`].
     pub per_s: Option<Figure>,
+    /// As [`Turn::awake_percent`].
     pub awake_percent: Option<Figure>,
+    /// As [`Turn::others_awake_percent`].
     pub others_awake_percent: Option<Figure>,
+    /// As [`Turn::kept_awake_percent`].
     pub kept_awake_percent: Option<Figure>,
+    /// As [`Turn::assisted_percent`].
     pub assisted_percent: Option<Figure>,
+    /// As [`Turn::power_w`], W.
     pub power_w: Option<Figure>,
+    /// As [`Turn::run_ns`].
     pub run_ns: Option<Figure>,
     /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
     /// point with the least idle time; the time that CPUs are kept awake is not in it.
@@ -150,13 +172,19 @@ pub struct Row {
 /// A policy against "as is", round by round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
+    /// By how much the median is above that of "as is", % of it; below zero where it is less.
     pub median_percent: Option<Figure>,
+    /// The same of the 99th percentile.
     pub p99_percent: Option<Figure>,
+    /// The same of waits a second.
     pub per_s_percent: Option<Figure>,
+    /// The same of the time to the workload's end.
     pub run_percent: Option<Figure>,
     /// Percentage points of the CPU's time: awake beyond the work's own.
     pub awake_points: Option<Figure>,
+    /// The same of the other CPUs.
     pub others_awake_points: Option<Figure>,
+    /// Of the processor packages, W above "as is".
     pub power_w: Option<Figure>,
 }
 
@@ -165,8 +193,11 @@ pub struct Change {
 pub struct Gain {
     /// A place in [`Bench::points`].
     pub point: usize,
+    /// The policy that regains it.
     pub policy: Policy,
+    /// Of the median latency.
     pub median: Regained,
+    /// Of the 99th percentile.
     pub p99: Regained,
     /// The time that the policy keeps the CPU awake beyond "as is", in per cent of the time that "no
     /// sleep" does.
@@ -187,6 +218,7 @@ pub struct Regained {
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
     /// `reveille 0.1.0`.
     pub tool: String,
@@ -194,19 +226,29 @@ pub struct Bench {
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
+    /// The program and its arguments, as they were given.
     pub command_line: Vec<String>,
+    /// What ended the rounds.
     pub ended: Ended,
+    /// The machine it ran on.
     pub machine: Identity,
+    /// cpuidle's driver; `None` where none is registered.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none.
     pub governor: Option<String>,
+    /// What waited, and for what.
     pub workload: Workload,
+    /// How many rounds, of what length.
     pub plan: Plan,
+    /// Where the policies are compared, in the order of tables.
     pub points: Vec<Point>,
     /// The first is "as is".
     pub policies: Vec<PolicyUsed>,
+    /// Policies that could not be had here.
     pub skipped: Vec<Skipped>,
     /// By point, then by policy.
     pub rows: Vec<Row>,
+    /// By point, then by policy; where "as is" and "no sleep" were both run.
     pub gains: Vec<Gain>,
     /// What a reader must know (one sentence each).
     pub notes: Vec<String>,

@@ -51,6 +51,7 @@ pub trait Work {
 pub struct Sample {
     /// Of each wait, in any order.
     pub latencies_ns: Vec<u64>,
+    /// The turn's length, ns.
     pub elapsed_ns: u64,
     /// How long of it the workload's CPU was asleep; `None` where nothing counts that.
     pub asleep_ns: Option<u64>,
@@ -63,6 +64,7 @@ pub struct Sample {
 /// How it is gone about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
+    /// How often each policy gets its turn at each point.
     pub rounds: u32,
     /// Of the order.
     pub seed: u64,
@@ -77,22 +79,29 @@ pub struct Options {
 pub struct Progress<'a> {
     /// From 0.
     pub round: u32,
+    /// Where the next turn is.
     pub point: &'a Point,
+    /// The policy of the next turn.
     pub policy: Policy,
     /// 0 to 1.
     pub done: f64,
+    /// Until the last turn is over, by what turns have taken.
     pub left: Duration,
 }
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
+    /// Those that had turns; "as is" is the first.
     pub policies: Vec<PolicyUsed>,
+    /// Those that this machine or user lacks something for.
     pub skipped: Vec<Skipped>,
+    /// In the order in which they were run.
     pub turns: Vec<Turn>,
     /// A point, and what waking in time takes itself there for each wait, ns; `None` where that is
     /// not told.
     pub own_cost_ns: Option<(usize, f64)>,
+    /// What ended the rounds.
     pub ended: Ended,
 }
 

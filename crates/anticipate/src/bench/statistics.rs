@@ -18,6 +18,7 @@ pub struct Figure {
     pub estimate: f64,
     /// At least 95 % sure; `None` with fewer than 6 rounds.
     pub interval: Option<(f64, f64)>,
+    /// Rounds that have the figure.
     pub rounds: u64,
 }
 
@@ -39,7 +40,7 @@ impl Figure {
     }
 
     /// Is it shown to be above zero? With too few rounds for an interval: does it look so?
-    pub fn is_above_zero(&self) -> bool {
+    pub(crate) fn is_above_zero(&self) -> bool {
         self.interval.map_or(self.estimate, |(low, _)| low) > 0.0
     }
 }
@@ -91,12 +92,15 @@ pub fn differences(of: &[Option<f64>], from: &[Option<f64>]) -> Vec<Option<f64>>
 /// exceed: type 1 of Hyndman and Fan (1996); it always occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
+    /// Figures in the sample.
     pub count: u64,
+    /// The smallest value that half of the sample does not exceed.
     pub median: f64,
     /// `None` where it would be the maximum.
     pub p90: Option<f64>,
     /// `None` where it would be the maximum.
     pub p99: Option<f64>,
+    /// The largest.
     pub max: f64,
 }
 

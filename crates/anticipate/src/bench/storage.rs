@@ -26,7 +26,9 @@ pub use target::{Source, Target};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
+    /// From the device into memory.
     Read,
+    /// From memory to the device.
     Write,
 }
 
@@ -43,6 +45,7 @@ impl Operation {
 /// What is to be done in each turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
+    /// What each I/O does.
     pub operation: Operation,
     /// Bytes in each I/O.
     pub size: usize,
@@ -385,7 +388,7 @@ impl Work for Storage<'_> {
 }
 
 /// `4 KiB`, `1 MiB`, `512 bytes`.
-pub fn size_text(bytes: u64) -> String {
+pub(crate) fn size_text(bytes: u64) -> String {
     for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
         if bytes >= unit && bytes.is_multiple_of(unit) {
             return format!("{} {name}", bytes / unit);

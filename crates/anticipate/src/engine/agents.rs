@@ -149,14 +149,19 @@ pub(super) fn page_bytes() -> usize {
 /// Why a window is not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unplanned {
+    /// Not one that is there and online.
     #[error("the CPU does not exist or is offline")]
     Cpu,
+    /// Its end lies in the past.
     #[error("the window is over already")]
     Past,
+    /// The settings' share of this CPU's time, or of all CPUs'.
     #[error("the CPU's budget of time awake is used up")]
     Budget,
+    /// A user may have so many windows on a CPU, and has them.
     #[error("the user has as many windows open on this CPU as one may")]
     User,
+    /// All places for applications are taken.
     #[error("the CPU's plan is full")]
     Full,
 }
@@ -176,12 +181,15 @@ struct Fates {
 pub struct Expectations {
     /// Opened.
     pub taken: u64,
-    /// Not opened: their time was over; the budget was spent; their user had as many open as one
-    /// may; all that are for applications were open; the CPU was offline.
+    /// Not opened: their time was over.
     pub past: u64,
+    /// Not opened: the budget was spent.
     pub over_budget: u64,
+    /// Not opened: their user had as many open as one may.
     pub of_user: u64,
+    /// Not opened: all places for applications were taken.
     pub full: u64,
+    /// Not opened: the CPU was offline or not there.
     pub no_cpu: u64,
 }
 

@@ -20,15 +20,18 @@ const STEPS: usize = 32;
 /// All of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Statistics {
+    /// How long it has run, s.
     pub elapsed_s: f64,
     /// By which time awake is told in joules; `None` where that is not known, and joules with it.
     pub awake_power: Option<AwakePower>,
-    /// Kept awake for somebody, all CPUs together: CPU seconds, and what they cost, rather
-    /// too much than too little.
+    /// Kept awake for somebody, all CPUs together: CPU seconds.
     pub awake_s: f64,
+    /// What these cost, J, rather too much than too little; `None` without
+    /// [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
     /// Devices and operations of which something was seen.
     pub operations: Vec<OperationStatistics>,
+    /// Ascending by number.
     pub cpus: Vec<Cpu>,
     /// What applications expected.
     pub expectations: Expectations,
@@ -39,39 +42,52 @@ pub struct Statistics {
 /// One operation of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OperationStatistics {
+    /// As in `/sys/block`: `nvme0n1`.
     pub device: String,
+    /// What the requests do.
     pub operation: Operation,
     /// Synchronous requests of those for whom is anticipated.
     pub requests: u64,
+    /// What became of them.
     pub assistance: Assistance,
-    /// Errors of the prediction, % of what the request took: the median, and nine of ten.
+    /// Errors of the prediction, % of what the request took: the median; `None` without any.
     pub error_median_percent: Option<f64>,
+    /// As the median: nine of ten are no larger; `None` below 100 predictions.
     pub error_p90_percent: Option<f64>,
+    /// By the number in flight, ascending; those that have learnt something.
     pub models: Vec<Model>,
-    /// From issue until whoever waits runs again, of those left alone at random and of those assisted.
+    /// From issue until whoever waits runs again, of those left alone at random.
     pub left_alone: Option<Latency>,
+    /// The same, of those assisted.
     pub assisted: Option<Latency>,
+    /// `None` unless there are both.
     pub gain: Option<Gain>,
 }
 
 /// What became of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Assistance {
-    /// Refused: the model knew too little, too many were in flight, the budget was spent, the
-    /// plan was full, or nobody in particular had issued it.
+    /// Refused: the model knew too little.
     pub learning: u64,
+    /// Refused: too many were in flight.
     pub crowded: u64,
+    /// Refused: the budget was spent.
     pub over_budget: u64,
+    /// Refused: the CPU's plan was full.
     pub plan_full: u64,
+    /// Refused: nobody in particular had issued it.
     pub unattended: u64,
     /// Left alone at random.
     pub control: u64,
+    /// A CPU was to be awake for it.
     pub assisted: u64,
-    /// Of those assisted: complete while the CPU was ready, before (the timer was cancelled), after
-    /// it had been given up, and before the CPU went to sleep at all.
+    /// Of those assisted: complete while the CPU was ready.
     pub in_time: u64,
+    /// Of those assisted: complete before; the timer was cancelled.
     pub early: u64,
+    /// Of those assisted: complete after it had been given up.
     pub late: u64,
+    /// Of those assisted: complete before the CPU went to sleep at all.
     pub cpu_busy: u64,
     /// Where another CPU takes the interrupt, and was told as well.
     pub two_cpus: u64,
@@ -82,18 +98,21 @@ pub struct Assistance {
 pub struct Model {
     /// Requests in flight when one was issued: at least so many.
     pub in_flight: u32,
+    /// Requests that were learnt from.
     pub count: u64,
     /// Requests of no size or of an absurd time; not learnt from.
     pub refused: u64,
     /// Times that the device had changed, and the model began anew.
     pub changes: u32,
-    /// Of the last some 64 requests: how long they take, their size, what a KiB more takes.
+    /// Of the last some 64 requests, the mean time, µs.
     pub mean_us: f64,
+    /// Of the same, the mean size, KiB.
     pub mean_kib: f64,
+    /// Of the same, what a KiB more takes, µs; `None` where their sizes do not vary.
     pub us_per_kib: Option<f64>,
-    /// Of such a size a request in twenty is complete before the one, one in ten after the other;
-    /// `None` until enough is known.
+    /// Of the mean size a request in twenty is complete before, µs; `None` until enough is known.
     pub early_us: Option<f64>,
+    /// Of the mean size one in ten is complete after, µs; `None` until enough is known.
     pub late_us: Option<f64>,
     /// Pearson's correlation of size and time; `None` where sizes do not vary.
     pub correlation: Option<f64>,
@@ -106,10 +125,13 @@ const ENOUGH_FOR_P99: u64 = 1000;
 /// Latencies, µs; from buckets that are 3 % wide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
+    /// Requests.
     pub count: u64,
+    /// The median, µs.
     pub median_us: f64,
     /// `None` where fewer than ten lie beyond it, as for the next.
     pub p90_us: Option<f64>,
+    /// The 99th percentile, µs.
     pub p99_us: Option<f64>,
     /// Standard error of the median, by order statistics.
     median_error_us: f64,
@@ -118,29 +140,40 @@ pub struct Latency {
 /// The difference of the medians, those assisted less those left alone; an interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
+    /// The estimate, µs; below zero where assistance shortens it.
     pub median_us: f64,
+    /// The interval's lower end, µs.
     pub low_us: f64,
+    /// The interval's upper end, µs.
     pub high_us: f64,
 }
 
 /// What was done on a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
+    /// The CPU's number.
     pub cpu: u32,
-    /// Kept awake for somebody.
+    /// Kept awake for somebody, s.
     pub awake_s: f64,
+    /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
+    /// The same time, per cent of how long the engine has run.
     pub awake_percent: f64,
+    /// Times that it was kept ready, awake or in naps.
     pub spells: u64,
-    /// Timers that were armed, that the kernel did not take, and that fired.
+    /// Timers that were armed.
     pub timers: u64,
+    /// Timers that the kernel did not take.
     pub refused: u64,
+    /// Timers that fired.
     pub fired: u64,
-    /// Timers that were cancelled, for the request was complete before; that met a busy CPU; that
-    /// the kernel had moved to another CPU.
+    /// Timers that were cancelled, for the request was complete before.
     pub cancelled: u64,
+    /// Timers that met a busy CPU.
     pub busy: u64,
+    /// Timers that the kernel had moved to another CPU.
     pub strayed: u64,
+    /// Of the spells, those in naps.
     pub naps: u64,
     /// Times that one of the program's threads was woken: another CPU's, for its interrupts, or
     /// this one's, to arm the timer for an announced window.
@@ -154,15 +187,21 @@ pub struct Cpu {
 /// Time awake on somebody's behalf.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accounted {
+    /// The process's number.
     pub process: u32,
+    /// Its name; empty where it is gone.
     pub name: String,
     /// The number of its cgroup's folder; 0 where that is not known.
     pub cgroup: u64,
     /// `None`: it asked by itself.
     pub device: Option<String>,
+    /// Requests of its, or windows that it announced.
     pub requests: u64,
+    /// Of these, those that a CPU was to be awake for.
     pub assisted: u64,
+    /// For how long, s.
     pub awake_s: f64,
+    /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
 }
 

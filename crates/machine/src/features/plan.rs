@@ -10,13 +10,16 @@ use super::{Feature, find, names};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
+    /// BPF programs in the idle loop and at the interrupt's entry.
     Bpf,
+    /// A waiting thread.
     User,
 }
 
 /// What a measurement will use here unless it is told otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
+    /// The one that is used unless another is asked for.
     pub probe: Probe,
     /// The first feature that stands in the BPF probe's way; `None` where nothing does.
     pub instead_of_bpf: Option<String>,

@@ -29,6 +29,7 @@ pub struct Coalescing {
 pub struct LinkSleep {
     /// Both ends have agreed on it.
     pub active: bool,
+    /// It may sleep once both ends agree.
     pub enabled: bool,
 }
 

@@ -46,7 +46,7 @@ impl Setup {
     };
 
     /// The mean time outside service in a cycle: the idle period and the setup, in seconds.
-    pub fn outside_service(&self, rate: f64) -> f64 {
+    pub(crate) fn outside_service(&self, rate: f64) -> f64 {
         1.0 / rate + self.mean
     }
 }

@@ -14,22 +14,30 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Process {
+    /// Exponential times between requests.
     Poisson,
+    /// Evenly spaced.
     Deterministic,
-    /// `cv` is the coefficient of variation of the times between requests.
+    /// Independent gamma times between requests.
     Gamma {
+        /// Their coefficient of variation.
         cv: f64,
     },
+    /// Independent lognormal times between requests.
     Lognormal {
+        /// Their coefficient of variation.
         cv: f64,
     },
+    /// Independent times between requests, either of two exponentials.
     Hyperexponential {
+        /// Their coefficient of variation: 1 or above.
         cv: f64,
     },
-    /// Rates by each other (their mean is what the load asks for), and seconds that each lasts in the
-    /// mean.
+    /// A Poisson process whose rate changes between two.
     Bursty {
+        /// By each other: their mean is what the load asks for.
         rates: [f64; 2],
+        /// Seconds that each lasts in the mean.
         stays_s: [f64; 2],
     },
 }
@@ -77,7 +85,9 @@ impl Process {
 pub struct Simulation {
     /// Behind the dispatcher; each gets the load in the mean.
     pub servers: usize,
+    /// The rule by which requests are spread over the servers.
     pub dispatcher: Dispatcher,
+    /// When requests come; not used with a trace.
     pub arrivals: Process,
     /// Recorded requests, in place of arrivals and (where it has them) service times.
     pub trace: Option<PathBuf>,
@@ -87,9 +97,11 @@ pub struct Simulation {
     pub requests: u64,
     /// `None`: by the rule ([`WarmUp::Relaxation`]).
     pub warm_up_s: Option<f64>,
+    /// Independent runs; an interval needs two.
     pub replications: u32,
     /// Of the intervals.
     pub confidence: f64,
+    /// The same seed gives the same figures.
     pub seed: u64,
 }
 

@@ -8,20 +8,45 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
     /// Exponential times between requests.
-    Poisson { rate: f64 },
+    Poisson {
+        /// A second.
+        rate: f64,
+    },
     /// Evenly spaced.
-    Deterministic { rate: f64 },
-    /// Independent times between requests, gamma; `cv` is their coefficient of variation.
-    Gamma { rate: f64, cv: f64 },
+    Deterministic {
+        /// A second.
+        rate: f64,
+    },
+    /// Independent times between requests, gamma.
+    Gamma {
+        /// A second.
+        rate: f64,
+        /// The times' coefficient of variation.
+        cv: f64,
+    },
     /// Independent times between requests, lognormal.
-    Lognormal { rate: f64, cv: f64 },
+    Lognormal {
+        /// A second.
+        rate: f64,
+        /// The times' coefficient of variation.
+        cv: f64,
+    },
     /// Independent times between requests, either of two exponentials that have half of the time
-    /// each (balanced means): `cv` is 1 or above. Requests come in clusters.
-    Hyperexponential { rate: f64, cv: f64 },
-    /// A Poisson process whose rate changes between two (Markov-modulated): `rates[i]` for an
-    /// exponential time of mean `stays[i]` seconds. With a rate of 0 it is an interrupted Poisson
-    /// process: bursts and silence.
-    Bursty { rates: [f64; 2], stays: [f64; 2] },
+    /// each (balanced means). Requests come in clusters.
+    Hyperexponential {
+        /// A second.
+        rate: f64,
+        /// The times' coefficient of variation: 1 or above.
+        cv: f64,
+    },
+    /// A Poisson process whose rate changes between two (Markov-modulated), each for exponential
+    /// times. With a rate of 0 it is an interrupted Poisson process: bursts and silence.
+    Bursty {
+        /// A second.
+        rates: [f64; 2],
+        /// The mean time of each, s.
+        stays: [f64; 2],
+    },
     /// As recorded.
     Trace(Trace),
 }
@@ -45,7 +70,7 @@ impl Arrivals {
 
     /// The index of dispersion for counts over long times: the variance of the number of requests by
     /// its mean; for renewal processes cv². 0 for a trace, of which nothing is assumed.
-    pub fn dispersion(&self) -> f64 {
+    pub(crate) fn dispersion(&self) -> f64 {
         match self {
             Self::Poisson { .. } => 1.0,
             Self::Deterministic { .. } | Self::Trace(_) => 0.0,

@@ -18,8 +18,11 @@ pub enum Dispatcher {
     LeastLoaded,
     /// The first awake server with fewer than `bound` requests; if there is none, the first that
     /// sleeps is woken; if none sleeps, as [`Dispatcher::LeastLoaded`]. A server counts as asleep from
-    /// the beginning of its suspend to the next request that it gets. `bound` is 1 or above.
-    Packing { bound: u32 },
+    /// the beginning of its suspend to the next request that it gets.
+    Packing {
+        /// Requests that a server may have, the one in service among them: 1 or above.
+        bound: u32,
+    },
 }
 
 /// Told of each request, asked for each server.

@@ -45,11 +45,13 @@ pub struct Replication {
     pub requests: u64,
     /// Seconds.
     pub window: f64,
+    /// From arrival to departure.
     pub response_mean: f64,
     /// From arrival to the beginning of service.
     pub wait_mean: f64,
     /// As [`PERCENTILES`]; `None` with fewer than ten requests beyond.
     pub response_percentiles: [Option<f64>; PERCENTILES.len()],
+    /// The longest of them.
     pub response_max: f64,
     /// Of a server, in watts.
     pub power_mean: f64,
@@ -126,25 +128,32 @@ pub struct Percentile {
 /// Shares of a server's time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ShareEstimates {
+    /// As [`Shares::active`].
     pub active: Estimate,
+    /// As [`Shares::idle`].
     pub idle: Estimate,
+    /// As [`Shares::transition`].
     pub transition: Estimate,
+    /// As [`Shares::nap`].
     pub nap: Estimate,
 }
 
 /// What a simulation comes to. Times are in seconds, power and naps those of a server in the mean.
 #[derive(Debug, Clone, Serialize)]
 pub struct Simulated {
+    /// How many were simulated.
     pub servers: usize,
     /// Work that comes by what the servers can do at their frequency.
     pub load: f64,
     /// The relative frequency, where it is the same for all.
     pub frequency: Option<f64>,
+    /// [`super::Setup::seed`].
     pub seed: u64,
     /// Of the intervals.
     pub confidence: f64,
     /// Completed, of those that were asked for.
     pub replications: u32,
+    /// As many as were asked for.
     pub replications_asked: u32,
     /// Seconds simulated before the window, in each replication.
     #[serde(rename = "warm_up_s")]
@@ -156,10 +165,13 @@ pub struct Simulated {
     pub requests: u64,
     /// In all windows: arrivals, departures, and the beginnings and ends of naps.
     pub events: u64,
+    /// From arrival to departure.
     #[serde(rename = "response_mean_s")]
     pub response_mean: Estimate,
+    /// From arrival to the beginning of service.
     #[serde(rename = "wait_mean_s")]
     pub wait_mean: Estimate,
+    /// As [`PERCENTILES`].
     pub response_percentiles: Vec<Percentile>,
     /// Of all replications.
     #[serde(rename = "response_max_s")]
@@ -170,7 +182,9 @@ pub struct Simulated {
     /// Joules.
     #[serde(rename = "energy_per_request_j")]
     pub energy_per_request: Estimate,
+    /// The mean over servers.
     pub shares: ShareEstimates,
+    /// How often a server falls asleep (or enters an idle state).
     pub naps_per_s: Estimate,
     /// The part of the requests that was not served at once.
     pub waited: Estimate,

@@ -12,12 +12,15 @@ use crate::Result;
 /// A request and what became of it. Times are in seconds from the run's beginning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Request {
+    /// Where it was sent, from 0.
     pub server: usize,
+    /// When it came.
     pub arrival: f64,
     /// Seconds of work at full frequency.
     pub work: f64,
     /// When its service began.
     pub start: f64,
+    /// When it was served.
     pub departure: f64,
     /// The server was not asleep, nor on the way there or back.
     pub found_ready: bool,

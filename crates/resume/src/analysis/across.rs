@@ -13,8 +13,11 @@ use crate::graph::Half;
 pub struct Spread {
     /// The one in the middle; of an even number the mean of the two there.
     pub median: Us,
+    /// The least.
     pub min: Us,
+    /// The largest.
     pub max: Us,
+    /// How many figures.
     pub count: usize,
 }
 

@@ -16,8 +16,11 @@ use crate::{Error, Result, times};
 /// A machine's cycles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
+    /// As reports call it.
     pub name: String,
+    /// Where its cycles come from.
     pub source: Source,
+    /// In the order of the log.
     pub cycles: Vec<Cycle>,
     /// What its reader has to say, a sentence each.
     pub notes: Vec<String>,

@@ -5,6 +5,7 @@ use super::{CycleResult, Machine, stage_words};
 /// A device that refused or never came back, or a cycle that was broken off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
+    /// The cycle's number.
     pub cycle: usize,
     /// `failed` or `never returned`.
     pub how: &'static str,

@@ -17,6 +17,7 @@ pub use crate::what_if::Removal;
 pub struct WhatIf {
     /// The cycle that was replayed.
     pub cycle: usize,
+    /// The resume of that cycle, as it was.
     pub measured_us: Us,
     /// One for each change, together with those before it.
     pub replays: Vec<Replay>,
@@ -33,6 +34,7 @@ pub struct WhatIf {
 pub struct Replay {
     /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
     pub change: String,
+    /// Of the resume, with this change and those before it.
     pub total_us: Us,
     /// Against the total before this change.
     pub saves_us: Us,

@@ -55,6 +55,7 @@ impl FromStr for Mode {
 /// Source: Documentation/admin-guide/pm/sleep-states.rst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Means {
+    /// As it was asked for, or what the machine does by default.
     pub mode: Mode,
     /// To /sys/power/state.
     pub state: &'static str,

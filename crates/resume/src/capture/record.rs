@@ -23,13 +23,17 @@ pub const VERSION: u32 = 1;
 /// One capture: what was asked for, on which machine, and what became of each cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
+    /// [`FORMAT`].
     pub format: String,
+    /// [`VERSION`] of the writer.
     pub version: u32,
     /// RFC 3339, UTC.
     pub started: String,
+    /// The machine that was suspended.
     pub machine: Identity,
     /// The machine's maker and model as its firmware names them.
     pub model: Option<String>,
+    /// As it was asked for, or what the machine does by default.
     pub mode: Mode,
     /// What was written to /sys/power/state.
     pub state: String,
@@ -37,8 +41,11 @@ pub struct Record {
     pub sleep: String,
     /// The clock whose alarm woke it: `rtc0`.
     pub alarm: String,
+    /// From the suspend's request to the alarm, s.
     pub wake_after_s: u64,
+    /// How many cycles were asked for.
     pub cycles_asked: usize,
+    /// What became of each.
     pub cycles: Vec<CycleRecord>,
     /// Fewer cycles than asked for: somebody ended it.
     pub interrupted: bool,
@@ -81,6 +88,7 @@ pub struct CycleRecord {
     pub log_lost: u64,
     /// Events in `trace.txt`.
     pub trace_events: u64,
+    /// Events that were written over before they could be read.
     pub trace_lost: u64,
 }
 

@@ -8,6 +8,7 @@ use crate::devices;
 /// The devices that calls name, and what lies below what.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
+    /// Those that have calls, and their parents.
     pub devices: Vec<Device>,
     by_name: HashMap<Name, Vec<usize>>,
     /// Names of parents that several devices have.
@@ -187,13 +188,13 @@ impl Tree {
     }
 
     /// What a device waits for in a resume: its parent and its suppliers.
-    pub fn superiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn superiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         let one = &self.devices[device];
         one.parent.into_iter().chain(one.suppliers.iter().copied())
     }
 
     /// What a device waits for in a suspend: its children and its consumers.
-    pub fn inferiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn inferiors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         let one = &self.devices[device];
         one.children.iter().chain(&one.consumers).copied()
     }
@@ -204,7 +205,7 @@ impl Tree {
     }
 
     /// The device, its parent, and so on up.
-    pub fn with_ancestors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn with_ancestors(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(device), |&one| self.devices[one].parent)
     }
 

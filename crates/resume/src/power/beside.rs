@@ -12,9 +12,11 @@ use crate::times::Times;
 /// A cycle that is to be found in the meter's samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subject {
+    /// The cycle's, from 1.
     pub number: usize,
     /// The wall clock at its beginning, as the log has it.
     pub at: Option<String>,
+    /// How long its parts took, by the log.
     pub times: Times,
 }
 
@@ -27,20 +29,28 @@ const GAP: f64 = 2.5;
 /// What a machine draws, by a meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
+    /// Of the meter's file.
     pub format: Format,
+    /// What the meter's times count from.
     pub clock: Clock,
+    /// The meter's samples.
     pub samples: usize,
+    /// Lines of its file that gave no sample.
     pub left_out: LeftOut,
     /// From one sample to the next: the median.
     pub interval_us: Us,
     /// Where samples are missing: how often, and for how long in all. Nothing is averaged or added
     /// up over them.
     pub gaps: usize,
+    /// How long these times without samples are together.
     pub gaps_us: Us,
+    /// How cycles were found among the samples.
     pub laid_by: LaidBy,
-    /// Means, W; `None` where there are too few samples.
+    /// Mean outside of all cycles, W; `None` where there are too few samples, as for the next two.
     pub idle_w: Option<f64>,
+    /// Mean while asleep, W.
     pub asleep_w: Option<f64>,
+    /// Mean in suspends and resumes, W.
     pub transition_w: Option<f64>,
     /// Asleep, of what it draws idle: 0 to 1.
     pub asleep_share_of_idle: Option<f64>,
@@ -48,9 +58,13 @@ pub struct Power {
     pub energy_j: Option<f64>,
     /// Outside of all cycles, from the first sample to the last.
     pub idle: Mean,
+    /// Between suspend and resume.
     pub asleep: Mean,
+    /// In the suspends.
     pub suspend: Mean,
+    /// In the resumes.
     pub resume: Mean,
+    /// Cycles that lie among the samples.
     pub cycles: Vec<CyclePower>,
     /// The samples for a picture, in at most [`POINTS`] points.
     pub series: Vec<Point>,
@@ -73,11 +87,15 @@ pub enum LaidBy {
 /// The samples that lie wholly within some part of the cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Mean {
+    /// How many they are.
     pub samples: usize,
     /// `None` below [`FEWEST`] samples.
     pub mean_w: Option<f64>,
+    /// The least, W; `None` without samples.
     pub min_w: Option<f64>,
+    /// The largest, W; `None` without samples.
     pub max_w: Option<f64>,
+    /// W; `None` below [`FEWEST`] samples.
     pub standard_deviation_w: Option<f64>,
 }
 
@@ -86,7 +104,9 @@ pub struct Mean {
 pub struct Point {
     /// Of the last of them, by the meter's clock.
     pub at_us: Us,
+    /// The least of them, W.
     pub min_w: f64,
+    /// The largest of them, W.
     pub max_w: f64,
     /// Samples are missing before it.
     pub after_gap: bool,
@@ -98,12 +118,15 @@ pub const POINTS: usize = 1_500;
 /// One cycle by the meter's clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CyclePower {
+    /// The cycle's, from 1.
     pub number: usize,
+    /// Its beginning.
     pub start_us: Us,
     /// The kernel's last word.
     pub suspended_us: Us,
     /// The kernel's first word.
     pub woken_us: Us,
+    /// The resume's end.
     pub end_us: Us,
     /// From `start_us` to `end_us`, J; `None` where samples are missing.
     pub energy_j: Option<f64>,

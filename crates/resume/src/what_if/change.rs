@@ -13,8 +13,13 @@ pub enum Change {
     Without(Pattern),
     /// The devices, and all that lies below them, resume after the whole has ended.
     Defer(Pattern),
-    /// What takes this long, in µs.
-    Set { what: Target, us: Us },
+    /// Something takes longer or shorter.
+    Set {
+        /// What does.
+        what: Target,
+        /// How long it takes then, µs.
+        us: Us,
+    },
     /// So many CPUs all in all, the one that is never taken off included. Those that the log does not
     /// have take the mean of those that it has. How many devices resume at once stays as it is: they
     /// wait rather than compute.
@@ -26,7 +31,9 @@ pub enum Change {
 pub enum Target {
     /// The longest call of each of these devices; with a stage, the calls in it.
     Devices {
+        /// By name or by driver.
         pattern: Pattern,
+        /// `None`: whichever is longest.
         stage: Option<StageKind>,
     },
     /// A stage from its beginning to its end, whatever is in it.

@@ -15,7 +15,9 @@ use crate::path::{Part, Times, path_of};
 /// What comes of a machine without a device and what lies below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
+    /// The device that is taken out, as the kernel names it.
     pub device: Name,
+    /// Its driver; `None` where the log does not tell.
     pub driver: Option<Name>,
     /// The devices below it that go with it and have a call in this half.
     pub with_below: usize,

@@ -20,7 +20,9 @@ pub struct Replayed {
     pub calls: Vec<Option<(Us, Us)>>,
     /// The devices taken out that have a call in the half, by name.
     pub removed: Vec<Name>,
+    /// The deferred devices.
     pub deferred: Vec<Deferred>,
+    /// The critical path of what would have been.
     pub path: CriticalPath,
     /// The changes that meet nothing here, as [`Change`] writes them.
     pub unmet: Vec<String>,
@@ -29,6 +31,7 @@ pub struct Replayed {
 /// A device that resumes after the whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deferred {
+    /// As the kernel names it.
     pub device: Name,
     /// From the resume's beginning until its last call has returned, in µs.
     pub ready_us: Us,

@@ -25,7 +25,12 @@ pub enum Figure {
     Duration,
     /// Every number that the expression finds in the standard output: its first group, or the
     /// whole where it has none.
-    Output { expression: Regex, unit: String },
+    Output {
+        /// A match that is no number, or none at all, makes the run a failed one.
+        expression: Regex,
+        /// The user's word, empty where none was given.
+        unit: String,
+    },
 }
 
 /// A command that is run once per round.

@@ -14,7 +14,9 @@ use crate::{Error, Result, place};
 /// By what it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
+    /// A datagram each way.
     Udp,
+    /// One connection for all requests.
     Tcp,
 }
 

@@ -52,6 +52,7 @@ const LOST_IN_A_ROW: u32 = 5;
 const TRIES: u32 = 3;
 
 impl<E: Exchange> Requests<E> {
+    /// `seed` is that of the pauses between requests.
     pub fn new(exchange: E, pace: Pace, description: Description, seed: u64) -> Self {
         Self {
             exchange,

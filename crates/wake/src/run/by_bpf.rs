@@ -20,7 +20,8 @@ use crate::{Result, floor, probe_cost};
 /// Can the probes be loaded here at all? They come off at once.
 ///
 /// # Errors
-/// As [`Kernel::load`].
+/// [`crate::Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
+/// programs is missing.
 pub fn try_bpf(cpu: u32) -> Result<()> {
     let setup = Setup {
         cpu,

@@ -17,6 +17,7 @@ pub(super) const PLACES: u32 = 16;
 /// One idle state. CPUs of different kinds that have a state of the same name share it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
+    /// As the driver calls it: `C6`.
     pub name: String,
     /// The CPU polls: it is awake, and no wait for it counts as lost.
     pub polling: bool,
@@ -29,6 +30,7 @@ pub struct State {
 /// The states by depth.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Depth {
+    /// Shallow ones first.
     pub states: Vec<State>,
 }
 

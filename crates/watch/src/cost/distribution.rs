@@ -8,8 +8,11 @@ pub const BUCKETS: usize = 288;
 /// So many waits, each at least `from_ns` and below `below_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
+    /// The lower edge, ns.
     pub from_ns: u64,
+    /// The upper edge, ns; not in the bin.
     pub below_ns: u64,
+    /// Waits in it.
     pub count: u64,
 }
 
@@ -17,6 +20,7 @@ pub struct Bin {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Distribution {
+    /// Ascending, none empty.
     pub bins: Vec<Bin>,
 }
 
@@ -34,6 +38,7 @@ impl Distribution {
         }
     }
 
+    /// Waits in all bins.
     pub fn count(&self) -> u64 {
         self.bins.iter().map(|bin| bin.count).sum()
     }
@@ -59,7 +64,7 @@ impl Distribution {
     }
 
     /// The variance, ns², each wait taken as its bin's middle; `None` for fewer than two.
-    pub fn variance_ns2(&self) -> Option<f64> {
+    pub(crate) fn variance_ns2(&self) -> Option<f64> {
         let count = self.count() as f64;
         if count < 2.0 {
             return None;

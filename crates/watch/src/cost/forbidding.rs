@@ -37,11 +37,15 @@ pub struct Forbidding {
     pub deepest_allowed: Option<String>,
     /// A latency request that leaves just these states, by the driver's table, µs.
     pub latency_bound_us: u64,
+    /// The deeper states, shallow ones first.
     pub forbidden: Vec<String>,
+    /// The estimate, ns, of all wake-ups together.
     pub saved_ns: u64,
     /// The 95 % interval; not below zero, and not above what was lost.
     pub saved_low_ns: u64,
+    /// The upper end of that interval, ns.
     pub saved_high_ns: u64,
+    /// What is taken for the waits that the forbidden states' would become.
     pub replaced_by: Replacement,
 }
 

@@ -27,21 +27,28 @@ pub enum Ended {
     Completed,
     /// The command or process ended.
     WorkloadEnded,
+    /// By the user, or by a signal.
     Interrupted,
 }
 
 /// What the kernel side does not tell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
+    /// `reveille 0.1.0`.
     pub tool: String,
     /// RFC 3339, UTC.
     pub started: String,
+    /// The program and its arguments, as they were given.
     pub command_line: Vec<String>,
     /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
     pub workload: String,
+    /// What ended following.
     pub ended: Ended,
+    /// The machine it ran on.
     pub machine: Identity,
+    /// cpuidle's driver; `None` where none is registered.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none.
     pub governor: Option<String>,
     /// The driver and the governor keep to latency requests.
     pub honours_requests: bool,
@@ -68,7 +75,10 @@ pub struct Waited {
 /// What waits for CPUs in one idle state cost; or, as `awake` and `busy`, in none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateCost {
+    /// As the driver calls it; `awake`, `busy`, or `another state` for those that the kernel's table
+    /// has no place for.
     pub state: String,
+    /// The CPU polls in it: nothing is lost in leaving.
     pub polling: bool,
     /// The driver's figure.
     pub driver_exit_latency_us: Option<u64>,
@@ -77,12 +87,16 @@ pub struct StateCost {
     pub waits: u64,
     /// Of these, where the instant of the event is not known: nothing is counted as leaving.
     pub unknown_waits: u64,
+    /// All of its waits together.
     #[serde(flatten)]
     pub waited: Waited,
     /// Of leaving, over the waits whose instant is known.
     pub mean_leaving_ns: Option<f64>,
+    /// ns; `None` where fewer than ten lie beyond, as for the other two, and where nothing is left.
     pub median_leaving_ns: Option<u64>,
+    /// The 90th percentile, ns.
     pub p90_leaving_ns: Option<u64>,
+    /// The 99th percentile, ns.
     pub p99_leaving_ns: Option<u64>,
     /// Of leaving; of scheduling for `awake`, of queueing for `busy`.
     pub distribution: Distribution,
@@ -93,6 +107,7 @@ pub struct StateCost {
 /// An estimate, in no total: what the waits of unknown instant cost if they took as long as others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// What the unknown waits together took, ns.
     pub leaving_ns: u64,
     /// What it rests on.
     pub by: String,
@@ -103,10 +118,15 @@ pub struct Estimate {
 pub struct PairCost {
     /// A thread's name, or the interrupt.
     pub waker: String,
+    /// The waker is an interrupt, no thread.
     pub by_interrupt: bool,
+    /// The woken threads' name (`comm`).
     pub wakee: String,
+    /// Wake-ups of this pair.
     pub wakeups: u64,
+    /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
+    /// All of them together.
     #[serde(flatten)]
     pub waited: Waited,
 }
@@ -118,8 +138,11 @@ pub struct InterruptCost {
     pub interrupt: String,
     /// The device's.
     pub irq: Option<u32>,
+    /// Wake-ups by it.
     pub wakeups: u64,
+    /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
+    /// All of them together.
     #[serde(flatten)]
     pub waited: Waited,
 }
@@ -127,9 +150,13 @@ pub struct InterruptCost {
 /// What waits for one CPU cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCost {
+    /// The CPU's number.
     pub cpu: u32,
+    /// Waits for it.
     pub waits: u64,
+    /// Of these, those that met it in an idle state other than polling.
     pub asleep: u64,
+    /// All of them together.
     #[serde(flatten)]
     pub waited: Waited,
     /// Leaving, by state.
@@ -139,8 +166,11 @@ pub struct CpuCost {
 /// A thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
+    /// `comm`, at most 15 characters.
     pub name: String,
+    /// The thread's own number, not its process's.
     pub pid: u32,
+    /// What it waited for CPUs to leave idle states, ns.
     pub leaving_ns: u64,
 }
 
@@ -153,6 +183,7 @@ pub struct Missed {
     pub unseen: u64,
     /// Wake-ups that are missing by pair and interrupt, because the kernel's table was full.
     pub pairs_full: u64,
+    /// Wake-ups that are missing by stack, because the kernel's table was full.
     pub stacks_full: u64,
     /// Wake-ups whose stack the kernel could not take.
     pub stacks_failed: u64,
@@ -168,9 +199,11 @@ pub struct Overhead {
     pub machine_wakeups: u64,
     /// The windows together, and the wake-ups in them.
     pub counted_s: Option<f64>,
+    /// Wake-ups on the machine in these windows.
     pub counted_wakeups: Option<u64>,
     /// Runs of programs for each wake-up, from the idle state's entry to the task's running.
     pub runs_per_wakeup: Option<f64>,
+    /// What following took for each wake-up, ns.
     pub per_wakeup_ns: Option<f64>,
     /// To begin to follow a task that is forked.
     pub per_new_task_ns: Option<f64>,
@@ -183,35 +216,54 @@ pub struct Overhead {
 /// What waking cost a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
+    /// `reveille 0.1.0`.
     pub tool: String,
+    /// RFC 3339, UTC.
     pub started: String,
+    /// The program and its arguments, as they were given.
     pub command_line: Vec<String>,
+    /// As [`About::workload`].
     pub workload: String,
+    /// What ended following.
     pub ended: Ended,
+    /// The machine it ran on.
     pub machine: Identity,
+    /// cpuidle's driver; `None` where none is registered.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none.
     pub governor: Option<String>,
+    /// How long it was followed, ns.
     pub elapsed_ns: u64,
+    /// Wake-ups of the workload's tasks.
     pub wakeups: u64,
     /// Wake-ups that met a CPU in an idle state other than polling.
     pub met_sleeping_cpu: u64,
+    /// Wake-ups that met a CPU in a polling state: it is awake.
     pub met_polling_cpu: u64,
+    /// All wake-ups together.
     #[serde(flatten)]
     pub waited: Waited,
     /// Leaving over elapsed; above 1 where many threads wait. `None` if no time elapsed.
     pub lost_share: Option<f64>,
     /// The thread that lost most: its waits follow each other, so they are time on the clock.
     pub most_delayed_thread: Option<Thread>,
+    /// What was met: `busy` and `awake`, then states from the shallowest; none without a wait.
     pub by_state: Vec<StateCost>,
     /// Most lost first.
     pub by_pair: Vec<PairCost>,
+    /// Most lost first.
     pub by_interrupt: Vec<InterruptCost>,
+    /// CPUs that were waited for, ascending.
     pub by_cpu: Vec<CpuCost>,
+    /// What it saves to forbid states; empty where too few waits are known.
     pub forbidding: Vec<Forbidding>,
     /// What a person needs to know, in a sentence.
     pub sentence: String,
+    /// What is in no figure, or in another than it belongs to.
     pub missed: Missed,
+    /// What following itself cost.
     pub overhead: Overhead,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,

@@ -8,16 +8,22 @@ use super::Depth;
 /// Waits that met a CPU in one place; times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitSums {
+    /// Waits.
     pub count: u64,
     /// Of these, where the instant of the event that woke the CPU is not known.
     pub unknown: u64,
+    /// For the CPU to leave its idle state, of those whose instant is known.
     pub leaving_ns: u64,
+    /// For interrupt and scheduler.
     pub scheduling_ns: u64,
+    /// Behind other tasks.
     pub queueing_ns: u64,
+    /// The longest single time of leaving.
     pub longest_ns: u64,
 }
 
 impl WaitSums {
+    /// Sums up; of the longest, the longer one.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.unknown += other.unknown;
@@ -31,35 +37,48 @@ impl WaitSums {
 /// Who issued a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
+    /// A running thread.
     Task,
+    /// A timer's interrupt.
     Timer,
     /// The device's interrupt, by its number.
     Device(u32),
     /// Another CPU's request.
     Call,
+    /// An interrupt of another kind.
     Other,
 }
 
 /// A waker and what it woke, by the names of the threads; an interrupt has no name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
+    /// The thread's name (`comm`); empty for an interrupt.
     pub waker: String,
+    /// The woken thread's name (`comm`).
     pub wakee: String,
+    /// By what the waker woke.
     pub cause: Cause,
 }
 
 /// What a pair's wake-ups waited for; times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PairSums {
+    /// Wake-ups.
     pub wakeups: u64,
+    /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
+    /// For CPUs to leave their idle states.
     pub leaving_ns: u64,
+    /// For interrupt and scheduler.
     pub scheduling_ns: u64,
+    /// Behind other tasks.
     pub queueing_ns: u64,
+    /// The longest single time of leaving.
     pub longest_ns: u64,
 }
 
 impl PairSums {
+    /// Sums up; of the longest, the longer one.
     pub fn add(&mut self, other: &Self) {
         self.wakeups += other.wakeups;
         self.asleep += other.asleep;
@@ -73,17 +92,29 @@ impl PairSums {
 /// What there is one of; times in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
+    /// Followed wake-ups.
     pub wakeups: u64,
+    /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
+    /// Of these, those that met a CPU that polled.
     pub polling: u64,
+    /// As [`super::Missed::moved`].
     pub moved: u64,
+    /// As [`super::Missed::unseen`].
     pub unseen: u64,
+    /// As [`super::Missed::pairs_full`].
     pub pairs_full: u64,
+    /// As [`super::Missed::stacks_full`].
     pub stacks_full: u64,
+    /// As [`super::Missed::stacks_failed`].
     pub stacks_failed: u64,
+    /// As [`super::Missed::unfollowed_tasks`].
     pub unfollowed: u64,
+    /// What the thread that lost most waited for CPUs to leave idle states.
     pub most_ns: u64,
+    /// Its number; 0 where nobody lost anything.
     pub most_pid: u32,
+    /// Its name (`comm`).
     pub most_name: String,
 }
 
@@ -94,10 +125,13 @@ pub struct Counted {
     pub elapsed: Duration,
     /// All wake-ups on the machine in them.
     pub machine_wakeups: u64,
+    /// Of all programs' runs, the kernel's own counting in it.
     pub run_time_ns: u64,
+    /// How often one of them ran.
     pub runs: u64,
     /// Tasks that were forked, and what it took to begin to follow them: not in the run time.
     pub new_tasks: u64,
+    /// What it took to begin to follow these, the kernel's own counting in it.
     pub new_tasks_ns: u64,
     /// What is counted for a program that does nothing, each run.
     pub counting_ns: u64,
@@ -120,6 +154,7 @@ impl Counted {
 /// A waker's stacks, and what those that it woke from there waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackSums {
+    /// The waker and what it woke.
     pub pair: Pair,
     /// The waker's process; 0 for the idle task.
     pub process: u32,
@@ -127,21 +162,28 @@ pub struct StackSums {
     pub place: u32,
     /// Addresses, innermost first; empty where they could not be had.
     pub kernel: Vec<u64>,
+    /// Of the process, likewise.
     pub user: Vec<u64>,
+    /// Wake-ups from there.
     pub wakeups: u64,
+    /// From these wake-ups to the tasks' first instruction, ns, in sum.
     pub waited_ns: u64,
 }
 
 /// All that was summed up.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tallies {
+    /// How long was followed.
     pub elapsed: Duration,
+    /// The idle states that places stand for.
     pub depth: Depth,
+    /// What there is one of.
     pub totals: Totals,
     /// By (CPU, place).
     pub waits: BTreeMap<(u32, u32), WaitSums>,
     /// Counts of all buckets, by place.
     pub distributions: BTreeMap<u32, Vec<u64>>,
+    /// By waker and woken thread; those beyond the kernel's table are in the totals only.
     pub pairs: BTreeMap<Pair, PairSums>,
     /// All wake-ups on the machine, whoever's.
     pub issued: u64,
@@ -153,7 +195,7 @@ pub struct Tallies {
 
 impl Tallies {
     /// All waits.
-    pub fn all_waits(&self) -> WaitSums {
+    pub(crate) fn all_waits(&self) -> WaitSums {
         let mut sum = WaitSums::default();
         self.waits.values().for_each(|waits| sum.add(waits));
         sum

@@ -21,18 +21,22 @@ impl Follower {
         ))
     }
 
+    /// Never called: there is no follower.
     pub fn finish(&self) -> Result<Tallies> {
         match *self {}
     }
 
+    /// As [`Follower::finish`].
     pub fn elapsed(&self) -> Duration {
         match *self {}
     }
 
+    /// As [`Follower::finish`].
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         match *self {}
     }
 
+    /// As [`Follower::finish`].
     pub fn stacks(&self) -> Result<Vec<StackSums>> {
         match *self {}
     }

@@ -11,6 +11,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// The machine between two readings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Snapshot {
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
     /// When the second reading was made: seconds since 1970.
     pub time_unix_s: f64,
@@ -18,10 +19,13 @@ pub struct Snapshot {
     pub elapsed_s: f64,
     /// The cpuidle driver; `None` where there is none.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none.
     pub governor: Option<String>,
     /// All online CPUs together.
     pub machine: Unit,
+    /// By number; empty where the kernel does not tell packages.
     pub packages: Vec<Unit>,
+    /// By package and number; empty where the kernel does not tell cores.
     pub cores: Vec<Unit>,
     /// Ascending by number; offline ones are among them.
     pub cpus: Vec<Unit>,
@@ -29,24 +33,31 @@ pub struct Snapshot {
     pub wakers: Vec<Waker>,
     /// What keeps CPUs from deep states, and who.
     pub bounds: Vec<Bound>,
+    /// What watching takes of the machine.
     pub own: OwnCost,
     /// What is missing or estimated, why, and what would help: a sentence each.
     pub notes: Vec<String>,
 }
 
+/// Which CPUs a [`Unit`] is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
+    /// All of them.
     #[default]
     Machine,
+    /// Those of a processor package.
     Package,
+    /// The threads of a core.
     Core,
+    /// A single one.
     Cpu,
 }
 
 /// A CPU, or several taken together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Unit {
+    /// Which CPUs it is made of.
     pub level: Level,
     /// `machine`, `package 0`, `core 3` (`core 1:3` where there are several packages), `CPU 5`.
     pub label: String,
@@ -67,7 +78,9 @@ pub struct Unit {
     /// Idle states entered, per second: more than wake-ups where a driver enters another one when
     /// the first is over (haltpoll).
     pub idle_entries_per_s: Option<f64>,
+    /// `None` where neither counters nor cpufreq tell, or no CPU is online.
     pub frequency: Option<Frequency>,
+    /// Of the machine and of packages, by the meters that there are; else empty.
     pub power: Vec<Power>,
     /// Of the uses of all states: those that were too deep for the time they lasted (cpuidle's
     /// `above`).
@@ -94,10 +107,13 @@ pub struct StateShare {
     pub name: String,
     /// N of `stateN`; `None` for the hardware's counters.
     pub index: Option<u32>,
+    /// Whose figures these are.
     pub counted_by: CountedBy,
     /// Share of the time, 0 to 100.
     pub share_percent: Option<f64>,
+    /// Mean length of a stay, µs; `None` where none ended.
     pub mean_stay_us: Option<f64>,
+    /// Stays that ended, per second, all CPUs of the unit together.
     pub uses_per_s: Option<f64>,
     /// Of its uses: too deep for the time they lasted.
     pub above_percent: Option<f64>,
@@ -107,6 +123,7 @@ pub struct StateShare {
     pub disabled: Option<bool>,
     /// The driver's figure.
     pub exit_latency_us: Option<u64>,
+    /// The driver's figure, µs.
     pub target_residency_us: Option<u64>,
     /// As measured passively, since watching began.
     pub wake_latency: Option<WakeLatency>,
@@ -129,7 +146,9 @@ pub enum CountedBy {
 /// or of the interrupt, whichever came first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct WakeLatency {
+    /// Timers of known expiry that woke the CPUs from this state.
     pub count: u64,
+    /// Mean, ns.
     pub mean_ns: f64,
     /// From a histogram whose buckets are at most 1/8 wide.
     pub median_ns: f64,
@@ -144,15 +163,19 @@ pub struct WakeLatency {
 pub struct Frequency {
     /// Mean over the unit's CPUs that tell.
     pub mhz: f64,
+    /// Which of the two figures it is.
     pub told_by: FrequencyFrom,
     /// Lowest and highest, and the one without turbo, MHz.
     pub min_mhz: Option<f64>,
+    /// `cpuinfo_max_freq`: the highest, turbo included, MHz.
     pub max_mhz: Option<f64>,
+    /// `base_frequency`, without turbo, MHz; only intel_pstate tells it.
     pub base_mhz: Option<f64>,
     /// Is turbo allowed?
     pub turbo: Option<bool>,
 }
 
+/// What a CPU's frequency was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrequencyFrom {
@@ -167,11 +190,13 @@ pub enum FrequencyFrom {
 pub struct Power {
     /// `package-0`, `core`, `dram`, `psys`, `battery BAT0`.
     pub meter: String,
+    /// What the meter covers.
     pub kind: PowerKind,
     /// Mean of the interval, or the moment's where a battery tells only that.
     pub watts: f64,
 }
 
+/// What a meter of power covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PowerKind {
@@ -192,12 +217,14 @@ pub enum PowerKind {
 /// Somebody who sends interrupts to a CPU, or sets its timers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Waker {
+    /// By what the CPU is reached.
     pub kind: WakerKind,
     /// Interrupt: the device's or handler's name. Timer: the function that it calls, or the
     /// command of the thread that sleeps. IPI: what is called or `reschedule`.
     pub name: String,
     /// The command behind it: who set the timer, who sent the IPI; `None` where that is unknown.
     pub command: Option<String>,
+    /// Of that command; `None` where it is unknown or the kernel itself.
     pub pid: Option<u32>,
     /// Interrupts: the number.
     pub irq: Option<u32>,
@@ -210,6 +237,7 @@ pub struct Waker {
     pub wakes_per_s: Option<f64>,
 }
 
+/// By what a CPU is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WakerKind {

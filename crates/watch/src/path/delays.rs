@@ -29,6 +29,7 @@ pub struct Delay {
 pub struct Asked {
     /// `None`: nobody could be asked (a recorded machine).
     pub coalescing: Option<io::Result<Option<Coalescing>>>,
+    /// Energy-Efficient Ethernet; `None` as above.
     pub link_sleep: Option<io::Result<Option<LinkSleep>>>,
 }
 

@@ -29,6 +29,7 @@ const WINDOWS_PER_SECOND: usize = 10;
 /// What is followed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
+    /// Which packets, and to where.
     pub follow: Follow,
     /// Of this interface only.
     pub interface: Option<&'a network::Interface>,

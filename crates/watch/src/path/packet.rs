@@ -11,6 +11,7 @@ pub struct Packet {
     pub woke: Option<u64>,
     /// The handler of the interrupt that asked for the receiving softirq.
     pub interrupt: Option<u64>,
+    /// The receiving softirq began.
     pub softirq: Option<u64>,
     /// The driver handed it over, out of its NAPI poll.
     pub driver: Option<u64>,
@@ -32,8 +33,11 @@ pub struct Packet {
     pub returned: Option<u64>,
     /// The receiving CPU.
     pub cpu: u32,
+    /// What the receiving CPU was at.
     pub met: Met,
+    /// Why the receiving CPU looked for packets.
     pub cause: Cause,
+    /// Whom it woke; `None` for an echo request, and where nobody slept.
     pub reader: Option<Reader>,
     /// The interface's index.
     pub interface: u32,
@@ -41,13 +45,16 @@ pub struct Packet {
     pub length: u32,
     /// Of an ICMP echo request.
     pub identifier: u16,
+    /// Of an ICMP echo request, as the sender numbers them.
     pub sequence: u16,
 }
 
 /// What the packet found the receiving CPU at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Met {
+    /// In an idle state, which the packet ended.
     Asleep(Sleep),
+    /// In no idle state.
     #[default]
     Awake,
     /// It came with others in one poll; when, and what it met, is not known.
@@ -69,6 +76,7 @@ pub struct Sleep {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
+    /// The interrupt that asked for the softirq was not seen.
     #[default]
     Unseen,
     /// A device's interrupt, by its number.
@@ -86,6 +94,7 @@ pub enum Cause {
 pub struct Reader {
     /// The thread.
     pub thread: u32,
+    /// Its name (`comm`).
     pub name: String,
     /// Where it ran.
     pub cpu: u32,

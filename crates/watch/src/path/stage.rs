@@ -9,21 +9,34 @@ use super::Packet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Until the receiving CPU's first code after idle.
     Wake,
+    /// Until the interrupt's handler.
     Interrupt,
+    /// Until the receiving softirq begins.
     Softirq,
+    /// Until the driver hands the packet over, out of its NAPI poll.
     Driver,
+    /// Until the protocols get it.
     Protocol,
+    /// Until the echo reply is made and queued.
     Answer,
+    /// Until the driver gets the reply.
     Queue,
+    /// Until the driver has taken it.
     Transmit,
+    /// Until the wake-up of the socket's reader begins.
     Socket,
+    /// Until the first code of the reader's CPU after idle, where it slept.
     ReaderWake,
+    /// Until the CPU switches to the reader.
     Schedule,
+    /// Until the reader's first instruction of its own.
     Return,
 }
 
 impl Stage {
+    /// In the order in which a packet passes them.
     pub const ALL: [Self; 12] = [
         Self::Wake,
         Self::Interrupt,

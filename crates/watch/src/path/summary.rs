@@ -21,10 +21,13 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// What became of the packets that were looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
+    /// Packets that were looked for and came, the dropped ones among them.
     pub seen: u64,
+    /// Packets that are in the figures.
     pub followed: u64,
     /// There were too many in that time: evenly left out.
     pub left_out: u64,
+    /// Fragments of IP packets: they are not followed.
     pub fragments: u64,
     /// No reply was made while the request was handled.
     pub unanswered: u64,
@@ -32,12 +35,14 @@ pub struct Counts {
     pub nobody_woken: u64,
     /// The reader was woken again before it had returned.
     pub not_returned: u64,
+    /// The ring buffer to this program was full.
     pub ring_full: u64,
 }
 
 /// What following cost, by the kernel's own account, on all CPUs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
+    /// CPU time of the programs, ns, as the kernel counts it (`BPF_ENABLE_STATS`).
     pub run_time_ns: u64,
     /// How often one of the programs ran.
     pub runs: u64,
@@ -46,29 +51,39 @@ pub struct Cost {
 /// What was followed, where and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
+    /// Which packets, and to where.
     pub follow: Follow,
     /// `None`: all of them.
     pub interface: Option<String>,
+    /// TCP or UDP, of the readers; `None`: all ports.
     pub port: Option<u16>,
     /// RFC 3339, UTC.
     pub started: String,
+    /// The machine that received.
     pub machine: Identity,
+    /// cpuidle's driver; `None` where none is registered.
     pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none.
     pub governor: Option<String>,
 }
 
 /// Where packets' time went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Path {
+    /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
     /// `reveille 0.1.0`.
     pub tool: String,
+    /// What was followed, where and when.
     #[serde(flatten)]
     pub subject: Subject,
+    /// How long was followed, s.
     pub elapsed_s: f64,
     /// Ended by Ctrl-C or another signal.
     pub interrupted: bool,
+    /// What became of the packets.
     pub counts: Counts,
+    /// What following cost; `None` where the kernel does not count it.
     pub cost: Option<Cost>,
     /// By depth of the state, then those that met an awake CPU, then those of a poll.
     pub groups: Vec<Group>,
@@ -85,6 +100,7 @@ pub struct Group {
     pub state: Option<String>,
     /// They came with others in one poll: what they met is not known.
     pub in_poll: bool,
+    /// Packets in the group.
     pub packets: u64,
     /// What made the CPU look for them.
     pub causes: BTreeMap<String, u64>,
@@ -92,7 +108,9 @@ pub struct Group {
     pub asleep: Option<Summary>,
     /// The first instant is the sender's: the wake-up is among the stages.
     pub from_sender: bool,
+    /// From the first instant that was seen to the last.
     pub whole: Summary,
+    /// In the order in which packets pass them; those that no packet of the group had are left out.
     pub stages: Vec<StageFigures>,
     /// What the first code came after, by a result; not in the other figures.
     pub estimate: Option<Estimate>,
@@ -101,6 +119,7 @@ pub struct Group {
 /// One stage of a group's packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageFigures {
+    /// Which part it is.
     pub stage: Stage,
     /// Of those packets in which it was seen.
     #[serde(flatten)]
@@ -112,9 +131,13 @@ pub struct StageFigures {
 /// What a CPU takes to wake from that state, by a measured result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
+    /// The result's name.
     pub result: String,
+    /// As in the result: `nic`, `remote` or `timer`.
     pub source: String,
+    /// Its median wake latency, ns.
     pub median_ns: i64,
+    /// Its 99th percentile, ns; `None` below 1000 datapoints.
     pub p99_ns: Option<i64>,
 }
 
@@ -125,9 +148,11 @@ pub struct ReadersPlace {
     pub names: BTreeMap<String, u64>,
     /// CPUs that received, and that readers ran on.
     pub received_on: Vec<u32>,
+    /// CPUs that woken readers ran on.
     pub read_on: Vec<u32>,
     /// From the wake-up's begin to the reader's first instruction.
     pub on_the_same_cpu: Option<Summary>,
+    /// The same, where the reader's CPU was not the receiving one.
     pub on_another_cpu: Option<Summary>,
     /// Readers whose CPU slept.
     pub cpu_asleep: u64,
@@ -171,6 +196,7 @@ impl Default for Gathered {
 }
 
 impl Gathered {
+    /// Nothing yet.
     pub fn new() -> Self {
         Self {
             groups: BTreeMap::new(),
@@ -185,6 +211,7 @@ impl Gathered {
         }
     }
 
+    /// Packets so far.
     pub fn packets(&self) -> u64 {
         self.packets
     }
@@ -200,6 +227,7 @@ impl Gathered {
         self.groups.iter().map(count).collect()
     }
 
+    /// Takes a followed packet in; `idle` tells the states' names.
     pub fn add(&mut self, idle: &Idle, packet: &Packet) {
         let key = match packet.met {
             Met::Asleep(sleep) => {
@@ -252,6 +280,7 @@ impl Gathered {
         })
     }
 
+    /// By what the packets met, in the order in which groups are shown.
     pub fn groups(self) -> Vec<Group> {
         self.groups
             .into_iter()

@@ -8,8 +8,11 @@ use crate::{Error, Result};
 /// What is followed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
+    /// Which packets, and to where.
     pub follow: Follow,
+    /// Of this interface only.
     pub interface: Option<&'a network::Interface>,
+    /// To this TCP or UDP port only; with [`Follow::Socket`].
     pub port: Option<u16>,
 }
 
@@ -27,14 +30,17 @@ impl Follower {
         ))
     }
 
+    /// Never called: there is no follower.
     pub fn take_in(&self, _: impl FnMut(Packet)) -> Result<()> {
         match *self {}
     }
 
+    /// As [`Follower::take_in`].
     pub fn cost(&self) -> Option<Cost> {
         match *self {}
     }
 
+    /// As [`Follower::take_in`].
     pub fn counts(&self) -> Counts {
         match *self {}
     }

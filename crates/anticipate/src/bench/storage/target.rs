@@ -22,7 +22,12 @@ use crate::{Error, Result};
 pub enum Source {
     /// A new file in that folder. It has no name, so that nothing is left of it whatever ends this
     /// program.
-    Own { folder: PathBuf, bytes: u64 },
+    Own {
+        /// On the file system that is to be tried.
+        folder: PathBuf,
+        /// How large it is made.
+        bytes: u64,
+    },
     /// Somebody's file, which is only read.
     File(PathBuf),
     /// A block device, `vda` or `/dev/vda`, which is only read.
@@ -37,6 +42,7 @@ pub struct Target {
     pub name: String,
     /// Where requests go.
     pub device: Device,
+    /// How much of it is read or written, from its beginning.
     pub bytes: u64,
     /// What a reader must know (one sentence each).
     pub notes: Vec<String>,
