@@ -59,13 +59,24 @@ pub trait Running {
     /// What it has done so far, by its own account; `None` where it does not tell.
     fn account(&self) -> Option<Account>;
 
-    /// What it takes itself while `waits` runs, ns for each wait, the time that CPUs are kept awake
-    /// left aside; `None` where that is not told. To tell it may cost time: what is timed meanwhile
-    /// does not count.
-    fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
+    /// What it takes itself while `waits` runs; `None` where that is not counted. To count it takes
+    /// time: what is timed meanwhile does not count.
+    fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
         let _ = waits;
         None
     }
+}
+
+/// What waking in time takes itself for each wait, ns, by the kernel's account of its BPF programs less
+/// what counting takes; the time that CPUs are kept awake is not in it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OwnCost {
+    /// All programs on all CPUs.
+    pub ns: f64,
+    /// Of that, the programs at the issue and the completion of a request. The rest is at idle
+    /// periods, switches of tasks and interrupts, of whatever the machine does meanwhile: it grows
+    /// with the time between waits and with the number of CPUs.
+    pub at_requests_ns: f64,
 }
 
 /// What was done to be awake in time.

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use nix::sys::resource::{Resource, getrlimit};
-use reveille_bpf::{self as kernel, Counting, Knows, Shared, run_time_of_all, word};
+use reveille_bpf::{
+    self as kernel, Counting, Knows, RunTime, Shared, run_time, run_time_of_all, word,
+};
 use reveille_machine::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
@@ -21,6 +23,7 @@ pub use self::agents::{Desk, Expectations, Unplanned};
 pub use self::statistics::{
     Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
 };
+use crate::bench::OwnCost;
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 
 pub(crate) mod skeleton {
@@ -156,24 +159,33 @@ impl Engine {
         &self.settings
     }
 
-    /// What its programs take while `io` runs, ns for each request that it is to anticipate: by the
-    /// kernel's own account, less what counting takes. Runs for other requests, idle periods and
-    /// interrupts meanwhile are in it; what its timers do, the time that CPUs are kept awake among
-    /// it, is not. `None` where the kernel does not count, or no request came.
+    /// What its programs take while `io` runs, for each request that it is to anticipate. Runs for
+    /// other requests, idle periods and interrupts meanwhile are in it; what its timers do is not.
+    /// `None` where the kernel does not count, or no request came.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
-    pub fn cost_per_request_ns(&self, io: impl FnOnce()) -> Result<Option<f64>> {
+    /// Where the kernel does not report it.
+    pub fn own_cost(&self, io: impl FnOnce()) -> Result<Option<OwnCost>> {
         let Some(counting) = Counting::start() else {
             return Ok(None);
         };
         let nothing_ns = counting.of_nothing_ns()?;
-        let before = (run_time_of_all(self.skel.object())?, self.requests()?);
+        let read = || -> Result<[RunTime; 2]> {
+            let mut at_requests = run_time(self.skel.progs.on_issue.as_fd())?;
+            at_requests.add(run_time(self.skel.progs.on_complete.as_fd())?);
+            Ok([run_time_of_all(self.skel.object())?, at_requests])
+        };
+        let (before, requests) = (read()?, self.requests()?);
         io();
-        let after = (run_time_of_all(self.skel.object())?, self.requests()?);
-        let own_ns = after.0.own_ns_since(before.0, nothing_ns) as f64;
-        let requests = after.1 - before.1;
-        Ok((requests > 0).then(|| own_ns / requests as f64))
+        let (after, requests) = (read()?, self.requests()? - requests);
+        let per_request = |which: usize| {
+            let own_ns = after[which].own_ns_since(before[which], nothing_ns);
+            own_ns as f64 / requests as f64
+        };
+        Ok((requests > 0).then(|| OwnCost {
+            ns: per_request(0),
+            at_requests_ns: per_request(1),
+        }))
     }
 
     /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs

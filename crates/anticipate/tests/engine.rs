@@ -773,11 +773,16 @@ fn its_own_cost_is_told_for_each_request() {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
-    assert_eq!(engine.cost_per_request_ns(|| {}).unwrap(), None);
-    let told = engine.cost_per_request_ns(|| (0..300).for_each(|number| reads.read_one(number)));
-    match told.unwrap() {
+    assert_eq!(engine.own_cost(|| {}).unwrap(), None);
+    let own = engine.own_cost(|| (0..300).for_each(|number| reads.read_one(number)));
+    match own.unwrap() {
         // By what would be absurd on any machine; `make bench` has the figure.
-        Some(own_ns) => assert!(own_ns > 10.0 && own_ns < 1e6, "{own_ns}"),
+        Some(own) => {
+            assert!(own.ns > 10.0 && own.ns < 1e6, "{own:?}");
+            // Idle periods and switches are counted besides.
+            let share = own.at_requests_ns / own.ns;
+            assert!((0.01..1.0).contains(&share), "{own:?}");
+        }
         None => println!(
             "skipped: its_own_cost_is_told_for_each_request: the kernel does not count how long \
              programs run"

@@ -38,18 +38,19 @@ fn main() {
     let wanted = |name: &str| named.is_empty() || named.iter().any(|word| *word == name);
     println!("| what | figure | held against |");
     println!("|---|---|---|");
+    let yardstick = Yardstick::measured();
     if wanted("measuring") {
-        measuring(scratch.path());
+        measuring(scratch.path(), &yardstick);
     }
     if wanted("watching") {
         watching();
     }
     if wanted("costs") {
-        waking_costs(scratch.path());
+        waking_costs(scratch.path(), &yardstick);
     }
     #[cfg(feature = "bpf")]
     if wanted("anticipating") {
-        anticipating::anticipating();
+        anticipating::anticipating(&yardstick);
     }
     if wanted("reporting") {
         reporting(scratch.path());
@@ -66,9 +67,50 @@ fn row(what: &str, figure: String, against: impl AsRef<str>) {
     println!("| {what} | {figure} | {} |", against.as_ref());
 }
 
+/// What own costs are held against, for hosts differ by three times.
+struct Yardstick {
+    /// What the kernel counts for one run of a BPF program that does nothing; `None` where it counts
+    /// none.
+    nothing_ns: Option<f64>,
+    /// From one thread's waking another on the same CPU to that one's waking the first.
+    wakeup_ns: f64,
+}
+
+impl Yardstick {
+    fn measured() -> Self {
+        #[cfg(feature = "bpf")]
+        let nothing_ns = reveille_bpf::Counting::start()
+            .and_then(|counting| counting.of_nothing_ns().ok())
+            .filter(|&ns| ns > 0)
+            .map(|ns| ns as f64);
+        #[cfg(not(feature = "bpf"))]
+        let nothing_ns = None;
+        Self {
+            nothing_ns,
+            wakeup_ns: ping_pong_ns(Duration::ZERO..Duration::from_secs(1)),
+        }
+    }
+
+    /// So many times an empty program, and so much of a wake-up.
+    fn of(&self, ns: f64) -> String {
+        let runs = self.nothing_ns.map(|nothing_ns| {
+            format!(
+                "{:.1} times an empty program's {nothing_ns:.0} ns, ",
+                ns / nothing_ns
+            )
+        });
+        format!(
+            "{}{:.2} of a wake-up on a busy CPU, {:.0} ns",
+            runs.unwrap_or_default(),
+            ns / self.wakeup_ns,
+            self.wakeup_ns
+        )
+    }
+}
+
 // ---- measuring ----
 
-fn measuring(scratch: &Path) {
+fn measuring(scratch: &Path, yardstick: &Yardstick) {
     let run = |name: &str, flags: &[&str]| {
         let out = scratch.join(name);
         let command = Command::new(REVEILLE)
@@ -107,7 +149,7 @@ fn measuring(scratch: &Path) {
     let cost = number(&characterisation["probe_cost_per_idle_ns"]);
     row(
         "probe at idle entry and exit together, bpf_stats",
-        format!("{cost:.0} ns"),
+        format!("{cost:.0} ns: {}", yardstick.of(cost)),
         "600 ns",
     );
     for floor in characterisation["floors"].as_array().into_iter().flatten() {
@@ -199,7 +241,7 @@ fn watching() {
 
 // ---- what waking costs a workload ----
 
-fn waking_costs(scratch: &Path) {
+fn waking_costs(scratch: &Path, yardstick: &Yardstick) {
     let out = scratch.join("cost");
     let workload = "for i in $(seq 2000); do echo $i; sleep 0.0005; done | cat >/dev/null";
     let followed = Command::new(REVEILLE)
@@ -218,8 +260,9 @@ fn waking_costs(scratch: &Path) {
     row(
         "following a wake-up after a sleep, bpf_stats less an empty program's",
         format!(
-            "{:.0} ns ({} wake-ups, {:.1} program runs each), and {:.0} ns for a new task",
+            "{:.0} ns: {} ({} wake-ups, {:.1} program runs each); {:.0} ns for a new task",
             number(&overhead["per_wakeup_ns"]),
+            yardstick.of(number(&overhead["per_wakeup_ns"])),
             overhead["counted_wakeups"],
             number(&overhead["runs_per_wakeup"]),
             number(&overhead["per_new_task_ns"]),

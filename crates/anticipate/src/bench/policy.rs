@@ -6,7 +6,7 @@ use reveille_machine::limits::{self, Limit};
 use reveille_machine::{Awake, Idle, IdleState, Journal, Root, requests};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::{Account, Running};
+use crate::bench::{Account, OwnCost, Running};
 use crate::{Error, Result};
 
 /// What is done about sleep.
@@ -164,9 +164,9 @@ impl InForce {
         self.assist.as_ref()?.account()
     }
 
-    /// What waking in time takes itself while `waits` runs, ns for each; `None` where nothing tells.
-    pub fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
-        self.assist.as_ref()?.own_cost_ns(waits)
+    /// What waking in time takes itself while `waits` runs; `None` where nothing counts it.
+    pub fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
+        self.assist.as_ref()?.own_cost(waits)
     }
 
     /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;

@@ -165,6 +165,9 @@ pub struct Row {
     /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
     /// point with the least idle time; the time that CPUs are kept awake is not in it.
     pub own_cost_ns: Option<f64>,
+    /// Of that, the programs at the issue and the completion of a request; the rest is at idle
+    /// periods, switches of tasks and interrupts of all CPUs meanwhile.
+    pub own_cost_at_requests_ns: Option<f64>,
     /// Against "as is", by round; `None` for that one itself.
     pub change: Option<Change>,
 }
@@ -378,6 +381,7 @@ fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) ->
         power_w: rounds.figure(|turn| turn.power_w),
         run_ns: rounds.figure(|turn| turn.run_ns),
         own_cost_ns: None,
+        own_cost_at_requests_ns: None,
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
     })
 }

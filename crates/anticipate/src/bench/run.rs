@@ -11,12 +11,12 @@ use reveille_dataset::description::Ended;
 use reveille_machine::energy::{Packages, PackagesReading};
 use reveille_machine::{Idle, Root};
 
-use crate::bench::Account;
 use crate::bench::asleep::{Counts, Reading};
 use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
 use crate::bench::statistics::{Figure, Quantiles};
+use crate::bench::{Account, OwnCost};
 use crate::{Error, Result};
 
 /// A workload that waits again and again.
@@ -100,7 +100,7 @@ pub struct Run {
     pub turns: Vec<Turn>,
     /// A point, and what waking in time takes itself there for each wait, ns; `None` where that is
     /// not told.
-    pub own_cost_ns: Option<(usize, f64)>,
+    pub own_cost: Option<(usize, OwnCost)>,
     /// What ended the rounds.
     pub ended: Ended,
 }
@@ -129,15 +129,15 @@ pub fn run(
         turns: Vec::new(),
     };
     let ended = bench.rounds(stop, progress)?;
-    let own_cost_ns = match ended {
-        Ended::Completed => bench.own_cost_ns(stop),
+    let own_cost = match ended {
+        Ended::Completed => bench.own_cost(stop),
         _ => None,
     };
     Ok(Run {
         policies,
         skipped,
         turns: bench.turns,
-        own_cost_ns,
+        own_cost,
         ended,
     })
 }
@@ -283,7 +283,7 @@ impl Bench<'_> {
     /// count what the engine takes makes it slower, so that it is not done in turns that are compared.
     /// With more time between waits, more of what it takes is for what else the machine does. What
     /// fails now fails nothing that was gathered.
-    fn own_cost_ns(&self, stop: &AtomicBool) -> Option<(usize, f64)> {
+    fn own_cost(&self, stop: &AtomicBool) -> Option<(usize, OwnCost)> {
         /// A single one may have met what takes milliseconds, a hypervisor's other guests.
         const TURNS: u32 = 3;
         if !self.used.contains(&Policy::Anticipate) {
@@ -293,15 +293,20 @@ impl Bench<'_> {
         let point = (0..points.len()).min_by_key(|&point| points[point].idle_ns)?;
         let cost = |turn| {
             let in_force = self.work.begin(Policy::Anticipate).ok()?;
-            let told = in_force.own_cost_ns(&mut || {
+            let told = in_force.own_cost(&mut || {
                 let round = self.options.rounds + turn;
                 let _ = self.work.turn(point, Policy::Anticipate, round, stop);
             });
             in_force.end();
             told.filter(|_| !stop.load(Ordering::Relaxed))
         };
-        let own = Figure::over((0..TURNS).filter_map(cost))?;
-        Some((point, own.estimate))
+        let costs: Vec<OwnCost> = (0..TURNS).filter_map(cost).collect();
+        let median = |of: fn(&OwnCost) -> f64| Some(Figure::over(costs.iter().map(of))?.estimate);
+        let own = OwnCost {
+            ns: median(|cost| cost.ns)?,
+            at_requests_ns: median(|cost| cost.at_requests_ns)?,
+        };
+        Some((point, own))
     }
 
     fn progress(&self, round: u32, point: usize, policy: Policy) -> Progress<'_> {

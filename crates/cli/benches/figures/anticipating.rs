@@ -8,10 +8,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use nix::libc;
+use reveille_anticipate::bench::OwnCost;
 use reveille_anticipate::{BlockDevice, Engine, Error, Settings, Subject};
 use reveille_machine::{Idle, Root};
 
-use super::{median, row};
+use super::{Yardstick, median, row};
 
 /// Of the file that is read.
 const BYTES: u64 = 64 << 20;
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(3);
 /// What loading does to the machine is over by then.
 const SETTLE: Duration = Duration::from_secs(1);
 
-pub fn anticipating() {
+pub fn anticipating(yardstick: &Yardstick) {
     let Ok(folder) = tempfile::tempdir_in("/var/tmp") else {
         return println!("skipped: waking in time: /var/tmp cannot be written");
     };
@@ -41,7 +42,7 @@ pub fn anticipating() {
     let measured = settings.and_then(|settings| {
         idle(&settings).map_err(|error| error.to_string())?;
         let engine = Engine::start(&settings).map_err(|error| error.to_string())?;
-        own_cost(&engine, &file);
+        own_cost(&engine, &file, yardstick);
         Ok(())
     });
     if let Err(why) = measured {
@@ -49,30 +50,36 @@ pub fn anticipating() {
     }
 }
 
-fn own_cost(engine: &Engine, file: &File) {
+fn own_cost(engine: &Engine, file: &File, yardstick: &Yardstick) {
     for (what, pause) in [
         ("one after the other", Duration::ZERO),
         ("1 ms apart", Duration::from_millis(1)),
     ] {
         // It learns first: what it does not know it does not anticipate.
         read(file, 200, pause);
-        let rounds = (0..ROUNDS).map(|_| engine.cost_per_request_ns(|| read(file, READS, pause)));
-        let rounds: Vec<f64> = rounds.filter_map(|told| told.ok().flatten()).collect();
+        let rounds = (0..ROUNDS).map(|_| engine.own_cost(|| read(file, READS, pause)));
+        let rounds: Vec<OwnCost> = rounds.filter_map(|cost| cost.ok().flatten()).collect();
         if rounds.is_empty() {
             return println!("skipped: the engine's own cost: the kernel does not count it");
         }
         let (least, most) = rounds
             .iter()
-            .fold((f64::INFINITY, 0.0_f64), |(least, most), ns| {
-                (least.min(*ns), most.max(*ns))
+            .fold((f64::INFINITY, 0.0_f64), |(least, most), cost| {
+                (least.min(cost.ns), most.max(cost.ns))
             });
+        let median_of = |part: fn(&OwnCost) -> f64| median(rounds.iter().map(part).collect());
+        let (ns, at_requests_ns) = (
+            median_of(|cost| cost.ns),
+            median_of(|cost| cost.at_requests_ns),
+        );
         row(
             &format!(
                 "waking in time: the engine's programs for a read, {what}, bpf_stats less an empty program's"
             ),
             format!(
-                "{:.0} ns ({least:.0} to {most:.0} in {ROUNDS} rounds)",
-                median(rounds)
+                "{ns:.0} ns ({least:.0} to {most:.0} in {ROUNDS} rounds), {at_requests_ns:.0} of them \
+                 at issue and completion: {}",
+                yardstick.of(ns)
             ),
             "2 µs",
         );

@@ -295,10 +295,12 @@ fn described(
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = result::conclude(points.len(), &ran.policies, &ran.turns);
-    if let Some((point, ns)) = ran.own_cost_ns {
+    if let Some((point, own)) = ran.own_cost {
         let mut rows = rows.iter_mut();
         let row = rows.find(|row| (row.point, row.policy) == (point, Policy::Anticipate));
-        row.expect("it had turns").own_cost_ns = Some(ns);
+        let row = row.expect("it had turns");
+        row.own_cost_ns = Some(own.ns);
+        row.own_cost_at_requests_ns = Some(own.at_requests_ns);
     }
     Bench {
         schema_version: result::SCHEMA_VERSION,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reveille_anticipate::bench::{Account, Assist, Device, Running};
+use reveille_anticipate::bench::{Account, Assist, Device, OwnCost, Running};
 use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 use reveille_machine::Root;
 
@@ -97,9 +97,9 @@ impl Running for AtWork {
         })
     }
 
-    fn own_cost_ns(&self, waits: &mut dyn FnMut()) -> Option<f64> {
+    fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
         let engine = locked(&self.engine);
-        engine.as_ref()?.cost_per_request_ns(waits).ok()?
+        engine.as_ref()?.own_cost(waits).ok()?
     }
 }
 
