@@ -230,11 +230,12 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
     let rodata = open.maps.rodata_data.as_deref_mut();
     let rodata = rodata.expect("the object has settings");
+    rodata.pid_namespace = kernel::pid_namespace()?;
     rodata.cpus_count = cpus;
     rodata.operations = u32::from(settings.reads) | u32::from(settings.writes) << 1;
     match settings.subject {
         Subject::Anybody => {}
-        Subject::Process(process) => rodata.process = process as i32,
+        Subject::Process(process) => rodata.process = process,
         Subject::Cgroup { id, level } => {
             rodata.cgroup = id;
             rodata.cgroup_level = level;

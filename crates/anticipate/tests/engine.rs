@@ -21,6 +21,9 @@ use reveille_anticipate::{
 };
 use reveille_machine::{Root, cpulist, load};
 
+#[path = "../../bpf/tests/pid_namespace/mod.rs"]
+mod pid_namespace;
+
 /// Two engines at a time would each see the other's requests.
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -207,11 +210,21 @@ fn every_request_is_accounted_for() {
     );
     let accounting = engine.statistics().unwrap().accounting;
     assert!(
-        accounting
-            .iter()
-            .any(|one| { one.process == std::process::id() && one.requests >= fates.assisted }),
+        accounting.iter().any(|one| {
+            one.process == Some(std::process::id()) && one.requests >= fates.assisted
+        }),
         "{accounting:?}"
     );
+}
+
+/// In a container a process has another number than the kernel's own.
+#[test]
+fn every_request_is_accounted_for_in_a_pid_namespace_too() {
+    let Some((_alone, reads)) = reads("in a PID namespace") else {
+        return;
+    };
+    drop(reads);
+    pid_namespace::run("every_request_is_accounted_for");
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! skel.attach().map_err(reveille_bpf::cannot_load)?;
 //! ```
 
+mod pid_namespace;
 mod run_time;
 mod shared;
 mod thread_name;
@@ -24,6 +25,7 @@ use libbpf_rs::{ErrorKind, OpenObject, libbpf_sys};
 use nix::libc;
 use nix::unistd::geteuid;
 
+pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word};
 pub use thread_name::thread_name;

@@ -4,7 +4,7 @@ mod complains;
 mod program;
 
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -164,4 +164,80 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_handed_on() {
         2,
         "already",
     );
+}
+
+/// What `reveille` does in a PID namespace of its own, as in a container; `None`, with a word, where
+/// it cannot be tried.
+fn in_a_pid_namespace(test: &str, script: &str) -> Option<Output> {
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script])
+        .env("REVEILLE", env!("CARGO_BIN_EXE_reveille"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) || stderr.starts_with("unshare:") {
+        println!("skipped: {test}: {}", stderr.trim());
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    Some(output)
+}
+
+/// All wake-ups of processes of that name.
+fn wakeups(cost: &Value, name: &str) -> u64 {
+    let pairs = cost["by_pair"].as_array().unwrap().iter();
+    let of_name = pairs.filter(|pair| pair["wakee"] == name);
+    of_name.map(|pair| pair["wakeups"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn in_a_pid_namespace_a_command_and_a_process_are_followed_and_nobody_else() {
+    const TEST: &str = "in a PID namespace";
+    // Outside of the namespace: a stranger whose number is another one inside, if it has one.
+    let mut stranger = Command::new("sh")
+        .args(["-c", "while :; do sleep 0.005; done"])
+        .spawn()
+        .unwrap();
+    let outputs = [
+        "$REVEILLE cost --json -- env -i sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.02; done'",
+        "sh -c 'while :; do sleep 0.02; done' & $REVEILLE cost --json --duration 1s --pid $!
+         code=$?; kill $!; exit $code",
+    ]
+    .map(|script| in_a_pid_namespace(TEST, script));
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    for output in outputs.into_iter().flatten() {
+        let cost: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let slept = wakeups(&cost, "sleep");
+        assert!(
+            (8..=60).contains(&slept),
+            "{slept} of some 10 or 50: {cost}"
+        );
+        // What is shown has the number that it has here: among the first few.
+        if let Some(thread) = cost["most_delayed_thread"].as_object() {
+            assert!(thread["pid"].as_u64() < Some(1000), "{thread:?}");
+        }
+    }
+}
+
+#[test]
+fn in_a_pid_namespace_functions_have_their_names() {
+    const TEST: &str = "functions in a PID namespace";
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("cost");
+    // Two processes that wake each other by a pipe, for longer than until their memory is looked at.
+    let script = format!(
+        "$REVEILLE cost --stacks --out {} -- sh -c \
+         'i=0; while [ $i -lt 100 ]; do echo a; sleep 0.02; i=$((i+1)); done | cat >/dev/null'",
+        out.display()
+    );
+    if in_a_pid_namespace(TEST, &script).is_none() {
+        return;
+    }
+    let stacks = std::fs::read_to_string(out.join("stacks.folded")).unwrap();
+    let mut wakers = stacks.lines().filter(|line| line.contains(";wakes cat "));
+    let waker = wakers.next().expect("the shell wakes cat");
+    let of_user = waker.split(';').filter(|frame| !frame.ends_with("_[k]"));
+    let addresses = of_user.filter(|frame| frame.starts_with("0x")).count();
+    assert_eq!(addresses, 0, "{waker}");
 }

@@ -26,6 +26,7 @@
 #include <bpf/bpf_tracing.h>
 #include "anticipate.h"
 #include "model.h"
+#include "pid_namespace.h"
 
 #ifndef CLOCK_MONOTONIC
 #define CLOCK_MONOTONIC 1
@@ -104,8 +105,8 @@ extern int bpf_wq_set_callback_impl(struct bpf_wq *work,
 const volatile unsigned int cpus_count = 1;
 /* Bits: 1 reads, 2 writes. */
 const volatile unsigned int operations = 3;
-/* Only this process's requests; 0: anybody's. */
-const volatile int process;
+/* Only this process's requests, by its number in this program's PID namespace; 0: anybody's. */
+const volatile unsigned int process;
 /* Only requests from this cgroup, at this level of the tree, and below it; 0: any. */
 const volatile unsigned long long cgroup;
 const volatile int cgroup_level;
@@ -1128,7 +1129,7 @@ static __always_inline unsigned int depth_class(unsigned int in_flight)
 
 static __always_inline bool is_chosen(struct task_struct *task)
 {
-	if (process && task->tgid != process)
+	if (process && process_here(task) != process)
 		return false;
 	return !cgroup || bpf_get_current_ancestor_cgroup_id(cgroup_level) == cgroup;
 }
@@ -1148,6 +1149,7 @@ static __always_inline struct charge *charge_of(const struct owner *owner, struc
 
 	if (charge)
 		return charge;
+	none.process = process_here(task);
 	bpf_probe_read_kernel(none.name, sizeof(none.name), task->comm);
 	bpf_map_update_elem(&charges, owner, &none, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&charges, owner);
@@ -1621,7 +1623,7 @@ static __always_inline long long announce(const struct expectation *wish, struct
 	unsigned long long now = bpf_ktime_get_ns(), at = wish->at_ns, lead, start, costs;
 	unsigned long long end = at + wish->window_ns;
 	unsigned int announced = READ(zero), of_user = READ(zero);
-	struct charge *charge, none = {};
+	struct charge *charge, none = {.process = wish->owner.tgid};
 	long long ticket;
 
 	if (end <= now)

@@ -37,6 +37,7 @@ enum readiness {
 /* Who asked for it. */
 struct owner {
 	unsigned long long cgroup;
+	/* The kernel's own number of the process; the program's, where there is no device. */
 	unsigned int tgid;
 	unsigned int device;
 };
@@ -46,6 +47,9 @@ struct charge {
 	unsigned long long requests;
 	unsigned long long assisted;
 	unsigned long long awake_ns;
+	/* By its number in the program's PID namespace; 0: it has none there. */
+	unsigned int process;
+	unsigned int reserved;
 	char name[16];
 };
 

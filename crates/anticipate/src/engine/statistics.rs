@@ -187,8 +187,8 @@ pub struct Cpu {
 /// Time awake on somebody's behalf.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accounted {
-    /// The process's number.
-    pub process: u32,
+    /// The process's number; `None`: it has none in this PID namespace.
+    pub process: Option<u32>,
     /// Its name; empty where it is gone.
     pub name: String,
     /// The number of its cgroup's folder; 0 where that is not known.
@@ -366,8 +366,8 @@ impl Engine {
             let device = self.settings.devices.get(owner.device as usize);
             let awake_s = charge.awake_ns as f64 / 1e9;
             all.push(Accounted {
-                process: owner.tgid,
-                name: name(&charge.name, owner.tgid),
+                process: (charge.process > 0).then_some(charge.process),
+                name: name(&charge.name, charge.process),
                 cgroup: owner.cgroup,
                 device: (owner.device != NO_DEVICE)
                     .then(|| device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),

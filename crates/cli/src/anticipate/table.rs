@@ -181,7 +181,8 @@ fn accounts(statistics: &Statistics, out: &mut impl Write) -> io::Result<()> {
     for one in &statistics.accounting {
         table.row([
             one.name.clone(),
-            one.process.to_string(),
+            one.process
+                .map_or("-".to_owned(), |process| process.to_string()),
             one.device
                 .clone()
                 .unwrap_or_else(|| "(by itself)".to_owned()),
@@ -212,7 +213,7 @@ mod tests {
             cpus: Vec::new(),
             expectations: Default::default(),
             accounting: vec![Accounted {
-                process: 4711,
+                process: Some(4711),
                 name: "reader".into(),
                 cgroup: 1,
                 device: Some("vda".into()),

@@ -2,12 +2,13 @@
 //! that it was skipped and why.
 
 mod gathered;
+#[path = "../../../bpf/tests/pid_namespace/mod.rs"]
+mod pid_namespace;
 mod second_method;
 mod spinning;
 mod tracefs;
 
 use std::fs;
-use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -191,24 +192,8 @@ fn another_cpu_wakes_it_without_warning() {
 /// In a container a thread has another number than the kernel's own.
 #[test]
 fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
-    const TEST: &str = "another_cpu_wakes_it_without_warning";
     let _alone = need_bpf!();
-    let within = Command::new("unshare")
-        .args(["--pid", "--fork"])
-        .arg(std::env::current_exe().unwrap())
-        .args([TEST, "--exact", "--nocapture"])
-        .output();
-    let within = match within {
-        Ok(within) => within,
-        Err(error) => return println!("skipped: {}: unshare: {error}", module_path!()),
-    };
-    let said = String::from_utf8_lossy(&within.stdout);
-    for line in said.lines().filter(|line| line.contains("skipped")) {
-        println!("{line}");
-    }
-    let complaints = String::from_utf8_lossy(&within.stderr);
-    assert!(within.status.success(), "{said}{complaints}");
-    assert!(said.contains("1 passed"), "{said}");
+    pid_namespace::run("another_cpu_wakes_it_without_warning");
 }
 
 #[test]

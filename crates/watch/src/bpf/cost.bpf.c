@@ -25,6 +25,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "cost.h"
+#include "pid_namespace.h"
 
 /* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
@@ -40,8 +41,9 @@
 
 /* Set before loading. */
 const volatile enum follow follow;
-/* The process, for FOLLOW_PROCESS; this program's own otherwise, which is left out. */
-const volatile int process;
+/* The process, for FOLLOW_PROCESS; this program's own otherwise, which is left out. By its number
+ * in this program's PID namespace. */
+const volatile unsigned int process;
 const volatile unsigned long long cgroup;
 const volatile bool stacks;
 /* sched_switch tells the state that the task gave its CPU away in (Linux 5.18 and later). */
@@ -159,7 +161,7 @@ struct task {
 	unsigned int target;
 	int kernel_stack;
 	int user_stack;
-	unsigned int waker_tgid;
+	unsigned int waker_process;
 	/* It sleeps: it was switched out in order to wait. */
 	unsigned char blocked;
 	/* The wake-up was complete before the task had been switched out. */
@@ -494,7 +496,7 @@ static __always_inline void begin_wakeup(void *context, struct task *task, struc
 	else
 		__builtin_memset(task->pair.waker, 0, sizeof(task->pair.waker));
 	if (stacks) {
-		task->waker_tgid = bpf_get_current_pid_tgid() >> 32;
+		task->waker_process = process_here(bpf_get_current_task_btf());
 		task->kernel_stack = bpf_get_stackid(context, &traces, 0);
 		task->user_stack =
 		    by_task(task) ? bpf_get_stackid(context, &traces, BPF_F_USER_STACK) : -1;
@@ -698,7 +700,7 @@ static __always_inline void add_stacks(const struct task *task, unsigned int pla
 	struct stack_key key = {
 	    .kernel_stack = task->kernel_stack,
 	    .user_stack = task->user_stack,
-	    .tgid = task->waker_tgid,
+	    .process = task->waker_process,
 	    .place = place,
 	    .pair = task->pair,
 	};
@@ -754,15 +756,15 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 	return PLACE_BUSY;
 }
 
-static __always_inline void add_loss(struct counts *counts, struct task *task, int pid,
-				     unsigned long long lost)
+static __always_inline void add_loss(struct counts *counts, struct task *task,
+				     struct task_struct *next, unsigned long long lost)
 {
 	if (!lost)
 		return;
 	task->lost += lost;
 	if (task->lost > counts->most_ns) {
 		counts->most_ns = task->lost;
-		counts->most_pid = pid;
+		counts->most_pid = thread_here(next);
 		__builtin_memcpy(counts->most_comm, task->pair.wakee, sizeof(counts->most_comm));
 	}
 }
@@ -804,7 +806,7 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 			parts.scheduling += task->handler;
 		}
 	}
-	add_loss(&cpu->counts, task, ((struct task_struct___cost *)next)->pid, parts.leaving);
+	add_loss(&cpu->counts, task, next, parts.leaving);
 	cpu->counts.wakeups++;
 	if (asleep)
 		cpu->counts.asleep++;
@@ -877,9 +879,9 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	if (follow == FOLLOW_PROCESS) {
-		if (parent->tgid != process && !followed(parent))
+		if (!followed(parent) && process_here(parent) != process)
 			return 0;
-	} else if (parent->tgid == process) {
+	} else if (process_here(parent) == process || !process_here(child)) {
 		return 0;
 	}
 	begin_to_follow(child, true);
@@ -892,7 +894,7 @@ int follow_present(struct bpf_iter__task *context)
 {
 	struct task_struct *p = context->task;
 
-	if (p && p->pid && (p->tgid == process) == (follow == FOLLOW_PROCESS))
+	if (p && p->pid && (process_here(p) == process) == (follow == FOLLOW_PROCESS))
 		begin_to_follow(p, !((struct task_struct___cost *)p)->on_cpu);
 	return 0;
 }

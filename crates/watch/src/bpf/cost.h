@@ -74,7 +74,8 @@ struct pair_waits {
 struct stack_key {
 	int kernel_stack;
 	int user_stack;
-	unsigned int tgid;
+	/* By its number in the program's PID namespace; 0: it has none there. */
+	unsigned int process;
 	unsigned int place;
 	struct pair pair;
 };

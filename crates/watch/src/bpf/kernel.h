@@ -33,13 +33,7 @@ struct hrtimer_sleeper {
 	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-struct upid {
-	int nr;
-} __attribute__((preserve_access_index));
-
-struct pid {
-	struct upid numbers[1];
-} __attribute__((preserve_access_index));
+struct pid;
 
 struct k_itimer {
 	struct pid *it_pid;

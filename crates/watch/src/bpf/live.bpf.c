@@ -22,6 +22,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "live.h"
+#include "pid_namespace.h"
 
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
@@ -401,14 +402,14 @@ static __always_inline void own_by_task(struct owner *owner, struct task_struct 
 {
 	if (!task)
 		return;
-	owner->pid = BPF_CORE_READ(task, tgid);
+	owner->pid = process_here(task);
 	bpf_core_read(owner->command, sizeof(owner->command), &task->comm);
 }
 
 static __always_inline void own_by_pid(struct owner *owner, struct pid *pid)
 {
 	if (pid)
-		owner->pid = BPF_CORE_READ(pid, numbers[0].nr);
+		owner->pid = number_here(pid);
 }
 
 /* `type` that contains the kernel's `member` at `pointer`. */
@@ -428,7 +429,7 @@ static __always_inline void own_hrtimer(struct owner *owner, struct hrtimer *tim
 		own_by_pid(owner, BPF_CORE_READ(CONTAINER(timer, k_itimer, it.real.timer), it_pid));
 	else if (owner->function == it_real_fn)
 		own_by_pid(owner, BPF_CORE_READ(CONTAINER(timer, signal_struct, real_timer),
-						pids[1 /* PIDTYPE_TGID */]));
+						pids[PIDTYPE_TGID]));
 }
 
 static __always_inline bool runs_timers(const struct cpu *cpu)
@@ -488,7 +489,7 @@ static __always_inline void sign(struct sender *sender, __u64 function)
 {
 	sender->time = bpf_ktime_get_ns();
 	sender->function = function;
-	sender->pid = bpf_get_current_pid_tgid() >> 32;
+	sender->pid = process_here(bpf_get_current_task_btf());
 	bpf_get_current_comm(sender->command, sizeof(sender->command));
 }
 

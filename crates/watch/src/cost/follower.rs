@@ -125,7 +125,7 @@ impl Follower {
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         let mut processes = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
-            processes.push(plain::<types::stack_key>(&key).tgid);
+            processes.push(plain::<types::stack_key>(&key).process);
         }
         processes.sort_unstable();
         processes.dedup();
@@ -146,7 +146,7 @@ impl Follower {
             let sums: types::stack_waits = plain(&value);
             all.push(StackSums {
                 pair: pair(&key.pair),
-                process: key.tgid,
+                process: key.process,
                 place: key.place,
                 kernel: self.trace(key.kernel_stack)?,
                 user: self.trace(key.user_stack)?,
@@ -308,13 +308,14 @@ fn load(
     let mut open = CostSkelBuilder::default().open(kernel::storage())?;
     let rodata = open.maps.rodata_data.as_deref_mut();
     let rodata = rodata.expect("the object has settings");
-    rodata.process = std::process::id() as i32;
+    rodata.pid_namespace = kernel::pid_namespace()?;
+    rodata.process = std::process::id();
     rodata.stacks = stacks;
     rodata.tells_state = tells_state;
     match *workload {
         Workload::Process(pid) => {
             rodata.follow = types::follow::FOLLOW_PROCESS;
-            rodata.process = pid as i32;
+            rodata.process = pid;
         }
         Workload::Cgroup(number) => {
             rodata.follow = types::follow::FOLLOW_CGROUP;

@@ -190,6 +190,7 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     let address = |name: &str| setup.symbols.and_then(|symbols| symbols.address(name));
     let rodata = open.maps.rodata_data.as_deref_mut();
     let rodata = rodata.expect("the object has settings");
+    rodata.pid_namespace = kernel::pid_namespace()?;
     rodata.polling_states = setup.polling_states;
     rodata.counters = setup.counters as u32;
     rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);

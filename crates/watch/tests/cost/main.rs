@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "others ask it for words")]
 mod idling;
 mod pair;
+#[path = "../../../bpf/tests/pid_namespace/mod.rs"]
+mod pid_namespace;
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -45,6 +47,15 @@ fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
         return None;
     }
     alone(test)
+}
+
+/// In a container a process has another number than the kernel's own.
+#[test]
+fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
+    let Some(_alone) = alone_with_pair("in a PID namespace") else {
+        return;
+    };
+    pid_namespace::run("every_wake_up_is_counted_once");
 }
 
 /// Pauses, µs: some that leave a CPU hardly time to sleep.

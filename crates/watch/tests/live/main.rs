@@ -4,6 +4,8 @@
 
 #[path = "../idling/mod.rs"]
 mod idling;
+#[path = "../../../bpf/tests/pid_namespace/mod.rs"]
+mod pid_namespace;
 mod recorded;
 mod sources;
 mod tracer;
@@ -194,6 +196,17 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
         }
         None => println!("skipped: a sender: {}", idling.too_busy("no sender")),
     }
+}
+
+/// In a container a process has another number than the kernel's own, which is another one's there.
+#[test]
+fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
+    let Some((watch, _alone)) = watch("in a PID namespace") else {
+        return;
+    };
+    drop(watch);
+    pid_namespace::run("a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu");
+    pid_namespace::run("a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender");
 }
 
 #[test]

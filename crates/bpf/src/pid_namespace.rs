@@ -1,0 +1,61 @@
+//! This process's PID namespace, in which BPF programs give the numbers of processes.
+
+use std::os::unix::fs::MetadataExt;
+
+use crate::{Error, Result};
+
+/// The inode of this process's PID namespace, for `pid_namespace` of `src/bpf/pid_namespace.h`.
+///
+/// # Errors
+/// [`Error::Cannot`] where /proc is of another namespace: a number that is read there, or looked up
+/// there, would be another process's.
+pub fn pid_namespace() -> Result<u32> {
+    let this = std::process::id().to_string();
+    if !std::fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == this.as_str()) {
+        return Err(Error::Cannot(
+            "/proc is of another PID namespace than this process, so that processes have other \
+             numbers there: mount the namespace's own (unshare --mount-proc; \
+             mount -t proc proc /proc)"
+                .into(),
+        ));
+    }
+    match std::fs::metadata("/proc/self/ns/pid") {
+        Ok(namespace) => Ok(namespace.ino() as u32),
+        // Without CONFIG_PID_NS all is in the machine's own: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+        Err(_) => Ok(0xEFFF_FFFC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn where_proc_is_of_another_namespace_it_is_said() {
+        const TEST: &str = "pid_namespace::tests::where_proc_is_of_another_namespace_it_is_said";
+        const WITHIN: &str = "REVEILLE_TEST_IS_THE_CHILD";
+        if std::env::var_os(WITHIN).is_some() {
+            let said = pid_namespace().unwrap_err().to_string();
+            return assert!(said.contains("mount"), "{said}");
+        }
+        assert!(pid_namespace().is_ok());
+        let within = Command::new("unshare")
+            .args(["--pid", "--fork"])
+            .arg(std::env::current_exe().unwrap())
+            .args([TEST, "--exact"])
+            .env(WITHIN, "1")
+            .output();
+        match within {
+            Err(error) => println!("skipped: {TEST}: unshare: {error}"),
+            Ok(within) if within.stderr.starts_with(b"unshare:") => {
+                println!(
+                    "skipped: {TEST}: {}",
+                    String::from_utf8_lossy(&within.stderr)
+                );
+            }
+            Ok(within) => assert!(within.status.success(), "{within:?}"),
+        }
+    }
+}
