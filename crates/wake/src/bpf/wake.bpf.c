@@ -54,7 +54,8 @@ unsigned int stop;
 
 /* Read by the program. */
 unsigned long long launched;
-unsigned long long settled;
+/* A launch is settled by one of these: an event that was sent, or a drop. */
+unsigned long long sent;
 struct drops dropped;
 unsigned long long idle_entries;
 unsigned long long timer_flags;
@@ -176,12 +177,11 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.by_flag = launch->by_flag;
 		hot.now.source = source;
 		/* No wake-up of the reader: it comes by itself, in batches. */
-		if (bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP))
-			drop = &dropped.ring_full;
+		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
+			   ? &dropped.ring_full
+			   : &sent;
 	}
-	if (drop)
-		(*drop)++;
-	settled++;
+	(*drop)++;
 }
 
 static __always_inline void settle_armed(void)

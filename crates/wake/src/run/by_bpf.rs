@@ -317,8 +317,9 @@ impl Run<'_> {
         };
         let longest = distances.iter().copied().max().unwrap_or(0);
         let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        let before = kernel.counts();
         source.start(kernel, distances)?;
-        let (mut settled, mut last_settled) = (kernel.counts().settled, start);
+        let (mut settled, mut last_settled) = (before.settled(), start);
         let (mut kept, mut last_kept) = (0, start);
         let ended = loop {
             rest(goal.next_batch(start.elapsed()), self.interrupted);
@@ -330,8 +331,8 @@ impl Run<'_> {
             let done = goal.done(now_kept, start.elapsed());
             self.tell(phase, done);
             let now = kernel.counts();
-            if now.settled != settled {
-                (settled, last_settled) = (now.settled, Instant::now());
+            if now.settled() != settled {
+                (settled, last_settled) = (now.settled(), Instant::now());
             }
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
@@ -406,13 +407,13 @@ impl<'a> Reader<'a> {
         self.batch.take()
     }
 
-    /// The counts at a moment at which all events that they tell of have been read, and no others.
+    /// The counts at a moment at which all events that they tell of have been read, and no others:
+    /// the CPU may be between sending one and counting it.
     fn counts(&self) -> Result<Counts> {
-        self.consume()?;
         loop {
-            let (counts, read) = (self.kernel.counts(), self.batch.borrow().len());
             self.consume()?;
-            if self.batch.borrow().len() == read {
+            let counts = self.kernel.counts();
+            if counts.sent == self.kernel.read() {
                 return Ok(counts);
             }
         }
