@@ -33,6 +33,8 @@ pub struct Setup<'a> {
     pub counters: &'a [OwnedFd],
     /// Which of them counts SMIs.
     pub smi_counter: Option<usize>,
+    /// Bit N: state N polls.
+    pub polling_states: u32,
 }
 
 /// Where the remote source's launch time is taken, each if the kernel lets us.
@@ -95,6 +97,7 @@ impl Kernel {
         rodata.counters = setup.counters.len() as u32;
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
+        rodata.polling_states = setup.polling_states;
 
         bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,

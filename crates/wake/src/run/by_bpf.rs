@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use reveille_dataset::description::{Characterisation, Cost};
 use reveille_dataset::{Datapoint, Source};
-use reveille_machine::{Awake, Journal, limits};
+use reveille_machine::{Awake, IdleState, Journal, limits};
 
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
 use crate::counters::Counters;
@@ -27,6 +27,7 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
         source: types::source::SOURCE_TIMER,
         counters: &[],
         smi_counter: None,
+        polling_states: 0,
     };
     Kernel::load(&setup).map(drop)
 }
@@ -82,6 +83,7 @@ impl Run<'_> {
             source: source::kernel_side(source),
             counters: &counters.events,
             smi_counter: counters.smi,
+            polling_states: polling_states(&self.states),
         })
     }
 
@@ -359,6 +361,15 @@ impl Run<'_> {
             gathered.periods -= 1;
         }
         Ok(())
+    }
+}
+
+/// Bit N: state N polls. Without cpuidle state 0 is `idle=poll`; with it, state 0 may be one that
+/// sleeps, on machines that do not poll.
+fn polling_states(states: &[IdleState]) -> u32 {
+    match (states.is_empty(), limits::poll(states)) {
+        (true, _) => 1,
+        (false, poll) => poll.map_or(0, |poll| 1 << poll.index),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod gathered;
 mod second_method;
+mod short;
 mod spinning;
 mod tracefs;
 
