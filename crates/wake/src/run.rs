@@ -8,6 +8,8 @@ mod without_bpf;
 #[cfg(not(feature = "bpf"))]
 use without_bpf as by_bpf;
 mod by_thread;
+#[cfg(feature = "bpf")]
+mod periods;
 
 pub use by_bpf::try_bpf;
 

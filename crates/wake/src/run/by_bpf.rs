@@ -9,6 +9,7 @@ use reveille_dataset::description::{Characterisation, Cost};
 use reveille_dataset::{Datapoint, Source};
 use reveille_machine::{Awake, IdleState, Journal, limits};
 
+use super::periods::Periods;
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -301,7 +302,8 @@ impl Run<'_> {
         let reader = Reader::of(kernel)?;
         reader.counts()?;
         gathered.stale = reader.take().len() as u64;
-        let (mut taken, mut last_entry) = (0, 0);
+        let polling = polling_states(&self.states);
+        let (mut taken, mut periods) = (0, Periods::default());
         let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
             for event in events {
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
@@ -310,10 +312,8 @@ impl Run<'_> {
                 }
                 take(run, &conversion.datapoint(&event))?;
                 taken += 1;
-                // Several of one period come one after another.
-                if std::mem::replace(&mut last_entry, event.entry) != event.entry {
-                    gathered.periods += 1;
-                }
+                let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
+                periods.add(event.entry, polls);
             }
             Ok(taken)
         };
@@ -356,10 +356,7 @@ impl Run<'_> {
         let counts = reader.counts()?;
         drain(self, reader.take())?;
         gathered.counts = counts;
-        // The CPU may be in the last one still: cpuidle counts a period when it is over.
-        if last_entry != 0 && last_entry == counts.idle_entries {
-            gathered.periods -= 1;
-        }
+        gathered.periods = periods.over_by(counts.idle_entries);
         Ok(())
     }
 }
@@ -371,6 +368,10 @@ fn polling_states(states: &[IdleState]) -> u32 {
         (true, _) => 1,
         (false, poll) => poll.map_or(0, |poll| 1 << poll.index),
     }
+}
+
+fn polls(polling_states: u32, state: u32) -> bool {
+    state < u32::BITS && polling_states >> state & 1 == 1
 }
 
 /// Launches that the CPU had not settled when the measurement of a source ended.
