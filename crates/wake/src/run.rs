@@ -251,14 +251,9 @@ impl<'a> Run<'a> {
         }
         let counts = &mut self.outcome.counts;
         counts.elapsed_s = self.measured.as_secs_f64();
-        let counts = &self.outcome.counts;
         let busy = counts.dropped.get(NOT_IDLE).copied().unwrap_or(0);
-        if 2 * busy > counts.launched {
-            let (cpu, launched) = (self.options.cpu, counts.launched);
-            self.note(format!(
-                "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on \
-                 it, and what is left may not be typical"
-            ));
+        if let Some(why) = mostly_busy(self.options.cpu, busy, counts.launched) {
+            self.note(why);
         }
         for restored in [self.limits.restore(), self.journal.restore()] {
             self.outcome.notes.extend(restored.complaints());
@@ -540,6 +535,18 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     Ok(cpu.states.clone())
 }
 
+/// What has to be said of a CPU that was busy at most launches. Of a few that says nothing: a run
+/// that is interrupted at once may have one.
+fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
+    const LAUNCHES_NEEDED: u64 = 20;
+    (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {
+        format!(
+            "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on it, \
+             and what is left may not be typical"
+        )
+    })
+}
+
 /// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
 fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
     (rose < periods).then(|| {
@@ -559,6 +566,14 @@ fn mean(distances: &[u64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_is_said_to_be_busy_by_many_launches_only() {
+        assert_eq!(mostly_busy(1, 1, 1), None);
+        assert_eq!(mostly_busy(1, 10, 20), None);
+        let said = mostly_busy(1, 11, 20).unwrap();
+        assert!(said.contains("11 of 20 launches"), "{said}");
+    }
 
     #[test]
     fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
