@@ -158,6 +158,10 @@ struct Run<'a> {
     finished: usize,
     governor: Option<String>,
     by_state: BTreeMap<String, u64>,
+    /// The sink has begun: what comes from here on is kept.
+    begun: bool,
+    /// Why a phase ended before its goal. The others are measured all the same.
+    gave_up: Option<String>,
     outcome: Outcome,
 }
 
@@ -198,6 +202,8 @@ impl<'a> Run<'a> {
             finished: 0,
             governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
             by_state: BTreeMap::new(),
+            begun: false,
+            gave_up: None,
             outcome: Outcome {
                 probe: options.probe.unwrap_or(Probe::Bpf),
                 started_ns: placement::now_ns(),
@@ -245,9 +251,19 @@ impl<'a> Run<'a> {
             ));
             self.outcome.probe = Probe::User;
         }
-        match self.outcome.probe {
-            Probe::User => self.by_thread()?,
-            _ => self.by_bpf()?,
+        let gathered = match self.outcome.probe {
+            Probe::User => self.by_thread(),
+            _ => self.by_bpf(),
+        };
+        if let Err(error) = gathered {
+            // No thread can be bound to a CPU that is offline; that is the cause to name.
+            match self.disturbance() {
+                Some(why) if self.begun && !matches!(error, Error::Sink(_)) => self.end_early(why),
+                _ => return Err(error),
+            }
+        }
+        if let Some(why) = self.gave_up.take() {
+            self.end_early(why);
         }
         let counts = &mut self.outcome.counts;
         counts.elapsed_s = self.measured.as_secs_f64();
@@ -259,6 +275,21 @@ impl<'a> Run<'a> {
             self.outcome.notes.extend(restored.complaints());
         }
         Ok(self.outcome)
+    }
+
+    /// What is known so far goes to the sink.
+    fn begin(&mut self) -> Result<()> {
+        self.sink.begin(&self.outcome)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Something else than the user or the goal ends the run.
+    fn end_early(&mut self, why: String) {
+        if self.outcome.ended == Ended::Completed {
+            self.note(format!("ended early: {why}"));
+            self.outcome.ended = Ended::Disturbed(why);
+        }
     }
 
     fn note(&mut self, text: impl Into<String>) {
@@ -402,8 +433,7 @@ impl<'a> Run<'a> {
         if self.outcome.ended == Ended::Completed
             && let Some(why) = self.disturbance()
         {
-            self.note(format!("ended early: {why}"));
-            self.outcome.ended = Ended::Disturbed(why);
+            self.end_early(why);
         }
         self.outcome.ended != Ended::Completed
     }
@@ -477,6 +507,14 @@ impl Goal {
             .duration
             .map_or(0.0, |goal| elapsed.as_secs_f64() / goal.as_secs_f64());
         by_count.max(by_time).min(1.0)
+    }
+
+    /// What a phase that gave up has to say.
+    fn missed(&self, taken: u64, why: &str) -> String {
+        match self.datapoints {
+            Some(goal) => format!("{taken} of {goal} datapoints: {why}"),
+            None => why.to_owned(),
+        }
     }
 
     /// How long to wait for the next batch.

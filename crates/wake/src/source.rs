@@ -24,6 +24,11 @@ pub trait EventSource {
         None
     }
 
+    /// Why it launches no more, though nobody stopped it.
+    fn gone(&self) -> Option<String> {
+        None
+    }
+
     /// Begins to launch events at these distances, round and round.
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
 

@@ -17,7 +17,7 @@ use reveille_dataset::{Datapoint, First, Source, WokenBy};
 use reveille_machine::{IdleState, Root, load};
 
 use crate::cost;
-use crate::placement::now_ns;
+use crate::placement::{self, now_ns};
 
 /// cpuidle's figures of one state, kept open.
 struct State {
@@ -181,6 +181,8 @@ pub struct Waiting {
     pub late: AtomicU64,
     /// The CPU was awake between arming and waking, or for part of that time.
     pub awake: AtomicU64,
+    /// The waiting thread found itself on another CPU, and ended: its own went offline.
+    pub moved: AtomicBool,
     pub stop: AtomicBool,
 }
 
@@ -221,6 +223,11 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
         }
         sleep_until(launch);
         let woken = now_ns();
+        if !placement::is_on(plan.cpu) {
+            waiting.awake.fetch_add(1, Ordering::Relaxed);
+            waiting.moved.store(true, Ordering::Relaxed);
+            return;
+        }
         let after = uses.read();
         let slept = match plan.awake {
             true => Slept::In(-1, reveille_dataset::schema::AWAKE.into()),
@@ -342,7 +349,7 @@ mod tests {
         let root = Root::default();
         let plan = Plan {
             root: &root,
-            cpu: 0,
+            cpu: nix::sched::sched_getcpu().unwrap() as u32,
             states: &[],
             // Reading the clock again takes longer.
             distances: &[1],
@@ -351,7 +358,10 @@ mod tests {
             awake: false,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| wait(&plan, &waiting));
+            scope.spawn(|| {
+                placement::bind(plan.cpu).unwrap();
+                wait(&plan, &waiting);
+            });
             while waiting.launched.load(Ordering::Relaxed) < 1000 {
                 std::thread::yield_now();
             }

@@ -67,6 +67,8 @@ unsigned long long timer_flags;
 /* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
  * They are settled, too, but that CPU does not write what the measured one does. */
 unsigned long long strayed;
+/* The measured CPU went offline or came back. */
+unsigned int replugged;
 /* What characterisation measures, ns. */
 unsigned long long costs[COST_ROUNDS];
 
@@ -358,6 +360,16 @@ int BPF_PROG(on_nmi_handler)
 {
 	if (bpf_get_smp_processor_id() == cpu && !(hot.now.tintr && hot.now.tai))
 		hot.now.nmis++;
+	return 0;
+}
+
+/* Offline for less than two looks at it are apart: its timers, counters and threads are elsewhere
+ * since. */
+SEC("tp_btf/cpuhp_enter")
+int BPF_PROG(on_cpuhp_enter, unsigned int changed)
+{
+	if (changed == cpu)
+		replugged = 1;
 	return 0;
 }
 

@@ -56,7 +56,7 @@ impl Run<'_> {
             if number == 0 {
                 self.outcome.residency_columns = counters.columns.clone();
                 self.outcome.characterisation = costs.described(&counters);
-                self.sink.begin(&self.outcome)?;
+                self.begin()?;
             }
             let conversion = Conversion {
                 cpu: self.options.cpu,
@@ -238,6 +238,9 @@ impl Run<'_> {
                 let now = gathered.counts;
                 // Asked after the last period that gave a datapoint was over.
                 self.compare(gathered.periods, entries, self.cpuidle_entries());
+                if let Some(why) = gathered.gave_up {
+                    self.gave_up.get_or_insert(why);
+                }
                 let mut dropped = drops(before, &now);
                 dropped.push(("beyond the number asked for", gathered.beyond));
                 dropped.push(("settled between two phases", gathered.stale));
@@ -272,6 +275,7 @@ impl Run<'_> {
             beyond: 0,
             stale: 0,
             periods: 0,
+            gave_up: None,
             counts: kernel.counts(),
             elapsed: Duration::ZERO,
             result: Ok(()),
@@ -339,15 +343,19 @@ impl Run<'_> {
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
+            self.look(kernel, source);
             if done >= 1.0 || self.over() {
                 break Ok(());
             }
             let stands = last_settled.elapsed() > patience;
             if stands || last_kept.elapsed() > patience + NOTHING_KEPT {
-                self.note(why_nothing_comes(kernel, source.source(), phase));
-                if goal.duration.is_none() || now.strayed > 0 {
+                let silent = last_kept.elapsed();
+                let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
+                if goal.duration.is_none() || now.strayed > before.strayed {
+                    gathered.gave_up = Some(goal.missed(now_kept, &why));
                     break Ok(());
                 }
+                self.note(why);
                 (last_settled, last_kept) = (Instant::now(), Instant::now());
             }
         };
@@ -358,6 +366,15 @@ impl Run<'_> {
         gathered.counts = counts;
         gathered.periods = periods.over_by(counts.idle_entries);
         Ok(())
+    }
+
+    /// Ends the run where the CPUs that it needs were offline, if only between two looks.
+    fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
+        if kernel.was_offline() {
+            self.end_early(format!("CPU {} went offline", self.options.cpu));
+        } else if let Some(why) = source.gone() {
+            self.end_early(why);
+        }
     }
 }
 
@@ -385,6 +402,8 @@ struct Gathered {
     stale: u64,
     /// Idle periods that datapoints were kept of, and that are over.
     periods: u64,
+    /// Why it ended before its goal, where nothing came any more.
+    gave_up: Option<String>,
     /// The kernel side's at the end.
     counts: Counts,
     elapsed: Duration,
@@ -481,16 +500,29 @@ struct Gathering<'a> {
     phase: &'a str,
 }
 
-fn why_nothing_comes(kernel: &Kernel, source: Source, phase: &str) -> String {
-    let counts = kernel.counts();
-    let why = if counts.strayed > 0 {
+/// `before`: the counts when the phase began.
+fn why_nothing_comes(
+    before: &Counts,
+    now: &Counts,
+    source: Source,
+    phase: &str,
+    silent: Duration,
+) -> String {
+    let launched = now.launched - before.launched;
+    let not_idle = now.dropped.not_idle - before.dropped.not_idle;
+    let why = if now.strayed > before.strayed {
         "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
-    } else if counts.launched == 0 {
+    } else if launched == 0 {
         "the kernel side saw none of its launches"
+    } else if 2 * not_idle > launched {
+        "the CPU was not idle at most of its launches; something else runs on it"
     } else {
-        "the CPU is never idle at a launch; is something else running on it?"
+        "all of its launches were dropped or are on their way"
     };
-    format!("for seconds nothing came from the source {source:?} ({phase}): {why}")
+    format!(
+        "for {} s no datapoint came from the source {source:?} ({phase}): {why}",
+        silent.as_secs()
+    )
 }
 
 /// What was dropped between two moments, by reason in words.

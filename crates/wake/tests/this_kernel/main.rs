@@ -2,6 +2,7 @@
 //! that it was skipped and why.
 
 mod gathered;
+mod hotplug;
 mod second_method;
 mod short;
 mod spinning;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use reveille_dataset::description::Probe;
+use reveille_dataset::description::{Ended, Probe};
 use reveille_wake::Outcome;
 
 use crate::gathered::{options, run};
@@ -93,6 +93,21 @@ fn the_user_probe_wakes_no_cpu_that_never_sleeps() {
         .lock()
         .unwrap_or_else(|error| error.into_inner());
     measured(Probe::User, "timer");
+}
+
+#[test]
+fn a_run_that_gave_up_is_not_completed() {
+    let _alone = need_bpf!();
+    for probe in [Probe::Bpf, Probe::User] {
+        let mut options = options(1_000);
+        options.probe = Some(probe);
+        options.duration = None;
+        let (_, outcome) = while_spinning(options.cpu, || run(&options));
+        let Ended::Disturbed(why) = &outcome.ended else {
+            panic!("{:?}: {:?}", outcome.ended, outcome.notes);
+        };
+        assert!(why.contains("0 of 1000 datapoints"), "{why}");
+    }
 }
 
 /// The user probe sees the CPU only before and after. Who keeps it busy here writes down when.
