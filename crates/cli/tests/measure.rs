@@ -387,3 +387,27 @@ fn what_a_held_up_reader_misses_is_counted() {
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();
     assert_eq!(accounted, counts.launched, "{counts:?}");
 }
+
+#[test]
+fn a_limit_on_a_files_size_is_a_failure_that_is_said_and_leaves_no_unfinished_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let mut limited = Command::new("sh");
+    limited
+        .args([
+            "-c",
+            "ulimit -f 1; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_reveille"),
+        ])
+        .args(["measure", "--probe", "user", "--duration", "1s", "--out"])
+        .arg(&out);
+    let ended = run(&mut limited);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
+    let left = fs::read_dir(&out).into_iter().flatten().flatten();
+    for file in left {
+        let name = file.file_name().into_string().unwrap();
+        assert!(!name.ends_with(".unfinished"), "{name}");
+    }
+}
