@@ -411,3 +411,16 @@ fn a_limit_on_a_files_size_is_a_failure_that_is_said_and_leaves_no_unfinished_fi
         assert!(!name.ends_with(".unfinished"), "{name}");
     }
 }
+
+#[test]
+fn a_source_that_needs_bpf_cannot_be_had_without_it() {
+    let Some((folder, mut nobody)) = as_nobody() else {
+        return println!("skipped: a_source_that_needs_bpf: only root can become another user");
+    };
+    nobody.args(["measure", "--source", "remote", "--out"]);
+    let ended = run(nobody.arg(folder.path().join("result")));
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(ended.stderr.contains("needs BPF"), "{}", ended.stderr);
+}
+
+/// Runs the program where `mounts` has been done in a mount namespace of its own; `None`, with a word,
