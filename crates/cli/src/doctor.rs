@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use reveille_machine::Root;
 use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
+use reveille_machine::{Idle, Root};
 use serde::Serialize;
 
 use crate::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
@@ -45,6 +45,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         features::put(&mut features, feature);
     }
     let plan = Plan::of(&features);
+    // Without it there is nothing to measure with any probe.
+    let unreadable = Idle::read(&root).err().map(|error| error.to_string());
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());
     }
@@ -53,12 +55,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => {
             let json = Json {
                 features: &features,
-                measure_will_use: &plan,
+                measure_will_use: unreadable.is_none().then_some(&plan),
+                measure_cannot: unreadable,
             };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        false => write(&features, &plan, &mut out)?,
+        false => {
+            write(&features, &mut out)?;
+            let (head, words) = match unreadable {
+                None => ("reveille measure will use here: ", plan.to_string()),
+                Some(why) => ("reveille measure cannot measure here: ", why),
+            };
+            wrapped(head, "  ", &words, STRONG, &mut out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,13 +99,15 @@ fn probes(features: &[Feature]) -> Feature {
 #[derive(Serialize)]
 struct Json<'a> {
     features: &'a [Feature],
-    measure_will_use: &'a Plan,
+    /// `None` where nothing can be measured, for the reason beside it.
+    measure_will_use: Option<&'a Plan>,
+    measure_cannot: Option<String>,
 }
 
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
-fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+fn write(features: &[Feature], out: &mut impl Write) -> io::Result<()> {
     for group in features.chunk_by(|a, b| a.group == b.group) {
         writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
         // What comes with nothing to say of it is one line together.
@@ -124,13 +136,7 @@ fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<
     if !denied.is_empty() {
         wrapped("Root would add: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
-    wrapped(
-        "reveille measure will use here: ",
-        "  ",
-        &plan.to_string(),
-        STRONG,
-        out,
-    )
+    Ok(())
 }
 
 /// The word says it; the colour repeats it.
@@ -214,7 +220,7 @@ mod tests {
 
     fn shown(features: &[Feature]) -> String {
         let mut out = Vec::new();
-        write(features, &Plan::of(features), &mut out).unwrap();
+        write(features, &mut out).unwrap();
         terminal::plain(out)
     }
 

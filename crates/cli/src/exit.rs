@@ -79,7 +79,8 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
         return ExitCode::SUCCESS;
     }
-    say(format_args!("{}{}", place(error), one_line(error)));
+    let advice = withheld(error).map_or(String::new(), |advice| format!("; {advice}"));
+    say(format_args!("{}{}{advice}", place(error), one_line(error)));
     ExitCode::from(code(error))
 }
 
@@ -143,6 +144,9 @@ fn code(error: &anyhow::Error) -> u8 {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;
     }
+    if withheld(error).is_some() {
+        return CANNOT;
+    }
     match (error.downcast_ref(), error.downcast_ref()) {
         (Some(Usage(_)), _) => USAGE,
         (Some(Cannot(_)), _) => CANNOT,
@@ -150,6 +154,23 @@ fn code(error: &anyhow::Error) -> u8 {
         (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
         (_, Some(NoFolder { .. } | Occupied { .. } | Refused { .. })) => USAGE,
         _ => 1,
+    }
+}
+
+/// What to do where the machine's own files are withheld from this process, as in a container.
+fn withheld(error: &anyhow::Error) -> Option<&'static str> {
+    let Some(reveille_machine::Error::Io { path, source }) = error.downcast_ref() else {
+        return None;
+    };
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => Some(
+            "it is mounted read-only, as in most containers: run outside, or in one that may write \
+             there (--privileged)",
+        ),
+        io::ErrorKind::NotFound if path.starts_with("/sys") => {
+            Some("is sysfs mounted at /sys, and the whole of it?")
+        }
+        _ => None,
     }
 }
 
@@ -179,6 +200,26 @@ mod tests {
         let error = reveille_dataset::open("/nonexistent").unwrap_err();
         assert_eq!(code(&error.into()), USAGE);
         assert_eq!(code(&anyhow::anyhow!("a full disk")), 1);
+    }
+
+    #[test]
+    fn what_a_container_withholds_the_machine_cannot() {
+        let of = |path: &str, errno| reveille_machine::Error::Io {
+            path: path.into(),
+            source: io::Error::from_raw_os_error(errno),
+        };
+        let read_only = of(
+            "/sys/devices/system/cpu/cpu0/power/pm_qos",
+            nix::libc::EROFS,
+        )
+        .into();
+        assert_eq!(code(&read_only), CANNOT);
+        assert!(withheld(&read_only).unwrap().contains("read-only"));
+        let without_sysfs = of("/sys/devices/system/cpu/present", nix::libc::ENOENT).into();
+        assert_eq!(code(&without_sysfs), CANNOT);
+        // A tree that was named by mistake, a full disk.
+        assert_eq!(code(&of("/tmp/tree/sys/x", nix::libc::ENOENT).into()), 1);
+        assert_eq!(code(&of("/sys/x", nix::libc::EIO).into()), 1);
     }
 
     #[test]

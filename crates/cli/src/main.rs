@@ -101,6 +101,7 @@ fn silence_caught_panics() {
 fn main() -> ExitCode {
     command::note_inherited();
     silence_caught_panics();
+    signals::survive_size_limits();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::wrong_use(&error),

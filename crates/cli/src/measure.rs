@@ -210,6 +210,7 @@ fn failure(error: reveille_wake::Error) -> anyhow::Error {
     match error {
         reveille_wake::Error::Usage(message) => Failure::usage(message),
         reveille_wake::Error::Cannot(message) => Failure::cannot(message),
+        reveille_wake::Error::Machine(error) => error.into(),
         other => other.into(),
     }
 }

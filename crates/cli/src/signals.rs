@@ -22,6 +22,15 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// A write beyond the limit on a file's size (`ulimit -f`) fails, as on a full disk, and does not kill
+/// this process before settings are put back. A handler: what is ignored, programs would inherit.
+pub fn survive_size_limits() {
+    for signal in not_ignored(&[libc::SIGXFSZ]) {
+        // SAFETY: the handler does nothing. Where the kernel refuses it, it stays as it is.
+        let _ = unsafe { signal_hook::low_level::register(signal, || ()) };
+    }
+}
+
 /// Those of the signals that this process was not started to ignore, which it goes on ignoring:
 /// `nohup` has a closed terminal end neither it nor its command, and a shell without job control has
 /// Ctrl-C not end what runs in the background.

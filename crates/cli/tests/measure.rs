@@ -387,3 +387,109 @@ fn what_a_held_up_reader_misses_is_counted() {
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();
     assert_eq!(accounted, counts.launched, "{counts:?}");
 }
+
+#[test]
+fn a_limit_on_a_files_size_is_a_failure_that_is_said_and_leaves_no_unfinished_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let mut limited = Command::new("sh");
+    limited
+        .args([
+            "-c",
+            "ulimit -f 1; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_reveille"),
+        ])
+        .args(["measure", "--probe", "user", "--duration", "1s", "--out"])
+        .arg(&out);
+    let ended = run(&mut limited);
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
+    let left = fs::read_dir(&out).into_iter().flatten().flatten();
+    for file in left {
+        let name = file.file_name().into_string().unwrap();
+        assert!(!name.ends_with(".unfinished"), "{name}");
+    }
+}
+
+#[test]
+fn a_source_that_needs_bpf_cannot_be_had_without_it() {
+    let Some((folder, mut nobody)) = as_nobody() else {
+        return println!("skipped: a_source_that_needs_bpf: only root can become another user");
+    };
+    nobody.args(["measure", "--source", "remote", "--out"]);
+    let ended = run(nobody.arg(folder.path().join("result")));
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(ended.stderr.contains("needs BPF"), "{}", ended.stderr);
+}
+
+/// Runs the program where `mounts` has been done in a mount namespace of its own; `None`, with a word,
+/// where that cannot be.
+fn within(mounts: &str, words: &[&str]) -> Option<(Ended, String)> {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c"]);
+    command.arg(format!("{mounts} || exit 77; exec \"$@\""));
+    command
+        .args(["sh", env!("CARGO_BIN_EXE_reveille")])
+        .args(words);
+    let output = command.output().ok()?;
+    let ended = Ended {
+        code: output.status.code().unwrap_or(-1),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    };
+    if ended.code == 77 || ended.stderr.contains("unshare") {
+        println!("skipped: {mounts}: {}", ended.stderr);
+        return None;
+    }
+    Some((ended, String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+#[test]
+fn without_sysfs_the_machine_cannot_and_doctor_says_so() {
+    const WITHOUT: &str = "mount -t tmpfs none /sys";
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let words = ["measure", "--probe", "user", "--out", out.to_str().unwrap()];
+    let Some((ended, _)) = within(WITHOUT, &words) else {
+        return;
+    };
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("is sysfs mounted"),
+        "{}",
+        ended.stderr
+    );
+    let (_, said) = within(WITHOUT, &["doctor"]).unwrap();
+    assert!(
+        said.contains("reveille measure cannot measure here: /sys/"),
+        "{said}"
+    );
+    let (_, json) = within(WITHOUT, &["doctor", "--json"]).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(json["measure_will_use"].is_null(), "{json}");
+    assert!(json["measure_cannot"].is_string(), "{json}");
+}
+
+#[test]
+fn a_setting_on_a_read_only_sysfs_is_one_that_the_machine_cannot() {
+    const READ_ONLY: &str = "mount -o remount,bind,ro /sys";
+    let idle = Idle::read(&Root::default()).unwrap();
+    let (Some(cpu), true) = (idle.cpus.iter().find(|cpu| cpu.online), has_bpf()) else {
+        return println!("skipped: a_setting_on_a_read_only_sysfs: BPF");
+    };
+    let Some(state) = cpu.states.first() else {
+        return println!("skipped: a_setting_on_a_read_only_sysfs: no idle states");
+    };
+    let Some((ended, _)) = within(
+        READ_ONLY,
+        &["limit", "--disable", &state.name, "--", "true"],
+    ) else {
+        return;
+    };
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("mounted read-only"),
+        "{}",
+        ended.stderr
+    );
+}

@@ -46,10 +46,12 @@ impl Conversion {
         }
         if self.states.is_empty() {
             // cpu_idle_poll() of the kernel's idle loop traces 0, default_idle_call() 1.
-            return Some(match index {
-                0 => "POLL".into(),
-                _ => reveille_dataset::schema::DEFAULT_IDLE.into(),
-            });
+            // Others are a driver's whose table is hidden: several would become one.
+            return match index {
+                0 => Some("POLL".into()),
+                1 => Some(reveille_dataset::schema::DEFAULT_IDLE.into()),
+                _ => None,
+            };
         }
         let state = self.states.iter().find(|(i, _)| *i == index);
         state.map(|(_, name)| name.clone())
@@ -177,6 +179,19 @@ mod tests {
         assert_eq!(datapoint.launch_distance_ns, 30_000);
         assert_eq!(datapoint.time_ns, 49_000);
         assert_eq!(datapoint.requested_state.as_deref(), Some("C6"));
+    }
+
+    #[test]
+    fn a_state_of_a_table_that_is_hidden_has_no_name() {
+        let hidden = Conversion {
+            states: Vec::new(),
+            ..conversion()
+        };
+        let named = |state| hidden.datapoint(&types::event { state, ..event() });
+        assert_eq!(named(0).requested_state.as_deref(), Some("POLL"));
+        assert_eq!(named(1).requested_state.as_deref(), Some("default_idle"));
+        assert_eq!(named(2).requested_state, None);
+        assert_eq!(named(2).requested_state_index, Some(2));
     }
 
     #[test]

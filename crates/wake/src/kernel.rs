@@ -1,10 +1,11 @@
 //! The kernel side: loading the BPF programs with what this kernel has, and talking to them.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
@@ -32,6 +33,8 @@ pub struct Setup<'a> {
     pub counters: &'a [OwnedFd],
     /// Which of them counts SMIs.
     pub smi_counter: Option<usize>,
+    /// Bit N: state N polls.
+    pub polling_states: u32,
 }
 
 /// Where the remote source's launch time is taken, each if the kernel lets us.
@@ -52,6 +55,8 @@ pub struct Kernel {
     shared: Arc<Shared<types::bss>>,
     /// timer:hrtimer_start, attached where the timer is armed relatively.
     expiry_teller: OnceCell<Link>,
+    /// Events that readers were handed so far.
+    read: Cell<u64>,
     pub launch_stamps: LaunchStamps,
     /// The kernel has nmi:nmi_handler.
     pub counts_nmis: bool,
@@ -92,6 +97,7 @@ impl Kernel {
         rodata.counters = setup.counters.len() as u32;
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
+        rodata.polling_states = setup.polling_states;
 
         bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
@@ -121,6 +127,7 @@ impl Kernel {
             skel,
             shared,
             expiry_teller: OnceCell::new(),
+            read: Cell::new(0),
             launch_stamps: LaunchStamps {
                 before_queueing: fentry,
                 at_interrupt: remote && knows.tracepoint("ipi_send_cpu"),
@@ -154,11 +161,9 @@ impl Kernel {
     /// Everything but the distances and the window, as it stands.
     pub fn counts(&self) -> Counts {
         let place = self.shared.at(0);
-        let strayed = word!(place, types::bss, strayed).load(Relaxed);
-        Counts {
-            // What is settled first: it cannot be more than was launched.
-            settled: word!(place, types::bss, settled).load(Relaxed) + strayed,
-            launched: word!(place, types::bss, launched).load(Relaxed),
+        let mut counts = Counts {
+            launched: 0,
+            sent: word!(place, types::bss, sent).load(Relaxed),
             dropped: types::drops {
                 not_idle: word!(place, types::bss, dropped.not_idle).load(Relaxed),
                 other_interrupt: word!(place, types::bss, dropped.other_interrupt).load(Relaxed),
@@ -168,8 +173,22 @@ impl Kernel {
                 ring_full: word!(place, types::bss, dropped.ring_full).load(Relaxed),
             },
             idle_entries: word!(place, types::bss, idle_entries).load(Relaxed),
-            strayed,
-        }
+            strayed: word!(place, types::bss, strayed).load(Relaxed),
+        };
+        // Last: no fewer were launched than are settled.
+        fence(Acquire);
+        counts.launched = word!(place, types::bss, launched).load(Relaxed);
+        counts
+    }
+
+    /// The measured CPU was offline, or is, since the programs were loaded.
+    pub fn was_offline(&self) -> bool {
+        word!(self.shared.at(0), types::bss, replugged).load(Relaxed) != 0
+    }
+
+    /// Events that all readers together were handed so far.
+    pub fn read(&self) -> u64 {
+        self.read.get()
     }
 
     pub fn set_distances(&self, distances: &[u64]) {
@@ -246,6 +265,7 @@ impl Kernel {
                 let start = (&raw mut event).cast::<u8>();
                 ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
             }
+            self.read.set(self.read.get() + 1);
             take(&event);
             0
         })?;
@@ -302,17 +322,33 @@ impl Kernel {
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
     pub launched: u64,
-    pub settled: u64,
+    /// Launches that became events.
+    pub sent: u64,
     pub dropped: types::drops,
     pub idle_entries: u64,
-    /// Launches whose timer ran on another CPU; they are among the settled ones.
+    /// Launches whose timer ran on another CPU.
     pub strayed: u64,
 }
 
 impl Counts {
+    /// Launches that came to something.
+    pub fn settled(&self) -> u64 {
+        let drops = &self.dropped;
+        let by_cpu = [
+            drops.not_idle,
+            drops.other_interrupt,
+            drops.no_interrupt,
+            drops.nmi,
+            drops.smi,
+            drops.ring_full,
+        ];
+        self.sent + by_cpu.iter().sum::<u64>() + self.strayed
+    }
+
     /// Launches that are not settled.
     pub fn on_its_way(&self) -> u64 {
-        self.launched - self.settled
+        // On a CPU that orders its stores otherwise one may be settled that is not launched.
+        self.launched.saturating_sub(self.settled())
     }
 }
 

@@ -5,13 +5,25 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use reveille_machine::Idle;
 
-use crate::{Result, system};
+use crate::{Error, Result, system};
 
 /// Binds the calling thread to one CPU.
 pub fn bind(cpu: u32) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu as usize).map_err(system("CPU number"))?;
-    sched_setaffinity(Pid::from_raw(0), &set).map_err(system("sched_setaffinity"))
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| match errno {
+        nix::errno::Errno::EINVAL => Error::Cannot(format!(
+            "CPU {cpu}: no thread of this process may run there: it is offline, or not in the \
+             cpuset of this cgroup; bring it online or choose another with --cpu"
+        )),
+        errno => system("sched_setaffinity")(errno),
+    })
+}
+
+/// Does the calling thread run on that CPU? Not where it was bound to it and the CPU went offline:
+/// the kernel lets it run everywhere then, for good.
+pub fn is_on(cpu: u32) -> bool {
+    nix::sched::sched_getcpu() == Ok(cpu as usize)
 }
 
 /// The CPUs that the calling thread may use without `cpu`; empty on a machine with one CPU.

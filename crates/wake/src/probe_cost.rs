@@ -12,6 +12,8 @@ use crate::{Distances, Result, cost};
 
 /// The probes' own cost is counted this often, this long: some 50 idle periods each.
 const WINDOWS: usize = 7;
+/// With fewer, one window that another interrupt spoiled would be the figure.
+const WINDOWS_NEEDED: usize = 5;
 const WINDOW: Duration = Duration::from_millis(100);
 
 /// What the probes cost the measured CPU, ns per idle period.
@@ -24,7 +26,7 @@ pub struct ProbeCost {
 
 /// The probes' cost as the kernel's `bpf_stats_enabled` counts it, from several short windows.
 /// Their early returns on other CPUs are in it, so it is an upper bound where those are busy.
-/// `None` where the kernel does not count or the CPU was not idle.
+/// `None` where the kernel does not count or the CPU was idle in too few of them.
 pub fn count(
     kernel: &Kernel,
     source: &mut dyn EventSource,
@@ -60,6 +62,9 @@ pub fn count(
         }
     }
     source.stop(kernel, distances.max_ns)?;
+    if at_idle.len() < WINDOWS_NEEDED {
+        return Ok(None);
+    }
     Ok(cost::of(at_idle)
         .zip(cost::of(at_interrupts))
         .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))

@@ -8,6 +8,8 @@ mod without_bpf;
 #[cfg(not(feature = "bpf"))]
 use without_bpf as by_bpf;
 mod by_thread;
+#[cfg(feature = "bpf")]
+mod periods;
 
 pub use by_bpf::try_bpf;
 
@@ -177,6 +179,10 @@ struct Run<'a> {
     finished: usize,
     governor: Option<String>,
     by_state: BTreeMap<String, u64>,
+    /// The sink has begun: what comes from here on is kept.
+    begun: bool,
+    /// Why a phase ended before its goal. The others are measured all the same.
+    gave_up: Option<String>,
     outcome: Outcome,
 }
 
@@ -217,6 +223,8 @@ impl<'a> Run<'a> {
             finished: 0,
             governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
             by_state: BTreeMap::new(),
+            begun: false,
+            gave_up: None,
             outcome: Outcome {
                 probe: options.probe.unwrap_or(Probe::Bpf),
                 started_ns: placement::now_ns(),
@@ -264,25 +272,45 @@ impl<'a> Run<'a> {
             ));
             self.outcome.probe = Probe::User;
         }
-        match self.outcome.probe {
-            Probe::User => self.by_thread()?,
-            _ => self.by_bpf()?,
+        let gathered = match self.outcome.probe {
+            Probe::User => self.by_thread(),
+            _ => self.by_bpf(),
+        };
+        if let Err(error) = gathered {
+            // No thread can be bound to a CPU that is offline; that is the cause to name.
+            match self.disturbance() {
+                Some(why) if self.begun && !matches!(error, Error::Sink(_)) => self.end_early(why),
+                _ => return Err(error),
+            }
+        }
+        if let Some(why) = self.gave_up.take() {
+            self.end_early(why);
         }
         let counts = &mut self.outcome.counts;
         counts.elapsed_s = self.measured.as_secs_f64();
-        let counts = &self.outcome.counts;
         let busy = counts.dropped.get(NOT_IDLE).copied().unwrap_or(0);
-        if 2 * busy > counts.launched {
-            let (cpu, launched) = (self.options.cpu, counts.launched);
-            self.note(format!(
-                "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on \
-                 it, and what is left may not be typical"
-            ));
+        if let Some(why) = mostly_busy(self.options.cpu, busy, counts.launched) {
+            self.note(why);
         }
         for restored in [self.limits.restore(), self.journal.restore()] {
             self.outcome.notes.extend(restored.complaints());
         }
         Ok(self.outcome)
+    }
+
+    /// What is known so far goes to the sink.
+    fn begin(&mut self) -> Result<()> {
+        self.sink.begin(&self.outcome)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Something else than the user or the goal ends the run.
+    fn end_early(&mut self, why: String) {
+        if self.outcome.ended == Ended::Completed {
+            self.note(format!("ended early: {why}"));
+            self.outcome.ended = Ended::Disturbed(why);
+        }
     }
 
     fn note(&mut self, text: impl Into<String>) {
@@ -426,8 +454,7 @@ impl<'a> Run<'a> {
         if self.outcome.ended == Ended::Completed
             && let Some(why) = self.disturbance()
         {
-            self.note(format!("ended early: {why}"));
-            self.outcome.ended = Ended::Disturbed(why);
+            self.end_early(why);
         }
         self.outcome.ended != Ended::Completed
     }
@@ -503,6 +530,14 @@ impl Goal {
         by_count.max(by_time).min(1.0)
     }
 
+    /// What a phase that gave up has to say.
+    fn missed(&self, taken: u64, why: &str) -> String {
+        match self.datapoints {
+            Some(goal) => format!("{taken} of {goal} datapoints: {why}"),
+            None => why.to_owned(),
+        }
+    }
+
     /// How long to wait for the next batch.
     fn next_batch(&self, elapsed: Duration) -> Duration {
         self.duration
@@ -559,6 +594,18 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     Ok(cpu.states.clone())
 }
 
+/// What has to be said of a CPU that was busy at most launches. Of a few that says nothing: a run
+/// that is interrupted at once may have one.
+fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
+    const LAUNCHES_NEEDED: u64 = 20;
+    (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {
+        format!(
+            "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on it, \
+             and what is left may not be typical"
+        )
+    })
+}
+
 /// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
 fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
     (rose < periods).then(|| {
@@ -578,6 +625,14 @@ fn mean(distances: &[u64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_is_said_to_be_busy_by_many_launches_only() {
+        assert_eq!(mostly_busy(1, 1, 1), None);
+        assert_eq!(mostly_busy(1, 10, 20), None);
+        let said = mostly_busy(1, 11, 20).unwrap();
+        assert!(said.contains("11 of 20 launches"), "{said}");
+    }
 
     #[test]
     fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {

@@ -24,6 +24,11 @@ pub trait EventSource {
         None
     }
 
+    /// Why it launches no more, though nobody stopped it.
+    fn gone(&self) -> Option<String> {
+        None
+    }
+
     /// Begins to launch events at these distances, round and round.
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
 
@@ -56,10 +61,7 @@ pub(crate) fn kernel_side(source: Source) -> types::source {
 /// Waits until every launch is settled, but not for a CPU that is never idle.
 fn wait_until_settled(kernel: &Kernel, longest_ns: u64) {
     let end = crate::placement::now_ns() + longest_ns + 100_000_000;
-    let settled = || {
-        let counts = kernel.counts();
-        counts.settled == counts.launched
-    };
+    let settled = || kernel.counts().on_its_way() == 0;
     while !settled() && crate::placement::now_ns() < end {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -1,8 +1,9 @@
 //! The user probe: from the timer to the first instruction of a waiting thread, as cyclictest
 //! measures. Scheduling and the return to user space are in the figure.
 //!
-//! The idle state is inferred: cpuidle counts how often each state was used, and if just one was
-//! used between arming and waking, it was that one.
+//! The idle state is inferred: cpuidle counts how often each state was used, and for how long. If
+//! just one was used between arming and waking, it was that one; if the CPU was awake for more of
+//! the wait than it takes to go idle, it may have been so at the launch, which is dropped then.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -16,24 +17,43 @@ use reveille_dataset::{Datapoint, First, Source, WokenBy};
 use reveille_machine::{IdleState, Root, load};
 
 use crate::cost;
-use crate::placement::now_ns;
+use crate::placement::{self, now_ns};
 
-/// cpuidle's use counts of one CPU, kept open.
-struct Uses(Vec<(i32, String, File)>);
+/// cpuidle's figures of one state, kept open.
+struct State {
+    index: i32,
+    name: String,
+    usage: File,
+    time: File,
+}
+
+/// How often a state was used, and for how long in all, µs. Both are counted at idle's end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Used {
+    times: u64,
+    us: u64,
+}
+
+/// cpuidle's figures of one CPU.
+struct Uses(Vec<State>);
 
 impl Uses {
     fn open(root: &Root, cpu: u32, states: &[IdleState]) -> Self {
         let open = |state: &IdleState| {
             let index = state.index;
-            let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}/usage");
-            let file = File::open(root.path(&path)).ok()?;
-            Some((index as i32, state.name.clone(), file))
+            let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}");
+            Some(State {
+                index: index as i32,
+                name: state.name.clone(),
+                usage: File::open(root.path(&format!("{folder}/usage"))).ok()?,
+                time: File::open(root.path(&format!("{folder}/time"))).ok()?,
+            })
         };
         Self(states.iter().filter_map(open).collect())
     }
 
-    fn read(&self) -> Vec<Option<u64>> {
-        let count = |file: &File| {
+    fn read(&self) -> Vec<Option<Used>> {
+        let number = |file: &File| {
             let mut text = [0u8; 24];
             let length = file.read_at(&mut text, 0).ok()?;
             std::str::from_utf8(&text[..length])
@@ -42,34 +62,60 @@ impl Uses {
                 .parse()
                 .ok()
         };
-        self.0.iter().map(|(_, _, file)| count(file)).collect()
+        let used = |state: &State| {
+            Some(Used {
+                times: number(&state.usage)?,
+                us: number(&state.time)?,
+            })
+        };
+        self.0.iter().map(used).collect()
     }
 
-    /// What the CPU did between two readings.
-    fn between(&self, before: &[Option<u64>], after: &[Option<u64>]) -> Slept {
+    /// What the CPU did between two readings, before and after a wait of `distance_ns`.
+    fn between(&self, before: &[Option<Used>], after: &[Option<Used>], distance_ns: u64) -> Slept {
         let mut slept = match self.0.is_empty() {
             true => Slept::Unknown,
             false => Slept::No,
         };
+        let mut idle_ns = 0;
         for ((state, before), after) in self.0.iter().zip(before).zip(after) {
             let (Some(before), Some(after)) = (before, after) else {
                 return Slept::Unknown;
             };
-            if before != after {
+            if before.times != after.times {
+                // Both are cut to the µs.
+                idle_ns += (after.us.saturating_sub(before.us) + 1) * 1_000;
                 slept = match slept {
-                    Slept::No => Slept::In(state.0, state.1.clone()),
+                    Slept::No => Slept::In(state.index, state.name.clone()),
                     _ => Slept::InSeveral,
                 };
             }
         }
-        slept
+        match slept {
+            Slept::In(..) | Slept::InSeveral
+                if idle_ns + going_idle_ns(distance_ns) < distance_ns =>
+            {
+                Slept::No
+            }
+            slept => slept,
+        }
     }
+}
+
+/// How long a CPU that is asleep at the launch may have been awake during the wait, ns: from arming
+/// to the first idle entry, and at ticks. A CPU that was awake for longer may have been so at the
+/// launch.
+fn going_idle_ns(distance_ns: u64) -> u64 {
+    const GOING_IDLE_NS: u64 = 50_000;
+    // Ticks wake it every 1 to 10 ms for some 5 µs.
+    GOING_IDLE_NS.max(distance_ns / 50).min(distance_ns / 2)
 }
 
 /// What cpuidle's counts tell of the time between arming and waking.
 #[derive(Debug, PartialEq)]
 enum Slept {
-    /// No idle state was entered: nothing woke.
+    /// No idle state was entered, or the CPU was awake for part of the wait: it may be that nothing
+    /// woke.
     No,
     /// In one state alone.
     In(i32, String),
@@ -133,8 +179,10 @@ pub struct Waiting {
     pub launched: AtomicU64,
     /// The launch time had passed before the thread slept.
     pub late: AtomicU64,
-    /// No idle state was entered between arming and waking.
+    /// The CPU was awake between arming and waking, or for part of that time.
     pub awake: AtomicU64,
+    /// The waiting thread found itself on another CPU, and ended: its own went offline.
+    pub moved: AtomicBool,
     pub stop: AtomicBool,
 }
 
@@ -175,10 +223,15 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
         }
         sleep_until(launch);
         let woken = now_ns();
+        if !placement::is_on(plan.cpu) {
+            waiting.awake.fetch_add(1, Ordering::Relaxed);
+            waiting.moved.store(true, Ordering::Relaxed);
+            return;
+        }
         let after = uses.read();
         let slept = match plan.awake {
             true => Slept::In(-1, reveille_dataset::schema::AWAKE.into()),
-            false => uses.between(&before, &after),
+            false => uses.between(&before, &after, distance),
         };
         let state = match slept {
             Slept::In(index, name) => Some((index, name)),
@@ -241,16 +294,53 @@ mod tests {
 
     #[test]
     fn a_state_is_inferred_only_if_it_alone_was_used() {
-        let file = || File::open("/dev/null").unwrap();
-        let uses = Uses(vec![(0, "POLL".into(), file()), (1, "C1".into(), file())]);
-        let read = |poll, c1| vec![Some(poll), Some(c1)];
-        let between = |before: &[_], after: &[_]| uses.between(before, after);
+        let uses = of_two();
+        let read = |poll, c1| vec![used(poll, 0), used(c1, 1_000 * c1)];
+        let between = |before: &[_], after: &[_]| uses.between(before, after, 1_000_000);
         let c1 = Slept::In(1, "C1".into());
         assert_eq!(between(&read(5, 7), &read(5, 8)), c1);
         assert_eq!(between(&read(5, 7), &read(6, 8)), Slept::InSeveral);
         assert_eq!(between(&read(5, 7), &read(5, 7)), Slept::No);
-        assert_eq!(between(&[None, Some(7)], &read(5, 8)), Slept::Unknown);
-        assert_eq!(Uses(Vec::new()).between(&[], &[]), Slept::Unknown);
+        assert_eq!(between(&[None, used(7, 0)], &read(5, 8)), Slept::Unknown);
+        assert_eq!(Uses(Vec::new()).between(&[], &[], 1), Slept::Unknown);
+    }
+
+    fn of_two() -> Uses {
+        let file = || File::open("/dev/null").unwrap();
+        let state = |index, name: &str| State {
+            index,
+            name: name.into(),
+            usage: file(),
+            time: file(),
+        };
+        Uses(vec![state(0, "POLL"), state(1, "C1")])
+    }
+
+    fn used(times: u64, us: u64) -> Option<Used> {
+        Some(Used { times, us })
+    }
+
+    #[test]
+    fn a_cpu_that_was_awake_for_part_of_the_wait_may_have_been_so_at_the_launch() {
+        let uses = of_two();
+        // Idle for so many µs of a wait of so many.
+        let slept = |us: u64, of_us: u64| {
+            let before = [used(5, 100), used(7, 100)];
+            let after = [used(5, 100), used(8, 100 + us)];
+            uses.between(&before, &after, of_us * 1_000) != Slept::No
+        };
+        assert!(slept(1_000, 1_000) && slept(950, 1_000));
+        assert!(!slept(940, 1_000) && !slept(500, 1_000));
+        // Half of a short one, 2 % of a long one.
+        assert!(slept(10, 20) && !slept(5, 20));
+        assert!(slept(980_000, 1_000_000) && !slept(979_000, 1_000_000));
+        // Both states together.
+        let several = uses.between(
+            &[used(5, 0), used(7, 0)],
+            &[used(6, 400), used(8, 580)],
+            1_000_000,
+        );
+        assert_eq!(several, Slept::InSeveral);
     }
 
     #[test]
@@ -259,7 +349,7 @@ mod tests {
         let root = Root::default();
         let plan = Plan {
             root: &root,
-            cpu: 0,
+            cpu: nix::sched::sched_getcpu().unwrap() as u32,
             states: &[],
             // Reading the clock again takes longer.
             distances: &[1],
@@ -268,7 +358,10 @@ mod tests {
             awake: false,
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| wait(&plan, &waiting));
+            scope.spawn(|| {
+                placement::bind(plan.cpu).unwrap();
+                wait(&plan, &waiting);
+            });
             while waiting.launched.load(Ordering::Relaxed) < 1000 {
                 std::thread::yield_now();
             }

@@ -85,6 +85,9 @@ fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
+/// What `costs` has it under.
+const PROBE_COST: &str = "probe at idle entry and exit";
+
 /// A state's name and the source: what each part of the table begins with.
 const KEYS: usize = 2;
 
@@ -194,8 +197,15 @@ fn counts(description: &Description, out: &mut impl Write) -> io::Result<()> {
         line(out, "Checked", &second_method(description))?;
     }
     if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
-        let cost = format!("{cost:.0} ns per idle entry and exit, at most");
-        line(out, "Probes", &cost)?;
+        let windows = description.characterisation.costs.get(PROBE_COST);
+        let of = windows.map_or(String::new(), |windows| {
+            format!(", the median of {} windows", windows.count)
+        });
+        line(
+            out,
+            "Probes",
+            &format!("{cost:.0} ns per idle entry and exit{of}"),
+        )?;
     }
     match &description.ended {
         Ended::Completed => Ok(()),

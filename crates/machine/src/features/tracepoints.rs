@@ -106,6 +106,12 @@ const USED: &[(&str, &str, On, &str)] = &[
     ),
     ("nmi", "nmi_handler", On::Every, "nmi_count is unknown"),
     (
+        "cpuhp",
+        "cpuhp_enter",
+        On::Every,
+        "`measure` does not see a CPU that is offline for less than a tenth of a second",
+    ),
+    (
         "sched",
         "sched_wake_idle_without_ipi",
         On::Every,

@@ -99,8 +99,9 @@ struct hot {
 	struct launch armed;
 	/* The timer's launch whose interrupt came, until it is settled. */
 	struct launch fired;
-	/* When that one's callback was done. */
+	/* When that one's callback was done, and how many softirqs had begun until then. */
 	unsigned long long fired_until;
+	unsigned int fired_softirqs;
 	unsigned int idle;
 	/* Launches on a CPU that is awake count: the floor where there is no poll state. */
 	unsigned int awake_counts;

@@ -12,9 +12,12 @@
  * The remote source is a thread on another CPU, whose message to this one is stamped where the
  * kernel sends it.
  *
- * Only the measured CPU writes `hot.now`, `fired` and, with the timer source, `armed`, and
- * interrupts do not nest inside these programs; NMIs only count. With the remote source the waking
- * CPU fills `armed` and sets `pending` last; the measured CPU takes it and clears `pending`.
+ * Only the measured CPU writes `hot.now`, `fired` and, with the timer source, `armed`. The programs
+ * at idle and at interrupts run with interrupts off; the timer's callback (a softirq) and
+ * start_timer (a system call) do not, so what an interrupt takes they complete first: `pending` is
+ * cleared before a launch is settled, and set when all the rest of it stands. NMIs only count. With
+ * the remote source the waking CPU fills `armed` and sets `pending` last; the measured CPU takes it
+ * and clears `pending`.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -42,6 +45,8 @@ const volatile unsigned int counters;
 const volatile unsigned int smi_counter = MAX_COUNTERS;
 /* Of all timer interrupts only the expiry can be seen (no irq_vectors:local_timer_entry). */
 const volatile bool expiry_is_interrupt;
+/* Bit N: state N polls: an interrupt does not end it. */
+const volatile unsigned int polling_states;
 
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
@@ -54,13 +59,16 @@ unsigned int stop;
 
 /* Read by the program. */
 unsigned long long launched;
-unsigned long long settled;
+/* A launch is settled by one of these: an event that was sent, or a drop. */
+unsigned long long sent;
 struct drops dropped;
 unsigned long long idle_entries;
 unsigned long long timer_flags;
 /* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
  * They are settled, too, but that CPU does not write what the measured one does. */
 unsigned long long strayed;
+/* The measured CPU went offline or came back. */
+unsigned int replugged;
 /* What characterisation measures, ns. */
 unsigned long long costs[COST_ROUNDS];
 
@@ -176,12 +184,11 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.by_flag = launch->by_flag;
 		hot.now.source = source;
 		/* No wake-up of the reader: it comes by itself, in batches. */
-		if (bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP))
-			drop = &dropped.ring_full;
+		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
+			   ? &dropped.ring_full
+			   : &sent;
 	}
-	if (drop)
-		(*drop)++;
-	settled++;
+	(*drop)++;
 }
 
 static __always_inline void settle_armed(void)
@@ -191,6 +198,13 @@ static __always_inline void settle_armed(void)
 	__sync_lock_test_and_set(&hot.armed.pending, 0);
 }
 
+static __always_inline void settle_fired(void)
+{
+	hot.fired.pending = 0;
+	barrier();
+	settle(&hot.fired);
+}
+
 static __always_inline void settle_what_fired(void)
 {
 	if (source == SOURCE_REMOTE) {
@@ -198,8 +212,7 @@ static __always_inline void settle_what_fired(void)
 			return;
 		settle_armed();
 	} else if (hot.fired.pending) {
-		settle(&hot.fired);
-		hot.fired.pending = 0;
+		settle_fired();
 	}
 }
 
@@ -246,6 +259,12 @@ static __always_inline void settle_message_to_awake(enum vector vector, bool lau
 	settle_armed();
 }
 
+/* Has the CPU polled again since the timer's callback? Not while other softirqs run after it. */
+static __always_inline bool polls_again(void)
+{
+	return polling_states >> (hot.now.state & 31) & 1 && hot.now.softirqs == hot.fired_softirqs;
+}
+
 static __always_inline int interrupt(enum vector vector)
 {
 	unsigned long long time;
@@ -274,12 +293,17 @@ static __always_inline int interrupt(enum vector vector)
 		return 0;
 	}
 	if (hot.idle && hot.fired.pending) {
-		/* A polling CPU takes the timer's interrupt without leaving its idle state, and
-		 * what follows the callback is a new silent time. */
-		settle(&hot.fired);
-		hot.fired.pending = 0;
-		begin_window(hot.now.state, hot.now.entry);
-		hot.now.tbi = hot.fired_until;
+		settle_fired();
+		if (polls_again()) {
+			/* It took the timer's interrupt without leaving its idle state, and what
+			 * follows the callback is a new silent time. */
+			begin_window(hot.now.state, hot.now.entry);
+			hot.now.tbi = hot.fired_until;
+		} else {
+			/* It is awake, though it has not told of the end of idle yet: no launch
+			 * before the next entry wakes it. */
+			hot.now.tbi = 0;
+		}
 	}
 	hot.now.interrupts++;
 	if (hot.idle && !launched_before)
@@ -339,6 +363,16 @@ int BPF_PROG(on_nmi_handler)
 	return 0;
 }
 
+/* Offline for less than two looks at it are apart: its timers, counters and threads are elsewhere
+ * since. */
+SEC("tp_btf/cpuhp_enter")
+int BPF_PROG(on_cpuhp_enter, unsigned int changed)
+{
+	if (changed == cpu)
+		replugged = 1;
+	return 0;
+}
+
 /*
  * Timer source.
  */
@@ -359,6 +393,12 @@ static int arm_next(struct alarm *alarm)
 	unsigned long long launch = armed_at + distance;
 	long result;
 
+	/* Before it is started: where start_timer is held up, the callback may come at once. */
+	hot.armed.time = launch;
+	hot.armed.armed_at = armed_at;
+	hot.armed.pending = 1;
+	launched++;
+	barrier();
 	if (timer_flags & TIMER_ABSOLUTE) {
 		result = bpf_timer_start(&alarm->timer, launch, timer_flags);
 	} else {
@@ -366,20 +406,20 @@ static int arm_next(struct alarm *alarm)
 		arming = true;
 		result = bpf_timer_start(&alarm->timer, distance, timer_flags);
 		arming = false;
-		if (armed_expiry)
-			launch = armed_expiry;
+		if (armed_expiry && hot.armed.armed_at == armed_at)
+			hot.armed.time = armed_expiry;
 	}
-	if (result)
-		return result;
-	hot.armed.time = launch;
-	hot.armed.armed_at = armed_at;
-	hot.armed.pending = 1;
-	launched++;
-	return 0;
+	if (result) {
+		hot.armed.pending = 0;
+		launched--;
+	}
+	return result;
 }
 
 static int on_alarm(void *map, __u32 *key, struct alarm *alarm)
 {
+	unsigned int pending;
+
 	if (bpf_get_smp_processor_id() != cpu) {
 		hot.armed.pending = 0;
 		strayed++;
@@ -387,12 +427,18 @@ static int on_alarm(void *map, __u32 *key, struct alarm *alarm)
 	}
 	/* The CPU has not been idle since the launch before. */
 	if (hot.fired.pending)
-		settle(&hot.fired);
-	hot.fired = hot.armed;
+		settle_fired();
+	/* Not where its interrupt was the datapoint (floor). */
+	pending = hot.armed.pending;
+	hot.fired.time = hot.armed.time;
+	hot.fired.armed_at = hot.armed.armed_at;
 	hot.armed.pending = 0;
 	if (!stop)
 		arm_next(alarm);
+	hot.fired_softirqs = hot.now.softirqs;
 	hot.fired_until = bpf_ktime_get_ns();
+	barrier();
+	hot.fired.pending = pending;
 	return 0;
 }
 

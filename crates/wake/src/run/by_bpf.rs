@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use reveille_dataset::description::{Characterisation, Cost};
 use reveille_dataset::{Datapoint, Source};
-use reveille_machine::{Awake, Journal, limits};
+use reveille_machine::{Awake, IdleState, Journal, limits};
 
+use super::periods::Periods;
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -28,6 +29,7 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
         source: types::source::SOURCE_TIMER,
         counters: &[],
         smi_counter: None,
+        polling_states: 0,
     };
     Kernel::load(&setup).map(drop)
 }
@@ -55,7 +57,7 @@ impl Run<'_> {
             if number == 0 {
                 self.outcome.residency_columns = counters.columns.clone();
                 self.outcome.characterisation = costs.described(&counters);
-                self.sink.begin(&self.outcome)?;
+                self.begin()?;
             }
             let conversion = Conversion {
                 cpu: self.options.cpu,
@@ -83,6 +85,7 @@ impl Run<'_> {
             source: source::kernel_side(source),
             counters: &counters.events,
             smi_counter: counters.smi,
+            polling_states: polling_states(&self.states),
         })
     }
 
@@ -236,6 +239,9 @@ impl Run<'_> {
                 let now = gathered.counts;
                 // Asked after the last period that gave a datapoint was over.
                 self.compare(gathered.periods, entries, self.cpuidle_entries());
+                if let Some(why) = gathered.gave_up {
+                    self.gave_up.get_or_insert(why);
+                }
                 let mut dropped = drops(before, &now);
                 dropped.push(("beyond the number asked for", gathered.beyond));
                 dropped.push(("settled between two phases", gathered.stale));
@@ -270,6 +276,7 @@ impl Run<'_> {
             beyond: 0,
             stale: 0,
             periods: 0,
+            gave_up: None,
             counts: kernel.counts(),
             elapsed: Duration::ZERO,
             result: Ok(()),
@@ -300,7 +307,8 @@ impl Run<'_> {
         let reader = Reader::of(kernel)?;
         reader.counts()?;
         gathered.stale = reader.take().len() as u64;
-        let (mut taken, mut last_entry) = (0, 0);
+        let polling = polling_states(&self.states);
+        let (mut taken, mut periods) = (0, Periods::default());
         let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
             for event in events {
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
@@ -309,17 +317,16 @@ impl Run<'_> {
                 }
                 take(run, &conversion.datapoint(&event))?;
                 taken += 1;
-                // Several of one period come one after another.
-                if std::mem::replace(&mut last_entry, event.entry) != event.entry {
-                    gathered.periods += 1;
-                }
+                let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
+                periods.add(event.entry, polls);
             }
             Ok(taken)
         };
         let longest = distances.iter().copied().max().unwrap_or(0);
         let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        let before = kernel.counts();
         source.start(kernel, distances)?;
-        let (mut settled, mut last_settled) = (kernel.counts().settled, start);
+        let (mut settled, mut last_settled) = (before.settled(), start);
         let (mut kept, mut last_kept) = (0, start);
         let ended = loop {
             rest(goal.next_batch(start.elapsed()), self.interrupted);
@@ -331,21 +338,25 @@ impl Run<'_> {
             let done = goal.done(now_kept, start.elapsed());
             self.tell(phase, done);
             let now = kernel.counts();
-            if now.settled != settled {
-                (settled, last_settled) = (now.settled, Instant::now());
+            if now.settled() != settled {
+                (settled, last_settled) = (now.settled(), Instant::now());
             }
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
+            self.look(kernel, source);
             if done >= 1.0 || self.over() {
                 break Ok(());
             }
             let stands = last_settled.elapsed() > patience;
             if stands || last_kept.elapsed() > patience + NOTHING_KEPT {
-                self.note(why_nothing_comes(kernel, source.source(), phase));
-                if goal.duration.is_none() || now.strayed > 0 {
+                let silent = last_kept.elapsed();
+                let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
+                if goal.duration.is_none() || now.strayed > before.strayed {
+                    gathered.gave_up = Some(goal.missed(now_kept, &why));
                     break Ok(());
                 }
+                self.note(why);
                 (last_settled, last_kept) = (Instant::now(), Instant::now());
             }
         };
@@ -354,12 +365,31 @@ impl Run<'_> {
         let counts = reader.counts()?;
         drain(self, reader.take())?;
         gathered.counts = counts;
-        // The CPU may be in the last one still: cpuidle counts a period when it is over.
-        if last_entry != 0 && last_entry == counts.idle_entries {
-            gathered.periods -= 1;
-        }
+        gathered.periods = periods.over_by(counts.idle_entries);
         Ok(())
     }
+
+    /// Ends the run where the CPUs that it needs were offline, if only between two looks.
+    fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
+        if kernel.was_offline() {
+            self.end_early(format!("CPU {} went offline", self.options.cpu));
+        } else if let Some(why) = source.gone() {
+            self.end_early(why);
+        }
+    }
+}
+
+/// Bit N: state N polls. Without cpuidle state 0 is `idle=poll`; with it, state 0 may be one that
+/// sleeps, on machines that do not poll.
+fn polling_states(states: &[IdleState]) -> u32 {
+    match (states.is_empty(), limits::poll(states)) {
+        (true, _) => 1,
+        (false, poll) => poll.map_or(0, |poll| 1 << poll.index),
+    }
+}
+
+fn polls(polling_states: u32, state: u32) -> bool {
+    state < u32::BITS && polling_states >> state & 1 == 1
 }
 
 /// Launches that the CPU had not settled when the measurement of a source ended.
@@ -373,6 +403,8 @@ struct Gathered {
     stale: u64,
     /// Idle periods that datapoints were kept of, and that are over.
     periods: u64,
+    /// Why it ended before its goal, where nothing came any more.
+    gave_up: Option<String>,
     /// The kernel side's at the end.
     counts: Counts,
     elapsed: Duration,
@@ -407,13 +439,13 @@ impl<'a> Reader<'a> {
         self.batch.take()
     }
 
-    /// The counts at a moment at which all events that they tell of have been read, and no others.
+    /// The counts at a moment at which all events that they tell of have been read, and no others:
+    /// the CPU may be between sending one and counting it.
     fn counts(&self) -> Result<Counts> {
-        self.consume()?;
         loop {
-            let (counts, read) = (self.kernel.counts(), self.batch.borrow().len());
             self.consume()?;
-            if self.batch.borrow().len() == read {
+            let counts = self.kernel.counts();
+            if counts.sent == self.kernel.read() {
                 return Ok(counts);
             }
         }
@@ -469,16 +501,29 @@ struct Gathering<'a> {
     phase: &'a str,
 }
 
-fn why_nothing_comes(kernel: &Kernel, source: Source, phase: &str) -> String {
-    let counts = kernel.counts();
-    let why = if counts.strayed > 0 {
+/// `before`: the counts when the phase began.
+fn why_nothing_comes(
+    before: &Counts,
+    now: &Counts,
+    source: Source,
+    phase: &str,
+    silent: Duration,
+) -> String {
+    let launched = now.launched - before.launched;
+    let not_idle = now.dropped.not_idle - before.dropped.not_idle;
+    let why = if now.strayed > before.strayed {
         "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
-    } else if counts.launched == 0 {
+    } else if launched == 0 {
         "the kernel side saw none of its launches"
+    } else if 2 * not_idle > launched {
+        "the CPU was not idle at most of its launches; something else runs on it"
     } else {
-        "the CPU is never idle at a launch; is something else running on it?"
+        "all of its launches were dropped or are on their way"
     };
-    format!("for seconds nothing came from the source {source:?} ({phase}): {why}")
+    format!(
+        "for {} s no datapoint came from the source {source:?} ({phase}): {why}",
+        silent.as_secs()
+    )
 }
 
 /// What was dropped between two moments, by reason in words.

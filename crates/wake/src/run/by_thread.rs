@@ -16,11 +16,18 @@ const LATE: &str = "the launch had passed before the thread slept";
 impl Run<'_> {
     pub(super) fn by_thread(&mut self) -> Result<()> {
         if self.options.sources.iter().any(|source| source != "timer") {
-            return Err(Error::Usage(
-                "the user probe can only be woken by a timer: leave --source at timer, or measure \
-                 with --probe bpf"
-                    .into(),
-            ));
+            return Err(match self.options.probe {
+                Some(_) => Error::Usage(
+                    "the user probe can only be woken by a timer: leave --source at timer, or \
+                     measure with --probe bpf"
+                        .into(),
+                ),
+                None => Error::Cannot(
+                    "another source than the timer needs BPF, which cannot be had here: leave \
+                     --source at timer"
+                        .into(),
+                ),
+            });
         }
         self.note(
             "user probe: the figure reaches from the timer's instant to the first instruction of \
@@ -44,7 +51,7 @@ impl Run<'_> {
         characterisation.overhead_ns = overhead.round() as i64;
         characterisation.clock = "CLOCK_MONOTONIC".into();
         characterisation.costs.insert("timestamp".into(), timestamp);
-        self.sink.begin(&self.outcome)?;
+        self.begin()?;
         self.floor_by_thread()?;
 
         for deepest in self.deepest.clone() {
@@ -64,6 +71,9 @@ impl Run<'_> {
                 ];
                 self.account(waited.launched, &dropped, waited.elapsed, mean(&distances));
                 waited.result?;
+                if let Some(why) = waited.gave_up {
+                    self.gave_up.get_or_insert(why);
+                }
                 if self.over() {
                     return Ok(());
                 }
@@ -112,6 +122,7 @@ impl Run<'_> {
         let mut idling =
             (states.is_empty() && !awake).then(|| user::Idling::of(self.root, self.options.cpu));
         let mut prompt = true;
+        let mut gave_up = None;
         let result = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| -> Result<bool> {
                 placement::bind(plan.cpu)?;
@@ -146,6 +157,9 @@ impl Run<'_> {
                 };
                 let done = goal.done(now_kept, start.elapsed());
                 self.tell(phase, done);
+                if waiting.moved.load(Ordering::Relaxed) {
+                    self.end_early(format!("CPU {} went offline", plan.cpu));
+                }
                 if done >= 1.0 || self.over() || waiter.is_finished() {
                     break Ok(());
                 }
@@ -153,13 +167,16 @@ impl Run<'_> {
                     (kept, last_kept) = (now_kept, Instant::now());
                 }
                 if last_kept.elapsed() > NOTHING_KEPT {
-                    self.note(format!(
-                        "for seconds nothing came ({phase}): the CPU is never idle at a launch; is \
-                         something else running on it?"
-                    ));
+                    let why = format!(
+                        "for {} s no datapoint came ({phase}): the CPU was not idle at the \
+                         launches; something else runs on it",
+                        last_kept.elapsed().as_secs()
+                    );
                     if goal.duration.is_none() {
+                        gave_up = Some(goal.missed(now_kept, &why));
                         break Ok(());
                     }
+                    self.note(why);
                     last_kept = Instant::now();
                 }
             };
@@ -180,6 +197,7 @@ impl Run<'_> {
             late: waiting.late.load(Ordering::Relaxed),
             awake: waiting.awake.load(Ordering::Relaxed),
             beyond,
+            gave_up,
             elapsed: start.elapsed(),
             result,
         }
@@ -192,6 +210,8 @@ struct Waited {
     late: u64,
     awake: u64,
     beyond: u64,
+    /// Why it ended before its goal, where nothing came any more.
+    gave_up: Option<String>,
     elapsed: Duration,
     result: Result<()>,
 }

@@ -29,6 +29,8 @@ pub struct Remote {
     elsewhere: Elsewhere,
     event: OwnedFd,
     thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
+    /// The waking thread found itself on another CPU.
+    moved: Arc<AtomicBool>,
 }
 
 impl Remote {
@@ -54,6 +56,7 @@ impl Remote {
             elsewhere,
             event,
             thread: None,
+            moved: Arc::default(),
         })
     }
 }
@@ -95,6 +98,11 @@ impl EventSource for Remote {
         })
     }
 
+    fn gone(&self) -> Option<String> {
+        let moved = self.moved.load(Relaxed);
+        moved.then(|| format!("CPU {}, which woke it, went offline", self.waking_cpu))
+    }
+
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
         let stop = Arc::new(AtomicBool::new(false));
         let waker = Waker {
@@ -111,6 +119,7 @@ impl EventSource for Remote {
             stamps: !kernel.launch_stamps.before_queueing,
             distances: distances.to_vec(),
             stop: stop.clone(),
+            moved: self.moved.clone(),
         };
         let thread = std::thread::Builder::new().name("waker".into());
         let thread = thread
@@ -176,6 +185,7 @@ struct Waker {
     stamps: bool,
     distances: Vec<u64>,
     stop: Arc<AtomicBool>,
+    moved: Arc<AtomicBool>,
 }
 
 impl Waker {
@@ -196,6 +206,10 @@ impl Waker {
             }
             let armed_at = now_ns();
             sleep_until(armed_at + distance);
+            if !placement::is_on(self.cpu) {
+                self.moved.store(true, Relaxed);
+                break;
+            }
             if pending.load(Acquire) != 0 {
                 continue; // the launch before is not settled: the CPU was not idle since
             }

@@ -2,9 +2,11 @@
 //! that it was skipped and why.
 
 mod gathered;
+mod hotplug;
 #[path = "../../../bpf/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 mod second_method;
+mod short;
 mod spinning;
 mod tracefs;
 

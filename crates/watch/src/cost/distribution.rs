@@ -47,8 +47,10 @@ impl Distribution {
     /// wide). `None` where fewer than ten waits lie beyond it, for then it is not known.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         const BEYOND: f64 = 10.0;
+        // 100 * (1 - 0.9) is a little below 10.
+        const ROUNDING: f64 = 1e-6;
         let count = self.count() as f64;
-        if count * (1.0 - share) < BEYOND {
+        if count * (1.0 - share) < BEYOND - ROUNDING {
             return None;
         }
         let mut left = share * count;
@@ -122,6 +124,11 @@ mod tests {
         assert!(distribution.quantile_ns(0.9).unwrap().abs_diff(1900) < 20);
         // Ten must lie beyond.
         assert_eq!(distribution.quantile_ns(0.995), None);
+        let of = |count| Distribution::of(&[0, count]);
+        for (share, needed) in [(0.5, 20), (0.9, 100), (0.99, 1_000), (0.999, 10_000)] {
+            assert!(of(needed).quantile_ns(share).is_some(), "{share}");
+            assert_eq!(of(needed - 1).quantile_ns(share), None, "{share}");
+        }
         let variance = distribution.variance_ns2().unwrap();
         assert!(
             (variance / (1000.0 * 1000.0 / 12.0) - 1.0).abs() < 0.05,
