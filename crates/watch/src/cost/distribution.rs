@@ -43,10 +43,11 @@ impl Distribution {
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         const BEYOND: f64 = 10.0;
         let count = self.count() as f64;
-        if count * (1.0 - share) < BEYOND {
+        let mut left = share * count;
+        // Not count * (1 - share): of 100 that is 9.99 beyond the p90.
+        if count - left.ceil() < BEYOND {
             return None;
         }
-        let mut left = share * count;
         let bin = self.bins.iter().find(|bin| {
             let here = left <= bin.count as f64;
             if !here {
@@ -117,6 +118,14 @@ mod tests {
         assert!(distribution.quantile_ns(0.9).unwrap().abs_diff(1900) < 20);
         // Ten must lie beyond.
         assert_eq!(distribution.quantile_ns(0.995), None);
+        let told = |count: u64, share: f64| {
+            let mut counts = vec![0; BUCKETS];
+            counts[bucket(1000)] = count;
+            Distribution::of(&counts).quantile_ns(share).is_some()
+        };
+        assert_eq!((told(19, 0.5), told(20, 0.5)), (false, true));
+        assert_eq!((told(99, 0.9), told(100, 0.9)), (false, true));
+        assert_eq!((told(999, 0.99), told(1000, 0.99)), (false, true));
         let variance = distribution.variance_ns2().unwrap();
         assert!(
             (variance / (1000.0 * 1000.0 / 12.0) - 1.0).abs() < 0.05,
