@@ -52,7 +52,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let filter = match &args.filter {
-        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::usage(wrong.to_string()))?),
+        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::filter(&wrong, ""))?),
         None => None,
     };
     let output = match &args.output {
@@ -192,7 +192,7 @@ fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result
     };
     let input = match input {
         Err(Error::Filter(wrong)) => {
-            return Err(Failure::usage(format!("{}: {wrong}", path.display())));
+            return Err(Failure::filter(&wrong, &format!("{}: ", path.display())));
         }
         other => other.with_context(|| path.display().to_string())?,
     };

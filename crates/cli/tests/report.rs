@@ -12,6 +12,34 @@ fn reveille(arguments: &[&str]) -> Output {
 }
 
 #[test]
+fn what_is_wrong_with_a_filter_is_pointed_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("result.csv");
+    std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
+    for (filter, words, place) in [
+        ("cpu == 0 && nosuch > 1", "no column nosuch", 12..18),
+        ("smi_count > 1", "smi_count", 0..9),
+        ("cpu >", "expected", 5..6),
+    ] {
+        let csv = csv.to_str().unwrap();
+        let ended = reveille(&["report", csv, "-o", "-", "--filter", filter]);
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        let lines: Vec<&str> = said.lines().collect();
+        let [what, expression, carets] = lines[..] else {
+            panic!("{said}");
+        };
+        assert!(
+            what.starts_with("reveille: ") && what.contains(words),
+            "{what}"
+        );
+        assert_eq!(expression, format!("  {filter}"));
+        let (indent, carets) = carets[2..].split_at(place.start);
+        assert_eq!((indent.trim(), carets), ("", &*"^".repeat(place.len())));
+    }
+}
+
+#[test]
 fn what_json_printed_makes_a_page_by_whatever_name() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log.txt");
