@@ -313,32 +313,53 @@ fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
     }
 }
 
-/// Datapoints in all that would show that no more than the share `beyond` exceeds the budget, if
-/// the share that exceeds it stays as it was seen; `None` where that is too large, or the number
-/// beyond reason.
+/// The least number of datapoints, more than there are, that would show that no more than the share
+/// `beyond` exceeds the budget, if the share that exceeds it stays as it was seen (rounded up to whole
+/// datapoints); `None` where that is too large, or the number beyond reason.
 pub(crate) fn needed(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Option<u64> {
-    if exceeded > 0 && exceeded as f64 / count as f64 >= beyond {
+    let shows =
+        |exceeded: u64, datapoints: u64| interval::at_most(exceeded, datapoints, beyond) <= risk;
+    if exceeded == 0 {
+        return first_above(count, |datapoints| shows(0, datapoints));
+    }
+    if exceeded as f64 / count as f64 >= beyond {
         return None;
     }
-    let shows = |datapoints: u64| {
-        let expected = u128::from(datapoints) * u128::from(exceeded);
-        let expected = expected.div_ceil(u128::from(count.max(1))) as u64;
-        interval::at_most(expected, datapoints, beyond) <= risk
+    // Each further exceedance makes it harder to show, and each further datapoint easier. So the number
+    // of exceedances is found by the most datapoints that have no more of them, and then theirs.
+    let most = |exceedances: u64| {
+        let most = u128::from(exceedances) * u128::from(count) / u128::from(exceeded);
+        u64::try_from(most).unwrap_or(u64::MAX)
     };
-    let mut high = count.max(1);
-    while !shows(high) {
-        high = high.checked_mul(2).filter(|&high| high <= NEEDED_MAX)?;
+    let exceedances = first_above(exceeded, |exceedances| {
+        let datapoints = most(exceedances);
+        datapoints > NEEDED_MAX || shows(exceedances, datapoints)
+    })?;
+    first_above(most(exceedances - 1), |datapoints| {
+        shows(exceedances, datapoints)
+    })
+}
+
+/// The first number above that one for which something holds that holds for all after it; `None` where
+/// it is above [`NEEDED_MAX`].
+fn first_above(number: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut low, mut high) = (number, number.saturating_add(1));
+    while !holds(high) {
+        low = high;
+        high = high.saturating_mul(2);
+        if low > NEEDED_MAX {
+            return None;
+        }
     }
-    let mut low = high / 2;
     while low + 1 < high {
         let middle = low + (high - low) / 2;
-        if shows(middle) {
+        if holds(middle) {
             high = middle;
         } else {
             low = middle;
         }
     }
-    Some(high)
+    (high <= NEEDED_MAX).then_some(high)
 }
 
 #[cfg(test)]
@@ -470,14 +491,24 @@ mod tests {
 
     #[test]
     fn datapoints_needed_are_the_first_number_that_shows_it() {
-        // With the share that was seen, the count before does not show it, and this one does.
-        for (exceeded, count, beyond) in [(6, 10_000, 0.001), (1, 3000, 0.001), (3, 100, 0.1)] {
+        // With the share that was seen, no count before shows it, and this one does.
+        for (exceeded, count, beyond) in [
+            (6, 10_000, 0.001),
+            (1, 3000, 0.001),
+            (3, 100, 0.1),
+            (1, 150, 0.01),
+            (5, 77, 0.1),
+            (9, 200, 0.05),
+            (0, 20, 0.1),
+            (0, 28, 0.1),
+        ] {
             let more = needed(exceeded, count, beyond, 0.05).unwrap();
             let shows = |all: u64| {
                 let expected = (u128::from(all) * u128::from(exceeded)).div_ceil(count.into());
                 interval::at_most(expected as u64, all, beyond) <= 0.05
             };
-            assert!(shows(more) && !shows(more - 1), "{more}");
+            let first = (count + 1..=more).find(|&all| shows(all));
+            assert_eq!(first, Some(more), "{exceeded} of {count}");
         }
         // The share that was seen is the share that is allowed.
         assert_eq!(needed(10, 10_000, 0.001, 0.05), None);

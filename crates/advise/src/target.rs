@@ -118,10 +118,14 @@ impl Target {
     }
 }
 
-/// Why a machine is not the one that the result is of, by the idle states of the measured CPU: those
-/// of the result's table, or those that its datapoints name.
-pub fn other_states(loaded: &Loaded, idle: &Idle) -> Option<String> {
-    let cpu = idle.cpu(loaded.description.settings.cpu)?;
+/// Why a machine is not the one that the result is of, in words; `None` where it may be. It has the
+/// measured CPU, and that CPU has the idle states of the result's table, or those that its datapoints
+/// name (the column `requested_state`).
+pub fn why_other_machine(loaded: &Loaded, idle: &Idle) -> Option<String> {
+    let number = loaded.description.settings.cpu;
+    let Some(cpu) = idle.cpu(number) else {
+        return Some(format!("there is no CPU {number}, which the result is of"));
+    };
     let here: Vec<&str> = cpu.states.iter().map(|one| one.name.as_str()).collect();
     let table = &loaded.description.states;
     let there: Vec<&str> = match table.is_empty() {
@@ -138,8 +142,7 @@ pub fn other_states(loaded: &Loaded, idle: &Idle) -> Option<String> {
     };
     (!is_same).then(|| {
         format!(
-            "its CPU {} has other idle states ({}) than the result is of ({})",
-            cpu.number,
+            "CPU {number} has other idle states ({}) than the result is of ({})",
             list(&here),
             list(&there)
         )

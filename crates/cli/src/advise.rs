@@ -14,7 +14,7 @@ use reveille_advise::form::{self, Form};
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{
     Advice, Confidence, Cost, Demand, Error, Latency, Leaves, Percentile, Question, Setting,
-    Target, other_states,
+    Target, why_other_machine,
 };
 use reveille_dataset::Loaded;
 use reveille_dataset::description::{Floor, Probe};
@@ -178,7 +178,7 @@ fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Ident
         let is_told = here.hostname.is_some() && here.cpu_model.is_some();
         let is_same = here.hostname == measured.hostname && here.cpu_model == measured.cpu_model;
         let idle = Idle::read(&Root::default()).ok();
-        let is_its = |idle: &Idle| is_told && is_same && other_states(loaded, idle).is_none();
+        let is_its = |idle: &Idle| is_told && is_same && why_other_machine(loaded, idle).is_none();
         return Ok(idle.filter(is_its).map(|idle| (here, idle)));
     };
     let root = match folder == Path::new("/") {
@@ -186,14 +186,7 @@ fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Ident
         false => chosen::root(Some(folder))?,
     };
     let idle = Idle::read(&root)?;
-    let cpu = loaded.description.settings.cpu;
-    if idle.cpu(cpu).is_none() {
-        return Err(Failure::usage(format!(
-            "--root {}: has no CPU {cpu}, which the result is of; give the machine that was measured",
-            folder.display()
-        )));
-    }
-    if let Some(other) = other_states(loaded, &idle) {
+    if let Some(other) = why_other_machine(loaded, &idle) {
         return Err(Failure::usage(format!(
             "--root {}: {other}; give the machine that was measured",
             folder.display()

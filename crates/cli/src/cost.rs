@@ -20,6 +20,7 @@ use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fo
 use crate::chosen;
 use crate::command::{As, Child};
 use crate::exit::{self, Failure};
+use crate::measured::open_of_machine;
 use crate::signals;
 use crate::terminal;
 use subject::Subject;
@@ -93,10 +94,11 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
+    let idle = Idle::read(&root)?;
     let measured = match &args.result {
         Some(folder) => Some((
             folder.display().to_string(),
-            reveille_dataset::open_description(folder)?,
+            open_of_machine(folder, &idle)?.0,
         )),
         None => None,
     };
@@ -106,7 +108,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         &[FILE]
     };
     let out = chosen::output_folder(args.out.as_deref(), files)?;
-    let idle = Idle::read(&root)?;
     let started = SystemTime::now();
     let followed = match args.command.is_empty() {
         false => follow_command(&args, &idle)?,

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use reveille_dataset::FilterError;
+
 use crate::terminal::shown;
 
 /// Wrong use: a flag, a name or a file that cannot be meant.
@@ -19,25 +21,45 @@ pub const INTERRUPTED: u8 = 130;
 pub struct Failure {
     code: u8,
     message: String,
+    /// Lines below the message, which point into what was given.
+    pointing: Vec<String>,
 }
 
 impl Failure {
     /// Wrong use (exit code 2).
     pub fn usage(message: impl Into<String>) -> anyhow::Error {
+        Self::of(USAGE, message).into()
+    }
+
+    /// Wrong use of an expression: the message, with the expression and the place in it below.
+    pub fn filter(wrong: &FilterError, place: &str) -> anyhow::Error {
+        let said = wrong.to_string();
+        // The two last lines; what is wrong may hold a line break of the user's own.
+        let mut lines = said.rsplitn(3, '\n');
+        let (carets, expression) = (lines.next(), lines.next());
+        let what = lines.next().unwrap_or_default();
         Self {
-            code: USAGE,
-            message: message.into(),
+            pointing: [expression, carets]
+                .into_iter()
+                .flatten()
+                .map(str::to_owned)
+                .collect(),
+            ..Self::of(USAGE, format!("{place}{what}"))
         }
         .into()
     }
 
     /// This machine cannot do it (exit code 3).
     pub fn cannot(message: impl Into<String>) -> anyhow::Error {
+        Self::of(CANNOT, message).into()
+    }
+
+    fn of(code: u8, message: impl Into<String>) -> Self {
         Self {
-            code: CANNOT,
+            code,
             message: message.into(),
+            pointing: Vec::new(),
         }
-        .into()
     }
 }
 
@@ -74,13 +96,16 @@ fn said_in_one_line(rendered: &str) -> String {
     told.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
-/// Prints the error as one line and gives its exit code.
+/// Prints the error as one line (and below it what points into an expression) and gives its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
         return ExitCode::SUCCESS;
     }
     let advice = withheld(error).map_or(String::new(), |advice| format!("; {advice}"));
     say(format_args!("{}{}{advice}", place(error), one_line(error)));
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        failure.pointing.iter().for_each(say_plainly);
+    }
     ExitCode::from(code(error))
 }
 
@@ -118,10 +143,10 @@ pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
 /// A statement of what is set that could not be written. Nobody would know of the setting, so it is
 /// undone, and that is a failure, though only the reader went away.
 pub fn unsaid(error: io::Error) -> anyhow::Error {
-    Failure {
-        code: 1,
-        message: format!("standard output: {error}; what was set is put back"),
-    }
+    Failure::of(
+        1,
+        format!("standard output: {error}; what was set is put back"),
+    )
     .into()
 }
 

@@ -1,6 +1,5 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
-pub(crate) mod measured;
 mod plan;
 mod statement;
 
@@ -14,10 +13,10 @@ use reveille_machine::{Awake, Idle, Journal, Root, journal, latency};
 use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::exit;
+use crate::measured::{Measured, Percentile};
 use crate::restore;
 use crate::terminal;
 use crate::until::Until;
-use measured::{Measured, Percentile};
 use plan::{Plan, Through};
 
 /// Hold CPUs awake as far as a latency bound needs, while a command runs.
@@ -90,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let idle = Idle::read(&root)?;
     let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
     let measured = match &args.result {
-        Some(result) => Some(Measured::open(result, args.percentile)?),
+        Some(result) => Some(Measured::open(result, &idle, args.percentile)?),
         None => None,
     };
     let plan = Plan::make(

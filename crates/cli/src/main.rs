@@ -18,6 +18,7 @@ mod keeping;
 mod limit;
 mod manual;
 mod measure;
+mod measured;
 mod model;
 mod path;
 mod report;

@@ -19,6 +19,7 @@ use reveille_watch::path::{
 
 use crate::chosen;
 use crate::exit::{self, Failure};
+use crate::measured::open_of_machine;
 use crate::signals;
 use crate::terminal;
 
@@ -88,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let result = match &args.result {
-        Some(folder) => Some(reveille_dataset::open_description(folder)?),
+        Some(folder) => Some(open_of_machine(folder, &Idle::read(&root)?)?.0),
         None => None,
     };
     let folder = chosen::output_folder(args.out.as_deref(), &[FILE])?;

@@ -1,7 +1,8 @@
 //! `reveille report`: results as one page that opens in a browser.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use anyhow::Context;
 use reveille_dataset::output::{Existing, Naming, OutputFile};
 use reveille_dataset::{Filter, Loaded, ResultFolder};
 use reveille_report::{Error, Input, Options, page};
+use serde::de::IgnoredAny;
 
 use crate::exit::{self, Failure};
 use crate::terminal;
@@ -50,7 +52,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let filter = match &args.filter {
-        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::usage(wrong.to_string()))?),
+        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::filter(&wrong, ""))?),
         None => None,
     };
     let output = match &args.output {
@@ -93,34 +95,75 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Makes a page of what another command keeps, with that title; an error says in a line why not.
 type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
 
-/// Files that other commands keep in their folder.
-const KEPT: [(&str, MakePage); 5] = [
-    (reveille_watch::cost::FILE, reveille_report::cost::page),
-    (reveille_watch::path::FILE, reveille_report::path::page),
-    (reveille_trial::result::FILE, reveille_report::trial::page),
-    (
-        reveille_anticipate::bench::result::FILE,
-        reveille_report::anticipate::page,
-    ),
-    (
-        reveille_resume::analysis::FILE,
-        reveille_report::resume::from_json,
-    ),
+/// A file that another command keeps in its folder, or prints with `--json`.
+struct Kept {
+    name: &'static str,
+    /// A key that no other of these files has.
+    key: &'static str,
+    page: MakePage,
+}
+
+const KEPT: [Kept; 5] = [
+    Kept {
+        name: reveille_watch::cost::FILE,
+        key: "forbidding",
+        page: reveille_report::cost::page,
+    },
+    Kept {
+        name: reveille_watch::path::FILE,
+        key: "delays",
+        page: reveille_report::path::page,
+    },
+    Kept {
+        name: reveille_trial::result::FILE,
+        key: "verdict",
+        page: reveille_report::trial::page,
+    },
+    Kept {
+        name: reveille_anticipate::bench::result::FILE,
+        key: "policies",
+        page: reveille_report::anticipate::page,
+    },
+    Kept {
+        name: reveille_resume::analysis::FILE,
+        key: "machines",
+        page: reveille_report::resume::from_json,
+    },
 ];
 
-/// The first of these that is such a file, or a folder with one.
+/// The first of these that is such a file, by whatever name, or a folder with one.
 fn kept(results: &[PathBuf]) -> Option<(PathBuf, MakePage)> {
-    let of = |(result, &(name, page)): (&PathBuf, &(&str, MakePage))| {
+    results.iter().find_map(|result| {
+        let found = match result.is_dir() {
+            true => KEPT.iter().find(|kept| result.join(kept.name).is_file()),
+            false => kept_by_name(result).or_else(|| kept_by_keys(result)),
+        }?;
         let file = match result.is_dir() {
-            true => result.join(name),
+            true => result.join(found.name),
             false => result.clone(),
         };
-        (file.is_file() && file.file_name()? == name).then_some((file, page))
-    };
-    let pairs = results
-        .iter()
-        .flat_map(|result| KEPT.iter().map(move |kept| (result, kept)));
-    pairs.into_iter().find_map(of)
+        Some((file, found.page))
+    })
+}
+
+fn kept_by_name(file: &Path) -> Option<&'static Kept> {
+    let name = file.file_name().filter(|_| file.is_file())?;
+    KEPT.iter().find(|kept| name == kept.name)
+}
+
+/// One that was given another name, or that `--json` printed.
+fn kept_by_keys(path: &Path) -> Option<&'static Kept> {
+    if !path.is_file() {
+        return None;
+    }
+    let mut file = BufReader::new(fs::File::open(path).ok()?);
+    // A table of datapoints may be long, and is none.
+    if file.fill_buf().ok()?.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    let keys: BTreeMap<String, IgnoredAny> = serde_json::from_reader(file).ok()?;
+    let is_ours = |kept: &&Kept| keys.contains_key("tool") && keys.contains_key(kept.key);
+    KEPT.iter().find(is_ours)
 }
 
 /// The page's name where none is given.
@@ -149,7 +192,7 @@ fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result
     };
     let input = match input {
         Err(Error::Filter(wrong)) => {
-            return Err(Failure::usage(format!("{}: {wrong}", path.display())));
+            return Err(Failure::filter(&wrong, &format!("{}: ", path.display())));
         }
         other => other.with_context(|| path.display().to_string())?,
     };

@@ -1,6 +1,7 @@
 //! `reveille anticipate`, from the command line.
 
 mod complains;
+mod elsewhere;
 mod program;
 
 use std::io::{BufRead, BufReader};
@@ -9,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use complains::complains;
+use elsewhere::elsewhere;
 use program::{as_nobody, reveille, run};
 use reveille_expect::{Refusal, Served, Waker};
 use serde_json::Value;
@@ -40,6 +42,10 @@ fn bad_input_gets_one_line() {
     ] {
         complains(reveille().arg("anticipate").args(arguments), 2, words);
     }
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere(folder.path());
+    let by = ["anticipate", "--duration", "1s", "--result", &elsewhere];
+    complains(reveille().args(by), 2, "CPU 0 has other idle states");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `reveille cost`, from the command line to the page.
 
 mod complains;
+mod elsewhere;
 mod program;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use complains::complains;
+use elsewhere::elsewhere;
 use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
@@ -29,6 +31,10 @@ fn bad_input_gets_one_line() {
     ] {
         complains(reveille().args(arguments), 2, words);
     }
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = elsewhere(folder.path());
+    let by = ["cost", "--all", "--duration", "1s", "--result", &elsewhere];
+    complains(reveille().args(by), 2, "CPU 0 has other idle states");
 }
 
 #[test]

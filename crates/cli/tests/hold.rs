@@ -316,6 +316,116 @@ fn a_result_is_judged_as_advise_judges_it() {
 }
 
 #[test]
+fn a_result_of_another_machine_is_refused_as_advise_refuses_it() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let _alone = alone();
+    let root = folder.path().to_str().unwrap();
+    let (_kept, other_case) = result(&[("c1", 3000, 1)]);
+    let (_kept, one_more) = result(&[("C1", 3000, 1), ("C7s", 3000, 90)]);
+    let parent = tempfile::tempdir().unwrap();
+    // wult's: names alone, and a CPU that is not there.
+    let theirs = |name: &str, cpu: u32, state: &str| {
+        let folder = parent.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let info = format!("toolname: wult\nformat_version: '1.3'\ncpunum: {cpu}\n");
+        std::fs::write(folder.join("info.yml"), info).unwrap();
+        let rows = format!("3,1,{state}\n").repeat(3000);
+        let csv = format!("WakeLatency,IntrOff,ReqCState\n{rows}");
+        std::fs::write(folder.join("datapoints.csv"), csv).unwrap();
+        folder
+    };
+    for (result, words) in [
+        (other_case, "CPU 0 has other idle states (POLL, C1,"),
+        (one_more, "than the result is of (C1, C7s)"),
+        (theirs("names", 0, "C2"), "than the result is of (C2)"),
+        (
+            theirs("cpu", 4000, "C1"),
+            "there is no CPU 4000, which the result is of",
+        ),
+    ] {
+        let result = result.to_str().unwrap();
+        for bound in ["50us", "0"] {
+            let flags = [
+                "--dry-run",
+                "--root",
+                root,
+                "--result",
+                result,
+                "--latency",
+                bound,
+            ];
+            complains(&mut hold(&flags), 2, words);
+            let flags = ["advise", result, "--root", root, "--budget", bound];
+            complains(reveille().args(flags), 2, words);
+        }
+    }
+}
+
+#[test]
+fn a_result_with_a_table_of_another_machine_is_refused() {
+    let (Some(measured), Some(other)) = (recorded("hswep0"), recorded("icx2s3")) else {
+        return;
+    };
+    let _alone = alone();
+    let states = reveille_machine::Idle::read(&reveille_machine::Root::at(measured.path()))
+        .unwrap()
+        .cpus[0]
+        .states
+        .clone();
+    for datapoints in [3000, 0] {
+        let (_kept, path) = result(&[("C1", datapoints, 1)]);
+        let mut described = reveille_dataset::open_description(&path).unwrap();
+        described.states.clone_from(&states);
+        let text = serde_json::to_vec(&described).unwrap();
+        std::fs::write(path.join("result.json"), text).unwrap();
+        let by = [
+            "--dry-run",
+            "--latency",
+            "50us",
+            "--result",
+            path.to_str().unwrap(),
+        ];
+        let root = |folder: &tempfile::TempDir| folder.path().to_str().unwrap().to_owned();
+        complains(
+            hold(&by).args(["--root", &root(&other)]),
+            2,
+            "other idle states (POLL, C1, C1E, C6)",
+        );
+        let here = run(hold(&by).args(["--root", &root(&measured)]));
+        assert_eq!(here.code, i32::from(datapoints == 0), "{}", here.stderr);
+    }
+}
+
+#[test]
+fn a_result_says_nothing_of_cpus_of_another_kind() {
+    let Some(folder) = recorded("rpl0") else {
+        return;
+    };
+    let (_kept, path) = result(&[("C1_ACPI", 10_000, 1), ("C2_ACPI", 10_000, 90)]);
+    let by = ["--latency", "100us", "--result", path.to_str().unwrap()];
+    // CPU 0 is a P core; of the two groups one is measured.
+    let plan = json(folder.path(), &by);
+    let notes = plan["notes"].to_string();
+    assert!(
+        notes.contains("of another kind than the measured one"),
+        "{notes}"
+    );
+    let measured = plan["groups"].as_array().unwrap().iter();
+    let measured = measured.map(|group| group["states"][1]["measured_ns"].as_u64());
+    assert_eq!(measured.collect::<Vec<_>>(), [Some(1000), None]);
+    let _alone = alone();
+    let root = folder.path().to_str().unwrap();
+    let others = [&by[..], &["--dry-run", "--root", root, "--cpu", "8-15"]].concat();
+    complains(
+        &mut hold(&others),
+        2,
+        "is of CPU 0, and none of these CPUs is of its kind",
+    );
+}
+
+#[test]
 fn where_nothing_can_be_said_of_the_shallowest_state_nothing_is_held() {
     let Some(folder) = recorded("hswep0") else {
         return;

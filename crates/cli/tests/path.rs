@@ -1,11 +1,13 @@
 //! `reveille path`, from the command line to the page.
 
 mod complains;
+mod elsewhere;
 mod program;
 
 use std::process::Command;
 
 use complains::complains;
+use elsewhere::elsewhere;
 use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
@@ -37,6 +39,9 @@ fn bad_input_gets_one_line() {
     ] {
         complains(reveille().args(arguments), 2, words);
     }
+    let elsewhere = elsewhere(folder.path());
+    let by = ["path", "--ping", "--duration", "1s", "--result", &elsewhere];
+    complains(reveille().args(by), 2, "CPU 0 has other idle states");
 }
 
 #[test]

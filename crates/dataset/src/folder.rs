@@ -237,10 +237,10 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
                 csv.all(&fields, LastLine::IsTorn)
             })
             .map_err(|wrong| wrong.at(&partial))?;
-        notes.push(format!(
-            "The run was cut off; its {} datapoints up to then are all here.",
-            table.columns.rows
-        ));
+        notes.push(match table.columns.rows {
+            1 => "The run was cut off; its one datapoint up to then is here.".to_owned(),
+            rows => format!("The run was cut off; its {rows} datapoints up to then are all here."),
+        });
         table.columns
     } else {
         return Err(Malformed::new(format!(

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 
 use crate::markup::{escape, script_json};
-use crate::quantity::count;
+use crate::quantity::datapoints;
 use crate::section::{charts, difference, headline, setting, statistics};
 use crate::view::{View, Views};
 use crate::{Error, Input, Options, Result, outliers};
@@ -142,10 +142,7 @@ fn header(title: &str, about: &[String]) -> String {
 fn about(view: &View<'_>) -> String {
     let description = &view.input.loaded.description;
     let machine = &description.machine;
-    let mut parts = vec![format!(
-        "{} datapoints",
-        count(view.input.loaded.columns.rows as u64)
-    )];
+    let mut parts = vec![datapoints(view.input.loaded.columns.rows as u64)];
     let known = [
         machine.hostname.clone(),
         machine.cpu_model.clone(),

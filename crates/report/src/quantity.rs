@@ -49,6 +49,16 @@ pub fn count(count: u64) -> String {
     text
 }
 
+/// `1 datapoint`, `2 000 datapoints`.
+pub fn datapoints(number: u64) -> String {
+    let noun = if number == 1 {
+        "datapoint"
+    } else {
+        "datapoints"
+    };
+    format!("{} {noun}", count(number))
+}
+
 /// A share (0 to 1) in per cent, with as many digits as a small share needs.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;

@@ -175,6 +175,7 @@ fn one_datapoint_and_values_at_the_edges_of_numbers_are_drawn() {
             !html.contains("NaN") && !html.contains("inf\""),
             "{latencies:?}"
         );
+        assert!(!html.contains("1 datapoints"), "{latencies:?}");
     }
 }
 

@@ -28,11 +28,11 @@ pub struct Summary {
     pub count: u64,
     /// The least.
     pub min: f64,
-    /// `None` below 1000 figures.
+    /// `None` below 1001 figures: ten must lie below it.
     pub p1: Option<f64>,
     /// The smallest figure that half of the sample does not exceed.
     pub median: f64,
-    /// `None` below 1000 figures.
+    /// `None` below 1000 figures: ten must lie above it.
     pub p99: Option<f64>,
     /// The largest.
     pub max: f64,
@@ -88,7 +88,7 @@ pub fn summarise(figures: impl IntoIterator<Item = f64>) -> Option<Summary> {
     Some(Summary {
         count: count as u64,
         min,
-        p1: (rank(1, count) >= BEYOND_MIN).then(|| quantile(&sorted, 1)),
+        p1: (rank(1, count) > BEYOND_MIN).then(|| quantile(&sorted, 1)),
         median: quantile(&sorted, 50),
         p99: (count - rank(99, count) >= BEYOND_MIN).then(|| quantile(&sorted, 99)),
         max,
@@ -123,7 +123,7 @@ mod tests {
         let figures = |count: usize| (1..=count).map(|figure| figure as f64);
         let summary = summarise(figures(1000)).unwrap();
         assert_eq!((summary.median, summary.p99), (500.0, Some(990.0)));
-        assert_eq!((summary.p1, summary.count), (Some(10.0), 1000));
+        assert_eq!((summary.p1, summary.count), (None, 1000));
         let summary = summarise(figures(900)).unwrap();
         assert_eq!((summary.p1, summary.p99), (None, None));
         assert_eq!(summarise([]), None);
@@ -158,8 +158,8 @@ mod tests {
     fn a_quantile_is_told_from_a_thousand_figures_on() {
         let of = |count: usize| summarise((1..=count).map(|figure| figure as f64)).unwrap();
         assert_eq!((of(999).p99, of(1000).p99), (None, Some(990.0)));
-        // p1 lies at rank 10 from 901 figures on, and has nine below it.
-        assert_eq!((of(900).p1, of(1000).p1), (None, Some(10.0)));
+        // Of 1000 p1 is the tenth, and nine lie below it.
+        assert_eq!((of(1000).p1, of(1001).p1), (None, Some(11.0)));
         let summary = of(7);
         assert_eq!((summary.min, summary.max, summary.median), (1.0, 7.0, 4.0));
     }

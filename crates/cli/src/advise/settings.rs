@@ -235,8 +235,10 @@ fn remarks(answer: &Answer) -> Vec<String> {
         (advice.of_unknown_state, "whose idle state is not known"),
         (advice.without_latency, "without this latency"),
     ] {
-        if count > 0 {
-            remarks.push(format!("{count} datapoints {why} count nowhere"));
+        match count {
+            0 => {}
+            1 => remarks.push(format!("1 datapoint {why} counts nowhere")),
+            _ => remarks.push(format!("{count} datapoints {why} count nowhere")),
         }
     }
     if answer.setting.is_to_be_set() && answer.as_the_governor_chose {

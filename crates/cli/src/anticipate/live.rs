@@ -11,7 +11,7 @@ use reveille_anticipate::{
     Subject,
 };
 use reveille_expect::server::{self, Server};
-use reveille_machine::{Idle, Root};
+use reveille_machine::{Cpu, Idle, Root};
 use serde::Serialize;
 use signal_hook::iterator::Signals;
 
@@ -19,7 +19,7 @@ use super::applications::Applications;
 use super::{Args, engine, table};
 use crate::cost::subject;
 use crate::exit::{self, Failure};
-use crate::hold::measured::{Measured, Percentile};
+use crate::measured::{Measured, Percentile};
 use crate::signals::{ENDING, not_ignored};
 use crate::terminal;
 
@@ -146,17 +146,24 @@ fn awake_power(args: &Args, root: &Root) -> Option<AwakePower> {
 }
 
 /// How late a CPU comes after sleeps of each length: by the state that the governor can choose for
-/// them, of the CPU that has most, and what a result or the driver says of it.
+/// them, of the CPU that has most among those that a result speaks for, and what it or the driver says
+/// of it.
 fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
+    let mut leads = Settings::default().first_lead_ns;
+    let idle = match (Idle::read(root), &args.result) {
+        (Ok(idle), _) => idle,
+        (Err(_), None) => return Ok(leads),
+        (Err(error), Some(_)) => return Err(error.into()),
+    };
     let measured = match &args.result {
-        Some(result) => Some(Measured::open(result, Percentile::P90)?),
+        Some(result) => Some(Measured::open(result, &idle, Percentile::P90)?),
         None => None,
     };
-    let mut leads = Settings::default().first_lead_ns;
-    let Ok(idle) = Idle::read(root) else {
-        return Ok(leads);
+    let is_of = |cpu: &Cpu| {
+        let measured = measured.as_ref();
+        measured.is_none_or(|measured| measured.is_of(cpu.kind.as_ref(), &cpu.states))
     };
-    let cpus = idle.cpus.iter().filter(|cpu| cpu.online);
+    let cpus = idle.cpus.iter().filter(|cpu| cpu.online && is_of(cpu));
     let Some(cpu) = cpus.max_by_key(|cpu| cpu.states.len()) else {
         return Ok(leads);
     };

@@ -8,9 +8,9 @@ use reveille_machine::{
 };
 use serde::Serialize;
 
-use super::measured::Measured;
 use crate::chosen;
 use crate::exit::Failure;
+use crate::measured::Measured;
 
 /// What the user asks for.
 pub struct Wanted<'a> {
@@ -213,10 +213,19 @@ impl Plan {
         idle: &Idle,
         measured: &Measured,
     ) -> anyhow::Result<u32> {
+        let is_of = |group: &Group| measured.is_of(group.kind.as_ref(), &group.states);
+        if !groups.iter().any(is_of) {
+            return Err(Failure::usage(format!(
+                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without --result \
+                 the driver's table counts",
+                measured.name,
+                measured.cpu()
+            )));
+        }
         let mut states: Vec<(u64, bool)> = Vec::new();
         for group in groups {
-            if measured.is_of(group, idle) {
-                let advice = measured.judge(group, idle, self.bound_us)?;
+            if is_of(group) {
+                let advice = measured.judge(&group.states, idle, self.bound_us)?;
                 self.say_judgement(&advice)?;
                 let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
                 let judged = advice.states.iter().filter(is_on);
@@ -317,7 +326,8 @@ impl Plan {
         let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
         let others = first.and_then(|cpu| bounds::in_force_us(cpu, held));
         let in_force_us = others.unwrap_or(u32::MAX).min(self.request_us);
-        let measured = measured.filter(|measured| measured.is_of(group, idle));
+        let measured =
+            measured.filter(|measured| measured.is_of(group.kind.as_ref(), &group.states));
         let states = group.states.iter().map(|state| {
             let figure = measured.and_then(|measured| measured.of_state(&state.name));
             State {

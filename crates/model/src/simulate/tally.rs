@@ -6,7 +6,7 @@ use super::run::{Follow, Request};
 pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-const FEWEST_BEYOND: f64 = 10.0;
+const FEWEST_BEYOND: u64 = 10;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
@@ -113,10 +113,10 @@ impl Histogram {
     /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
     /// too few lie beyond it.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
-        if self.total as f64 * (1.0 - share) < FEWEST_BEYOND {
+        let rank = (self.total as f64 * share).ceil() as u64;
+        if self.total - rank < FEWEST_BEYOND {
             return None;
         }
-        let rank = (self.total as f64 * share).ceil() as u64;
         let mut below = 0;
         let place = self.counts.iter().position(|count| {
             below += count;
@@ -185,12 +185,16 @@ mod tests {
 
     #[test]
     fn percentiles_with_fewer_than_ten_requests_beyond_are_not_given() {
-        let mut histogram = Histogram::default();
-        assert_eq!(histogram.percentile(0.5), None);
-        (0..999).for_each(|_| histogram.add(1.0));
-        assert_eq!(histogram.percentile(0.99), None);
-        histogram.add(1.0);
-        histogram.add(1.0);
-        assert!(histogram.percentile(0.99).is_some());
+        let given = |count: u32, share: f64| {
+            let mut histogram = Histogram::default();
+            (0..count).for_each(|_| histogram.add(1.0));
+            histogram.percentile(share).is_some()
+        };
+        assert!(!given(0, 0.5));
+        assert_eq!((given(19, 0.5), given(20, 0.5)), (false, true));
+        assert_eq!((given(99, 0.9), given(100, 0.9)), (false, true));
+        assert_eq!((given(199, 0.95), given(200, 0.95)), (false, true));
+        assert_eq!((given(999, 0.99), given(1000, 0.99)), (false, true));
+        assert_eq!((given(9999, 0.999), given(10_000, 0.999)), (false, true));
     }
 }

@@ -17,7 +17,7 @@ use crate::chart::{Frame, Mark, Quantity, colour};
 use crate::density::Density;
 use crate::groups::Key;
 use crate::markup::escape;
-use crate::quantity::{count, duration};
+use crate::quantity::{datapoints, duration};
 use crate::view::{Plane, View, Views};
 
 /// One kind of picture that every result gets: latency over a quantity.
@@ -189,8 +189,8 @@ fn latency_heat(
     };
     let singly: usize = dots.iter().map(|dots| dots.dots.len()).sum();
     let label = format!(
-        "{title}: density of {} datapoints, {singly} of them drawn singly",
-        count(density.total())
+        "{title}: density of {}, {singly} of them drawn singly",
+        datapoints(density.total())
     );
     figure(
         title,

@@ -106,10 +106,10 @@ fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> St
         .iter()
         .map(|one| {
             format!(
-                "{} from {} ({} datapoints)",
+                "{} from {} ({})",
                 quantity::nanoseconds(one.wake_latency.median_ns),
                 name(one),
-                quantity::count(one.wake_latency.count)
+                quantity::datapoints(one.wake_latency.count)
             )
         })
         .collect();

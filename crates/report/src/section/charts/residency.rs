@@ -2,7 +2,7 @@
 
 use super::{caption, figure};
 use crate::chart::{Frame, Quantity, heat};
-use crate::quantity::count;
+use crate::quantity::datapoints;
 use crate::view::{Views, percent_axis};
 
 /// Residency against silent time, where it was counted.
@@ -24,8 +24,8 @@ pub fn residency(views: &Views<'_>) -> String {
                 x_quantity: Quantity::Duration,
                 y_quantity: Quantity::Percent,
             };
-            let datapoints = count(residency.density.total());
-            let label = format!("{title}: density of {datapoints} datapoints");
+            let datapoints = datapoints(residency.density.total());
+            let label = format!("{title}: density of {datapoints}");
             charts.push_str(&figure(
                 &title,
                 &heat::heat(&frame, &label, place, &residency.density, &[], &[]),

@@ -11,7 +11,7 @@ use crate::chart::curves::{self, Curve};
 use crate::chart::{Mark, colour};
 use crate::groups::Key;
 use crate::markup::escape;
-use crate::quantity::{count, duration};
+use crate::quantity::{datapoints, duration};
 use crate::view::{View, Views};
 
 /// Every state by itself, with all results in its curves.
@@ -51,9 +51,9 @@ fn verdicts(views: &Views<'_>, key: &Key) -> String {
             .map_or(String::new(), |letter| format!("{letter}: "));
         let words = match view.statistics(key) {
             Some(one) => format!(
-                "{who}{} ({} datapoints). ",
+                "{who}{} ({}). ",
                 one.verdict,
-                count(one.wake_latency.count)
+                datapoints(one.wake_latency.count)
             ),
             None => format!("{who}no datapoint. "),
         };

@@ -1,12 +1,16 @@
-//! A result as evidence of how long waking takes from each state.
+//! A result as evidence of how long waking takes on this machine, from each state.
 
 use std::path::{Path, PathBuf};
 
-use reveille_advise::{Advice, Coverage, Demand, Latency, Question, Target};
+use reveille_advise::{
+    Advice, Coverage, Demand, Error, Latency, Question, Target, why_other_machine,
+};
 use reveille_dataset::Description;
 use reveille_dataset::description::Probe;
-use reveille_dataset::statistics::{self, StateStatistics, Summary};
-use reveille_machine::{Idle, groups::Group};
+use reveille_dataset::statistics::{self, Summary};
+use reveille_machine::{CoreKind, Cpu, Idle, IdleState};
+
+use crate::exit::Failure;
 
 /// The percentiles that a result's description carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,12 +54,14 @@ pub struct Figure {
     pub latency_ns: Option<i64>,
 }
 
-/// A result, asked for one percentile.
+/// A result of this machine, asked for one percentile.
 pub struct Measured {
     pub name: String,
     pub percentile: Percentile,
     path: PathBuf,
     description: Description,
+    /// The CPU that was measured, as it is now.
+    cpu: Cpu,
 }
 
 /// How sure it has to be that a state keeps to the bound: as `reveille advise` is by default.
@@ -70,29 +76,33 @@ const JUDGED: [&str; 4] = [
 ];
 
 impl Measured {
-    pub fn open(result: &Path, percentile: Percentile) -> anyhow::Result<Self> {
-        let mut description = reveille_dataset::open_description(result)?;
-        if description.statistics.is_empty() {
-            description.statistics = compute(result)?;
-        }
+    pub fn open(result: &Path, idle: &Idle, percentile: Percentile) -> anyhow::Result<Self> {
+        let (description, cpu) = open_of_machine(result, idle)?;
         Ok(Self {
             name: result.display().to_string(),
             percentile,
             path: result.to_owned(),
             description,
+            cpu: cpu.clone(),
         })
     }
 
-    /// Which of the group's states keep to the bound: the judgement of `reveille advise`.
-    pub fn judge(&self, group: &Group, idle: &Idle, bound_us: u32) -> anyhow::Result<Advice> {
+    /// Which of these states, of a CPU that it speaks for, keep to the bound: the judgement of
+    /// `reveille advise`.
+    pub fn judge(
+        &self,
+        states: &[IdleState],
+        idle: &Idle,
+        bound_us: u32,
+    ) -> anyhow::Result<Advice> {
         let loaded = reveille_dataset::open_columns(&self.path, &JUDGED)?;
         let target = Target {
             driver: idle.driver.clone(),
             governor: idle.governor.clone(),
             is_known: true,
             architecture: None,
-            measured_cpu: self.description.settings.cpu,
-            states: group.states.clone(),
+            measured_cpu: self.cpu.number,
+            states: states.to_vec(),
             coverage: Coverage::Result,
         };
         let percentile = self.percentile.name().trim_start_matches('p');
@@ -103,19 +113,24 @@ impl Measured {
             latency: Latency::Wake,
         };
         let advice = Advice::of(&loaded, &target, question);
-        advice.map_err(|error| anyhow::Error::new(error).context(self.name.clone()))
+        advice.map_err(|error| match error {
+            // Another latency cannot be asked for here.
+            Error::NoLatency(latency) => {
+                Failure::usage(format!("--result {}: holds no {latency}", self.name))
+            }
+            error => anyhow::Error::new(error).context(self.name.clone()),
+        })
     }
 
-    /// Was this group measured? A result is of one CPU; it speaks for those of the same kind with
-    /// the same states.
-    pub fn is_of(&self, group: &Group, idle: &Idle) -> bool {
-        let kind = idle
-            .cpu(self.description.settings.cpu)
-            .map(|cpu| cpu.kind.clone());
-        let here = group.states.iter().map(|state| &state.name);
-        let there = self.description.states.iter().map(|state| &state.name);
-        kind.is_none_or(|kind| kind == group.kind)
-            && (self.description.states.is_empty() || here.eq(there))
+    /// The CPU that was measured.
+    pub fn cpu(&self) -> u32 {
+        self.cpu.number
+    }
+
+    /// Does it speak for CPUs of that kind with these states? It is of one CPU, and of those like it.
+    pub fn is_of(&self, kind: Option<&CoreKind>, states: &[IdleState]) -> bool {
+        let here = states.iter().map(|state| &state.name);
+        self.cpu.kind.as_ref() == kind && here.eq(self.cpu.states.iter().map(|state| &state.name))
     }
 
     /// What was measured of that state: of the source that found it slowest, where there were
@@ -148,8 +163,25 @@ impl Measured {
     }
 }
 
-/// The statistics of a result that carries none: another tool's, or of a run that was cut off.
-fn compute(result: &Path) -> anyhow::Result<Vec<StateStatistics>> {
-    let columns = reveille_dataset::open_columns(result, &JUDGED)?.columns;
-    Ok(statistics::by_state(&columns, &|_| None, &[]))
+/// A result's description, if it is of this machine, and the CPU that was measured. Statistics that it
+/// does not carry (another tool's, a run that was cut off) are computed.
+pub fn open_of_machine<'a>(
+    result: &Path,
+    idle: &'a Idle,
+) -> anyhow::Result<(Description, &'a Cpu)> {
+    let mut loaded = reveille_dataset::open_columns(result, &[])?;
+    if loaded.description.states.is_empty() || loaded.description.statistics.is_empty() {
+        loaded = reveille_dataset::open_columns(result, &JUDGED)?;
+    }
+    if let Some(why) = why_other_machine(&loaded, idle) {
+        return Err(Failure::usage(format!(
+            "--result {}: is of another machine: {why}",
+            result.display()
+        )));
+    }
+    if loaded.description.statistics.is_empty() {
+        loaded.description.statistics = statistics::by_state(&loaded.columns, &|_| None, &[]);
+    }
+    let cpu = idle.cpu(loaded.description.settings.cpu);
+    Ok((loaded.description, cpu.expect("it was found there")))
 }
