@@ -43,7 +43,8 @@ impl Distribution {
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         const BEYOND: f64 = 10.0;
         let count = self.count() as f64;
-        if count * (1.0 - share) < BEYOND {
+        // A hundred times 1 - 0.9 is not ten in binary.
+        if count * (1.0 - share) < BEYOND * (1.0 - 1e-9) {
             return None;
         }
         let mut left = share * count;
@@ -117,6 +118,11 @@ mod tests {
         assert!(distribution.quantile_ns(0.9).unwrap().abs_diff(1900) < 20);
         // Ten must lie beyond.
         assert_eq!(distribution.quantile_ns(0.995), None);
+        // Of exactly ten beyond, whatever 1 - 0.9 is in binary.
+        let p90_of = |count: u64| Distribution::of(&[count]).quantile_ns(0.9);
+        assert_eq!((p90_of(99), p90_of(100)), (None, Some(0)));
+        let p99_of = |count: u64| Distribution::of(&[count]).quantile_ns(0.99);
+        assert_eq!((p99_of(999), p99_of(1000)), (None, Some(0)));
         let variance = distribution.variance_ns2().unwrap();
         assert!(
             (variance / (1000.0 * 1000.0 / 12.0) - 1.0).abs() < 0.05,
