@@ -226,6 +226,13 @@ impl<'a> Watch<'a> {
 
 fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     let root = Root::default();
+        match self.maps.unopened() {
+            0 => {}
+            files => exit::say(format_args!(
+                "--stacks: files that wakers had mapped and that could not be opened: {files}; their \
+                 functions are called by the file"
+            )),
+        }
     let subject = match (args.pid, &args.cgroup) {
         (Some(pid), _) => Subject::of_process(&root, pid)?,
         (None, Some(cgroup)) => Subject::of_cgroup(&root, cgroup)?,
