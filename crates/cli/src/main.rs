@@ -101,6 +101,9 @@ fn silence_caught_panics() {
 fn main() -> ExitCode {
     command::note_inherited();
     silence_caught_panics();
+    if let Err(error) = signals::survive_file_size_limit() {
+        return exit::report(&error);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::wrong_use(&error),
