@@ -41,8 +41,8 @@ impl As {
     }
 }
 
-/// Notes which descriptors the caller left open for a command. The first call of `main`: what is
-/// opened later is this program's own, and no command gets it.
+/// Notes which descriptors the caller left open for a command, and how many it may have. The first
+/// call of `main`: what is opened later is this program's own, and no command gets it.
 pub fn note_inherited() {
     INHERITED.get_or_init(Inherited::at_start);
 }

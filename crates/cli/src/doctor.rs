@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use reveille_machine::Root;
 use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
+use reveille_machine::{Idle, Root};
 use serde::Serialize;
 
 use crate::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
@@ -44,7 +44,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for feature in others.into_iter().chain([probes]) {
         features::put(&mut features, feature);
     }
-    let plan = Plan::of(&features);
+    // Without a list of CPUs there is none to measure, whatever the kernel has.
+    let plan = match Idle::read(&root) {
+        Ok(_) => Ok(Plan::of(&features)),
+        Err(error) => Err(error.to_string()),
+    };
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());
     }
@@ -53,12 +57,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => {
             let json = Json {
                 features: &features,
-                measure_will_use: &plan,
+                measure_will_use: plan.as_ref().ok(),
+                measure_cannot: plan.as_ref().err(),
             };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        false => write(&features, &plan, &mut out)?,
+        false => write(&features, plan.as_ref(), &mut out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,7 +78,15 @@ fn probes(features: &[Feature]) -> Feature {
             let tracing = features::find(features, names::TRACING);
             match tracing.map(|tracing| &tracing.presence) {
                 Some(Presence::Denied(why)) => Presence::Denied(why.clone()),
-                _ => Presence::No(format!("tried, and refused: {error}")),
+                _ => {
+                    let error = error.to_string();
+                    // It sends the reader here.
+                    let why = error
+                        .split(": `reveille doctor`")
+                        .next()
+                        .unwrap_or_default();
+                    Presence::No(format!("tried, and refused: {why}"))
+                }
             }
         }
     };
@@ -89,13 +102,20 @@ fn probes(features: &[Feature]) -> Feature {
 #[derive(Serialize)]
 struct Json<'a> {
     features: &'a [Feature],
-    measure_will_use: &'a Plan,
+    /// null where it cannot measure at all.
+    measure_will_use: Option<&'a Plan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measure_cannot: Option<&'a String>,
 }
 
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
-fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+fn write(
+    features: &[Feature],
+    plan: Result<&Plan, &String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     for group in features.chunk_by(|a, b| a.group == b.group) {
         writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
         // What comes with nothing to say of it is one line together.
@@ -124,13 +144,11 @@ fn write(features: &[Feature], plan: &Plan, out: &mut impl Write) -> io::Result<
     if !denied.is_empty() {
         wrapped("Root would add: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
-    wrapped(
-        "reveille measure will use here: ",
-        "  ",
-        &plan.to_string(),
-        STRONG,
-        out,
-    )
+    let (head, words) = match plan {
+        Ok(plan) => ("reveille measure will use here: ", plan.to_string()),
+        Err(why) => ("reveille measure cannot measure here: ", why.clone()),
+    };
+    wrapped(head, "  ", &words, STRONG, out)
 }
 
 /// The word says it; the colour repeats it.
@@ -214,7 +232,7 @@ mod tests {
 
     fn shown(features: &[Feature]) -> String {
         let mut out = Vec::new();
-        write(features, &Plan::of(features), &mut out).unwrap();
+        write(features, Ok(&Plan::of(features)), &mut out).unwrap();
         terminal::plain(out)
     }
 

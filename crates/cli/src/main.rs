@@ -8,7 +8,6 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
-#[cfg(feature = "bpf")]
 mod descriptors;
 mod doctor;
 mod exit;
@@ -100,6 +99,7 @@ fn silence_caught_panics() {
 
 fn main() -> ExitCode {
     command::note_inherited();
+    descriptors::raise();
     silence_caught_panics();
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);
