@@ -16,11 +16,15 @@ const LATE: &str = "the launch had passed before the thread slept";
 impl Run<'_> {
     pub(super) fn by_thread(&mut self) -> Result<()> {
         if self.options.sources.iter().any(|source| source != "timer") {
-            return Err(Error::Usage(
-                "the user probe can only be woken by a timer: leave --source at timer, or measure \
-                 with --probe bpf"
-                    .into(),
-            ));
+            let only = "the user probe can only be woken by a timer";
+            return Err(match self.options.probe {
+                Some(_) => Error::Usage(format!(
+                    "{only}: leave --source at timer, or measure with --probe bpf"
+                )),
+                None => Error::Cannot(format!(
+                    "{only}, and the BPF probe cannot be had here: leave --source at timer"
+                )),
+            });
         }
         self.note(
             "user probe: the figure reaches from the timer's instant to the first instruction of \
