@@ -22,7 +22,9 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Typedef};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{ErrorKind, OpenObject, libbpf_sys};
+use nix::errno::Errno;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
 pub use pid_namespace::pid_namespace;
@@ -164,6 +166,17 @@ pub fn choose<'object>(
     }
 }
 
+/// Are there hardly any descriptors left? Programs and their maps take some 30.
+fn lacks_descriptors() -> bool {
+    const NEEDED: u64 = 40;
+    let open = std::fs::read_dir("/proc/self/fd").map(|open| open.count() as u64);
+    let most = getrlimit(Resource::RLIMIT_NOFILE);
+    match (open, most) {
+        (Ok(open), Ok((most, _))) => open + NEEDED > most,
+        (open, _) => open.is_err_and(|error| error.raw_os_error() == Some(Errno::EMFILE as i32)),
+    }
+}
+
 /// The refusal of a program as one line that says what to do.
 pub fn cannot_load(error: libbpf_rs::Error) -> Error {
     match error.kind() {
@@ -171,6 +184,12 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
         ErrorKind::PermissionDenied if !geteuid().is_root() => Error::Cannot(
             "BPF programs may not be loaded by this user: run as root (sudo), or with the \
              capabilities CAP_BPF and CAP_PERFMON"
+                .into(),
+        ),
+        // libbpf then reports a program that it believes the kernel has no type for.
+        _ if lacks_descriptors() => Error::Cannot(
+            "BPF programs take more file descriptors than this process may have: raise the limit \
+             (ulimit -n; LimitNOFILE= of a service)"
                 .into(),
         ),
         _ => Error::Cannot(format!(

@@ -14,15 +14,13 @@ use nix::libc;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reveille_machine::{Inherited, RunAs};
-use signal_hook::consts::{
-    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
-};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::exit::Failure;
-use crate::signals::not_ignored;
+use crate::signals::{ENDING, not_ignored};
 
 /// Whose rights a user's command gets.
 #[derive(clap::Args)]
@@ -43,16 +41,11 @@ impl As {
     }
 }
 
-/// Notes which descriptors the caller left open for a command. The first call of `main`: what is
-/// opened later is this program's own, and no command gets it.
+/// Notes which descriptors the caller left open for a command, and how many it may have. The first
+/// call of `main`: what is opened later is this program's own, and no command gets it.
 pub fn note_inherited() {
     INHERITED.get_or_init(Inherited::at_start);
 }
-
-/// Handed on to the command. SIGTSTP and SIGCONT are not: they stop and continue both.
-const FORWARDED: [i32; 8] = [
-    SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH,
-];
 
 /// A user's command. It is in this program's process group, so that the terminal treats both as
 /// one: Ctrl-C reaches it by itself, and is not sent a second time.
@@ -101,7 +94,9 @@ impl Child {
     /// # Errors
     /// Where no process can be had.
     pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
-        let watched = not_ignored(&FORWARDED).into_iter().chain([SIGCHLD]);
+        // All but SIGCHLD are handed on. SIGTSTP and SIGCONT are not: they stop and continue both.
+        let handed_on = [&ENDING[..], &[SIGWINCH]].concat();
+        let watched = not_ignored(&handed_on).into_iter().chain([SIGCHLD]);
         let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
         let (waits, go) = std::io::pipe().context("pipe")?;
         let (mut told, tells) = std::io::pipe().context("pipe")?;
@@ -203,8 +198,9 @@ pub fn code(status: ExitStatus) -> u8 {
 }
 
 fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &State) {
-    // What the kernel sends (a key on the terminal, its end) went to the whole process group.
-    let reached_both = signal.cause == Cause::Kernel;
+    // What the kernel sends for the terminal (a key, its end) went to the whole process group.
+    let of_the_terminal = [SIGHUP, SIGINT, SIGQUIT, SIGWINCH].contains(&signal.signal);
+    let reached_both = signal.cause == Cause::Kernel && of_the_terminal;
     if reached_both || signal.signal == SIGCHLD || !matches!(state, State::Running(_)) {
         return;
     }

@@ -44,7 +44,7 @@ Examples:
 
 With a command the exit code is the command's, and --json goes to standard output after the
 command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the following, and what was
-gathered until then is said (exit code 130).")]
+gathered until then is said (exit code 130). Without a command, no wake-up at all is exit code 1.")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
     #[arg(long, value_name = "P", conflicts_with = "user")]
@@ -137,6 +137,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let said = say(&args, &cost);
     kept?;
     exit::reader_may_leave(said)?;
+    if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
+        anyhow::bail!(
+            "no wake-up was seen: {} ran without a pause, or not at all",
+            cost.workload
+        );
+    }
     Ok(followed.code)
 }
 
@@ -221,6 +227,13 @@ impl<'a> Watch<'a> {
         }
         self.look()?;
         let stacks = self.follower.stacks().map_err(failure)?;
+        match self.maps.unopened() {
+            0 => {}
+            files => exit::say(format_args!(
+                "--stacks: files that wakers had mapped and that could not be opened: {files}; their \
+                 functions are called by the file"
+            )),
+        }
         Ok(Some(fold(&stacks, &self.maps)))
     }
 }
@@ -279,6 +292,7 @@ fn failure(error: reveille_watch::Error) -> anyhow::Error {
     match error {
         reveille_watch::Error::Usage(message) => Failure::usage(message),
         reveille_watch::Error::Cannot(message) => Failure::cannot(message),
+        reveille_watch::Error::Machine(error) => error.into(),
         other => other.into(),
     }
 }

@@ -44,9 +44,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for feature in others.into_iter().chain([probes]) {
         features::put(&mut features, feature);
     }
-    let plan = Plan::of(&features);
-    // Without it there is nothing to measure with any probe.
-    let unreadable = Idle::read(&root).err().map(|error| error.to_string());
+    // Without a list of CPUs there is none to measure, whatever the kernel has.
+    let plan = match Idle::read(&root) {
+        Ok(_) => Ok(Plan::of(&features)),
+        Err(error) => Err(error.to_string()),
+    };
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());
     }
@@ -55,20 +57,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => {
             let json = Json {
                 features: &features,
-                measure_will_use: unreadable.is_none().then_some(&plan),
-                measure_cannot: unreadable,
+                measure_will_use: plan.as_ref().ok(),
+                measure_cannot: plan.as_ref().err(),
             };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from)?;
             writeln!(out)?;
         }
-        false => {
-            write(&features, &mut out)?;
-            let (head, words) = match unreadable {
-                None => ("reveille measure will use here: ", plan.to_string()),
-                Some(why) => ("reveille measure cannot measure here: ", why),
-            };
-            wrapped(head, "  ", &words, STRONG, &mut out)?;
-        }
+        false => write(&features, plan.as_ref(), &mut out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -83,7 +78,15 @@ fn probes(features: &[Feature]) -> Feature {
             let tracing = features::find(features, names::TRACING);
             match tracing.map(|tracing| &tracing.presence) {
                 Some(Presence::Denied(why)) => Presence::Denied(why.clone()),
-                _ => Presence::No(format!("tried, and refused: {error}")),
+                _ => {
+                    let error = error.to_string();
+                    // It sends the reader here.
+                    let why = error
+                        .split(": `reveille doctor`")
+                        .next()
+                        .unwrap_or_default();
+                    Presence::No(format!("tried, and refused: {why}"))
+                }
             }
         }
     };
@@ -99,15 +102,20 @@ fn probes(features: &[Feature]) -> Feature {
 #[derive(Serialize)]
 struct Json<'a> {
     features: &'a [Feature],
-    /// `None` where nothing can be measured, for the reason beside it.
+    /// null where it cannot measure at all.
     measure_will_use: Option<&'a Plan>,
-    measure_cannot: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    measure_cannot: Option<&'a String>,
 }
 
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
-fn write(features: &[Feature], out: &mut impl Write) -> io::Result<()> {
+fn write(
+    features: &[Feature],
+    plan: Result<&Plan, &String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     for group in features.chunk_by(|a, b| a.group == b.group) {
         writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
         // What comes with nothing to say of it is one line together.
@@ -136,7 +144,11 @@ fn write(features: &[Feature], out: &mut impl Write) -> io::Result<()> {
     if !denied.is_empty() {
         wrapped("Root would add: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
-    Ok(())
+    let (head, words) = match plan {
+        Ok(plan) => ("reveille measure will use here: ", plan.to_string()),
+        Err(why) => ("reveille measure cannot measure here: ", why.clone()),
+    };
+    wrapped(head, "  ", &words, STRONG, out)
 }
 
 /// The word says it; the colour repeats it.
@@ -220,7 +232,7 @@ mod tests {
 
     fn shown(features: &[Feature]) -> String {
         let mut out = Vec::new();
-        write(features, &mut out).unwrap();
+        write(features, Ok(&Plan::of(features)), &mut out).unwrap();
         terminal::plain(out)
     }
 

@@ -2,7 +2,7 @@
 //! a line on standard error.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
 use reveille_dataset::FilterError;
@@ -154,7 +154,7 @@ pub fn unsaid(error: io::Error) -> anyhow::Error {
 fn place(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<std::io::Error>() {
         Some(io)
-            if io.kind() == std::io::ErrorKind::StorageFull
+            if matches!(io.kind(), ErrorKind::StorageFull | ErrorKind::FileTooLarge)
                 && one_line(error) == io.to_string() =>
         {
             "standard output: "

@@ -8,7 +8,6 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
-#[cfg(feature = "bpf")]
 mod descriptors;
 mod doctor;
 mod exit;
@@ -101,8 +100,11 @@ fn silence_caught_panics() {
 
 fn main() -> ExitCode {
     command::note_inherited();
+    descriptors::raise();
     silence_caught_panics();
-    signals::survive_size_limits();
+    if let Err(error) = signals::survive_file_size_limit() {
+        return exit::report(&error);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return exit::wrong_use(&error),

@@ -1,14 +1,45 @@
-//! Signals that end this program.
+//! Signals that end this program, and one that is to end nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use nix::libc;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+    SIGXCPU, SIGXFSZ,
+};
 
-/// What ends a command that goes on: a closed terminal, Ctrl-C, Ctrl-\, `kill`.
-pub const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// What ends a command that goes on: a closed terminal, Ctrl-C, Ctrl-\, `kill`, a limit of CPU time
+/// (`ulimit -t`), and all others by which the kernel would end it at once, with the machine's settings
+/// left as it had changed them (signal(7)).
+pub const ENDING: [i32; 13] = [
+    SIGHUP,
+    SIGINT,
+    SIGQUIT,
+    SIGTERM,
+    SIGXCPU,
+    SIGUSR1,
+    SIGUSR2,
+    SIGALRM,
+    SIGVTALRM,
+    SIGPROF,
+    SIGIO,
+    libc::SIGPWR,
+    libc::SIGSTKFLT,
+];
+
+/// Has a file that would grow beyond a limit (`ulimit -f`) be an error of who writes it, as a full
+/// disk is. By a handler that does nothing: to ignore the signal would be inherited by commands.
+///
+/// # Errors
+/// Where the kernel refuses a handler.
+pub fn survive_file_size_limit() -> anyhow::Result<()> {
+    for signal in not_ignored(&[SIGXFSZ]) {
+        signal_hook::flag::register(signal, Arc::default()).context("signals")?;
+    }
+    Ok(())
+}
 
 /// Becomes true when this process is to end.
 ///
@@ -20,15 +51,6 @@ pub fn stop() -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, stop.clone()).context("signals")?;
     }
     Ok(stop)
-}
-
-/// A write beyond the limit on a file's size (`ulimit -f`) fails, as on a full disk, and does not kill
-/// this process before settings are put back. A handler: what is ignored, programs would inherit.
-pub fn survive_size_limits() {
-    for signal in not_ignored(&[libc::SIGXFSZ]) {
-        // SAFETY: the handler does nothing. Where the kernel refuses it, it stays as it is.
-        let _ = unsafe { signal_hook::low_level::register(signal, || ()) };
-    }
 }
 
 /// Those of the signals that this process was not started to ignore, which it goes on ignoring:

@@ -125,6 +125,7 @@ fn failure(error: reveille_watch::Error) -> anyhow::Error {
     match error {
         reveille_watch::Error::Usage(message) => Failure::usage(message),
         reveille_watch::Error::Cannot(message) => Failure::cannot(message),
+        reveille_watch::Error::Machine(error) => error.into(),
         other => other.into(),
     }
 }

@@ -50,6 +50,31 @@ fn without_the_right_it_says_what_to_do() {
     );
 }
 
+#[test]
+fn a_workload_that_is_never_woken_is_said_and_exit_code_1() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: a_workload_that_is_never_woken...: not root");
+    }
+    let mut asleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = asleep.id().to_string();
+    let ended = run(reveille().args(["cost", "--pid", &pid, "--duration", "300ms"]));
+    asleep.kill().unwrap();
+    asleep.wait().unwrap();
+    if ended.code == 3 {
+        return println!(
+            "skipped: a_workload_that_is_never_woken...: {}",
+            ended.stderr
+        );
+    }
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("no wake-up was seen"),
+        "{}",
+        ended.stderr
+    );
+}
+
 /// A cgroup of this test's own, with a process in it that sleeps and wakes; both end with it.
 struct Group {
     folder: PathBuf,

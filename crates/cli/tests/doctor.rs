@@ -80,6 +80,40 @@ fn json_says_of_everything_missing_what_it_costs_and_what_brings_it() {
 }
 
 #[test]
+fn few_descriptors_by_default_are_no_reason_not_to_measure() {
+    let plan = |command: Command| -> Value {
+        let json: Value = serde_json::from_str(&text(command)).unwrap();
+        json["measure_will_use"]["instead_of_bpf"].clone()
+    };
+    let mut few = doctor(&["--json"]);
+    let before_exec = || {
+        use nix::sys::resource::{Resource, getrlimit, setrlimit};
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        Ok(setrlimit(Resource::RLIMIT_NOFILE, 12, most)?)
+    };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { few.pre_exec(before_exec) };
+    assert_eq!(plan(few), plan(doctor(&["--json"])));
+}
+
+#[test]
+fn where_there_are_too_few_descriptors_that_is_the_reason() {
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: nobody has BPF without root");
+    }
+    let mut few = doctor(&["--json"]);
+    let before_exec = || {
+        use nix::sys::resource::{Resource, setrlimit};
+        Ok(setrlimit(Resource::RLIMIT_NOFILE, 12, 12)?)
+    };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { few.pre_exec(before_exec) };
+    let shown = text(few);
+    assert!(shown.contains("ulimit -n"), "{shown}");
+    assert!(!shown.contains("`reveille doctor`"), "{shown}");
+}
+
+#[test]
 fn a_user_without_rights_is_told_what_root_would_add() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: only root can become nobody");

@@ -99,6 +99,7 @@ fn bad_input_gets_one_line() {
             &["--latency", "1ms", "--result", "/nonexistent"],
             "/nonexistent",
         ),
+        (&["--latency", "1ms", "--result", "/usr"], "holds no result"),
         (
             &["--latency", "0", "--", "no-such-command"],
             "no such command in PATH",
@@ -577,6 +578,64 @@ fn a_signal_goes_to_the_command_and_its_end_is_the_exit_code() {
         said.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         assert_eq!(end(child, signal).0, Some(code));
+    }
+}
+
+/// The program with these mounts of its own, by a shell's line; `None` where it may not mount.
+fn under_mounts(test: &str, mounts: &str, arguments: &[&str]) -> Option<Command> {
+    let under = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", script]);
+        command.arg(env!("CARGO_BIN_EXE_reveille")).args(arguments);
+        command
+    };
+    if run(&mut under(mounts)).code != 0 {
+        println!("skipped: {test}: no mount namespace to be had: {mounts}");
+        return None;
+    }
+    Some(under(&format!("{mounts} && exec \"$0\" \"$@\"")))
+}
+
+#[test]
+fn where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why() {
+    let test = "where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why";
+    if !can_hold(test) {
+        return;
+    }
+    let _alone = alone();
+    let all = &["hold", "--latency", "0", "--", "true"][..];
+    let one = &["hold", "--latency", "0", "--cpu", "0", "--", "true"][..];
+    for (mounts, arguments, words) in [
+        (
+            "mount --bind /dev/null /dev/cpu_dma_latency",
+            all,
+            "holds no latency bound",
+        ),
+        (
+            "mount --bind /sys /sys && mount -o remount,bind,ro /sys",
+            one,
+            "read-only, as in most containers",
+        ),
+        (
+            "mount -t tmpfs -o ro none /run",
+            one,
+            "/run/reveille: the file system is read-only",
+        ),
+        ("mount -t tmpfs none /sys", one, "mount sysfs"),
+        ("mount -t tmpfs none /sys", &["states"], "mount sysfs"),
+        ("mount -t tmpfs none /sys", &["measure"], "mount sysfs"),
+    ] {
+        if let Some(mut command) = under_mounts(test, mounts, arguments) {
+            complains(&mut command, 3, words);
+        }
+    }
+    let hidden = "mount -t tmpfs none /sys";
+    if let Some(mut command) = under_mounts(test, hidden, &["doctor"]) {
+        let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let last = shown.lines().rev().take(2).collect::<Vec<_>>();
+        let says =
+            |line: &&str| line.contains("cannot measure here: /sys/devices/system/cpu/present");
+        assert!(last.iter().any(says), "{shown}");
     }
 }
 

@@ -5,6 +5,7 @@ mod load;
 mod program;
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -205,11 +206,24 @@ fn bpf_that_is_asked_for_and_cannot_be_had_is_exit_code_3() {
         println!("skipped: bpf_that_is_asked_for_and_cannot_be_had: needs root to become nobody");
         return;
     };
+    let mut remote = Command::new(command.get_program());
     command.args(["measure", "--probe", "bpf", "--duration", "1s", "--out"]);
     let ended = run(command.arg(folder.path().join("result")));
     assert_eq!(ended.code, 3, "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("--probe user"), "{}", ended.stderr);
+    // By a source that takes it.
+    remote
+        .uid(65534)
+        .gid(65534)
+        .args(["measure", "--source", "remote", "--out"]);
+    let ended = run(remote.arg(folder.path().join("result")));
+    assert_eq!(ended.code, 3, "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("BPF probe cannot be had"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

@@ -150,15 +150,22 @@ fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
     } else if is_there(path, WULT_INFO) || is_there(path, WULT_DATAPOINTS) {
         load_wult(path, wanted)?
     } else {
-        return Err(Malformed::new(format!(
-            "holds no result; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
-        ))
-        .at(path));
+        return Err(nothing_there(
+            path,
+            &format!(
+                "holds no result; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
+            ),
+        ));
     };
     if loaded.description.name.is_empty() {
         loaded.description.name = name_of(path);
     }
     Ok(loaded)
+}
+
+/// A folder without a result is as one that is not there: another one was meant.
+fn nothing_there(folder: &Path, why: &str) -> Error {
+    io_error(folder)(std::io::Error::new(std::io::ErrorKind::NotFound, why))
 }
 
 fn is_there(folder: &Path, name: &str) -> bool {
@@ -176,10 +183,10 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
         .find(|name| is_there(path, name));
     match found {
         Some(name) => Ok(path.join(name)),
-        None => Err(Malformed::new(format!(
-            "holds no datapoints; expected {PARQUET} or {WULT_DATAPOINTS}"
-        ))
-        .at(path)),
+        None => Err(nothing_there(
+            path,
+            &format!("holds no datapoints; expected {PARQUET} or {WULT_DATAPOINTS}"),
+        )),
     }
 }
 

@@ -154,7 +154,14 @@ impl Folder {
             file => file.map_err(io_error(&path))?,
         };
         let file = File::from(file);
-        self.remember(name, file.try_clone().map_err(io_error(&path))?);
+        match file.try_clone() {
+            Ok(copy) => self.remember(name, copy),
+            // Nobody would know of it.
+            Err(error) => {
+                self.unlink(name, &file);
+                return Err(io_error(&path)(error));
+            }
+        }
         Ok(file)
     }
 
@@ -381,6 +388,8 @@ impl Unfinished<'_> {
     /// cannot be renamed.
     pub fn place(mut self) -> Result<PathBuf> {
         let folder = self.folder;
+        // Before it has the name: where there are no descriptors left, nobody would know of it.
+        let file = self.file.try_clone().map_err(io_error(&self.path))?;
         let _taken = folder.take_rights(&self.path)?;
         let temporary = self.temporary.as_deref().expect("it is placed once");
         let (dir, name) = (&folder.dir, self.name.as_os_str());
@@ -403,7 +412,6 @@ impl Unfinished<'_> {
             placed => placed.map_err(io_error(&self.path))?,
         }
         self.temporary = None;
-        let file = self.file.try_clone().map_err(io_error(&self.path))?;
         folder.remember(&self.name, file);
         Ok(std::mem::take(&mut self.path))
     }

@@ -215,6 +215,12 @@ pub(crate) fn numbered(root: &Root, folder: &str, prefix: &str) -> Vec<u32> {
 fn no_cpus(root: &Root) -> Error {
     let path = root.path(&format!("{CPU}/present"));
     match std::fs::read_to_string(&path) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound && root.is_live() => {
+            Error::Cannot(format!(
+                "{}: there is no such file; mount sysfs (mount -t sysfs sysfs /sys)",
+                path.display()
+            ))
+        }
         Err(source) => Error::Io { path, source },
         Ok(found) => Error::Content {
             path,

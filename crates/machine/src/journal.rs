@@ -582,7 +582,14 @@ fn unsettled(records: &[Record]) -> Vec<usize> {
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::Io { path, source }
+    move |source| match source.kind() {
+        std::io::ErrorKind::ReadOnlyFilesystem => Error::Cannot(format!(
+            "{}: the file system is read-only, as in most containers: settings can be changed where \
+             /sys and /run may be written, as on the host",
+            path.display()
+        )),
+        _ => Error::Io { path, source },
+    }
 }
 
 #[cfg(test)]

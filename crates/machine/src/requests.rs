@@ -3,10 +3,11 @@
 //! Sources: Documentation/power/pm_qos_interface.rst and Documentation/admin-guide/pm/cpuidle.rst
 //! of the kernel.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-use crate::pm_qos::DEVICE;
+use crate::pm_qos::{self, DEVICE};
 use crate::{Error, Idle, Journal, Result, Root};
 
 /// A latency bound on all CPUs. The kernel drops it when the process ends, in whatever way.
@@ -39,11 +40,31 @@ impl Request {
             .write(true)
             .open(DEVICE)
             .map_err(refused)?;
+        if !is_the_kernels(&device.metadata().map_err(refused)?) {
+            return Err(Error::Cannot(format!(
+                "{DEVICE}: is another device here (/dev/null?), and holds no latency bound"
+            )));
+        }
         let bound = i32::try_from(bound_us)
             .map_err(|_| Error::Usage(format!("{bound_us} µs is beyond what {DEVICE} takes")))?;
         device.write_all(&bound.to_ne_bytes()).map_err(refused)?;
+        // Another user's rights may not suffice to read it.
+        if let Ok(held) = pm_qos::current_bound_us()
+            && held.is_none_or(|held| held > bound_us)
+        {
+            return Err(Error::Cannot(format!(
+                "{DEVICE}: the kernel did not take the bound of {bound_us} µs"
+            )));
+        }
         Ok(Self { _device: device })
     }
+}
+
+/// Is it a device of the kernel's driver "misc", which has this one (Documentation/admin-guide/
+/// devices.txt: major number 10)?
+fn is_the_kernels(device: &Metadata) -> bool {
+    const MISC: u64 = 10;
+    device.file_type().is_char_device() && nix::sys::stat::major(device.rdev()) == MISC
 }
 
 /// The setting that holds a CPU's own bound.

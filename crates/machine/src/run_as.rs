@@ -12,15 +12,22 @@ use std::process::Command;
 
 use nix::errno::Errno;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{AccessFlags, Uid};
 
 use crate::{Account, Error, Result};
 
-/// The descriptors above 2 that this process inherited: a shell's `3>file`, the jobserver of `make`.
+/// The descriptors above 2 that this process inherited: a shell's `3>file`, the jobserver of `make`;
+/// and how many of them it might have.
 ///
-/// They are the caller's and meant for the command. Everything that this process opens is not.
+/// They are the caller's and meant for the command. Everything that this process opens is not, nor is
+/// a limit that it raises for that.
 #[derive(Debug, Clone, Default)]
-pub struct Inherited(Vec<RawFd>);
+pub struct Inherited {
+    descriptors: Vec<RawFd>,
+    /// The soft limit and the hard one.
+    most: Option<(u64, u64)>,
+}
 
 impl Inherited {
     /// To be called before this process opens anything, as the first thing in `main`. Without /proc
@@ -35,7 +42,10 @@ impl Inherited {
             .filter(|&descriptor| descriptor > 2 && survives_exec(descriptor))
             .collect();
         all.sort_unstable();
-        Self(all)
+        Self {
+            descriptors: all,
+            most: getrlimit(Resource::RLIMIT_NOFILE).ok(),
+        }
     }
 }
 
@@ -123,7 +133,8 @@ impl RunAs {
     }
 
     /// Sets the command up: the user's rights and environment, and no descriptor of this process
-    /// but those that it inherited, the command's 0 to 2, and what is made between fork and exec.
+    /// but those that it inherited, the command's 0 to 2, and what is made between fork and exec; their
+    /// limit is the inherited one.
     ///
     /// The user gets no capability. `HOME`, `USER`, `LOGNAME` and `SHELL` become theirs, `MAIL` and
     /// what sudo tells of its caller go; all else stays as it is in this process.
@@ -137,8 +148,12 @@ impl RunAs {
             if let Some(rights) = &rights {
                 rights.take()?;
             }
-            keep_only(&inherited.0);
-            Ok(())
+            keep_only(&inherited.descriptors);
+            // Last: closing one by one asks for the limit.
+            match inherited.most {
+                Some((soft, hard)) => Ok(setrlimit(Resource::RLIMIT_NOFILE, soft, hard)?),
+                None => Ok(()),
+            }
         };
         // SAFETY: between fork and exec the closure makes system calls only, on memory that was
         // allocated before: no allocation, no lock. Its errors are numbers.
@@ -376,7 +391,7 @@ mod tests {
         let list = "ls /proc/$$/fd";
         let mut run_as = RunAs::default();
         assert_eq!(said(&run_as, list), "0\n1\n2\n");
-        run_as.inherited = Inherited(vec![theirs.as_raw_fd()]);
+        run_as.inherited.descriptors = vec![theirs.as_raw_fd()];
         assert_eq!(
             said(&run_as, list),
             format!("0\n1\n2\n{}\n", theirs.as_raw_fd())
@@ -424,7 +439,7 @@ mod tests {
     #[test]
     fn what_is_inherited_is_what_an_exec_leaves_open() {
         let (theirs, ours) = (left_open(), std::fs::File::open("/dev/null").unwrap());
-        let inherited = Inherited::at_start().0;
+        let inherited = Inherited::at_start().descriptors;
         assert!(inherited.contains(&theirs.as_raw_fd()), "{inherited:?}");
         assert!(!inherited.contains(&ours.as_raw_fd()), "{inherited:?}");
         assert!(inherited.is_sorted() && inherited.iter().all(|descriptor| *descriptor > 2));

@@ -4,7 +4,7 @@ use reveille_dataset::description::Ended;
 
 use crate::result::Trial;
 use crate::statistics::{Against, Difference, ERROR, rounds_needed};
-use crate::verdict::{Cost, Dominated};
+use crate::verdict::{Cost, Dominated, one_of_all};
 use crate::workload::NANOSECONDS;
 
 /// In what unit a trial's figures are shown.
@@ -105,6 +105,9 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
     let setting = &trial.settings[place];
     let median = scale.text(setting.figure.as_ref()?.median);
     let name = name(trial, place);
+    // The p-value knows that it was chosen; the interval may be missing, or wider.
+    let is_as_good = trial.verdict.as_good.contains(&AS_IS);
+    let holds_zero = |gain: &Difference| gain.against_zero() == Against::Unknown;
     let more_or_less = |sign: f64| if sign < 0.0 { "less" } else { "more" };
     Some(match &trial.verdict.gain {
         None if place != AS_IS => format!(
@@ -114,17 +117,24 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
             format!("Nothing beats {name}: {median} at the median.")
         }
         None => format!("Nothing is shown to beat {name}: {median} at the median."),
-        Some(difference) if difference.against_zero() == Against::Unknown => format!(
+        Some(difference) if is_as_good && holds_zero(difference) => format!(
             "{name} has the best median, {median}, but it cannot be told from `as is` beyond noise."
         ),
         // Alone it would be beyond noise; as the best of several it may be so by chance.
-        Some(difference) if trial.verdict.as_good.contains(&AS_IS) => format!(
+        Some(difference) if is_as_good => format!(
             "{name} has the best median, {median}, {} {} than as is{}; of {} settings, the best one \
              may be so by chance.",
             scale.text(difference.estimate.abs()),
             more_or_less(difference.estimate),
             interval(difference, scale),
             trial.settings.len()
+        ),
+        Some(difference) if difference.interval.is_some() && holds_zero(difference) => format!(
+            "{name} is best: {median} at the median. That it is {} than as is is shown, but not by \
+             how much: {}{}.",
+            more_or_less(difference.estimate),
+            scale.text(difference.estimate.abs()),
+            interval(difference, scale)
         ),
         Some(difference) => format!(
             "{name} is best: {median} at the median, {} {} than as is{}.",
@@ -200,14 +210,21 @@ fn little_sleep(trial: &Trial) -> Option<String> {
 }
 
 fn too_few_rounds(trial: &Trial) -> Option<String> {
-    let needed = rounds_needed(ERROR) as u64;
     let least = trial.settings.iter().map(|setting| setting.rounds).min()?;
-    (least < needed).then(|| {
-        format!(
-            "A difference has an interval from {needed} rounds on; here are {least}. Give more with \
-             --rounds."
-        )
-    })
+    let settings = trial.settings.len();
+    let needed = rounds_needed(ERROR) as u64;
+    let of_best = rounds_needed(one_of_all(settings)) as u64;
+    let what = match &trial.verdict.gain {
+        _ if least < needed => format!("A difference has an interval from {needed} rounds on"),
+        Some(gain) if gain.interval.is_none() => format!(
+            "The best one's gain has an interval from {of_best} rounds on, as one of {settings} \
+             settings"
+        ),
+        _ => return None,
+    };
+    Some(format!(
+        "{what}; here are {least}. Give more with --rounds."
+    ))
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -278,6 +295,50 @@ mod tests {
         let said = sentences(&trial);
         assert!(said[0].contains("may be so by chance"), "{said:?}");
         assert!(said[1].starts_with("Not told apart"), "{said:?}");
+    }
+
+    #[test]
+    fn a_best_one_that_is_told_apart_is_called_best_though_its_gain_has_no_interval() {
+        let mut trial = trial();
+        let third = trial.settings[0].clone();
+        trial.settings.push(third);
+        for setting in &mut trial.settings {
+            setting.rounds = 6;
+        }
+        trial.verdict.gain = Some(Difference {
+            estimate: -30.0,
+            interval: None,
+            rounds: 6,
+        });
+        // Six rounds on one side are enough to tell it apart, and seven for an interval of three.
+        assert_eq!(
+            sentences(&trial),
+            [
+                "`no sleep` is best: 77.0 ns at the median, 30.0 ns less than as is.",
+                "The best one's gain has an interval from 7 rounds on, as one of 3 settings; here \
+                 are 6. Give more with --rounds."
+            ]
+        );
+        trial.verdict.as_good = vec![0];
+        let said = sentences(&trial);
+        assert!(said[0].contains("cannot be told from `as is`"), "{said:?}");
+    }
+
+    #[test]
+    fn a_best_one_that_is_told_apart_is_not_called_like_as_is_where_its_interval_holds_zero() {
+        let mut trial = trial();
+        trial.verdict.gain = Some(Difference {
+            estimate: -30.0,
+            interval: Some((-63.0, 1.0)),
+            rounds: 10,
+        });
+        assert_eq!(
+            sentences(&trial),
+            [
+                "`no sleep` is best: 77.0 ns at the median. That it is less than as is is shown, but \
+              not by how much: 30.0 ns [-1.00, 63.0]."
+            ]
+        );
     }
 
     #[test]

@@ -343,6 +343,7 @@ pub fn failure(error: Error) -> anyhow::Error {
     match error {
         Error::Usage(why) => Failure::usage(why),
         Error::Cannot(why) => Failure::cannot(why),
+        Error::Machine(error) => error.into(),
         error => error.into(),
     }
 }

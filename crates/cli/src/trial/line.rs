@@ -42,9 +42,11 @@ fn parse_cpus(text: &str) -> Result<Cpus, String> {
 /// # Errors
 /// What is wrong with the line, in words.
 pub fn parse(text: &str) -> Result<Setting, String> {
-    let words = text.split_whitespace();
-    let words = words.skip_while(|word| matches!(*word, "reveille" | "sudo"));
-    let line = Line::try_parse_from(words).map_err(|error| said(&error))?;
+    let words = words(text)?;
+    let own = words
+        .iter()
+        .skip_while(|word| matches!(word.as_str(), "reveille" | "sudo"));
+    let line = Line::try_parse_from(own).map_err(|error| said(&error))?;
     let kind = match line {
         Line::Hold { latency, cpu } => Kind::Hold {
             bound_us: latency,
@@ -62,11 +64,35 @@ pub fn parse(text: &str) -> Result<Setting, String> {
             cpus: cpu.map(|cpus| cpus.0),
         },
     };
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let shown = |word: &String| match word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    let shown: Vec<String> = words.iter().map(shown).collect();
     Ok(Setting {
-        name: words.join(" "),
+        name: shown.join(" "),
         kind,
     })
+}
+
+/// The line's words; quotes keep spaces in a word, as a shell has it: `--disable 'haltpoll idle'`.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match quote {
+            Some(end) if c == end => quote = None,
+            None if matches!(c, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    match quote {
+        Some(quote) => Err(format!("a quote {quote} is not closed")),
+        None => Ok(words.into_iter().chain(word).collect()),
+    }
 }
 
 /// clap's first line, which says what is wrong.
@@ -101,6 +127,16 @@ mod tests {
         let setting = parse("sudo reveille limit  --disable C6,C8").unwrap();
         let limit = Limit::Disable(vec!["C6".into(), "C8".into()]);
         assert_eq!(setting.kind, Kind::Limit { limit, cpus: None });
+        for line in [
+            "limit --disable 'haltpoll idle',C6 --cpu 1",
+            "limit --disable \"haltpoll idle,C6\"  --cpu 1",
+        ] {
+            let limit = Limit::Disable(vec!["haltpoll idle".into(), "C6".into()]);
+            let cpus = Some(vec![1]);
+            let setting = parse(line).unwrap();
+            assert_eq!(setting.kind, Kind::Limit { limit, cpus }, "{line}");
+            assert_eq!(setting.name, "limit --disable 'haltpoll idle,C6' --cpu 1");
+        }
         let setting = parse("limit --deepest C1E").unwrap();
         let limit = Limit::Deepest("C1E".into());
         assert_eq!(setting.kind, Kind::Limit { limit, cpus: None });
@@ -115,6 +151,7 @@ mod tests {
             ("hold --latency 50", "no unit"),
             ("hold --latency -5us", "-5"),
             ("limit", "--deepest"),
+            ("limit --disable 'haltpoll idle", "not closed"),
             ("limit --deepest C1 --disable C6", "cannot be used with"),
             ("limit --disable C6 --cpu x", "list of CPUs"),
         ] {

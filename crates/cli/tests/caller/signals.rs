@@ -1,6 +1,8 @@
 //! A signal that the program was started to ignore stays ignored: SIGHUP under `nohup`, SIGINT in the
-//! background of a shell.
+//! background of a shell. Others that would end it at once, with settings left changed, are an end or an
+//! error like others.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +11,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 
-use crate::program::reveille;
+use crate::complains::complains;
+use crate::program::{reveille, run};
+use crate::streams::settings;
 use crate::{alone, state_of_cpu_0};
 
 /// What is waited for comes within this, on a machine however busy.
@@ -80,6 +84,88 @@ fn goes_on(arguments: &[&str], code: i32) {
     }
     kill(pid, Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(code), "{what}");
+}
+
+/// Limits the files that it makes to so many bytes, as `ulimit -f` does.
+fn limiting_files(mut command: Command, bytes: u64) -> Command {
+    use nix::sys::resource::{Resource, setrlimit};
+    let before_exec = move || Ok(setrlimit(Resource::RLIMIT_FSIZE, bytes, bytes)?);
+    // SAFETY: between fork and exec only setrlimit(2) is called.
+    unsafe { command.pre_exec(before_exec) };
+    command
+}
+
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_settings_are_put_back() {
+    let _alone = alone();
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let page = folder.path().join("sweep.csv");
+    let output = std::fs::File::create(&page).unwrap();
+    let mut command = limiting_files(reveille(), 100);
+    command.args(["model", "sweep", "--csv"]).stdout(output);
+    complains(&mut command, 1, "standard output: File too large");
+
+    if !nix::unistd::geteuid().is_root() || state_of_cpu_0().is_none() {
+        return println!("skipped: a_limit_of_file_sizes...: not root, or no idle states");
+    }
+    let before = settings();
+    let result = folder.path().join("result");
+    let mut command = limiting_files(reveille(), 8192);
+    command.args(["measure", "--cpu", "0", "--probe", "user", "--each-state"]);
+    command.args(["--duration", "20s", "--no-report", "--out"]);
+    let ended = run(command.arg(&result));
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
+    assert_eq!(settings(), before);
+    // What was there before is kept.
+    let kept = reveille_dataset::open(&result).unwrap().columns.rows;
+    assert!(kept > 10, "{kept}");
+}
+
+#[test]
+fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
+    let test = "whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it";
+    let _alone = alone();
+    let held = ["hold", "--latency", "0", "--cpu", "0"];
+    if !nix::unistd::geteuid().is_root()
+        || run(reveille().args(held).args(["--", "true"])).code != 0
+    {
+        return println!("skipped: {test}: nothing can be held");
+    }
+    let before = settings();
+    let deadly = "XCPU USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT QUIT HUP";
+    for one in deadly.split(' ') {
+        let one: Signal = format!("SIG{one}").parse().unwrap();
+        let command = ["--", "sh", "-c", "echo begun; exec sleep 1000"];
+        for (command, code) in [(None, 0), (Some(command), 128 + one as i32)] {
+            let mut child = reveille()
+                .args(held)
+                .args(command.iter().flatten())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            // Either says something when the setting is in force.
+            let said = BufReader::new(child.stdout.as_mut().unwrap())
+                .lines()
+                .next();
+            assert!(said.is_some() && settings() != before, "{said:?}");
+            kill(Pid::from_raw(child.id() as i32), one).unwrap();
+            let ended = child.wait().unwrap();
+            assert_eq!(settings(), before, "{one}: {ended}");
+            assert_eq!(ended.code(), Some(code), "{one}: {ended}");
+        }
+    }
+    // A clock of the caller's, which the kernel has sent to this process alone.
+    let mut command = reveille();
+    let before_exec = || {
+        // SAFETY: the call takes a number.
+        unsafe { nix::libc::alarm(1) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec only alarm(2) is called.
+    unsafe { command.pre_exec(before_exec) };
+    let status = command.args(held).args(["--", "sleep", "20"]).status();
+    assert_eq!(status.unwrap().code(), Some(128 + Signal::SIGALRM as i32));
 }
 
 #[test]

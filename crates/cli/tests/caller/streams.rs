@@ -226,7 +226,7 @@ fn a_commands_exit_code_is_handed_on_where_nobody_reads_what_is_said_of_it() {
 }
 
 /// What a limit or a bound on CPU 0 may change, and the journal's folder.
-fn settings() -> Vec<String> {
+pub fn settings() -> Vec<String> {
     let cpu = "/sys/devices/system/cpu/cpu0";
     let mut all: Vec<String> = (0..10)
         .map(|state| format!("{cpu}/cpuidle/state{state}/disable"))

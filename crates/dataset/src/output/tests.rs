@@ -143,6 +143,41 @@ fn a_replaced_file_that_has_another_name_keeps_its_content_there() {
     assert_eq!(fs::read_to_string(place.out().join("page")).unwrap(), "new");
 }
 
+/// By a process of its own, for others open files meanwhile.
+#[test]
+fn where_descriptors_run_out_no_file_is_left_of_which_nobody_knows() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const CHILD: &str = "REVEILLE_TEST_IS_THE_CHILD";
+    let test = "output::tests::where_descriptors_run_out_no_file_is_left_of_which_nobody_knows";
+    if std::env::var_os(CHILD).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(this);
+        let ended = child.args(["--exact", test]).env(CHILD, "1").output();
+        let ended = ended.unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(
+            ended.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let place = Place::new();
+    let folder = place.folder();
+    let unfinished = folder.begin("described", Existing::Stays).unwrap();
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, 64, most).unwrap();
+    let mut taken = Vec::new();
+    while let Ok(file) = fs::File::open("/dev/null") {
+        taken.push(file);
+    }
+    // Its own descriptor is free then: a file may still be opened, and nothing after it.
+    let placed = unfinished.place();
+    let created = folder.create("grows");
+    drop(taken);
+    assert!(placed.is_err() && created.is_err());
+    assert_eq!(place.names(), [""; 0]);
+}
+
 #[test]
 fn giving_up_removes_what_this_run_made_and_nothing_else() {
     let place = Place::new();
@@ -206,6 +241,23 @@ fn links_of_ones_own_lead_on() {
     let folder = Folder::make(&place.scratch.path().join("mine/new"), Naming::ByUser).unwrap();
     folder.create("x").unwrap();
     assert!(place.out().join("new/x").exists());
+    // What is wrong behind one is said of the link, which was named.
+    fs::write(place.out().join("file"), "").unwrap();
+    for (target, why) in [
+        (
+            "nowhere",
+            "is a symbolic link to nowhere, which is not there",
+        ),
+        ("file", "is no folder"),
+    ] {
+        let link = place.out().join(format!("to-{target}"));
+        symlink(target, &link).unwrap();
+        let error = Folder::make(&link, Naming::ByUser).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("{}: {why}", link.display())),
+            "{error}"
+        );
+    }
     symlink("loop", place.out().join("loop")).unwrap();
     assert!(Folder::make(&place.out().join("loop"), Naming::ByUser).is_err());
 }

@@ -1,6 +1,7 @@
 //! From a path to its folder, step by step: which links are followed, and where folders are made.
 
 use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
@@ -116,7 +117,8 @@ impl<'a> Walk<'a> {
                     return Err(refused(walked, &foreign_link(stat.st_uid)));
                 }
                 let target = readlinkat(&found, "").map_err(wrong())?;
-                self.along(here, Path::new(&target), false)
+                let end = self.along(here, Path::new(&target), false);
+                end.map_err(|error| through_link(error, walked, Path::new(&target)))
             }
             _ => Err(Error::NoFolder {
                 path: walked.to_owned(),
@@ -180,6 +182,22 @@ impl<'a> Walk<'a> {
                 "root writes into a folder that {why} only if you name it: give --out (-o for a report)"
             ),
         ))
+    }
+}
+
+/// What went wrong behind a link, said of the link: that was named, and its target was not.
+fn through_link(error: Error, link: &Path, target: &Path) -> Error {
+    match error {
+        Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+            let target = target.display();
+            let why = format!("is a symbolic link to {target}, which is not there");
+            io_error(link)(io::Error::new(ErrorKind::NotFound, why))
+        }
+        Error::Io { source, .. } => io_error(link)(source),
+        Error::NoFolder { .. } => Error::NoFolder {
+            path: link.to_owned(),
+        },
+        other => other,
     }
 }
 

@@ -113,10 +113,11 @@ impl Histogram {
     /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
     /// too few lie beyond it.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
-        let rank = (self.total as f64 * share).ceil() as u64;
-        if self.total - rank < FEWEST_BEYOND {
+        // Whole numbers but for rounding stay what they are: 100 * (1 - 0.9), 100 * 0.07.
+        if self.total as f64 * (1.0 - share) < FEWEST_BEYOND * (1.0 - 1e-9) {
             return None;
         }
+        let rank = (self.total as f64 * share * (1.0 - 1e-12)).ceil() as u64;
         let mut below = 0;
         let place = self.counts.iter().position(|count| {
             below += count;
@@ -196,5 +197,20 @@ mod tests {
         assert_eq!((given(199, 0.95), given(200, 0.95)), (false, true));
         assert_eq!((given(999, 0.99), given(1000, 0.99)), (false, true));
         assert_eq!((given(9999, 0.999), given(10_000, 0.999)), (false, true));
+    }
+
+    #[test]
+    fn a_share_that_binary_numbers_only_come_near_has_its_rank_and_its_ten_beyond() {
+        let mut histogram = Histogram::default();
+        (1..100).for_each(|time| histogram.add(f64::from(time)));
+        assert_eq!(histogram.percentile(0.9), None);
+        // 100 * (1 - 0.9) is 9.999999999999998, and 100 * 0.07 is 7.000000000000001.
+        histogram.add(100.0);
+        let is_near = |share: f64, time: f64| {
+            let given = histogram.percentile(share).unwrap();
+            assert!((given / time - 1.0).abs() < 0.004, "{share}: {given}");
+        };
+        is_near(0.9, 90.0);
+        is_near(0.07, 7.0);
     }
 }

@@ -28,6 +28,13 @@ pub const PERMUTATIONS: u32 = 9_999;
 /// So that the same figures always say the same.
 const SEED: u64 = 0x7265_7665_696c_6c65;
 
+/// Far above what rounding does to a lead, in standard errors or as a share of it, and far below what
+/// parts two leads.
+const ROUNDING: f64 = 1e-9;
+
+/// Figures that differ by less, as a share of the largest, are the same: rounding parted them.
+const SAME: f64 = 1e-13;
+
 /// A round's ranks, by setting; `None` where a setting has no figure in it.
 type Round = Vec<Option<f64>>;
 
@@ -42,7 +49,11 @@ pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) ->
     to_normal_scores(&mut rounds);
     let pooled = pooled_variance(&rounds, figures.len());
     let is_below = |other: usize| below(&rounds, best, other, pooled).filter(|_| other != best);
-    let seen: Vec<Option<f64>> = (0..figures.len()).map(is_below).collect();
+    // Deals of the same lead sum the same numbers in other orders: rounding must not part them.
+    let barely = |seen: f64| seen - ROUNDING * seen.abs().max(1.0);
+    let seen: Vec<Option<f64>> = (0..figures.len())
+        .map(|at| is_below(at).map(barely))
+        .collect();
     let mut as_large = vec![1_u32; figures.len()];
     let mut random = fastrand::Rng::with_seed(SEED);
     for _ in 0..permutations {
@@ -73,12 +84,16 @@ fn aligned_ranks(figures: &[Vec<Option<f64>>]) -> Vec<Round> {
         figures.iter().map(|one| Some((*one)? - middle)).collect()
     };
     let mut rounds: Vec<Round> = (0..count).map(of_round).collect();
+    let sizes = figures.iter().flatten().flatten().map(|one| one.abs());
+    let rounding = SAME * sizes.fold(0.0, f64::max);
     let mut places: Vec<&mut f64> = rounds.iter_mut().flatten().flatten().collect();
     places.sort_unstable_by(|one, other| one.total_cmp(other));
     let mut at = 0;
     while at < places.len() {
         let value = *places[at];
-        let ties = places[at..].iter().take_while(|one| ***one == value);
+        let ties = places[at..]
+            .iter()
+            .take_while(|one| ***one - value <= rounding);
         let to = at + ties.count();
         let rank = (at + 1 + to) as f64 / 2.0;
         for place in &mut places[at..to] {
@@ -194,6 +209,41 @@ mod tests {
         // Of the 64 ways in which six rounds may go two are as extreme: 0.03125.
         let p_value = p_values[1].unwrap();
         assert!((0.026..=0.037).contains(&p_value), "{p_value}");
+    }
+
+    #[test]
+    fn leads_that_tie_are_as_large_whatever_rounding_made_of_them() {
+        // Of the 2^n swaps so many have a lead as large: all of them, counted by another program.
+        let is_near = |one: &[f64], other: &[f64], exact: f64| {
+            let known = |figures: &[f64]| figures.iter().copied().map(Some).collect();
+            let p_value = p_values(&[known(one), known(other)], 0, PERMUTATIONS)[1].unwrap();
+            let error = 4.0 * (exact * (1.0 - exact) / f64::from(PERMUTATIONS)).sqrt();
+            assert!(
+                (p_value - exact).abs() < error,
+                "{p_value}, and exactly {exact}"
+            );
+        };
+        let (one, other) = (
+            [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0],
+            [2.0, 1.0, 1.0, 1.0, 1.0, 0.0, 2.0, 1.0, 1.0, 0.0],
+        );
+        is_near(&one, &other, 112.0 / 1024.0);
+        let (one, other) = (
+            [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 2.0, 2.0],
+            [1.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0, 3.0],
+        );
+        is_near(&one, &other, 28.0 / 256.0);
+    }
+
+    #[test]
+    fn figures_that_tie_in_one_unit_tie_in_another() {
+        // Tenths less their round's median: 0.1 - 0 and 0.3 - 0.2 are not the same number.
+        let by = |unit: f64| {
+            let known = |figures: [f64; 3]| figures.map(|one| Some(one * unit)).to_vec();
+            aligned_ranks(&[known([0.0, 2.0, 7.0]), known([1.0, 3.0, 8.0])])
+        };
+        assert_eq!(by(1.0), [[2.0, 5.0].map(Some); 3]);
+        assert_eq!(by(0.1), by(1.0));
     }
 
     #[test]

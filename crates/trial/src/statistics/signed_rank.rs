@@ -14,15 +14,25 @@
 
 use super::Difference;
 
+/// An average this small beside the largest difference is zero but for rounding: on which side of zero
+/// an interval ends must not hang on that.
+const ROUNDING: f64 = 1e-12;
+
 /// The estimate from the rounds' differences, with an interval that leaves out at most `error` at
 /// both ends together. `None` without a round.
 pub fn median_difference(differences: &[f64], error: f64) -> Option<Difference> {
+    let sizes = differences.iter().map(|one| one.abs());
+    let rounding = ROUNDING * sizes.fold(0.0, f64::max);
+    let average = |one: f64, other: f64| match f64::midpoint(one, other) {
+        average if average.abs() <= rounding => 0.0,
+        average => average,
+    };
     let mut walsh: Vec<f64> = Vec::with_capacity(averages(differences.len()));
     for (place, one) in differences.iter().enumerate() {
         walsh.extend(
             differences[place..]
                 .iter()
-                .map(|other| f64::midpoint(*one, *other)),
+                .map(|other| average(*one, *other)),
         );
     }
     walsh.sort_unstable_by(f64::total_cmp);
@@ -84,7 +94,7 @@ fn distribution(rounds: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::{ERROR, median};
+    use crate::statistics::{Against, ERROR, median};
 
     #[test]
     fn the_order_is_that_of_the_tables() {
@@ -151,6 +161,17 @@ mod tests {
         let four = median_difference(&[0.0, 5.0, 1.0, 0.0], ERROR).unwrap();
         assert_eq!((four.estimate, four.rounds), (0.75, 4));
         assert_eq!(median_difference(&[], ERROR), None);
+    }
+
+    #[test]
+    fn averages_that_are_zero_but_for_rounding_are_zero() {
+        // Tenths: 0.3 - 0.2 and 0.1 - 0.2 have an average of -1e-17. Of seven rounds the interval
+        // ends at the third average, here 0.1, 0, 0.
+        let (tenth, less) = (0.3 - 0.2, 0.1 - 0.2);
+        let seven = [-0.5, -0.4, -0.4, -0.3, less, less, tenth];
+        let difference = median_difference(&seven, ERROR).unwrap();
+        assert_eq!(difference.interval.unwrap().1, 0.0);
+        assert_eq!(difference.against_zero(), Against::Unknown);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! where a path is another file. So the maps of its memory are read while it lives, and the files are
 //! opened that it has mapped; names come from their symbols.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -26,24 +26,23 @@ struct Mapping {
     start: u64,
     end: u64,
     offset: u64,
-    of: FileNumber,
+    /// As /proc/PID/maps has them: not of one file alone, for btrfs shows the device of all its
+    /// subvolumes, and each of these numbers its files by itself.
+    device: String,
+    inode: u64,
     /// As the process sees it: a name, and no way to the file.
     name: PathBuf,
 }
 
-/// Device and inode, as /proc/PID/maps has them.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct FileNumber {
-    device: String,
-    inode: u64,
-}
+/// What a process has mapped, and that file where it could be opened.
+type Opened = (Mapping, Option<Rc<File>>);
 
 /// The code that processes have in memory, as it was seen last.
 #[derive(Debug, Default)]
 pub struct Maps {
-    processes: HashMap<u32, Vec<Mapping>>,
-    /// What is mapped; `None` where it cannot be opened.
-    files: HashMap<FileNumber, Option<Rc<File>>>,
+    processes: HashMap<u32, Vec<Opened>>,
+    /// Each file once, by the device and inode that stat(2) tells of it.
+    files: HashMap<(u64, u64), Rc<File>>,
 }
 
 impl Maps {
@@ -60,23 +59,41 @@ impl Maps {
             if mappings.is_empty() {
                 continue;
             }
-            for mapping in &mappings {
-                if !self.files.contains_key(&mapping.of) {
-                    let file = open(root, *process, mapping).map(Rc::new);
-                    self.files.insert(mapping.of.clone(), file);
-                }
-            }
-            self.processes.insert(*process, mappings);
+            let before = self.processes.remove(process).unwrap_or_default();
+            let opened = |mapping: Mapping| {
+                let same = before.iter().find(|(seen, _)| *seen == mapping);
+                // What could not be opened is tried again.
+                let file = same.and_then(|(_, file)| file.clone());
+                let file = file.or_else(|| self.kept(open(root, *process, &mapping)?));
+                (mapping, file)
+            };
+            let opened = mappings.into_iter().map(opened).collect();
+            self.processes.insert(*process, opened);
         }
     }
 
-    fn find(&self, process: u32, address: u64) -> Option<&Mapping> {
-        let mut mappings = self.processes.get(&process)?.iter();
-        mappings.find(|mapping| (mapping.start..mapping.end).contains(&address))
+    /// One descriptor for each file, however many processes have mapped it.
+    fn kept(&mut self, file: File) -> Option<Rc<File>> {
+        let metadata = file.metadata().ok()?;
+        let number = (metadata.dev(), metadata.ino());
+        let kept = self.files.entry(number).or_insert_with(|| Rc::new(file));
+        Some(kept.clone())
     }
 
-    fn file(&self, mapping: &Mapping) -> Option<&File> {
-        self.files.get(&mapping.of)?.as_deref()
+    /// How many of the files that processes had mapped at the last look could not be opened: their
+    /// functions have no names.
+    pub fn unopened(&self) -> usize {
+        let mapped = self.processes.values().flatten();
+        let unopened = mapped.filter(|(_, file)| file.is_none());
+        let names: HashSet<&Path> = unopened
+            .map(|(mapping, _)| mapping.name.as_path())
+            .collect();
+        names.len()
+    }
+
+    fn find(&self, process: u32, address: u64) -> Option<&Opened> {
+        let mut mappings = self.processes.get(&process)?.iter();
+        mappings.find(|(mapping, _)| (mapping.start..mapping.end).contains(&address))
     }
 }
 
@@ -98,7 +115,7 @@ fn open(root: &Root, process: u32, mapping: &Mapping) -> Option<File> {
     regular(&root.path(&mapped)).or_else(|| {
         let seen = format!("proc/{process}/root{}", mapping.name.display());
         let file = regular(&root.path(&seen))?;
-        (file.metadata().ok()?.ino() == mapping.of.inode).then_some(file)
+        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
     })
 }
 
@@ -116,10 +133,8 @@ fn mapping(line: &str) -> Option<Mapping> {
         start: number(start)?,
         end: number(end)?,
         offset: number(offset)?,
-        of: FileNumber {
-            device: device.to_owned(),
-            inode: inode.parse().ok()?,
-        },
+        device: device.to_owned(),
+        inode: inode.parse().ok()?,
         name: PathBuf::from(name),
     })
 }
@@ -153,14 +168,14 @@ pub fn fold(stacks: &[StackSums], maps: &Maps) -> String {
 }
 
 fn user_frame(symbolizer: &Symbolizer, maps: &Maps, process: u32, address: u64) -> String {
-    let Some(mapping) = maps.find(process, address) else {
+    let Some((mapping, file)) = maps.find(process, address) else {
         return format!("{address:#x}");
     };
     let offset = address - mapping.start + mapping.offset;
     // By its descriptor: a path may lead elsewhere here.
-    let file = maps.file(mapping);
-    let source =
-        file.map(|file| Source::Elf(Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd()))));
+    let source = file
+        .as_ref()
+        .map(|file| Source::Elf(Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd()))));
     let found = source
         .as_ref()
         .map(|source| symbolizer.symbolize_single(source, Input::FileOffset(offset)));
@@ -200,7 +215,7 @@ mod tests {
             (0x7f0000001000, 0x7f0000003000, 0x2000)
         );
         assert_eq!(found.name, PathBuf::from("/usr/lib/a b.so"));
-        assert_eq!((found.of.device.as_str(), found.of.inode), ("fe:00", 1234));
+        assert_eq!((found.device.as_str(), found.inode), ("fe:00", 1234));
         for other in [
             "7f0000001000-7f0000003000 rw-p 00002000 fe:00 1234    /usr/lib/a.so",
             "7ffc00001000-7ffc00003000 r-xp 00000000 00:00 0       [vdso]",
@@ -240,6 +255,72 @@ mod tests {
         let address = fold as *const () as u64;
         let frame = user_frame(&Symbolizer::new(), &maps, this, address);
         assert!(frame.contains("fold"), "{frame}");
+    }
+
+    /// A recorded process that has this program mapped at its own place, by number 00:27 257.
+    fn record(root: &std::path::Path, process: u32, own: &Mapping) {
+        let folder = root.join(format!("proc/{process}/map_files"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let Mapping {
+            start, end, offset, ..
+        } = own;
+        let line = format!("{start:x}-{end:x} r-xp {offset:08x} 00:27 257 /usr/bin/program\n");
+        std::fs::write(folder.with_file_name("maps"), line).unwrap();
+    }
+
+    fn is_mapped(root: &std::path::Path, process: u32, own: &Mapping, file: &Path) {
+        let folder = root.join(format!("proc/{process}/map_files"));
+        let name = format!("{:x}-{:x}", own.start, own.end);
+        std::os::unix::fs::symlink(file, folder.join(name)).unwrap();
+    }
+
+    /// Where this program's own code is, and an address in it.
+    fn own_mapping() -> (Mapping, u64) {
+        let (mut maps, this) = (Maps::default(), std::process::id());
+        maps.look(&Root::default(), &[this]);
+        let address = fold as *const () as u64;
+        (maps.find(this, address).unwrap().0.clone(), address)
+    }
+
+    /// As of two subvolumes of btrfs, of which each has a file 257.
+    #[test]
+    fn two_files_of_one_number_in_maps_are_two() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let (own, address) = own_mapping();
+        let this = std::env::current_exe().unwrap();
+        for (process, file) in [(1, Path::new("/bin/sh")), (2, &this)] {
+            record(folder.path(), process, &own);
+            is_mapped(folder.path(), process, &own, file);
+        }
+        let mut maps = Maps::default();
+        maps.look(&root, &[1, 2]);
+        let frame = |process| user_frame(&Symbolizer::new(), &maps, process, address);
+        assert!(frame(2).contains("fold"), "{}", frame(2));
+        assert!(!frame(1).contains("fold"), "{}", frame(1));
+        assert_eq!(maps.unopened(), 0);
+    }
+
+    #[test]
+    fn a_file_that_could_not_be_opened_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let (own, address) = own_mapping();
+        let this = std::env::current_exe().unwrap();
+        let mut maps = Maps::default();
+        // The one ends before its file is opened; the others have the same one.
+        for process in 1..=3 {
+            record(folder.path(), process, &own);
+        }
+        maps.look(&root, &[1, 2]);
+        is_mapped(folder.path(), 2, &own, &this);
+        is_mapped(folder.path(), 3, &own, &this);
+        maps.look(&root, &[2, 3]);
+        for process in [2, 3] {
+            let frame = user_frame(&Symbolizer::new(), &maps, process, address);
+            assert!(frame.contains("fold"), "{process}: {frame}");
+        }
+        assert_eq!((maps.files.len(), maps.unopened()), (1, 1));
     }
 
     /// As in a container: what the process has mapped is another file here.
@@ -304,7 +385,7 @@ mod tests {
         };
         // The same program has the same function at the same place of its file.
         let address = fold as *const () as u64;
-        let mapping = own_maps.find(own, address).unwrap();
+        let (mapping, _) = own_maps.find(own, address).unwrap();
         let offset = address - mapping.start + mapping.offset;
         let ran_from = there.start + (offset - there.offset);
         assert!(std::fs::read(&here).unwrap() != std::fs::read(&this).unwrap());
