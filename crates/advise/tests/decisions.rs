@@ -5,7 +5,7 @@ mod made_up;
 use made_up::{loaded, question, sample, sklep0, state, target};
 use reveille_advise::{
     Advice, Cost, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing, Target,
-    form,
+    form, other_states,
 };
 
 /// Names of the allowed and of the forbidden states.
@@ -293,4 +293,52 @@ fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
     assert_eq!(sources(1), [("remote", 3000), ("timer", 3000)]);
     assert_eq!(sources(2), []);
     assert_eq!(sources(3), [("remote", 0), ("timer", 0)]);
+}
+
+#[test]
+fn a_machine_of_other_states_is_told_by_the_table_or_by_the_datapoints() {
+    let cpu = |number: u32, states: &[&str]| reveille_machine::Cpu {
+        number,
+        online: true,
+        package: None,
+        core: None,
+        resume_latency_us: None,
+        siblings: Vec::new(),
+        kind: None,
+        states: (0..)
+            .zip(states)
+            .map(|(n, name)| state(n, name, 1, 1))
+            .collect(),
+    };
+    let idle = |states: &[&str]| reveille_machine::Idle {
+        driver: None,
+        governor: None,
+        available_governors: Vec::new(),
+        cpus: vec![cpu(0, &["POLL"]), cpu(1, states)],
+        isolated: Vec::new(),
+        nohz_full: Vec::new(),
+    };
+    let mut loaded = loaded(&[
+        ("C6", "timer", vec![1000; 3]),
+        ("unknown", "timer", vec![1000; 3]),
+    ]);
+    loaded.description.settings.cpu = 1;
+    // Without a table: those that the datapoints name.
+    assert_eq!(other_states(&loaded, &idle(&["POLL", "C1", "C6"])), None);
+    let other = other_states(&loaded, &idle(&["POLL", "C1"])).unwrap();
+    assert_eq!(
+        other,
+        "its CPU 1 has other idle states (POLL, C1) than the result is of (C6)"
+    );
+    let none = other_states(&loaded, &idle(&[])).unwrap();
+    assert!(none.contains("states (none) than"), "{none}");
+    loaded.description.states = cpu(1, &["POLL", "C6"]).states;
+    assert_eq!(other_states(&loaded, &idle(&["POLL", "C6"])), None);
+    let other = other_states(&loaded, &idle(&["POLL", "C1", "C6"])).unwrap();
+    assert!(
+        other.ends_with("than the result is of (POLL, C6)"),
+        "{other}"
+    );
+    loaded.description.settings.cpu = 2;
+    assert_eq!(other_states(&loaded, &idle(&["C1"])), None, "no such CPU");
 }

@@ -56,6 +56,7 @@ fn each_form_says_the_same_setting() {
          ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu[0-9]*\", \
          ATTR{power/pm_qos_resume_latency_us}=\"10\"\n"
     );
+    assert_eq!(form_of(Name::Udev, &machine, &["C1", "C1E"]).mind, None);
 }
 
 #[test]
@@ -69,6 +70,8 @@ fn no_sleep_at_all_is_said_as_each_reader_takes_it() {
     assert!(text(Name::Tuned).contains("force_latency=0\n"));
     // A 0 there would be no bound.
     assert!(text(Name::Udev).contains("pm_qos_resume_latency_us}=\"n/a\""));
+    let mind = form_of(Name::Udev, &machine, &[]).mind.unwrap();
+    assert!(mind.contains("a 0 would be no bound"), "{mind}");
 }
 
 #[test]

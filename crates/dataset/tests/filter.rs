@@ -183,6 +183,16 @@ fn an_endless_expression_is_refused_and_does_not_use_up_the_stack() {
     ] {
         assert!(Filter::parse(&expression).is_err());
     }
+    // The whole and what is right of == are levels, too.
+    let nested = |n| format!("{}cpu == 1{}", "(".repeat(n), ")".repeat(n));
+    assert!(Filter::parse(&nested(62)).is_ok());
+    let wrong = Filter::parse(&nested(63)).unwrap_err().to_string();
+    assert!(wrong.contains("at most 64 levels"), "{wrong}");
+    let chain = |n| format!("cpu == 1{}", " && cpu == 1".repeat(n));
+    // Each link has two operators.
+    assert!(Filter::parse(&chain(249)).is_ok());
+    let wrong = Filter::parse(&chain(250)).unwrap_err().to_string();
+    assert!(wrong.contains("at most 500"), "{wrong}");
 }
 
 #[test]

@@ -263,6 +263,16 @@ fn a_wult_result_streams_the_same_columns_as_it_opens() {
     })
     .unwrap();
     assert_eq!(parts, [whole]);
+    // Without a datapoint the columns still come, once.
+    let empty = wult(INFO, HEADER);
+    let mut rows = Vec::new();
+    in_parts(empty.path(), |part| {
+        assert!(part.integers("wake_latency_ns").is_some());
+        rows.push(part.rows);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(rows, [0]);
 }
 
 /// The header and the first datapoint of the test data that wult's repository had at format 1.0

@@ -48,7 +48,12 @@ impl Account {
         if !Uid::effective().is_root() {
             return None;
         }
-        let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+        Self::by_sudo(|name| std::env::var(name).ok())
+    }
+
+    /// By the variables that sudo sets.
+    fn by_sudo(told: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name| told(name)?.parse::<u32>().ok();
         let uid = number("SUDO_UID").filter(|&uid| uid != 0)?;
         if let Ok(Some(user)) = User::from_uid(Uid::from_raw(uid)) {
             return Some(Self::of(user));
@@ -56,7 +61,7 @@ impl Account {
         // An account of a directory that does not answer at present.
         let gid = number("SUDO_GID").unwrap_or(OVERFLOW_GID);
         Some(Self {
-            name: std::env::var("SUDO_USER").unwrap_or_else(|_| uid.to_string()),
+            name: told("SUDO_USER").unwrap_or_else(|| uid.to_string()),
             uid,
             gid,
             groups: vec![gid],
@@ -96,5 +101,33 @@ mod tests {
         assert_eq!(Account::find("0").unwrap(), root);
         let unknown = Account::find("no such account").unwrap_err().to_string();
         assert!(unknown.contains("no such account"), "{unknown}");
+    }
+
+    #[test]
+    fn who_called_sudo_is_told_by_its_variables_and_root_is_nobody_else() {
+        let by = |told: &[(&str, &str)]| {
+            Account::by_sudo(|name| {
+                let known = told.iter().find(|(known, _)| *known == name);
+                known.map(|(_, text)| (*text).to_owned())
+            })
+        };
+        assert_eq!(by(&[]), None);
+        assert_eq!(by(&[("SUDO_UID", "0")]), None);
+        assert_eq!(by(&[("SUDO_UID", "x")]), None);
+        // An account that nothing knows.
+        let unknown = [("SUDO_UID", "4123456789"), ("SUDO_GID", "77")];
+        let account = by(&unknown).unwrap();
+        assert_eq!((account.uid, account.gid), (4_123_456_789, 77));
+        assert_eq!(
+            (account.name.as_str(), account.groups),
+            ("4123456789", vec![77])
+        );
+        let named = by(&[("SUDO_UID", "4123456789"), ("SUDO_USER", "ann")]).unwrap();
+        assert_eq!((named.name.as_str(), named.gid), ("ann", OVERFLOW_GID));
+        // One that is known (1 is `daemon` or `bin`), whatever the other variables say.
+        if let Ok(known) = Account::find("1") {
+            let told = [("SUDO_UID", "1"), ("SUDO_GID", "77"), ("SUDO_USER", "ann")];
+            assert_eq!(by(&told), Some(known));
+        }
     }
 }

@@ -33,7 +33,10 @@ const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 impl Credentials {
     /// Those of this process; `None` where /proc does not tell.
     pub(crate) fn of_this_process() -> Option<Self> {
-        let root = Root::default();
+        Self::below(&Root::default())
+    }
+
+    fn below(root: &Root) -> Option<Self> {
         let credentials = Self::parse(&root.text("proc/self/status")?)?;
         // A kernel without user namespaces has no such link.
         let namespace = std::fs::read_link(root.path("proc/self/ns/user")).ok();
@@ -85,6 +88,34 @@ mod tests {
         assert_eq!(credentials.user, 33);
         assert!(credentials.may(Capability::Bpf) && !credentials.may(Capability::Perfmon));
         assert_eq!(Credentials::parse("Uid: 0"), None);
+    }
+
+    #[test]
+    fn an_inner_user_namespace_is_told_by_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join("proc/self");
+        std::fs::create_dir_all(own.join("ns")).unwrap();
+        std::fs::write(
+            own.join("status"),
+            "Uid:\t7\t8\t9\t9\nCapEff:\t0000000000000001\n",
+        )
+        .unwrap();
+        let below = |namespace: &str| {
+            let link = own.join("ns/user");
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(namespace, link).unwrap();
+            Credentials::below(&Root::at(folder.path())).unwrap()
+        };
+        let credentials = |is_outermost| Credentials {
+            user: 8,
+            capabilities: 1,
+            is_outermost,
+        };
+        assert_eq!(below(FIRST_USER_NAMESPACE), credentials(true));
+        assert_eq!(below("user:[4026532000]"), credentials(false));
+        std::fs::remove_file(own.join("ns/user")).unwrap();
+        let without = Credentials::below(&Root::at(folder.path()));
+        assert_eq!(without, Some(credentials(true)));
     }
 
     #[test]

@@ -305,9 +305,18 @@ mod tests {
             (133e-6, "133 µs"),
             (0.038, "38 ms"),
             (0.65, "650 ms"),
+            (f64::INFINITY, "ever"),
+            (999.4e-9, "999 ns"),
+            (999.4e-6, "999 µs"),
+            (0.9994, "999 ms"),
+            (-0.002, "-2 ms"),
             (2.5, "2.5 s"),
         ] {
             assert_eq!(time(seconds), text);
+        }
+        // From the half of the last digit on it is the next unit.
+        for (seconds, unit) in [(999.5e-9, " µs"), (999.5e-6, " ms"), (0.9995, " s")] {
+            assert!(time(seconds).ends_with(unit), "{}", time(seconds));
         }
     }
 }

@@ -160,4 +160,19 @@ mod tests {
         assert_eq!(devices.len(), 7);
         assert!(read(&Root::at(folder.path().join("nothing"))).is_empty());
     }
+
+    #[test]
+    fn a_tree_is_read_down_to_its_greatest_depth() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut at = folder.path().join("sys/devices");
+        for depth in 1..DEEPEST + 5 {
+            at.push(format!("d{depth}"));
+            fs::create_dir_all(&at).unwrap();
+            fs::write(at.join("uevent"), "").unwrap();
+        }
+        let devices = read(&Root::at(folder.path()));
+        assert_eq!(devices.len(), DEEPEST);
+        assert_eq!(&*devices[DEEPEST - 1].name, format!("d{DEEPEST}"));
+        assert_eq!(devices[DEEPEST - 1].parent, Some(DEEPEST - 2));
+    }
 }

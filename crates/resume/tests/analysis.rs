@@ -71,6 +71,10 @@ fn times_paths_and_stages_are_the_truths() {
             for stage in &cycle.stages {
                 let true_stage = truth.stage(stage.stage);
                 assert_eq!(stage.duration_us, true_stage.end - true_stage.start);
+                let calls = truth.calls.iter().filter(|call| call.stage == stage.stage);
+                assert_eq!(stage.calls, calls.clone().count(), "seed {seed}");
+                let sum: i64 = calls.map(|call| call.end - call.start).sum();
+                assert_eq!(stage.calls_us, sum, "seed {seed}");
             }
             let parts = [cycle.suspend_us, cycle.platform_us, cycle.resume_us];
             let sum: i64 = parts.into_iter().flatten().sum();

@@ -120,3 +120,59 @@ impl<R: Read> Blocks<R> {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &[u8]) -> Vec<Block> {
+        let mut blocks = Blocks::new(text);
+        assert_eq!(blocks.header().unwrap(), b"header");
+        let mut found = Vec::new();
+        while let Some(block) = blocks.next().unwrap() {
+            found.push(block);
+        }
+        assert!(blocks.is_last());
+        found
+    }
+
+    #[test]
+    fn blocks_one_after_another_are_the_file_cut_at_ends_of_lines() {
+        let line = |n: usize| format!("{n},\u{e4}\n");
+        for (more, open_end) in [("", false), ("7", true)] {
+            let rows: String = (0..400_000).map(line).collect::<String>() + more;
+            let blocks = cut(format!("header\r\n{rows}").as_bytes());
+            assert!(blocks.len() >= 3, "{}", blocks.len());
+            for (at, block) in blocks.iter().enumerate() {
+                let is_last = at + 1 == blocks.len();
+                assert_eq!(block.index, at);
+                assert_eq!(block.open_end, is_last && open_end);
+                assert!(block.bytes.len() <= BLOCK_BYTES);
+                assert_eq!(block.bytes.ends_with(b"\n"), !block.open_end);
+            }
+            let joined: Vec<u8> = blocks.into_iter().flat_map(|block| block.bytes).collect();
+            assert!(joined == rows.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_line_or_a_header_that_is_too_long_is_refused() {
+        let header = |n: usize, end: &str| {
+            let text = "h".repeat(n) + end;
+            Blocks::new(text.as_bytes())
+                .header()
+                .map(|header| header.len())
+        };
+        assert_eq!(header(HEADER_BYTES - 1, "\n1\n").unwrap(), HEADER_BYTES - 1);
+        assert_eq!(header(HEADER_BYTES - 1, "").unwrap(), HEADER_BYTES - 1);
+        let wrong = header(HEADER_BYTES, "\n1\n").unwrap_err().to_string();
+        assert!(wrong.contains("line 1: is longer"), "{wrong}");
+        let wrong = header(0, " \n").unwrap_err().to_string();
+        assert!(wrong.contains("is empty"), "{wrong}");
+        let text = format!("header\n{}\n1\n", "9".repeat(BLOCK_BYTES));
+        let mut blocks = Blocks::new(text.as_bytes());
+        blocks.header().unwrap();
+        let wrong = blocks.next().err().unwrap().to_string();
+        assert!(wrong.contains("a line is longer"), "{wrong}");
+    }
+}

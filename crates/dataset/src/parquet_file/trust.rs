@@ -184,4 +184,55 @@ mod tests {
         assert_eq!(CAUGHT.get(), 1);
         assert!(!panic_becomes_an_error());
     }
+
+    #[test]
+    fn a_column_lies_within_the_file_to_its_last_byte() {
+        use parquet::file::metadata::ColumnChunkMetaData;
+        use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor, Type};
+        use std::sync::Arc;
+
+        let column = Type::primitive_type_builder("a", Physical::INT64);
+        let column = Arc::new(column.build().unwrap());
+        let schema = Type::group_type_builder("schema").with_fields(vec![column.clone()]);
+        let schema = SchemaDescriptor::new(Arc::new(schema.build().unwrap()));
+        let (schema, path) = (Arc::new(schema), ColumnPath::from("a"));
+        let why = |data: i64, dictionary: Option<i64>, length: i64, how: Compression| {
+            let descriptor = ColumnDescriptor::new(column.clone(), 0, 0, path.clone());
+            let chunk = ColumnChunkMetaData::builder(Arc::new(descriptor))
+                .set_compression(how)
+                .set_data_page_offset(data)
+                .set_dictionary_page_offset(dictionary)
+                .set_total_compressed_size(length)
+                .build()
+                .unwrap();
+            let group = RowGroupMetaData::builder(schema.clone());
+            let group = group.set_column_metadata(vec![chunk]).build().unwrap();
+            let found = check_group(&group, 100);
+            found.map_err(|wrong| wrong.to_string()).err()
+        };
+        let plain = Compression::UNCOMPRESSED;
+        for fits in [
+            why(4, None, 96, plain),
+            why(30, Some(4), 96, plain),
+            // Some writers put 0 where there is no dictionary.
+            why(4, Some(0), 96, plain),
+        ] {
+            assert_eq!(fits, None);
+        }
+        for beyond in [
+            why(4, None, 97, plain),
+            why(30, Some(4), 97, plain),
+            why(4, None, -1, plain),
+            why(-1, None, 10, plain),
+            why(4, Some(-1), 10, plain),
+            why(i64::MAX, None, i64::MAX, plain),
+        ] {
+            assert!(beyond.unwrap().contains("beyond the end"));
+        }
+        assert!(
+            why(4, None, 96, Compression::SNAPPY)
+                .unwrap()
+                .contains("compressed")
+        );
+    }
 }

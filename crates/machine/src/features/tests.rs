@@ -40,7 +40,21 @@ fn an_empty_recording_claims_nothing() {
     let empty = tempfile::tempdir().unwrap();
     for feature in survey(&Root::at(empty.path())) {
         assert!(!feature.presence.is_yes(), "{feature:?}");
+        assert_ne!(
+            feature.group,
+            Group::User,
+            "of whoever reads it: {feature:?}"
+        );
     }
+    // Nothing is tried on the machine that reads a recording.
+    let features = survey(&Root::at(empty.path()));
+    assert_eq!(
+        find(&features, names::TRACING).unwrap().presence,
+        recorded()
+    );
+    let live = survey(&Root::default());
+    assert!(live.iter().any(|feature| feature.group == Group::User));
+    assert_ne!(find(&live, names::TRACING).unwrap().presence, recorded());
 }
 
 #[test]

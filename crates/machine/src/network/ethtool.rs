@@ -40,13 +40,7 @@ pub struct LinkSleep {
 pub fn coalescing(interface: &str) -> io::Result<Option<Coalescing>> {
     // struct ethtool_coalesce: cmd and 22 figures.
     const WORDS: usize = 23;
-    Ok(
-        ask::<WORDS>(interface, ETHTOOL_GCOALESCE)?.map(|answer| Coalescing {
-            rx_usecs: answer[1],
-            rx_frames: answer[2],
-            adaptive_rx: answer[10] != 0,
-        }),
-    )
+    Ok(ask::<WORDS>(interface, ETHTOOL_GCOALESCE)?.map(|answer| Coalescing::of(&answer)))
 }
 
 /// Whether the link sleeps; `None` where the driver does not tell.
@@ -56,12 +50,28 @@ pub fn coalescing(interface: &str) -> io::Result<Option<Coalescing>> {
 pub fn link_sleep(interface: &str) -> io::Result<Option<LinkSleep>> {
     // struct ethtool_eee: cmd, three masks, three switches, a timer, two reserved.
     const WORDS: usize = 10;
-    Ok(
-        ask::<WORDS>(interface, ETHTOOL_GEEE)?.map(|answer| LinkSleep {
+    Ok(ask::<WORDS>(interface, ETHTOOL_GEEE)?.map(|answer| LinkSleep::of(&answer)))
+}
+
+impl Coalescing {
+    /// From struct ethtool_coalesce.
+    fn of(answer: &[u32]) -> Self {
+        Self {
+            rx_usecs: answer[1],
+            rx_frames: answer[2],
+            adaptive_rx: answer[10] != 0,
+        }
+    }
+}
+
+impl LinkSleep {
+    /// From struct ethtool_eee.
+    fn of(answer: &[u32]) -> Self {
+        Self {
             active: answer[4] != 0,
             enabled: answer[5] != 0,
-        }),
-    )
+        }
+    }
 }
 
 /// The answer to a question whose struct is that many 32-bit words, the question's number first.
@@ -111,5 +121,27 @@ mod tests {
     fn what_is_no_interface_is_an_error() {
         assert!(coalescing("there-is-no-such-interface").is_err());
         assert!(coalescing("nosuchif").is_err());
+    }
+
+    /// The places of the figures in include/uapi/linux/ethtool.h.
+    #[test]
+    fn each_figure_is_taken_from_its_place_in_the_answer() {
+        let mut answer = [0; 23];
+        (answer[1], answer[2]) = (50, 32);
+        let told = |adaptive_rx| Coalescing {
+            rx_usecs: 50,
+            rx_frames: 32,
+            adaptive_rx,
+        };
+        assert_eq!(Coalescing::of(&answer), told(false));
+        answer[10] = 1;
+        assert_eq!(Coalescing::of(&answer), told(true));
+        let sleep = |active, enabled| LinkSleep { active, enabled };
+        let mut answer = [0; 10];
+        assert_eq!(LinkSleep::of(&answer), sleep(false, false));
+        answer[4] = 1;
+        assert_eq!(LinkSleep::of(&answer), sleep(true, false));
+        (answer[4], answer[5]) = (0, 1);
+        assert_eq!(LinkSleep::of(&answer), sleep(false, true));
     }
 }

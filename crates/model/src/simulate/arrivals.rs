@@ -350,4 +350,17 @@ mod tests {
             assert!(error.contains(says), "{error}");
         }
     }
+
+    #[test]
+    fn bursts_have_the_figures_by_hand() {
+        let bursty = Arrivals::Bursty {
+            rates: [8.0, 2.0],
+            stays: [0.5, 0.25],
+        };
+        assert_eq!(bursty.rate(), 6.0);
+        // Leaves 2 and 4 a second: 1 + 2 · 6² · 2 · 4 / (6² · (8 · 4 + 2 · 2)).
+        assert!((bursty.dispersion() - (1.0 + 576.0 / 1296.0)).abs() < 1e-12);
+        assert!((bursty.memory() - 1.0 / 6.0).abs() < 1e-12);
+        assert_eq!(Arrivals::Poisson { rate: 3.0 }.memory(), 0.0);
+    }
 }

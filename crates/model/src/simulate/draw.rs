@@ -209,4 +209,11 @@ mod tests {
             "{counts:?}"
         );
     }
+
+    /// The first two numbers of SplitMix64 from 0, as its authors' program prints them.
+    #[test]
+    fn near_inputs_are_mixed_by_splitmix() {
+        assert_eq!(mixed(0), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(mixed(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
+    }
 }

@@ -276,3 +276,53 @@ fn check(setup: &Setup) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::power::Power;
+    use crate::simulate::Trace;
+
+    const POWER: Power = Power {
+        active: 100.0,
+        idle: 60.0,
+        nap: 5.0,
+        transition: 80.0,
+    };
+
+    fn setup(arrivals: Arrivals, mean: f64, seconds: f64) -> Setup {
+        let service = Service::Deterministic { mean };
+        let mut setup = Setup::new(Policy::AlwaysOn, arrivals, service, POWER);
+        setup.horizon = Horizon::Seconds(seconds);
+        setup.warm_up = WarmUp::Seconds(2.0);
+        setup.replications = 3;
+        setup
+    }
+
+    #[test]
+    fn as_many_requests_are_expected_as_come_until_the_end() {
+        let poisson = setup(Arrivals::Poisson { rate: 5.0 }, 0.01, 10.0);
+        assert_eq!(Plan::of(&poisson).unwrap().expected(), 3 * 5 * 12);
+        let trace = Trace::read(b"0\n1\n11.9\n12\n13\n").unwrap();
+        let trace = setup(Arrivals::Trace(trace), 0.01, 10.0);
+        // A trace is gone through once.
+        assert_eq!(Plan::of(&trace).unwrap().expected(), 3);
+    }
+
+    /// A thousandth of a request of 2⁻³² s has to be a step of the clock: up to 1e-3 · 2²⁰ s.
+    #[test]
+    fn clocks_without_digits_for_a_request_are_refused() {
+        let mean = f64::from_bits((1023 - 32) << 52);
+        let longest = 1e-3 * f64::from(1 << 20);
+        let of = |seconds: f64| {
+            let setup = setup(Arrivals::Poisson { rate: 1.0 }, mean, seconds - 2.0);
+            Plan::of(&setup)
+                .map(|_| ())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(of(longest * 0.999), Ok(()));
+        let error = of(longest * 1.001).unwrap_err();
+        assert!(error.contains("too long to simulate"), "{error}");
+    }
+}

@@ -332,7 +332,7 @@ fn averaged(
             .zip(idle.mean_w)
             .filter(|(_, idle)| *idle > 0.0)
             .map(|(asleep, idle)| asleep / idle),
-        energy_j: energies.get(energies.len().saturating_sub(1) / 2).copied(),
+        energy_j: median(&energies),
         idle,
         asleep,
         suspend: Mean::of(&suspend),
@@ -340,6 +340,16 @@ fn averaged(
         cycles,
         series: series(meter, most),
         notes: Vec::new(),
+    }
+}
+
+/// Of sorted figures; of two it is their mean.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let half = sorted.len() / 2;
+    let above = *sorted.get(half)?;
+    match sorted.len().is_multiple_of(2) {
+        true => Some(f64::midpoint(sorted[half - 1], above)),
+        false => Some(above),
     }
 }
 

@@ -292,4 +292,81 @@ mod tests {
             assert_eq!(at(text), None, "{text}");
         }
     }
+
+    #[test]
+    fn zones_and_times_have_hours_minutes_and_a_fraction() {
+        for text in [
+            "2026-11-21T23:30:00+05:30",
+            "2026-11-21T14:30:00-0330",
+            "1795284000000000000",
+        ] {
+            assert_eq!(at(text), Some((EVENING, Clock::Utc)), "{text}");
+        }
+        let of_day = |text: &str| at(text).map(|(us, _)| us);
+        let time = |hours: Us, minutes: Us, us: Us| Some((hours * 60 + minutes) * 60 * SECOND + us);
+        assert_eq!(of_day("18:05:07.25"), time(18, 5, 7_250_000));
+        assert_eq!(of_day("18:59:60"), time(18, 59, 60_000_000));
+        assert_eq!(of_day("12:30 PM"), time(12, 30, 0));
+        assert_eq!(of_day("11:30 PM"), time(23, 30, 0));
+        assert_eq!(of_day("23:59"), time(23, 59, 0));
+        for text in ["24:00", "18:60", "18:00:61", "18:00:1e1", "18:+5", "18:00:"] {
+            assert_eq!(of_day(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_counts_from_1970_from_september_2001_on() {
+        let elapsed = |us| Some((us, Clock::Elapsed));
+        assert_eq!(at("999999999"), elapsed(999_999_999 * SECOND));
+        assert_eq!(at("1000000000").unwrap().1, Clock::Utc);
+        assert_eq!(at("-5.5"), elapsed(-5_500_000));
+        // From 10^11 on they are milliseconds.
+        assert_eq!(at("99999999999").unwrap().0, 99_999_999_999 * SECOND);
+        assert_eq!(at("100000000000"), elapsed(100_000_000 * SECOND));
+    }
+
+    /// Counted one by one.
+    #[test]
+    fn each_day_follows_the_one_before() {
+        let mut next = days(0, 1, 1).unwrap();
+        for year in 0..=2400 {
+            let leap = year % 400 == 0 || year % 4 == 0 && year % 100 != 0;
+            let february = if leap { 29 } else { 28 };
+            let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+            for (month, length) in (1..).zip(lengths) {
+                for day in 1..=length {
+                    assert_eq!(days(year, month, day), Some(next), "{year}-{month}-{day}");
+                    next += 1;
+                }
+                assert_eq!(days(year, month, 0), None, "{year}-{month}");
+                assert_eq!(days(year, month, length + 1), None, "{year}-{month}");
+            }
+        }
+        assert_eq!(days(1970, 1, 1), Some(0));
+        assert_eq!((days(1970, 0, 1), days(1970, 13, 1)), (None, None));
+        assert_eq!((days(-1, 1, 1), days(10_000, 1, 1)), (None, None));
+        assert!(days(9999, 12, 31).is_some());
+        assert_eq!(at("226-011-21 18:00:00"), None, "a year of three digits");
+    }
+
+    #[test]
+    fn a_stamp_without_a_year_is_moved_to_the_nearest_and_no_other_is() {
+        let utc = |text: &str| at(text).unwrap().0;
+        let moved = |text: &str, other: &str| shift_to_year_of(utc(text), utc(other));
+        // Midnights at which a leap year's February ends, and a leap year.
+        for (text, near) in [
+            ("Feb 28 23:59:59", "2028-02-28T23:59:59Z"),
+            ("Mar 1 00:00:00", "2028-03-01T00:00:00Z"),
+            ("Dec 31 00:00:00", "2028-12-31T00:00:00Z"),
+            ("Jan 1 00:00:00", "2029-01-01T00:00:00Z"),
+            ("Jan 1 00:00:00", "1971-01-01T00:00:00Z"),
+        ] {
+            let other = utc(near) - 3600 * SECOND;
+            assert_eq!(shift_to_year_of(utc(text), other), utc(near), "{near}");
+        }
+        let later = "2026-11-24T18:00:00Z";
+        assert_eq!(moved("2026-11-21T18:00:00Z", later), EVENING);
+        assert_eq!(moved("1971-01-02T00:00:00Z", later), 366 * DAY);
+        assert_eq!(shift_to_year_of(-1, EVENING), -1);
+    }
 }

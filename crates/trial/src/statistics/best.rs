@@ -201,6 +201,35 @@ mod tests {
     }
 
     #[test]
+    fn a_lead_is_the_mean_difference_over_its_error_by_hand() {
+        let round = |figures: [Option<f64>; 2]| figures.to_vec();
+        let rounds = [
+            round([Some(1.0), Some(4.0)]),
+            round([Some(2.0), Some(4.0)]),
+            round([Some(0.0), None]),
+            round([Some(3.0), Some(7.0)]),
+        ];
+        let near = |found: Option<f64>, expected: f64| {
+            let found = found.unwrap();
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        };
+        // Differences 3, 2, 4: their variance is 1, with 3 of all settings 2.
+        near(below(&rounds, 0, 1, 3.0), 3.0 / (2.0_f64 / 3.0).sqrt());
+        near(below(&rounds, 1, 0, 3.0), -3.0 / (2.0_f64 / 3.0).sqrt());
+        // 1, 2, 0, 3 are 5 from their mean squared, with 3 degrees of freedom; 4, 4, 7 are 6, with 2.
+        near(Some(pooled_variance(&rounds, 2)), 2.0 * 11.0 / 5.0);
+        near(Some(lead(&rounds, 2)), 3.0 / (2.7_f64 / 3.0).sqrt());
+        near(below(&rounds[..2], 0, 1, 0.5), 2.5 / 0.25_f64.sqrt());
+        assert_eq!(below(&rounds[1..3], 0, 1, 3.0), None, "one round with both");
+        // What does not vary at all.
+        let same = [rounds[0].clone(), rounds[0].clone()];
+        near(below(&same, 0, 1, 0.0), 3.0 / (1e-9_f64 / 2.0).sqrt());
+        assert_eq!(pooled_variance(&rounds[..1], 2), 0.0);
+        assert_eq!(pooled_variance(&[round([None, None])], 2), 0.0);
+        assert_eq!(lead(&[round([None, None])], 2), 0.0);
+    }
+
+    #[test]
     fn two_settings_that_never_overlap_are_as_sure_as_their_rounds_allow_and_no_surer() {
         let quick: Vec<Option<f64>> = (0..6).map(|round| Some(f64::from(round))).collect();
         let slow: Vec<Option<f64>> = quick.iter().map(|one| Some((*one)? + 50.0)).collect();

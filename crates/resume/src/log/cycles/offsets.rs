@@ -72,3 +72,79 @@ impl Offsets {
         self.before = std::mem::take(&mut self.after);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cycle::{Stage, StageKind};
+
+    /// A cycle that ends at 100 s, and of which nothing tells how long it slept.
+    fn cycle() -> Cycle {
+        let stage = Stage {
+            kind: StageKind::Thaw,
+            start: 99 * SECOND_US,
+            end: 100 * SECOND_US,
+            says_us: None,
+        };
+        Cycle {
+            number: 3,
+            sleep: None,
+            at: None,
+            stages: vec![stage],
+            cpus: Vec::new(),
+            calls: Vec::new(),
+            asleep_us: None,
+            failures: Vec::new(),
+            cut: false,
+            stamped: true,
+            gaps: Vec::new(),
+            devices: [].into(),
+        }
+    }
+
+    fn line(offsets: &mut Offsets, kernel_s: Us, offset_s: Us, within: bool) {
+        let wall = Instant {
+            us: (kernel_s + offset_s) * SECOND_US,
+            resolution_us: SECOND_US,
+        };
+        offsets.line(kernel_s * SECOND_US, wall, within);
+    }
+
+    #[test]
+    fn a_sleep_is_what_the_least_offsets_differ_by() {
+        let slept = |cycle: &Cycle, after: &[(Us, Us)]| {
+            let mut offsets = Offsets::default();
+            line(&mut offsets, 90, 1003, false);
+            line(&mut offsets, 91, 1000, false);
+            line(&mut offsets, 98, 1001, true);
+            offsets.cycle_ends(cycle);
+            assert_eq!(offsets.slept(), None, "no line after it");
+            for &(kernel, offset) in after {
+                line(&mut offsets, kernel, offset, false);
+            }
+            offsets.slept()
+        };
+        let known = cycle();
+        assert_eq!(
+            slept(&known, &[(101, 1025), (102, 1020)]),
+            Some((3, 20 * SECOND_US))
+        );
+        // Two steps of the clock are enough, less is not.
+        assert_eq!(slept(&known, &[(101, 1002)]), Some((3, 2 * SECOND_US)));
+        assert_eq!(slept(&known, &[(101, 1001)]), None);
+        // Lines from a second before the end to 30 s after it.
+        assert_eq!(slept(&known, &[(99, 1020)]), Some((3, 20 * SECOND_US)));
+        assert_eq!(slept(&known, &[(129, 1020)]), Some((3, 20 * SECOND_US)));
+        assert_eq!(slept(&known, &[(98, 1020)]), None);
+        assert_eq!(slept(&known, &[(130, 1020)]), None);
+        for told in [
+            |cycle: &mut Cycle| cycle.asleep_us = Some(1),
+            |cycle: &mut Cycle| cycle.cut = true,
+            |cycle: &mut Cycle| cycle.stages.clear(),
+        ] {
+            let mut cycle = known.clone();
+            told(&mut cycle);
+            assert_eq!(slept(&cycle, &[(101, 1020)]), None);
+        }
+    }
+}

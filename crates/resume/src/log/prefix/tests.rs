@@ -168,3 +168,145 @@ fn a_trace_is_read_with_and_without_its_columns() {
         }
     ));
 }
+
+#[test]
+fn the_limits_of_each_prefix_are_kept() {
+    let strip = |line: &str| match Prefixes::default().strip(line.as_bytes()) {
+        Stripped::Message(message) => {
+            let text = String::from_utf8_lossy(message.text).into_owned();
+            Ok((message.clock, message.at.us, text))
+        }
+        Stripped::Bare(text) => Err(text == line.as_bytes()),
+        Stripped::Foreign => Err(false),
+        other => panic!("{line}: {other:?}"),
+    };
+    let kernel = |us| Ok((Clock::Kernel, us, "x".to_owned()));
+    let wall = Ok((Clock::Wall, NOON_US, "x".to_owned()));
+    let (bare, foreign) = (Err(true), Err(false));
+    let filled = |n: usize| "y".repeat(n);
+
+    // What stands behind the stamp, within its bracket.
+    let behind = |n| strip(&format!("[   12.345678{}] x", filled(n)));
+    assert_eq!((behind(31), behind(32)), (kernel(12_345_678), bare.clone()));
+    // Seconds since 1970 from 1973 on; less is anything.
+    let seconds = |text: &str| strip(&format!("{text} host kernel: x"));
+    assert_eq!(seconds("100000000.000000"), bare);
+    let from_1973 = (Clock::Wall, 100_000_000_000_001, "x".to_owned());
+    assert_eq!(seconds("100000000.000001"), Ok(from_1973));
+    // `dmesg -x`: the facility and the level.
+    let decoded = |names: &str| strip(&format!("{names} 2026-11-21T18:00:00,000000+00:00 x"));
+    assert_eq!(decoded("abcdefghi:info  :"), wall);
+    assert_eq!(decoded("abcdefghij:info  :"), bare);
+    assert_eq!(decoded("Kern  :info  :"), bare);
+    assert_eq!(decoded("kern  ::"), bare);
+    // A host's name.
+    let host = |n| {
+        strip(&format!(
+            "2026-11-21T18:00:00+00:00 {} kernel: x",
+            filled(n)
+        ))
+    };
+    assert_eq!((host(112), host(113)), (wall, foreign));
+    // Records of /dev/kmsg.
+    let record = |level: u64, us: u64, flags| strip(&format!("{level},1,{us},{};x", filled(flags)));
+    assert_eq!(record(999, 7, 63), kernel(7));
+    assert_eq!(record(1000, 7, 63), bare);
+    assert_eq!(record(999, 7, 64), bare);
+    assert_eq!(record(0, (1 << 55) - 1, 1), kernel((1 << 55) - 1));
+    assert_eq!(record(0, 1 << 55, 1), bare);
+    // Junk before the bracket: the fewer digits the stamp has, the more must speak for it.
+    assert_eq!(strip("^C[   12.345678] x"), kernel(12_345_678));
+    assert_eq!(strip("a b [12.345] x"), kernel(12_345_000));
+    assert_eq!(strip("a b:[12.345] x"), kernel(12_345_000));
+    assert_eq!(strip("a b[12.345] x"), bare);
+    assert_eq!(strip("a b [12.34] x"), bare);
+    assert_eq!(strip("a b [   12.345678 x"), bare);
+    assert_eq!(strip("[   12.345678] x\0\0"), kernel(12_345_678));
+}
+
+#[test]
+fn what_looks_like_a_prefix_within_a_message_stays() {
+    for text in [
+        "[drm] x",
+        "[13.0001] x",
+        "[13.00000123] x",
+        "y [   13.000001] x",
+        "<6>x",
+        "6,1234,12345678,-;x",
+        "a:b: x",
+    ] {
+        for prefix in ["[   12.345678] ", "[   12.345678][ T4321] "] {
+            let line = format!("{prefix}{text}");
+            let message = strip(&line);
+            assert_eq!(message.text, text.as_bytes(), "{line}");
+            assert_eq!(message.at.us, 12_345_678, "{line}");
+        }
+    }
+    assert_eq!(strip("[   12.345678][drm] x").text, b"[drm] x");
+    // A serial console's logger stamps the line, too: the inner stamp is the kernel's.
+    let message = strip("[   12.345678] [   13.000001] x");
+    assert_eq!((message.at.us, message.text), (13_000_001, &b"x"[..]));
+    let message = strip("2026-11-21T18:00:00+00:00 host kernel: y [   13.000001] x");
+    assert_eq!((message.clock, message.at.us), (Clock::Wall, NOON_US));
+    assert_eq!(message.text, b"y [   13.000001] x");
+    assert_eq!(strip("[   12.345678][    C1] x").caller, None);
+    assert_eq!(strip("[   12.345678][    C1] x").text, b"x");
+}
+
+#[test]
+fn a_program_that_copies_messages_after_the_resume_has_no_clock() {
+    for level in ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] {
+        let line = format!("2026-11-21 18:00:00,123 {level}:\tACPI: x");
+        let message = strip(&line);
+        assert_eq!(message.clock, Clock::None, "{line}");
+        assert_eq!(message.at.us, NOON_US + 123_000, "{line}");
+        assert_eq!(message.text, b"ACPI: x", "{line}");
+    }
+    let message = strip("2026-11-21 18:00:00,123 NOTE:\tACPI: x");
+    assert_eq!(
+        (message.clock, message.text),
+        (Clock::Wall, &b"NOTE:\tACPI: x"[..])
+    );
+}
+
+#[test]
+fn programs_in_the_syslog_of_rfc_5424_are_other_programs() {
+    let line = "<30>1 2026-11-21T18:00:00.123456Z host systemd 1 - - Starting Suspend...";
+    let stripped = Prefixes::default().strip(line.as_bytes());
+    assert_eq!(stripped, Stripped::Foreign);
+}
+
+#[test]
+fn a_minutes_line_is_that_minute() {
+    let message = strip("[Nov21 18:00] x");
+    // 21 November of 2000, for want of a year: `date -u -d "2000-11-21 18:00" +%s`.
+    assert_eq!(message.at.us, 974_829_600_000_000);
+    assert_eq!((message.clock, message.text), (Clock::Wall, &b"x"[..]));
+    assert_eq!(message.wall, Some(&b"Nov21 18:00"[..]));
+}
+
+#[test]
+fn a_second_message_within_a_line_begins_at_a_whole_stamp() {
+    assert_eq!(next_stamp(b"x[   13.000001] y"), Some(1));
+    assert_eq!(next_stamp(b"x [drm] [1.5] [   13.000001] y"), Some(14));
+    for text in [
+        "[   13.000001] y",
+        "x[   13.000001]y",
+        "x[   13.0001] y",
+        "x[   13.0000012] y",
+        "x[   13.000001 y",
+    ] {
+        assert_eq!(next_stamp(text.as_bytes()), None, "{text}");
+    }
+}
+
+#[test]
+fn a_trace_has_three_digits_of_a_cpu_and_few_flags() {
+    let of = |line: &'static str| match Prefixes::default().strip(line.as_bytes()) {
+        Stripped::Trace { at, .. } => Some(at.us),
+        _ => None,
+    };
+    assert_eq!(of("sh-203 [000] 1234567 6.744896: E"), Some(6_744_896));
+    assert_eq!(of("sh-203 [000] 12345678 6.744896: E"), None);
+    assert_eq!(of("sh-203 [00] ..... 6.744896: E"), None);
+}

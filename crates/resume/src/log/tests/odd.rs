@@ -83,8 +83,15 @@ fn a_wall_clock_that_is_set_while_devices_resume_is_counted() {
         assert_eq!(log.left_out.clock_jumps, 1);
         assert_eq!(log.cycles.len(), 1);
         assert_eq!(log.cycles[0].stages.len(), 13);
-        let thaw = &log.cycles[0].stages[12];
-        assert_eq!(thaw.end - thaw.start, 2000);
+        let lasted = |cycle: &Cycle| -> Vec<Us> {
+            let stages = stages(cycle).into_iter();
+            stages.map(|(_, start, end)| end - start).collect()
+        };
+        let (found, plain) = (lasted(&log.cycles[0]), lasted(&one(TODAY)));
+        // No time passes at the jump: from 10.01 to 10.3095 s.
+        let total = |lasted: &[Us]| lasted.iter().sum::<Us>();
+        assert_eq!(total(&plain) - total(&found), 299_500, "{found:?}");
+        assert_eq!(found[12], 2000);
     }
 }
 
@@ -370,4 +377,50 @@ fn a_log_without_a_suspend_is_told_in_one_line() {
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("/nonexistent/dmesg: "), "{error}");
+}
+
+#[test]
+fn a_call_of_the_resume_goes_on_with_a_cycle_whose_clock_starts_anew() {
+    let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
+    let call = up.find("[   10.008000] ahci").unwrap();
+    let found = log(&format!("{down}{}", moved(&up[call..], "02")));
+    assert_eq!(found.cycles.len(), 1);
+    assert_eq!(found.left_out.clock_jumps, 1);
+    // One of a suspend does not.
+    let suspend =
+        "[    2.000000] usb usb1: PM: calling usb_dev_suspend+0x0/0x20 @ 31, parent: none\n";
+    assert!(log(&format!("{down}{suspend}")).cycles[0].cut);
+    assert_eq!(log(&format!("{down}{suspend}")).left_out.clock_jumps, 0);
+}
+
+#[test]
+fn without_the_stages_times_a_call_is_of_the_stage_that_its_function_tells() {
+    let cycle = one("\
+[   10.000000] PM: suspend entry (deep)
+[   10.001000] usb usb1: PM: calling usb_dev_suspend+0x0/0x20 @ 31, parent: none
+[   10.002000] usb usb1: PM: usb_dev_suspend+0x0/0x20 returned 0 after 990 usecs
+[   10.003000] Disabling non-boot CPUs ...
+[   10.004000] smpboot: CPU 1 is now offline
+[   10.100000] Enabling non-boot CPUs ...
+[   10.101000] CPU1 is up
+[   10.102000] usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 31, parent: none
+[   10.103000] usb usb1: PM: usb_dev_resume+0x0/0x20 returned 0 after 990 usecs
+[   10.104000] Restarting tasks ... done.
+[   10.105000] PM: suspend exit
+");
+    let kinds: Vec<StageKind> = cycle.calls.iter().map(|call| call.stage).collect();
+    assert_eq!(kinds, [K::Suspend, K::Resume]);
+}
+
+#[test]
+fn a_clock_that_goes_on_in_sleep_is_set_back_by_the_time_asleep() {
+    let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
+    let later = |line: &str| {
+        let at: f64 = line[1..13].trim().parse().unwrap();
+        format!("[{:12.6}]{}\n", at + 2.856, &line[14..])
+    };
+    let up: String = up.lines().map(later).collect();
+    let cycle = one(&format!("{down}{up}"));
+    assert_eq!(stages(&cycle), expected_stages(0));
+    assert_eq!(cycle.asleep_us, Some(2_856_000));
 }

@@ -143,3 +143,141 @@ fn misfit(meter: &Meter, sums: &[(f64, f64)], cycles: &[CyclePower]) -> Option<f
     let within = |count: f64, sum: f64, squares: f64| squares - sum * sum / count;
     Some(within(count, sum, squares) + within(awake, all.0 - sum, all.1 - squares))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mean;
+    use super::*;
+    use crate::power::{Clock, Format, LeftOut, Sample};
+    use crate::times::Times;
+
+    const SECOND: Us = 1_000_000;
+
+    /// A sample each second, the first at 1 s.
+    fn meter(watts: &[f64]) -> Meter {
+        let samples = (1..).zip(watts).map(|(second, &watts)| Sample {
+            at_us: second * SECOND,
+            watts,
+        });
+        Meter {
+            samples: samples.collect(),
+            clock: Clock::Elapsed,
+            interval_us: SECOND,
+            format: Format::Csv,
+            left_out: LeftOut::default(),
+        }
+    }
+
+    fn cycle(suspended: Us, woken: Us) -> CyclePower {
+        CyclePower {
+            number: 1,
+            start_us: suspended,
+            suspended_us: suspended,
+            woken_us: woken,
+            end_us: woken,
+            energy_j: None,
+            asleep: Mean::default(),
+            platform_us: 0,
+        }
+    }
+
+    /// A cycle that suspends for 0.7 s and resumes for 0.6 s.
+    fn subject(asleep_us: Option<Us>) -> Subject {
+        Subject {
+            number: 1,
+            at: None,
+            times: Times {
+                start: 0,
+                end: 1_300_000,
+                suspend_us: Some(700_000),
+                platform_us: Some(10_000),
+                asleep_us,
+                resume_us: Some(600_000),
+                resume_start: Some(700_000),
+                aborted: false,
+            },
+        }
+    }
+
+    #[test]
+    fn the_threshold_lies_where_the_two_levels_differ_most() {
+        // Below: 4 · 3 · 7.5² = 675 by the cut that is made, less by each other one.
+        assert_eq!(
+            threshold(&meter(&[10.0, 1.0, 3.0, 9.0, 2.0, 2.0, 9.5])),
+            Some(6.0)
+        );
+        assert_eq!(threshold(&meter(&[8.0, 10.0, 10.0, 8.0])), Some(9.0));
+        assert_eq!(threshold(&meter(&[8.1, 10.0, 10.0, 8.1])), None);
+        assert_eq!(threshold(&meter(&[0.0, 0.0, 0.0])), None);
+        assert_eq!(threshold(&meter(&[5.0, 5.0])), None);
+        // Unequal groups: one low of five, one high of five.
+        assert_eq!(threshold(&meter(&[10.0, 10.0, 10.0, 10.0, 2.0])), Some(6.0));
+        assert_eq!(threshold(&meter(&[2.0, 2.0, 2.0, 2.0, 10.0])), Some(6.0));
+    }
+
+    #[test]
+    fn a_sleep_lasts_from_its_first_low_sample_to_its_last() {
+        let meter = meter(&[9.0, 1.0, 2.0, 9.0, 2.0, 9.0, 2.1]);
+        let at = |from: Us, to: Us| (from * SECOND, to * SECOND);
+        assert_eq!(runs(&meter, 2.0), [at(2, 3), at(5, 5)]);
+    }
+
+    #[test]
+    fn the_misfit_is_the_sum_of_squares_within_both_levels() {
+        let fit = |watts: &[f64], cycles: &[(Us, Us)]| {
+            let meter = meter(watts);
+            let cycles: Vec<CyclePower> = cycles
+                .iter()
+                .map(|&(from, to)| cycle(from * SECOND, to * SECOND))
+                .collect();
+            misfit(&meter, &sums(&meter), &cycles)
+        };
+        // Asleep 2 and 4: 2; awake 10, 12, 10, 12: 4.
+        let watts = [10.0, 12.0, 2.0, 4.0, 10.0, 12.0];
+        assert_eq!(fit(&watts, &[(2, 4)]), Some(6.0));
+        // Asleep 2 and 4, and 3: 2; awake 10, 12 and 11: 2.
+        let twice = [10.0, 2.0, 4.0, 12.0, 3.0, 11.0];
+        assert_eq!(fit(&twice, &[(1, 3), (4, 5)]), Some(4.0));
+        assert_eq!(fit(&watts, &[(2, 2)]), None, "no sample asleep");
+        assert_eq!(fit(&watts, &[(0, 6)]), None, "none awake");
+        assert_eq!(
+            fit(&watts, &[(2, 3)]),
+            Some(0.0 + 516.0 - 48.0 * 48.0 / 5.0 - 12.0 + 0.0)
+        );
+        assert_eq!(fit(&watts, &[(4, 6)]), None, "more asleep than awake");
+        assert_eq!(fit(&[8.0, 10.0], &[(0, 1)]), Some(0.0));
+        assert_eq!(fit(&[8.1, 10.0], &[(0, 1)]), None);
+    }
+
+    #[test]
+    fn the_first_place_that_fits_best_is_taken() {
+        let starts = |watts: &[f64], asleep: Us| {
+            let found = find(&meter(watts), &[subject(Some(asleep * SECOND))]).unwrap();
+            found[0].start_us
+        };
+        // Samples from 11 to 20 s are low: asleep from 10 s on, or at any instant in the second after.
+        let mut watts = [[130.0; 10], [5.0; 10], [130.0; 10]].concat();
+        assert_eq!(starts(&watts, 10), 10 * SECOND - 700_000);
+        // It falls slowly at first, and slept for the last ten low samples.
+        watts[10..12].copy_from_slice(&[40.0, 30.0]);
+        watts[20..22].copy_from_slice(&[5.0; 2]);
+        assert_eq!(starts(&watts, 10), 12 * SECOND - 700_000);
+        // One low second is no sleep of a hundred.
+        let watts = [&[130.0; 10][..], &[5.0], &[130.0; 20]].concat();
+        let error = find(&meter(&watts), &[subject(Some(100 * SECOND))]).unwrap_err();
+        assert!(error.contains("do not fit"), "{error}");
+    }
+
+    #[test]
+    fn a_sleep_of_unknown_length_is_the_run_and_half_an_interval_before_it() {
+        let watts = [[130.0; 10], [5.0; 10], [130.0; 10]].concat();
+        let found = find(&meter(&watts), &[subject(None)]).unwrap();
+        let times = (
+            found[0].start_us,
+            found[0].suspended_us,
+            found[0].woken_us,
+            found[0].end_us,
+        );
+        assert_eq!(times, (9_800_000, 10_500_000, 20_000_000, 20_600_000));
+    }
+}

@@ -157,3 +157,333 @@ fn power_that_never_drops_is_said() {
     let error = lay(&meter(SECOND, 60, &[]), &subjects, None).unwrap_err();
     assert!(error.contains("never drops"), "{error}");
 }
+
+/// Samples that stand for no cycle: their times in seconds.
+fn sampled(clock: Clock, samples: &[(f64, f64)]) -> Meter {
+    let samples = samples.iter().map(|&(at_s, watts)| Sample {
+        at_us: (at_s * 1e6).round() as Us,
+        watts,
+    });
+    Meter {
+        samples: samples.collect(),
+        clock,
+        interval_us: SECOND,
+        format: Format::Csv,
+        left_out: LeftOut::default(),
+    }
+}
+
+/// By the meter's clock, in seconds.
+fn cycle(start: Us, suspended: Us, woken: Us, end: Us) -> CyclePower {
+    CyclePower {
+        number: 1,
+        start_us: start * SECOND,
+        suspended_us: suspended * SECOND,
+        woken_us: woken * SECOND,
+        end_us: end * SECOND,
+        energy_j: None,
+        asleep: Mean::default(),
+        platform_us: 0,
+    }
+}
+
+/// A watt more with each second: 1 W from 0 to 1 s.
+fn stairs(count: i32) -> Vec<(Us, Us, f64)> {
+    let step = |n: i32| {
+        (
+            Us::from(n) * SECOND,
+            Us::from(n + 1) * SECOND,
+            f64::from(n + 1),
+        )
+    };
+    (0..count).map(step).collect()
+}
+
+#[test]
+fn a_mean_and_its_deviation_are_those_by_hand() {
+    let mean = Mean::of(&[1.0, 2.0, 6.0, 3.0]);
+    // (4 + 1 + 9 + 0) / 3
+    let deviation = (14.0_f64 / 3.0).sqrt();
+    assert_eq!((mean.samples, mean.mean_w), (4, Some(3.0)));
+    assert_eq!((mean.min_w, mean.max_w), (Some(1.0), Some(6.0)));
+    assert_eq!(mean.standard_deviation_w, Some(deviation));
+    assert_eq!(Mean::of(&[1.0, 2.0, 3.0]).mean_w, Some(2.0));
+    let two = Mean::of(&[1.0, 2.0]);
+    assert_eq!((two.mean_w, two.standard_deviation_w), (None, None));
+    assert_eq!((two.samples, two.max_w), (2, Some(2.0)));
+    assert_eq!(Mean::of(&[]), Mean::default());
+}
+
+#[test]
+fn a_sample_stands_for_the_time_since_the_one_before_and_after_a_gap_for_an_interval() {
+    let meter = sampled(
+        Clock::Elapsed,
+        &[(1.0, 1.0), (3.0, 2.0), (5.5, 3.0), (8.01, 4.0)],
+    );
+    let spans: Vec<(Us, Us)> = covered(&meter).iter().map(|one| (one.0, one.1)).collect();
+    let ms = |from: Us, to: Us| (from * 1000, to * 1000);
+    // 2.5 intervals are not a gap yet.
+    assert_eq!(
+        spans,
+        [ms(0, 1000), ms(1000, 3000), ms(3000, 5500), ms(7010, 8010)]
+    );
+}
+
+#[test]
+fn samples_lie_within_or_outside_wholly_or_count_as_neither() {
+    let stairs = stairs(9);
+    let in_s = |from: f64, to: f64| within(&stairs, ((from * 1e6) as Us, (to * 1e6) as Us));
+    assert_eq!(in_s(2.0, 5.0), [3.0, 4.0, 5.0]);
+    assert_eq!(in_s(1.5, 5.5), [3.0, 4.0, 5.0]);
+    assert_eq!(in_s(2.1, 2.9), [0.0; 0]);
+    // Cycles from 2 to 4 s and from 6 to 7 s, not in their order.
+    let cycles = [cycle(6, 6, 7, 7), cycle(2, 3, 3, 4)];
+    assert_eq!(outside(&stairs, &cycles), [1.0, 2.0, 5.0, 6.0, 8.0, 9.0]);
+    let halves = [CyclePower {
+        start_us: 2_500_000,
+        end_us: 4_500_000,
+        ..cycle(2, 3, 3, 4)
+    }];
+    assert_eq!(outside(&stairs, &halves)[..3], [1.0, 2.0, 6.0]);
+}
+
+#[test]
+fn energy_is_added_up_by_the_part_of_each_sample_and_not_over_holes() {
+    let stairs = stairs(5);
+    let of = |from: Us, to: Us| energy(&stairs, (from, to), SECOND);
+    // Half of 2 W, 3 W, a quarter of 4 W.
+    assert_eq!(of(1_500_000, 3_250_000), Some(1.0 + 3.0 + 1.0));
+    assert_eq!(of(SECOND, 3 * SECOND), Some(5.0));
+    // Up to half an interval may be missing.
+    assert_eq!(of(4 * SECOND, 5_500_000), Some(5.0));
+    assert_eq!(of(4 * SECOND, 5_500_001), None);
+}
+
+#[test]
+fn a_picture_has_the_extremes_of_neighbours_and_its_gaps() {
+    // Two samples a point, for 1501 are more than a picture has columns.
+    let mut samples: Vec<(f64, f64)> = (0..1501)
+        .map(|n| (f64::from(n), f64::from(n % 2)))
+        .collect();
+    // 2 s from one to the next are allowed here, 3 s are not.
+    samples[1].0 += 0.5;
+    for sample in &mut samples[4..] {
+        sample.0 += 1.0;
+    }
+    for sample in &mut samples[7..] {
+        sample.0 += 2.0;
+    }
+    let points = series(&sampled(Clock::Elapsed, &samples), 2 * SECOND);
+    assert_eq!(points.len(), 751);
+    let point = |at_us, min_w, max_w, after_gap| Point {
+        at_us,
+        min_w,
+        max_w,
+        after_gap,
+    };
+    assert_eq!(
+        points[..4],
+        [
+            point(1_500_000, 0.0, 1.0, false),
+            point(3 * SECOND, 0.0, 1.0, false),
+            point(6 * SECOND, 0.0, 1.0, false),
+            point(10 * SECOND, 0.0, 1.0, true),
+        ]
+    );
+    assert_eq!(points[750], point(1503 * SECOND, 0.0, 0.0, false));
+    assert_eq!(
+        points.iter().filter(|point| point.after_gap).count(),
+        1,
+        "the first one follows nothing"
+    );
+    let few = series(&sampled(Clock::Elapsed, &samples[..1500]), 2 * SECOND);
+    assert_eq!(few.len(), 1500);
+}
+
+#[test]
+fn clocks_are_brought_together_only_where_they_count_from_the_same() {
+    let stamp = |us, clock| Stamp { us, clock };
+    let hour = 3600 * SECOND;
+    // A meter that begins at 23:00 and passes midnight.
+    let of_day = |us| same_clock(stamp(us, Clock::Local), Clock::TimeOfDay, 23 * hour);
+    let days = 20_000 * 24 * hour;
+    assert_eq!(of_day(days + 23 * hour + 1), Ok(23 * hour + 1));
+    assert_eq!(of_day(days + hour / 2), Ok(24 * hour + hour / 2));
+    assert_eq!(of_day(days + 11 * hour), Ok(11 * hour));
+    assert_eq!(of_day(days + 11 * hour - 1), Ok(35 * hour - 1));
+    let utc = |clock| same_clock(stamp(7, Clock::Utc), clock, 0);
+    assert_eq!(utc(Clock::Utc), Ok(7));
+    assert!(utc(Clock::Local).unwrap_err().contains("time zone"));
+    let elapsed = same_clock(stamp(7, Clock::Elapsed), Clock::Utc, 0);
+    assert_eq!(elapsed, Err("the log has no wall clock"));
+}
+
+#[test]
+fn cycles_that_only_touch_the_meters_times_are_not_among_them() {
+    let (_, mut subjects) = two(SECOND, 120);
+    subjects.truncate(1);
+    let stamped = |from: Us, to: Us, at: Option<&str>| {
+        let mut subjects = subjects.clone();
+        subjects[0].at = at.map(str::to_owned);
+        let samples = [(from as f64 / 1e6, 1.0), (to as f64 / 1e6, 1.0)];
+        let cycles = by_wall_clock(&sampled(Clock::Utc, &samples), &subjects);
+        cycles.map(|cycles| cycles.len())
+    };
+    let start = 1_795_284_000 * SECOND;
+    // 0.7 s, 10 ms, 20 s and 0.6 s later.
+    let end = start + 21_310_000;
+    let at = Some("2026-11-21T18:00:00Z");
+    let apart = Err("no cycle lies within the meter's times");
+    assert_eq!(stamped(start - SECOND, start + 1, at), Ok(1));
+    assert_eq!(stamped(start - SECOND, start, at), apart);
+    assert_eq!(stamped(end - 1, end + SECOND, at), Ok(1));
+    assert_eq!(stamped(end, end + SECOND, at), apart);
+    let without = Err("the log has no wall clock");
+    assert_eq!(stamped(start, end, None), without);
+    let meter = sampled(Clock::Elapsed, &[(0.0, 1.0), (1.0, 1.0)]);
+    assert_eq!(
+        by_wall_clock(&meter, &subjects),
+        Err("the meter's file has no wall clock")
+    );
+}
+
+#[test]
+fn a_chain_of_cycles_counts_the_sleeps_and_ends_at_a_reboot() {
+    let starts = |subjects: &[Subject]| -> Vec<(Us, Us, Us, Us)> {
+        let chain = chain(subjects, 7 * SECOND);
+        let times = chain
+            .iter()
+            .map(|one| (one.start_us, one.suspended_us, one.woken_us, one.end_us));
+        times.collect()
+    };
+    let mut subjects = vec![
+        subject(1, 100.0, 20),
+        subject(2, 101.31, 30),
+        subject(3, 110.0, 40),
+    ];
+    let ms = |all: [Us; 4]| {
+        let [a, b, c, d] = all.map(|ms| ms * 1000);
+        (a, b, c, d)
+    };
+    // The second begins at the instant at which the first ends.
+    let expected = [
+        ms([7_000, 7_700, 27_710, 28_310]),
+        ms([28_310, 29_010, 59_020, 59_620]),
+        ms([67_000, 67_700, 107_710, 108_310]),
+    ];
+    assert_eq!(starts(&subjects), expected);
+    subjects[2].times.start = subjects[1].times.end - 1;
+    assert_eq!(starts(&subjects), expected[..2]);
+    subjects[1].times.aborted = true;
+    assert_eq!(starts(&subjects), expected[..1]);
+    assert_eq!(chain(&[], 0), []);
+}
+
+/// Three cycles of stairs: their parts, their medians.
+#[test]
+fn each_part_of_a_cycle_has_its_own_samples() {
+    let samples: Vec<(f64, f64)> = (1..=40).map(|n| (f64::from(n), f64::from(n))).collect();
+    let mut meter = sampled(Clock::Elapsed, &samples);
+    let laid = |meter: &Meter, cycles: &[CyclePower]| {
+        averaged(meter, &covered(meter), LaidBy::Offset, cycles.to_vec())
+    };
+    // Suspends from 4 to 7 s, wakes at 14 s, of which firmware has a second at both ends.
+    let first = CyclePower {
+        platform_us: SECOND,
+        ..cycle(4, 7, 14, 17)
+    };
+    let second = cycle(20, 21, 22, 24);
+    let third = cycle(30, 31, 32, 33);
+    let power = laid(&meter, &[first.clone(), second.clone(), third.clone()]);
+    // 9 to 13 W and 22 W and 32 W.
+    assert_eq!(power.cycles[0].asleep.mean_w, Some(11.0));
+    assert_eq!(power.asleep.samples, 7);
+    assert_eq!(power.asleep_w, Some((55.0 + 22.0 + 32.0) / 7.0));
+    // 5, 6, 7 W, 21 W, 31 W.
+    assert_eq!(power.suspend.samples, 5);
+    assert_eq!(power.suspend.mean_w, Some(14.0));
+    // 15, 16, 17 W, 23, 24 W, 33 W.
+    assert_eq!(power.resume.samples, 6);
+    assert_eq!(power.transition_w, Some((70.0 + 128.0) / 11.0));
+    // 5 to 17 W, 21 to 24 W, 31 to 33 W are no idle ones: (1 + ... + 40) less these.
+    assert_eq!(power.idle.samples, 40 - 13 - 4 - 3);
+    let idle = (820.0 - 143.0 - 90.0 - 96.0) / 20.0;
+    assert_eq!(power.idle_w, Some(idle));
+    assert_eq!(power.asleep_share_of_idle, Some(109.0 / 7.0 / idle));
+    let energies: Vec<_> = power.cycles.iter().map(|one| one.energy_j).collect();
+    assert_eq!(energies, [Some(143.0), Some(90.0), Some(96.0)]);
+    assert_eq!(power.energy_j, Some(96.0));
+    assert_eq!((power.gaps, power.gaps_us), (0, 0));
+    // Of two the median is their mean; of none there is none.
+    assert_eq!(laid(&meter, &[first, second]).energy_j, Some(116.5));
+    assert_eq!(laid(&meter, &[third]).energy_j, Some(96.0));
+    assert_eq!(laid(&meter, &[]).energy_j, None);
+
+    // 2.5 intervals are no gap, more are.
+    meter.samples[10].at_us += SECOND / 2;
+    meter.samples.remove(9);
+    assert_eq!(laid(&meter, &[]).gaps, 0);
+    meter.samples[9].at_us += 1;
+    let power = laid(&meter, &[]);
+    assert_eq!((power.gaps, power.gaps_us), (1, 2_500_001));
+    assert!(power.series[9].after_gap);
+    meter.samples.iter_mut().for_each(|one| one.watts = 0.0);
+    let power = laid(&meter, &[cycle(4, 8, 14, 17)]);
+    assert_eq!(
+        (power.idle_w, power.asleep_share_of_idle),
+        (Some(0.0), None)
+    );
+}
+
+#[test]
+fn firmwares_time_takes_at_most_the_sleep_from_both_ends() {
+    let mut subject = subject(1, 100.0, 20);
+    assert_eq!(placed(&subject, 0).unwrap().platform_us, 10_000);
+    subject.times.platform_us = Some(15 * SECOND);
+    assert_eq!(placed(&subject, 0).unwrap().platform_us, 10 * SECOND);
+    subject.times.platform_us = None;
+    let cycle = placed(&subject, 5).unwrap();
+    assert_eq!((cycle.platform_us, cycle.end_us), (0, 21_300_005));
+    for lack in [
+        |times: &mut Times| times.asleep_us = None,
+        |times: &mut Times| times.suspend_us = None,
+        |times: &mut Times| times.resume_us = None,
+        |times: &mut Times| times.aborted = true,
+    ] {
+        let mut lacking = subject.clone();
+        lack(&mut lacking.times);
+        assert_eq!(placed(&lacking, 0), None);
+    }
+}
+
+#[test]
+fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
+    let samples: Vec<(f64, f64)> = (1..=6).map(|n| (f64::from(n), 9.0)).collect();
+    let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 2)]);
+    // From 1 s on: asleep from 1.7 to 3.71 s, awake at 4.31 s.
+    let power = lay(&meter, &subjects, Some(0)).unwrap();
+    assert_eq!(
+        power.notes,
+        [
+            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
+             0.700 s at most, and 0 samples lie wholly in one",
+            "no mean while asleep: 1 of the meter's samples lie there, and 3 are needed",
+            "no mean while idle: 2 of the meter's samples lie there, and 3 are needed",
+        ]
+    );
+    let samples: Vec<(f64, f64)> = (1..=40).map(|n| (f64::from(n), 9.0)).collect();
+    let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 9)]);
+    let doubt = |power: &Power| {
+        power
+            .notes
+            .iter()
+            .any(|note| note.contains("no less asleep"))
+    };
+    assert!(doubt(&lay(&meter, &subjects, Some(0)).unwrap()));
+    // The second of two has no place where the first does not tell how long it slept.
+    let mut subjects = [subjects[0].clone(), subject(2, 110.0, 9)];
+    assert_eq!(lay(&meter, &subjects, Some(0)).unwrap().cycles.len(), 2);
+    subjects[1].times.asleep_us = None;
+    let power = lay(&meter, &subjects, Some(0)).unwrap();
+    assert!(power.notes[0].starts_with("1 of 2 cycles have no place"));
+}
