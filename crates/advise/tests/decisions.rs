@@ -5,7 +5,7 @@ mod made_up;
 use made_up::{loaded, question, sample, sklep0, state, target};
 use reveille_advise::{
     Advice, Cost, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing, Target,
-    form, other_states,
+    form, why_other_machine,
 };
 
 /// Names of the allowed and of the forbidden states.
@@ -296,7 +296,7 @@ fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
 }
 
 #[test]
-fn a_machine_of_other_states_is_told_by_the_table_or_by_the_datapoints() {
+fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
     let cpu = |number: u32, states: &[&str]| reveille_machine::Cpu {
         number,
         online: true,
@@ -324,21 +324,28 @@ fn a_machine_of_other_states_is_told_by_the_table_or_by_the_datapoints() {
     ]);
     loaded.description.settings.cpu = 1;
     // Without a table: those that the datapoints name.
-    assert_eq!(other_states(&loaded, &idle(&["POLL", "C1", "C6"])), None);
-    let other = other_states(&loaded, &idle(&["POLL", "C1"])).unwrap();
+    assert_eq!(
+        why_other_machine(&loaded, &idle(&["POLL", "C1", "C6"])),
+        None
+    );
+    let other = why_other_machine(&loaded, &idle(&["POLL", "C1"])).unwrap();
     assert_eq!(
         other,
         "its CPU 1 has other idle states (POLL, C1) than the result is of (C6)"
     );
-    let none = other_states(&loaded, &idle(&[])).unwrap();
+    let none = why_other_machine(&loaded, &idle(&[])).unwrap();
     assert!(none.contains("states (none) than"), "{none}");
     loaded.description.states = cpu(1, &["POLL", "C6"]).states;
-    assert_eq!(other_states(&loaded, &idle(&["POLL", "C6"])), None);
-    let other = other_states(&loaded, &idle(&["POLL", "C1", "C6"])).unwrap();
+    assert_eq!(why_other_machine(&loaded, &idle(&["POLL", "C6"])), None);
+    let other = why_other_machine(&loaded, &idle(&["POLL", "C1", "C6"])).unwrap();
     assert!(
         other.ends_with("than the result is of (POLL, C6)"),
         "{other}"
     );
     loaded.description.settings.cpu = 2;
-    assert_eq!(other_states(&loaded, &idle(&["C1"])), None, "no such CPU");
+    assert_eq!(
+        why_other_machine(&loaded, &idle(&["C1"])),
+        None,
+        "no such CPU"
+    );
 }

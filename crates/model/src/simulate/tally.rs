@@ -6,7 +6,7 @@ use super::run::{Follow, Request};
 pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-const FEWEST_BEYOND: u64 = 10;
+const FEWEST_BEYOND: f64 = 10.0;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
