@@ -67,8 +67,8 @@ pub fn page(analysis: &Analysis, options: &Options) -> String {
     framed(&title, &about, &body, NOTE, &json!([]))
 }
 
-const NOTE: &str = "Times are differences of the log's own stamps; the log's clock stands still while \
-                    the machine sleeps. The critical path is the chain of what waited for what from \
+const NOTE: &str = "Times are differences of the log's own stamps, without the time asleep where its clock \
+                    goes on meanwhile. The critical path is the chain of what waited for what from \
                     a half's begin to its end; slack is how much longer a call could take \
                     without the whole getting longer. What-ifs keep every other duration as it was.";
 

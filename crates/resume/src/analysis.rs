@@ -2,8 +2,8 @@
 //! `--json` have it from here.
 //!
 //! [`Analysis`] is the JSON of `reveille resume analyze --json`, version [`VERSION`]. Fields are
-//! `snake_case` with their unit at the end; instants are microseconds of the log's own clock, which
-//! stands still while the machine sleeps; what the log does not tell is `null`.
+//! `snake_case` with their unit at the end; instants are microseconds of the log's own clock without
+//! the time asleep; what the log does not tell is `null`.
 
 mod across;
 mod assemble;

@@ -201,6 +201,7 @@ mod tests {
             cpus: Vec::new(),
             calls: Vec::new(),
             asleep_us: None,
+            shift_us: 0,
             failures: Vec::new(),
             cut: false,
             stamped: true,

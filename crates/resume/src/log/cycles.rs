@@ -20,6 +20,8 @@ use offsets::Offsets;
 
 /// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
 const OUT_OF_ORDER_US: Us = 100_000;
+/// Clocks of two CPUs that are taken for the same differ by less.
+const JITTER_US: Us = 1000;
 /// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
 /// between two lines of a cycle that does not sleep the clock was set.
 const LEAP_US: Us = 400_000_000;
@@ -44,6 +46,16 @@ pub(super) struct At<'a> {
     pub(super) caller: Option<u32>,
 }
 
+/// A stamp that is far before the one ahead of it.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    by: Us,
+    /// The one ahead of it.
+    from: Us,
+    /// What the stamps were moved by for it, as soon as a line said something.
+    moved: Option<Us>,
+}
+
 /// Builds the cycles of one stream: printk's, or ftrace's.
 #[derive(Debug, Default)]
 pub(super) struct Cycles {
@@ -56,10 +68,10 @@ pub(super) struct Cycles {
     /// Returns without a call so far.
     orphans: Vec<u32>,
     last: Option<(Option<Clock>, Us)>,
-    /// The clock was set back since the last event.
-    set_back: bool,
-    /// By how much a boot's clock stepped back, and the stamp before that.
-    step: Option<(Us, Us)>,
+    /// A stamp of the open cycle stepped back.
+    step: Option<Step>,
+    /// The line goes on where the clock was before it stepped back by so much.
+    returned: Option<Us>,
     /// For lines whose stamps tell nothing: the first one's, and how long the stages took since.
     copied: Us,
     offsets: Offsets,
@@ -75,6 +87,7 @@ pub(super) struct Cycles {
 impl Cycles {
     /// A line's stamp, whatever the line says.
     pub(super) fn passes(&mut self, at: &At<'_>) {
+        self.returned = None;
         // A line of another clock than the cycle's tells nothing of that one.
         let foreign = self
             .open
@@ -85,28 +98,50 @@ impl Cycles {
         }
         if let Some((_, last)) = self.last.filter(|&(clock, _)| clock == at.clock) {
             if at.us < last - OUT_OF_ORDER_US {
-                self.set_back = true;
-                self.step = self.open.is_some().then_some((last - at.us, last));
-            } else if let Some((step, from)) = self.step
-                && at.us >= from - OUT_OF_ORDER_US
-            {
-                // It is the clock of before again if it leaps ahead as far as it stepped back.
-                if at.us - last >= step - OUT_OF_ORDER_US
-                    && !std::mem::take(&mut self.set_back)
-                    && self.open.is_some()
-                {
-                    self.shift -= step;
+                self.step = self.open.is_some().then_some(Step {
+                    by: last - at.us,
+                    from: last,
+                    moved: None,
+                });
+            } else if let Some(step) = self.step {
+                // Some lines were of another CPU's clock if this one leaps ahead as far as that stepped
+                // back.
+                let back = step.by - JITTER_US..=step.by + OUT_OF_ORDER_US;
+                let is_back = back.contains(&(at.us - last));
+                if is_back {
+                    self.returned = step.moved;
+                    self.shift -= step.moved.unwrap_or(0);
                 }
-                self.step = None;
+                if is_back || at.us >= step.from {
+                    self.step = None;
+                }
             }
         }
         self.last = Some((at.clock, at.us));
     }
 
+    /// What the line says that passed last: if so much time has passed since its beginning, the clock
+    /// leaped for that, and is not the one of before.
+    pub(super) fn measures(&mut self, at: &At<'_>, event: &Event<'_>) {
+        let (Some(by), Some(open)) = (self.returned.take(), &self.open) else {
+            return;
+        };
+        let (since, says_us) = match event {
+            Event::Return(ret) => (self.begun(open, ret), ret.says_us),
+            Event::StageEnd { kind, says_us, .. } => (open.ended_before(*kind), *says_us),
+            _ => return,
+        };
+        if let (Some(since), Some(says)) = (since, says_us)
+            && says - (at.us + self.shift - since) > by / 2
+        {
+            self.shift += by;
+        }
+    }
+
     /// A message, before it is known what it says.
     pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
         let Some(open) = &mut self.open else { return };
-        if open.clock != at.clock || self.set_back {
+        if open.clock != at.clock || self.step.is_some_and(|step| step.moved.is_none()) {
             return;
         }
         open.hears(at.us + self.shift, message);
@@ -134,6 +169,10 @@ impl Cycles {
     /// The two clocks of one line of a syslog.
     pub(super) fn clocks(&mut self, kernel: Us, wall: Instant) {
         self.offsets.line(kernel, wall, self.open.is_some());
+        self.slept_by_wall();
+    }
+
+    fn slept_by_wall(&mut self) {
         if let Some((number, us)) = self.offsets.slept()
             && let Some(cycle) = self
                 .done
@@ -211,14 +250,13 @@ impl Cycles {
 
     /// A clock that was set, or a machine that was started again.
     fn follow_clock(&mut self, at: &At<'_>, event: &Event<'_>) {
-        let set_back = std::mem::take(&mut self.set_back);
         let Some(open) = &mut self.open else { return };
         let now = at.us + self.shift;
-        if set_back {
+        if let Some(step) = self.step.as_mut().filter(|step| step.moved.is_none()) {
             // A boot's clock begins at zero; those of one machine's CPUs differ by little.
-            let stepped = self.step.is_some_and(|(step, _)| step <= STEP_US);
-            let goes_on =
-                at.clock == Some(Clock::Wall) || stepped || (open.is_down() && is_of_resume(event));
+            let goes_on = at.clock == Some(Clock::Wall)
+                || step.by <= STEP_US
+                || (open.is_down() && is_of_resume(event));
             if !goes_on || matches!(event, Event::Boot) {
                 self.close();
                 return;
@@ -226,10 +264,8 @@ impl Cycles {
             self.left_out.clock_jumps += 1;
             open.platform_unknown |= open.is_down();
             open.forgets_message();
+            step.moved = Some(open.last - now);
             self.shift += open.last - now;
-            if let Some((step, _)) = &mut self.step {
-                *step = open.last - now;
-            }
             return;
         }
         let sleeps =
@@ -270,7 +306,7 @@ impl Cycles {
     }
 
     fn close(&mut self) {
-        self.shift = 0;
+        let shift = std::mem::take(&mut self.shift);
         self.step = None;
         self.by_device.clear();
         let orphans = std::mem::take(&mut self.orphans).len() as u64;
@@ -285,9 +321,11 @@ impl Cycles {
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
                 cycle.number = self.done.len() + 1;
+                cycle.shift_us = shift;
                 self.calls += cycle.calls.len();
                 self.offsets.cycle_ends(&cycle);
                 self.done.push(cycle);
+                self.slept_by_wall();
             }
             None => self.left_out.hibernations += 1,
         }

@@ -271,6 +271,9 @@ impl Reader {
             }
         }
         if clock.is_some() {
+            if let Said::Event(event) = &said {
+                self.printk.measures(&stamp, event);
+            }
             self.printk
                 .hears(&stamp, &text[..first.unwrap_or(text.len())]);
         }

@@ -48,6 +48,10 @@ pub(super) struct Open {
     up: Option<Us>,
     /// A word of the kernel tells that it was asleep.
     pub(super) slept: bool,
+    /// When it last told how long.
+    slept_at: Option<Us>,
+    /// The log's clock does not go on in sleep.
+    stands_still: bool,
     /// It says when it begins to idle: only its end is the first word then.
     pub(super) idling: bool,
     /// The clock jumped while it slept: how long that was is not known.
@@ -89,6 +93,8 @@ impl Open {
             down: None,
             up: None,
             slept: false,
+            slept_at: None,
+            stands_still: false,
             idling: false,
             platform_unknown: false,
             hibernates: false,
@@ -149,17 +155,51 @@ impl Open {
         const LEAST_US: Us = 100_000;
         let down = self.down.filter(|_| asleep >= LEAST_US)?;
         let share = |us: Us| us - us / 50;
-        if at - down < share(asleep) {
+        // Where the kernel sleeps several times each is told when it is over; but an RTC tells it when
+        // devices resume already.
+        let since = self.slept_at.replace(at).unwrap_or(down);
+        let late = self.up.filter(|_| self.stage >= StageKind::ResumeNoirq);
+        let until = late.unwrap_or(at);
+        self.stands_still |= until - since < share(asleep);
+        if self.stands_still {
             return None;
         }
+        let apart = asleep.min(until - since);
         // What was said since then had leaped, too.
-        if let Some(up) = &mut self.up
-            && *up - down >= share(asleep)
-        {
-            *up = (*up - asleep).max(down);
+        if let Some(up) = self.up.filter(|up| up - since >= share(asleep)) {
+            self.set_back(up, apart);
+            self.up = Some((up - apart).max(since));
         }
         self.said_at = None;
-        Some(asleep.min(at - down))
+        self.slept_at = Some(at - apart);
+        Some(apart)
+    }
+
+    /// What was said from there on, by so much.
+    fn set_back(&mut self, from: Us, by: Us) {
+        let marks = self.marks.iter_mut();
+        let marks = marks
+            .flat_map(|mark| [&mut mark.start, &mut mark.end])
+            .flatten();
+        let calls = self.calls.iter_mut();
+        let calls = calls
+            .flat_map(|call| [&mut call.start, &mut call.end])
+            .flatten();
+        let cpus = self.cpus.iter_mut();
+        let cpus = cpus.flat_map(|step| [&mut step.start, &mut step.end]);
+        let gaps = self.gaps.iter_mut();
+        let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
+        let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
+        let all = marks.chain(calls).chain(cpus).chain(gaps).chain(failures);
+        for at in all.filter(|at| (from..Us::MAX).contains(at)) {
+            *at -= by;
+        }
+    }
+
+    /// When the stages before this one had ended.
+    pub(super) fn ended_before(&self, kind: StageKind) -> Option<Us> {
+        let before = self.marks[..kind as usize].iter();
+        before.filter_map(|mark| mark.end).max()
     }
 
     /// A word before sleep.
@@ -177,12 +217,15 @@ impl Open {
     }
 
     /// The clocks run again. Stamps before that may leap: a clock that goes on in sleep, or one that is
-    /// read before it is set right. So where they do, this word counts and not the first one.
+    /// read before it is set right. So where they do, this word counts and not the first one; but not
+    /// where devices resume already, and one of them, the RTC, tells how long the sleep was.
     pub(super) fn clocks_run(&mut self, at: Us) {
         // The last CPU's devices (clocks, interrupt controllers) resume in a few milliseconds.
         const LEAP_US: Us = 50_000;
         match self.up {
-            Some(up) if at - up > LEAP_US => self.up = Some(at),
+            Some(up) if at - up > LEAP_US && self.stage < StageKind::ResumeNoirq => {
+                self.up = Some(at);
+            }
             Some(_) => {}
             None => self.comes_up(at),
         }
@@ -304,6 +347,7 @@ impl Open {
             cpus: self.cpus,
             calls: self.calls,
             asleep_us,
+            shift_us: 0,
             failures: self.failures,
             stamped,
             gaps: self.gaps,
@@ -335,7 +379,7 @@ impl Open {
     fn rests(&mut self, found: &[Option<Stage>; KINDS]) -> Option<(Us, Us)> {
         let is_test = self.rest == StageKind::Test;
         if let (Some(start), Some(end)) = (self.down, self.up) {
-            let rested = self.slept || is_test || self.failures.is_empty();
+            let rested = self.slept || is_test || !self.suspend_failed();
             if self.rest == StageKind::Platform && self.is_idle() {
                 self.rest = StageKind::Idle;
             }
@@ -343,9 +387,13 @@ impl Open {
         }
         let end = found[StageKind::SuspendNoirq as usize].as_ref()?.end;
         let start = found[StageKind::ResumeNoirq as usize].as_ref()?.start;
-        let is_known = self.is_idle() && self.failures.is_empty() && end <= start;
+        let is_known = self.is_idle() && !self.suspend_failed() && end <= start;
         self.rest = StageKind::Idle;
         is_known.then_some((end, start))
+    }
+
+    fn suspend_failed(&self) -> bool {
+        self.failures.iter().any(Failure::is_of_suspend)
     }
 
     fn is_idle(&self) -> bool {
