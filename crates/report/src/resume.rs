@@ -170,10 +170,13 @@ fn headline(machine: &Machine, cycle: &CycleResult) -> String {
         one("asleep", cycle.asleep_us, machine.asleep_us),
         one("resume", cycle.resume_us, machine.resume_us),
     ];
+    let nearest = match machine.resume_us {
+        Some(_) => ", whose resume is nearest to the median,",
+        None => "",
+    };
     let which = match several {
         true => format!(
-            "Cycle {} of {}, whose resume is nearest to the median, stands for the others; in brackets the \
-             shortest and the longest. ",
+            "Cycle {} of {}{nearest} stands for the others; in brackets the shortest and the longest. ",
             cycle.number,
             machine.cycles.len()
         ),

@@ -121,7 +121,7 @@ pub struct CycleResult {
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
-    /// The same of the suspend, to the end of its last stage.
+    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,

@@ -35,6 +35,11 @@ const CALLS_MAX: usize = 100_000;
 const ALL_CALLS_MAX: usize = 1_000_000;
 const FAILURES_MAX: usize = 1000;
 const CPUS_MAX: usize = 20_000;
+/// Of all cycles of a log, of which there are no more than this: a suspend every ten minutes for two
+/// years.
+const CYCLES_MAX: usize = 100_000;
+const ALL_FAILURES_MAX: usize = 20_000;
+const ALL_GAPS_MAX: usize = 200_000;
 
 /// Where and when a line is from.
 #[derive(Debug, Clone, Copy)]
@@ -77,6 +82,8 @@ pub(super) struct Cycles {
     offsets: Offsets,
     /// Of all cycles.
     calls: usize,
+    failures: usize,
+    gaps: usize,
     /// What is added to stamps of the open cycle, so that its clock goes on evenly.
     shift: Us,
     /// This kernel prints the stages' times.
@@ -217,7 +224,7 @@ impl Cycles {
                 at.us
             }
         };
-        if !self.fits(&event) {
+        if !self.fits(us + self.shift, &event) {
             self.close();
         }
         if self.open.is_none() {
@@ -277,9 +284,10 @@ impl Cycles {
     }
 
     /// Can the open cycle go on with it?
-    fn fits(&self, event: &Event<'_>) -> bool {
+    fn fits(&self, us: Us, event: &Event<'_>) -> bool {
         let Some(open) = &self.open else { return true };
         let resumes = open.stage >= StageKind::ResumeNoirq;
+        let resumed = open.ended || open.has_ended(StageKind::Resume);
         match event {
             Event::Boot => false,
             Event::Begin { first: true, .. } => false,
@@ -287,18 +295,24 @@ impl Cycles {
                 open.stage == StageKind::Freeze && !open.ended
             }
             Event::Suspending => open.stage <= StageKind::Prepare && !open.ended,
+            Event::Cpus { on: true } => !resumed,
             // Of a device that is late: `suspend exit` is still to come.
-            _ if open.ended && is_late(event) => true,
+            _ if open.ended && open.may_be_late(us, event) => true,
             Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
-            Event::StageEnd { kind, aborted, .. } => {
-                !(open.ended || resumes && *kind <= StageKind::SuspendNoirq && !aborted)
+            Event::StageEnd {
+                kind,
+                aborted,
+                says_us,
+            } => {
+                let goes_back = resumes && *kind <= StageKind::SuspendNoirq && !aborted;
+                let again = says_us.is_some_and(|says| open.has_ended_before(*kind, us - says));
+                !(open.ended || goes_back || again)
             }
             Event::Call(call) => {
-                let suspends = call
-                    .function
-                    .and_then(stage_of_name)
-                    .is_some_and(|(_, s)| s);
-                !(open.ended || resumes && suspends)
+                let named = call.function.and_then(stage_of_name);
+                let suspends = named.is_some_and(|(_, suspends)| suspends);
+                let begins = named.is_some_and(|(stage, _)| stage.is_some());
+                !(open.ended || resumes && suspends || resumed && begins)
             }
             Event::Took { stage, .. } => !(open.ended || resumes && *stage < StageKind::Platform),
             _ => true,
@@ -316,7 +330,14 @@ impl Cycles {
         let ends_only = open.calls.iter().filter(|call| call.start.is_none());
         let ends_only = ends_only.count() as u64;
         match open.close() {
+            Some(_) if self.done.len() >= CYCLES_MAX => self.left_out.too_many += 1,
             Some(mut cycle) => {
+                if self.gaps + cycle.gaps.len() > ALL_GAPS_MAX {
+                    self.left_out.too_many += cycle.gaps.len() as u64;
+                    cycle.gaps = Vec::new();
+                }
+                self.gaps += cycle.gaps.len();
+                self.failures += cycle.failures.len();
                 self.left_out.calls_without_end += starts_only;
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
@@ -342,8 +363,8 @@ impl Cycles {
                 | Event::Word { .. }
                 | Event::Asleep(_)
         );
-        if open.ended && is_late(&event) {
-            self.left_out.late_calls += u64::from(matches!(event, Event::Call(_)));
+        if open.ended && open.may_be_late(us, &event) {
+            self.left_out.late_calls += 1;
             return;
         }
         let many = match event {
@@ -523,7 +544,9 @@ impl Cycles {
     fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
         let names = &mut self.names;
         let Some(open) = &mut self.open else { return };
-        if open.failures.len() >= FAILURES_MAX {
+        if open.failures.len() >= FAILURES_MAX
+            || self.failures + open.failures.len() >= ALL_FAILURES_MAX
+        {
             self.left_out.too_many += 1;
             return;
         }
@@ -532,27 +555,51 @@ impl Cycles {
             let last = self.by_device.get(id)?.last()?;
             Some(open.calls[*last as usize].stage)
         });
-        let starts = |words: &[u8]| message.starts_with(words);
-        let stage = if starts(b"Some devices failed") {
-            StageKind::Suspend
-        } else if starts(b"late suspend") {
-            StageKind::SuspendLate
-        } else if starts(b"noirq suspend") {
-            StageKind::SuspendNoirq
-        } else {
-            call.unwrap_or(open.stage)
-        };
+        let place = call.unwrap_or(open.stage);
+        let stage = failed_stage(message, place).unwrap_or(place);
+        let all = message.starts_with(b"Some devices failed");
+        if (StageKind::Suspend..StageKind::Platform).contains(&stage) && (all || device.is_some()) {
+            open.failed = Some((stage, us));
+        }
         // In older kernels nothing else tells that the resume begins.
-        if starts(b"Some devices failed") && open.stage <= StageKind::Suspend {
+        if all && open.stage <= StageKind::Suspend {
             open.stage = StageKind::Resume;
         }
         open.failures.push(Failure {
             at: us,
             device: device.map(|(_, name)| name),
             stage: Some(stage),
-            message: String::from_utf8_lossy(message).trim_end().to_owned(),
+            message: String::from_utf8_lossy(message)
+                .trim_end_matches([' ', ':'])
+                .to_owned(),
         });
     }
+}
+
+/// The stage in which a device failed, by the words of it (`failed to resume noirq: error -5`); where
+/// they tell the direction only, the one where it was last.
+fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
+    let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
+    let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
+    let (stage, suspends) = stage_of_name(message).filter(|_| is_told)?;
+    let (all, main) = match suspends {
+        true => (
+            StageKind::Suspend..=StageKind::SuspendNoirq,
+            StageKind::Suspend,
+        ),
+        false => (
+            StageKind::ResumeNoirq..=StageKind::Resume,
+            StageKind::Resume,
+        ),
+    };
+    let late = if suspends {
+        StageKind::SuspendLate
+    } else {
+        StageKind::ResumeEarly
+    };
+    let is_late = has(b"suspend late") || has(b"late suspend") || has(b"resume early");
+    let untold = if all.contains(&place) { place } else { main };
+    Some(stage.unwrap_or(if is_late { late } else { untold }))
 }
 
 /// Which stage follows.
@@ -591,19 +638,6 @@ fn opens(event: &Event<'_>) -> bool {
             | Event::Took { .. }
             | Event::Cpus { on: true }
     )
-}
-
-/// A device that resumes although processes run already.
-fn is_late(event: &Event<'_>) -> bool {
-    match event {
-        Event::Call(call) => call
-            .function
-            .and_then(stage_of_name)
-            .is_some_and(|(_, suspends)| !suspends),
-        Event::StageEnd { kind, .. } => *kind >= StageKind::ResumeNoirq,
-        Event::Took { stage, .. } => *stage >= StageKind::ResumeNoirq,
-        _ => false,
-    }
 }
 
 /// Can a machine say that when it comes back from sleep?

@@ -1,5 +1,6 @@
 //! From what a cycle's lines said to its stages.
 
+use super::event::{Event, stage_of_name};
 use super::prefix::Clock;
 use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
 
@@ -65,6 +66,8 @@ pub(super) struct Open {
     pub(super) rest: StageKind,
     /// Freezing failed, and the lines that follow name who refused.
     pub(super) refusing: bool,
+    /// The stage in which devices failed to suspend, and when the last of them was said to.
+    pub(super) failed: Option<(StageKind, Us)>,
     /// `suspend exit`.
     pub(super) exit: Option<Us>,
     gaps: Vec<Gap>,
@@ -102,6 +105,7 @@ impl Open {
             clock,
             rest: StageKind::Platform,
             refusing: false,
+            failed: None,
             exit: None,
             gaps: Vec::new(),
             said: Vec::new(),
@@ -193,6 +197,43 @@ impl Open {
         let all = marks.chain(calls).chain(cpus).chain(gaps).chain(failures);
         for at in all.filter(|at| (from..Us::MAX).contains(at)) {
             *at -= by;
+        }
+    }
+
+    pub(super) fn has_ended(&self, kind: StageKind) -> bool {
+        self.marks[kind as usize].end.is_some()
+    }
+
+    /// A stage that begins when it has ended is another cycle's.
+    pub(super) fn has_ended_before(&self, kind: StageKind, begin: Us) -> bool {
+        self.marks[kind as usize]
+            .end
+            .is_some_and(|end| begin >= end)
+    }
+
+    /// Processes run, and a device resumes all the same: it began before, unless its line does not tell.
+    pub(super) fn may_be_late(&self, at: Us, event: &Event<'_>) -> bool {
+        let is_of_it = |us: Us| {
+            self.marks[StageKind::Thaw as usize]
+                .start
+                .is_none_or(|thaw| at - us <= thaw)
+        };
+        match event {
+            Event::Call(call) => {
+                let named = call.function.and_then(stage_of_name);
+                named == Some((None, false))
+            }
+            Event::StageEnd {
+                kind: StageKind::Resume | StageKind::Complete,
+                says_us,
+                ..
+            } => says_us.is_none_or(is_of_it),
+            Event::Took {
+                stage: StageKind::Resume,
+                us,
+                ..
+            } => is_of_it(*us),
+            _ => false,
         }
     }
 
@@ -299,7 +340,7 @@ impl Open {
             let named = call
                 .function
                 .as_deref()
-                .and_then(|name| super::event::stage_of_name(name.as_bytes()));
+                .and_then(|name| stage_of_name(name.as_bytes()));
             let fits = match named {
                 Some((Some(_), _)) => false,
                 Some((None, direction)) => direction == suspends,
@@ -427,10 +468,7 @@ impl Open {
     fn place_by_order(&mut self) {
         let certain = |call: &&Call| {
             let name = call.function.as_deref().unwrap_or_default();
-            matches!(
-                super::event::stage_of_name(name.as_bytes()),
-                Some((Some(_), _))
-            )
+            matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
         };
         let span = |kind: StageKind| {
             let own = self
@@ -486,10 +524,15 @@ impl Open {
         let start = mark.start.or(match (told, first) {
             (Some(told), Some(first)) => Some(told.min(first)),
             (told, first) => told.or(first),
+        });
+        // Nothing else may tell of a stage but that a device failed in it.
+        let failed = self.failed.filter(|&(stage, _)| stage == kind);
+        let before = failed.and(self.ended_before(kind).max(self.suspending));
+        let start = start.or(before)?;
+        let end = mark.end.or_else(|| {
+            let last = calls().filter_map(|call| call.end).max();
+            last.or(failed.map(|(_, at)| at))
         })?;
-        let end = mark
-            .end
-            .or_else(|| calls().filter_map(|call| call.end).max())?;
         stage(kind, start, end, mark.says_us)
     }
 
@@ -529,7 +572,9 @@ impl Open {
             };
             let end = suspend.or(prepare.end.filter(|_| prepare.aborted));
             found[StageKind::Prepare as usize] = match (start, end) {
-                (Some(start), Some(end)) => stage(StageKind::Prepare, start, end, None),
+                (Some(start), Some(end)) if start < end => {
+                    stage(StageKind::Prepare, start, end, None)
+                }
                 _ => None,
             };
         }
