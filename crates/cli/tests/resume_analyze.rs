@@ -330,7 +330,7 @@ fn what_failed_stands_out_in_whichever_cycle() {
     );
     assert!(text.contains("NEVER RETURNED cycle 2: 0:0:0:0"), "{text}");
     assert!(!text.contains("returned -16"), "it is said once: {text}");
-    assert!(text.contains("1 of 2 cycles never slept"), "{text}");
+    assert!(text.contains("1 of 2 cycles is without a sleep"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"

@@ -67,8 +67,8 @@ pub fn page(analysis: &Analysis, options: &Options) -> String {
     framed(&title, &about, &body, NOTE, &json!([]))
 }
 
-const NOTE: &str = "Times are differences of the log's own stamps; the log's clock stands still while \
-                    the machine sleeps. The critical path is the chain of what waited for what from \
+const NOTE: &str = "Times are differences of the log's own stamps, without the time asleep where its clock \
+                    goes on meanwhile. The critical path is the chain of what waited for what from \
                     a half's begin to its end; slack is how much longer a call could take \
                     without the whole getting longer. What-ifs keep every other duration as it was.";
 
@@ -170,10 +170,13 @@ fn headline(machine: &Machine, cycle: &CycleResult) -> String {
         one("asleep", cycle.asleep_us, machine.asleep_us),
         one("resume", cycle.resume_us, machine.resume_us),
     ];
+    let nearest = match machine.resume_us {
+        Some(_) => ", whose resume is nearest to the median,",
+        None => "",
+    };
     let which = match several {
         true => format!(
-            "Cycle {} of {}, whose resume is nearest to the median, stands for the others; in brackets the \
-             shortest and the longest. ",
+            "Cycle {} of {}{nearest} stands for the others; in brackets the shortest and the longest. ",
             cycle.number,
             machine.cycles.len()
         ),

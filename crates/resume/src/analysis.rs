@@ -2,8 +2,8 @@
 //! `--json` have it from here.
 //!
 //! [`Analysis`] is the JSON of `reveille resume analyze --json`, version [`VERSION`]. Fields are
-//! `snake_case` with their unit at the end; instants are microseconds of the log's own clock, which
-//! stands still while the machine sleeps; what the log does not tell is `null`.
+//! `snake_case` with their unit at the end; instants are microseconds of the log's own clock without
+//! the time asleep; what the log does not tell is `null`.
 
 mod across;
 mod assemble;
@@ -140,7 +140,7 @@ pub struct CycleResult {
     pub failures: Vec<Failure>,
     /// The critical path of the resume; its links' times add up to `resume_us`.
     pub path: Vec<LinkResult>,
-    /// The same of the suspend, to the end of its last stage.
+    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,

@@ -30,9 +30,12 @@ pub struct Cycle {
     pub cpus: Vec<CpuStep>,
     /// In the order of their beginnings; where that is not known, of their ends.
     pub calls: Vec<Call>,
-    /// The time asleep as the kernel tells it (`Timekeeping suspended for …`). The log's clock
-    /// stands still meanwhile.
+    /// The time asleep as the kernel tells it (`Timekeeping suspended for …`), or between its own words
+    /// (suspend to idle). It is not in the other times, though the log's clock may go on meanwhile.
     pub asleep_us: Option<Us>,
+    /// What is added to the log's stamps at the cycle's end: its clock goes on in sleep, or was set.
+    #[serde(default)]
+    pub shift_us: Us,
     /// What failed, in the kernel's words: a device that refused, an aborted suspend, a watchdog.
     pub failures: Vec<Failure>,
     /// Missing at its beginning or its end: the log is cut there.
@@ -48,6 +51,20 @@ pub struct Cycle {
     /// All devices of the machine, where a capture kept them; otherwise only the log tells of some.
     #[serde(skip)]
     pub devices: Arc<[Device]>,
+}
+
+impl Cycle {
+    /// Something failed, or broke the suspend off, before the machine could sleep.
+    pub fn suspend_failed(&self) -> bool {
+        self.failures.iter().any(Failure::is_of_suspend)
+    }
+}
+
+impl Failure {
+    /// A device that fails to resume does not keep the machine from sleeping.
+    pub fn is_of_suspend(&self) -> bool {
+        self.stage.is_none_or(|stage| stage < StageKind::Platform)
+    }
 }
 
 fn yes() -> bool {
@@ -87,8 +104,7 @@ pub enum StageKind {
     SuspendNoirq,
     /// All CPUs but one go offline.
     CpusOff,
-    /// From the last word of the kernel to its first one: firmware. The log's clock stands still while
-    /// the machine sleeps.
+    /// From the last word of the kernel to its first one: firmware, without the sleep.
     Platform,
     /// Suspended to idle: the kernel sleeps, and firmware has no part in it.
     Idle,

@@ -125,6 +125,9 @@ pub struct Graph {
     pub end: Us,
     /// In their order.
     pub stages: Vec<StageNode>,
+    /// What a suspend goes over into behind its last stage, and how long after that: the kernel's last
+    /// word before the sleep may come later.
+    pub entry: Option<(StageKind, Us)>,
     /// The steps of all stages, stage by stage, each in the order of its start: what a step waits for
     /// is always before it.
     pub steps: Vec<Step>,

@@ -81,49 +81,62 @@ pub struct LeftOut {
     pub repeated_cycles: u64,
     /// What ftrace lost, as its text says.
     pub lost_events: u64,
-    /// Calls, CPUs and failures beyond what a machine can have: the log has no end to a cycle.
+    /// Calls, CPUs, failures, silences and cycles beyond what a machine can have: the log has no end to a
+    /// cycle, or nothing but cycles.
     pub too_many: u64,
-    /// Calls that began when processes ran again: of no cycle.
+    /// Lines of devices that resume when processes run again.
     pub late_calls: u64,
 }
 
 impl LeftOut {
     /// Each reason that is there, with its count, as a phrase behind the number.
-    pub fn reasons(&self) -> Vec<(u64, &'static str)> {
-        [
-            (self.long_lines, "lines of more than 64 KiB"),
-            (self.lines_without_stamp, "lines without a time"),
-            (self.torn_lines, "damaged lines"),
+    pub fn reasons(&self) -> Vec<(u64, String)> {
+        let reasons = [
+            (self.long_lines, "line", " of more than 64 KiB"),
+            (self.lines_without_stamp, "line", " without a time"),
+            (self.torn_lines, "damaged line", ""),
             (
                 self.returns_without_call,
-                "calls of which only the end is there: their start is what the kernel says",
+                "call",
+                " of which only the end is there, with the start that the kernel says",
             ),
             (
                 self.calls_without_start,
-                "calls without a start, and without a duration",
+                "call",
+                " without a start, and without a duration",
             ),
-            (self.calls_without_end, "calls without an end"),
+            (self.calls_without_end, "call", " without an end"),
             (
                 self.guessed_stages,
-                "calls whose stage is a guess: no line tells when a stage ends \
-                 (/sys/power/pm_debug_messages)",
+                "call",
+                " in a stage by guess: no line tells when a stage ends (/sys/power/pm_debug_messages)",
             ),
             (
                 self.clock_jumps,
-                "jumps of the clock within a cycle: no time passes there",
+                "jump",
+                " of the clock within a cycle: no time passes there",
             ),
-            (self.hibernations, "suspends to disk"),
-            (self.repeated_cycles, "cycles that are in the log twice"),
-            (self.lost_events, "events that the tracing buffer lost"),
+            (self.hibernations, "suspend", " to disk"),
+            (self.repeated_cycles, "cycle", " that the log has twice"),
+            (self.lost_events, "event", " that the tracing buffer lost"),
             (
                 self.too_many,
-                "calls, CPUs and failures beyond 100,000 of a cycle or 1,000,000 of a log",
+                "item",
+                " beyond what is kept: 100,000 calls of a cycle, 1,000,000 calls and 100,000 cycles of a log",
             ),
-            (self.late_calls, "calls that began when processes ran again"),
-        ]
-        .into_iter()
-        .filter(|&(count, _)| count > 0)
-        .collect()
+            (
+                self.late_calls,
+                "line",
+                " on devices that resume when processes run again",
+            ),
+        ];
+        let there = reasons.into_iter().filter(|&(count, ..)| count > 0);
+        there
+            .map(|(count, noun, rest)| {
+                let plural = if count == 1 { "" } else { "s" };
+                (count, format!("{noun}{plural}{rest}"))
+            })
+            .collect()
     }
 
     fn add(&mut self, other: &Self) {

@@ -50,7 +50,8 @@ pub enum Part {
     NotTold(usize),
     /// Before a CPU is worked on.
     BeforeCpu(usize),
-    /// Between the stage before this one and its beginning.
+    /// Between the stage before this one and its beginning; behind a suspend's last stage, to the kernel's
+    /// last word.
     BeforeStage,
     /// From the stage's last call to its end, or all of a stage without calls.
     StageItself,
@@ -178,6 +179,15 @@ impl Graph {
 /// The path through any times of a graph: from the end back to what set each start.
 pub(crate) fn path_of(graph: &Graph, times: &Times) -> CriticalPath {
     let mut links = Vec::new();
+    if let Some((stage, us)) = graph.entry {
+        links.push(Link {
+            part: Part::BeforeStage,
+            stage,
+            start: times.end - us,
+            end: times.end,
+            why: Why::StageBefore,
+        });
+    }
     for stage in (0..graph.stages.len()).rev() {
         stage_links(graph, times, stage, &mut links);
     }

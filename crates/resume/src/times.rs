@@ -20,8 +20,13 @@ pub struct Times {
     /// From the kernel's first word after the sleep to the end. `None` where the log does not have
     /// it whole.
     pub resume_us: Option<Us>,
+    /// From the kernel's last word before the sleep to its first one after it, by the world's clock.
+    /// `None` where it is not known how long it slept.
+    pub away_us: Option<Us>,
     /// By the log's clock: where the resume begins.
     pub resume_start: Option<Us>,
+    /// What the log's clock itself shows at the cycle's end: see [`Cycle::shift_us`].
+    pub own_end: Us,
     /// It never slept: something failed, or woke it before.
     pub aborted: bool,
 }
@@ -35,7 +40,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let after = find(cycle, |kind| kind > StageKind::Test);
     let has_slept =
         rest.is_some_and(|rest| rest.kind != StageKind::Test) || cycle.asleep_us.is_some();
-    let aborted = !has_slept && !cycle.failures.is_empty();
+    let aborted = !has_slept && cycle.suspend_failed();
     let gave_up = aborted && before.is_some() && cycle.only_froze();
     // Between the devices' stages lies the sleep. Where a log has none of them it does not tell where,
     // and what is left are a beginning and an end with a sleep of unknown length between.
@@ -60,6 +65,12 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
     let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
     let firmware = rest.filter(|rest| rest.kind == StageKind::Platform && cycle.stamped);
+    let rested = rest.map_or(0, |rest| rest.end - rest.start);
+    let away = cycle.asleep_us.map(|asleep| match rest {
+        // Its own words bound the sleep, by a clock that goes on.
+        Some(rest) if rest.kind == StageKind::Idle && asleep == rested => rested,
+        _ => rested + asleep,
+    });
     Some(Times {
         start: first.start,
         end,
@@ -69,6 +80,8 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
             .map(|end| end - first.start),
         platform_us: firmware.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
+        away_us: away,
+        own_end: end - cycle.shift_us,
         resume_us: resume_start
             .filter(|_| is_whole_after)
             .map(|start| end - start),

@@ -90,6 +90,7 @@ fn cycle() -> impl Strategy<Value = Cycle> {
             .collect(),
         calls,
         asleep_us: None,
+        shift_us: 0,
         failures: Vec::new(),
         cut: true,
         stamped: true,

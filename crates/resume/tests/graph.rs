@@ -236,7 +236,7 @@ fn total(machine: &Machine, half: Half) -> Us {
     let truth = run(machine, FROM, &mut Threads::default());
     match half {
         Half::Resume => truth.resume_us(),
-        Half::Suspend => truth.stage(StageKind::CpusOff).end - FROM,
+        Half::Suspend => truth.stage(StageKind::Platform).start - FROM,
     }
 }
 

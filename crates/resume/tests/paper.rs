@@ -27,6 +27,7 @@ impl Resume {
             cpus: Vec::new(),
             calls: Vec::new(),
             asleep_us: None,
+            shift_us: 0,
             failures: Vec::new(),
             cut: false,
             stamped: true,

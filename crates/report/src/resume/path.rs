@@ -22,6 +22,10 @@ pub fn sentence(cycle: &CycleResult, half: Half) -> String {
     let total = total(path);
     if total <= 0 {
         return match half {
+            Half::Resume if !cycle.stamped => {
+                "The log's stamps are not the kernel's, and so there is no critical path."
+                    .to_owned()
+            }
             Half::Resume if cycle.resume_us.is_none() => {
                 "The log has no resume, and so there is no critical path.".to_owned()
             }

@@ -1,7 +1,7 @@
 //! Stages, slack and removals in figures.
 
 use reveille_resume::analysis::{
-    CallResult, CycleResult, Machine, Spread, half_name, no_devices, stage_words,
+    CallResult, CycleResult, Machine, half_name, no_devices, stage_words,
 };
 use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
@@ -34,26 +34,20 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
         false => "The cycle".to_owned(),
     };
     let mut table = Table::new(&caption, 1, &heads);
-    for stage in &cycle.stages {
+    for all in &machine.stages {
+        let stage = cycle.stages.iter().find(|one| one.stage == all.stage);
+        let begin = stage.filter(|_| cycle.stamped);
         let mut row = vec![
-            stage_words(stage.stage).to_owned(),
-            match cycle.stamped {
-                true => time(stage.start_us - cycle.start_us),
-                false => "\u{2013}".to_owned(),
-            },
-            time(stage.duration_us),
-            known(stage.says_us, time),
-            count(stage.calls as u64),
-            time(stage.calls_us),
+            stage_words(all.stage).to_owned(),
+            known(begin, |stage| time(stage.start_us - cycle.start_us)),
+            known(stage, |stage| time(stage.duration_us)),
+            known(stage.and_then(|stage| stage.says_us), time),
+            known(stage, |stage| count(stage.calls as u64)),
+            known(stage, |stage| time(stage.calls_us)),
         ];
         if several {
-            let all = machine.stages.iter().find(|one| one.stage == stage.stage);
-            let figure = |of: fn(&Spread) -> Us| known(all.map(|all| of(&all.duration_us)), time);
-            row.extend([
-                figure(|one| one.median),
-                figure(|one| one.min),
-                figure(|one| one.max),
-            ]);
+            let spread = &all.duration_us;
+            row.extend([time(spread.median), time(spread.min), time(spread.max)]);
         }
         table.row(&row);
     }

@@ -52,8 +52,10 @@ pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
         Half::Resume => cycle.resume_start_us,
         Half::Suspend => stages().map(|stage| stage.start_us).min(),
     };
-    let end = stages()
-        .map(|stage| stage.start_us + stage.duration_us)
+    // A suspend's path goes on behind its last stage.
+    let ends = stages().map(|stage| stage.start_us + stage.duration_us);
+    let end = ends
+        .chain(path.iter().map(|link| link.start_us + link.duration_us))
         .max();
     let Some((start, end)) = start.zip(end).filter(|(start, end)| end > start) else {
         return String::new();

@@ -110,7 +110,10 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     let empty = cycles.len() - results.len();
     if empty > 0 {
-        notes.push(format!("{empty} cycles have nothing but their first line"));
+        notes.push(match empty {
+            1 => "1 cycle has nothing but its first line".to_owned(),
+            _ => format!("{empty} cycles have nothing but their first line"),
+        });
     }
     let counted = across::counted(&results);
     let Some(shown) = shown(&counted) else {
@@ -135,7 +138,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     if let Some(graph) = &graph {
         removals = saving(graph);
         best = steps(graph, &question.changes, question.steps)?;
-        changed = what_if(graph, &cycles, &question.changes, shown)?;
+        changed = what_if(graph, &cycles, &counted, &question.changes, shown)?;
     }
     Ok(Machine {
         source,
@@ -164,16 +167,29 @@ fn saving(graph: &Graph) -> Vec<Removal> {
     removals
 }
 
-/// The cycle whose resume is nearest to the median, of two the longer one; where no resume is known,
-/// the first.
+/// The cycle whose resume is nearest to the median, of two the longer one. Where no resume is known,
+/// that of the devices' stage counts; where none has that, the first cycle is it.
 fn shown(cycles: &[&CycleResult]) -> Option<usize> {
-    let resumes = cycles.iter().filter_map(|cycle| cycle.resume_us).collect();
-    let Some(median) = spread(resumes).map(|spread| spread.median) else {
+    let of_devices = |cycle: &CycleResult| {
+        let stage = cycle
+            .stages
+            .iter()
+            .find(|one| one.stage == StageKind::Resume);
+        stage.map(|stage| stage.duration_us)
+    };
+    let has_resume = cycles.iter().any(|cycle| cycle.resume_us.is_some());
+    let known = cycles.iter().filter_map(|cycle| {
+        let us = if has_resume {
+            cycle.resume_us
+        } else {
+            of_devices(cycle)
+        };
+        Some((us?, cycle.number))
+    });
+    let Some(all) = spread(known.clone().map(|(us, _)| us).collect()) else {
         return cycles.first().map(|cycle| cycle.number);
     };
-    let known = cycles
-        .iter()
-        .filter_map(|cycle| Some((cycle.resume_us?, cycle.number)));
+    let median = all.median;
     let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), us < median));
     nearest.map(|(_, number)| number)
 }
@@ -238,10 +254,11 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     })
 }
 
-/// By the stamps of its lines; where one is missing, by the kernel's word.
+/// By the stamps of its lines; where one is missing, or they are of two CPUs' clocks and contradict each
+/// other, by the kernel's word.
 fn duration(call: &crate::cycle::Call) -> Option<Us> {
     let by_stamps = call.start.zip(call.end).map(|(start, end)| end - start);
-    by_stamps.or(call.says_us)
+    by_stamps.filter(|us| *us >= 0).or(call.says_us)
 }
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {
@@ -264,61 +281,83 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
 fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let mut notes = Vec::new();
     let all = cycles.len();
-    let mut say = |count: usize, what: &str| {
+    let of = |count: usize| match all {
+        1 => "the cycle".to_owned(),
+        _ => format!("{count} of {all} cycles"),
+    };
+    let mut say = |is: fn(&CycleResult) -> bool, one: &str, many: &str, what: &str| {
+        let count = cycles.iter().filter(|cycle| is(cycle)).count();
         if count > 0 {
-            notes.push(format!("{count} of {all} cycles {what}"));
+            let verb = if count == 1 { one } else { many };
+            notes.push(format!("{} {verb} {what}", of(count)));
         }
     };
-    let count = |is: fn(&CycleResult) -> bool| cycles.iter().filter(|cycle| is(cycle)).count();
-    let left = match count(CycleResult::is_whole) {
-        0 => "",
-        _ => " and are not in the medians",
+    let left = match cycles.iter().any(CycleResult::is_whole) {
+        false => "",
+        true => " and not in the medians",
     };
     say(
-        count(|cycle| cycle.cut),
-        &format!("are cut at their beginning or end{left}"),
+        |cycle| cycle.cut,
+        "is",
+        "are",
+        &format!("cut at the beginning or the end{left}"),
     );
     say(
-        count(|cycle| cycle.aborted),
-        &format!("never slept, since something failed or woke the machine before{left}"),
+        |cycle| cycle.aborted,
+        "is",
+        "are",
+        &format!("without a sleep, since something failed or woke the machine before{left}"),
     );
     say(
-        count(|cycle| !cycle.stamped),
-        "have no stamps of the kernel (their lines were copied after the resume): what the kernel says of \
-         its stages is known, and nothing between them",
+        |cycle| !cycle.stamped,
+        "has",
+        "have",
+        "no stamps of the kernel (the lines were copied after the resume): what the kernel says of the \
+         stages is known, and nothing between them",
     );
     say(
-        count(|cycle| cycle.resume_us.is_none() && !cycle.cut && !cycle.aborted && cycle.stamped),
+        |cycle| cycle.resume_us.is_none() && !cycle.cut && !cycle.aborted && cycle.stamped,
+        "has",
+        "have",
         &format!(
-            "do not tell where their resume begins{left}; with 1 in /sys/power/pm_debug_messages, or \
-             by `resume capture`, they would"
+            "no line that tells where the resume begins{left}; with 1 in /sys/power/pm_debug_messages, \
+             or by `resume capture`, there is one"
         ),
     );
-    let mut say = |figure: fn(&CycleResult) -> usize, what: &str| {
+    let mut say = |figure: fn(&CycleResult) -> usize, one: &str, many: &str, what: &str| {
         let count: usize = cycles.iter().map(figure).sum();
-        if count > 0 {
-            notes.push(format!("{count} calls {what}"));
+        match count {
+            0 => {}
+            1 => notes.push(format!("1 call of a resume {one} {what}")),
+            _ => notes.push(format!("{count} calls of resumes {many} {what}")),
         }
     };
     say(
         |cycle| cycle.left_out.half_calls,
-        "of resumes lack their beginning or their end and are in no path",
+        "has",
+        "have",
+        "no beginning or no end and no place in a path",
     );
     say(
         |cycle| cycle.left_out.backward_calls,
-        "of resumes end before they begin, by the log, and are in no path",
+        "ends",
+        "end",
+        "before the beginning, by the log, and without a place in a path",
     );
     say(
         |cycle| cycle.left_out.outlast,
-        "of resumes ended after their stage, which did not wait for them",
+        "ends",
+        "end",
+        "after the stage, which does not wait",
     );
     let unknown = cycles.iter().filter(|cycle| cycle.left_out.main_unknown);
     let unknown = unknown.filter(|cycle| cycle.resume_calls().next().is_some());
     let unknown = unknown.count();
     if unknown > 0 {
         notes.push(format!(
-            "in {unknown} of {all} cycles the log does not tell which process ran the synchronous \
-             devices; their order may be missing from the path"
+            "in {} the log does not tell which process ran the synchronous devices; their order may be \
+             missing from the path",
+            of(unknown)
         ));
     }
     let is_late = |cycle: &&CycleResult| {
@@ -330,8 +369,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let late = cycles.iter().filter(is_late).count();
     if late > 0 {
         notes.push(format!(
-            "{late} of {all} cycles have no line before their devices suspend: freezing is not in \
-             the times"
+            "in {} no line is before the devices suspend: freezing is not in the times",
+            of(late)
         ));
     }
     notes

@@ -1,9 +1,11 @@
 //! The resume with something changed, one change on top of the other.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::across::{Spread, spread};
-use super::{LinkKind, LinkResult};
+use super::{CycleResult, LinkKind, LinkResult};
 use crate::Result;
 use crate::cycle::{Cycle, GAP_US, Gap, Name, Us};
 use crate::graph::Graph;
@@ -45,10 +47,11 @@ pub struct Replay {
     pub deferred: Vec<Deferred>,
 }
 
-/// The replays of `changes`; `None` where there are none.
+/// The replays of `changes`; `None` where there are none. Over the cycles whose results are whole.
 pub fn what_if(
     graph: &Graph,
     cycles: &[Cycle],
+    results: &[&CycleResult],
     changes: &[Change],
     number: usize,
 ) -> Result<Option<WhatIf>> {
@@ -83,11 +86,14 @@ pub fn what_if(
         .as_ref()
         .zip(cycle)
         .map(|(last, cycle)| links(cycle, &last.path.links));
+    let whole: HashSet<usize> = results
+        .iter()
+        .filter(|one| one.is_whole())
+        .map(|one| one.number)
+        .collect();
     let of_cycle = |cycle: &Cycle| {
-        let graph = Graph::of(cycle);
-        let is_whole = !cycle.cut && !graph.stages.is_empty();
-        let replayed = is_whole.then(|| replay(&graph, changes))?.ok()?;
-        Some(replayed.total_us)
+        whole.get(&cycle.number)?;
+        Some(replay(&Graph::of(cycle), changes).ok()?.total_us)
     };
     Ok(Some(WhatIf {
         cycle: number,

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 use crate::graph::DeviceTimes;
+use crate::times;
 
 pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     let tree = Tree::of(cycle, machine);
@@ -25,6 +26,7 @@ pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
         start,
         end: start,
         stages: Vec::new(),
+        entry: None,
         steps: Vec::new(),
         main,
         left_out,
@@ -35,7 +37,22 @@ pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
         let steps = by_stage.remove(&kind).unwrap_or_default();
         graph.add_stage(kind, start, end, steps);
     }
+    if half == Half::Suspend && !graph.stages.is_empty() {
+        graph.entry = entry(cycle, graph.end);
+        graph.end += graph.entry.map_or(0, |(_, us)| us);
+    }
     graph
+}
+
+/// What comes next behind the suspend's last stage, and after how long.
+fn entry(cycle: &Cycle, end: Us) -> Option<(StageKind, Us)> {
+    let times = times::of(cycle)?;
+    let us = times.start + times.suspend_us? - end;
+    let next = cycle
+        .stages
+        .iter()
+        .find(|stage| !Half::Suspend.has(stage.kind));
+    next.map(|next| (next.kind, us)).filter(|_| us > 0)
 }
 
 /// A resume begins where the sleep ends, a suspend with its first stage.

@@ -12,15 +12,18 @@ const APART_SHARE: f64 = 0.02;
 pub(super) fn without_repeated(cycles: &mut Vec<Cycle>) -> u64 {
     let before = cycles.len();
     let mut kept: Vec<Cycle> = Vec::with_capacity(before);
+    let mut alike: HashMap<(Option<Us>, usize), Vec<usize>> = HashMap::new();
     for cycle in cycles.drain(..) {
         // A cycle without anything but stamps of whole seconds could be like another by chance.
-        let told = !cycle.calls.is_empty();
-        let repeats = |earlier: &Cycle| {
-            told && earlier.calls == cycle.calls && earlier.stages == cycle.stages
-        };
-        if !kept.iter().any(repeats) {
-            kept.push(cycle);
+        if let Some(first) = cycle.calls.first() {
+            let alike = alike.entry((first.start, cycle.calls.len())).or_default();
+            let mut earlier = alike.iter().map(|&one| &kept[one]);
+            if earlier.any(|one| one.calls == cycle.calls && one.stages == cycle.stages) {
+                continue;
+            }
+            alike.push(kept.len());
         }
+        kept.push(cycle);
     }
     *cycles = kept;
     number(cycles);
@@ -201,6 +204,7 @@ mod tests {
             cpus: Vec::new(),
             calls: Vec::new(),
             asleep_us: None,
+            shift_us: 0,
             failures: Vec::new(),
             cut: false,
             stamped: true,

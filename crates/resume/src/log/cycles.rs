@@ -20,6 +20,8 @@ use offsets::Offsets;
 
 /// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
 const OUT_OF_ORDER_US: Us = 100_000;
+/// Clocks of two CPUs that are taken for the same differ by less.
+const JITTER_US: Us = 1000;
 /// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
 /// between two lines of a cycle that does not sleep the clock was set.
 const LEAP_US: Us = 400_000_000;
@@ -33,6 +35,11 @@ const CALLS_MAX: usize = 100_000;
 const ALL_CALLS_MAX: usize = 1_000_000;
 const FAILURES_MAX: usize = 1000;
 const CPUS_MAX: usize = 20_000;
+/// Of all cycles of a log, of which there are no more than this: a suspend every ten minutes for two
+/// years.
+const CYCLES_MAX: usize = 100_000;
+const ALL_FAILURES_MAX: usize = 20_000;
+const ALL_GAPS_MAX: usize = 200_000;
 
 /// Where and when a line is from.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +49,16 @@ pub(super) struct At<'a> {
     pub(super) clock: Option<Clock>,
     pub(super) wall: Option<&'a [u8]>,
     pub(super) caller: Option<u32>,
+}
+
+/// A stamp that is far before the one ahead of it.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    by: Us,
+    /// The one ahead of it.
+    from: Us,
+    /// What the stamps were moved by for it, as soon as a line said something.
+    moved: Option<Us>,
 }
 
 /// Builds the cycles of one stream: printk's, or ftrace's.
@@ -56,15 +73,17 @@ pub(super) struct Cycles {
     /// Returns without a call so far.
     orphans: Vec<u32>,
     last: Option<(Option<Clock>, Us)>,
-    /// The clock was set back since the last event.
-    set_back: bool,
-    /// By how much a boot's clock stepped back, and the stamp before that.
-    step: Option<(Us, Us)>,
+    /// A stamp of the open cycle stepped back.
+    step: Option<Step>,
+    /// The line goes on where the clock was before it stepped back by so much.
+    returned: Option<Us>,
     /// For lines whose stamps tell nothing: the first one's, and how long the stages took since.
     copied: Us,
     offsets: Offsets,
     /// Of all cycles.
     calls: usize,
+    failures: usize,
+    gaps: usize,
     /// What is added to stamps of the open cycle, so that its clock goes on evenly.
     shift: Us,
     /// This kernel prints the stages' times.
@@ -75,6 +94,7 @@ pub(super) struct Cycles {
 impl Cycles {
     /// A line's stamp, whatever the line says.
     pub(super) fn passes(&mut self, at: &At<'_>) {
+        self.returned = None;
         // A line of another clock than the cycle's tells nothing of that one.
         let foreign = self
             .open
@@ -85,28 +105,50 @@ impl Cycles {
         }
         if let Some((_, last)) = self.last.filter(|&(clock, _)| clock == at.clock) {
             if at.us < last - OUT_OF_ORDER_US {
-                self.set_back = true;
-                self.step = self.open.is_some().then_some((last - at.us, last));
-            } else if let Some((step, from)) = self.step
-                && at.us >= from - OUT_OF_ORDER_US
-            {
-                // It is the clock of before again if it leaps ahead as far as it stepped back.
-                if at.us - last >= step - OUT_OF_ORDER_US
-                    && !std::mem::take(&mut self.set_back)
-                    && self.open.is_some()
-                {
-                    self.shift -= step;
+                self.step = self.open.is_some().then_some(Step {
+                    by: last - at.us,
+                    from: last,
+                    moved: None,
+                });
+            } else if let Some(step) = self.step {
+                // Some lines were of another CPU's clock if this one leaps ahead as far as that stepped
+                // back.
+                let back = step.by - JITTER_US..=step.by + OUT_OF_ORDER_US;
+                let is_back = back.contains(&(at.us - last));
+                if is_back {
+                    self.returned = step.moved;
+                    self.shift -= step.moved.unwrap_or(0);
                 }
-                self.step = None;
+                if is_back || at.us >= step.from {
+                    self.step = None;
+                }
             }
         }
         self.last = Some((at.clock, at.us));
     }
 
+    /// What the line says that passed last: if so much time has passed since its beginning, the clock
+    /// leaped for that, and is not the one of before.
+    pub(super) fn measures(&mut self, at: &At<'_>, event: &Event<'_>) {
+        let (Some(by), Some(open)) = (self.returned.take(), &self.open) else {
+            return;
+        };
+        let (since, says_us) = match event {
+            Event::Return(ret) => (self.begun(open, ret), ret.says_us),
+            Event::StageEnd { kind, says_us, .. } => (open.ended_before(*kind), *says_us),
+            _ => return,
+        };
+        if let (Some(since), Some(says)) = (since, says_us)
+            && says - (at.us + self.shift - since) > by / 2
+        {
+            self.shift += by;
+        }
+    }
+
     /// A message, before it is known what it says.
     pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
         let Some(open) = &mut self.open else { return };
-        if open.clock != at.clock || self.set_back {
+        if open.clock != at.clock || self.step.is_some_and(|step| step.moved.is_none()) {
             return;
         }
         open.hears(at.us + self.shift, message);
@@ -134,6 +176,10 @@ impl Cycles {
     /// The two clocks of one line of a syslog.
     pub(super) fn clocks(&mut self, kernel: Us, wall: Instant) {
         self.offsets.line(kernel, wall, self.open.is_some());
+        self.slept_by_wall();
+    }
+
+    fn slept_by_wall(&mut self) {
         if let Some((number, us)) = self.offsets.slept()
             && let Some(cycle) = self
                 .done
@@ -178,7 +224,7 @@ impl Cycles {
                 at.us
             }
         };
-        if !self.fits(&event) {
+        if !self.fits(us + self.shift, &event) {
             self.close();
         }
         if self.open.is_none() {
@@ -211,14 +257,13 @@ impl Cycles {
 
     /// A clock that was set, or a machine that was started again.
     fn follow_clock(&mut self, at: &At<'_>, event: &Event<'_>) {
-        let set_back = std::mem::take(&mut self.set_back);
         let Some(open) = &mut self.open else { return };
         let now = at.us + self.shift;
-        if set_back {
+        if let Some(step) = self.step.as_mut().filter(|step| step.moved.is_none()) {
             // A boot's clock begins at zero; those of one machine's CPUs differ by little.
-            let stepped = self.step.is_some_and(|(step, _)| step <= STEP_US);
-            let goes_on =
-                at.clock == Some(Clock::Wall) || stepped || (open.is_down() && is_of_resume(event));
+            let goes_on = at.clock == Some(Clock::Wall)
+                || step.by <= STEP_US
+                || (open.is_down() && is_of_resume(event));
             if !goes_on || matches!(event, Event::Boot) {
                 self.close();
                 return;
@@ -226,10 +271,8 @@ impl Cycles {
             self.left_out.clock_jumps += 1;
             open.platform_unknown |= open.is_down();
             open.forgets_message();
+            step.moved = Some(open.last - now);
             self.shift += open.last - now;
-            if let Some((step, _)) = &mut self.step {
-                *step = open.last - now;
-            }
             return;
         }
         let sleeps =
@@ -241,9 +284,10 @@ impl Cycles {
     }
 
     /// Can the open cycle go on with it?
-    fn fits(&self, event: &Event<'_>) -> bool {
+    fn fits(&self, us: Us, event: &Event<'_>) -> bool {
         let Some(open) = &self.open else { return true };
         let resumes = open.stage >= StageKind::ResumeNoirq;
+        let resumed = open.ended || open.has_ended(StageKind::Resume);
         match event {
             Event::Boot => false,
             Event::Begin { first: true, .. } => false,
@@ -251,18 +295,24 @@ impl Cycles {
                 open.stage == StageKind::Freeze && !open.ended
             }
             Event::Suspending => open.stage <= StageKind::Prepare && !open.ended,
+            Event::Cpus { on: true } => !resumed,
             // Of a device that is late: `suspend exit` is still to come.
-            _ if open.ended && is_late(event) => true,
+            _ if open.ended && open.may_be_late(us, event) => true,
             Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
-            Event::StageEnd { kind, aborted, .. } => {
-                !(open.ended || resumes && *kind <= StageKind::SuspendNoirq && !aborted)
+            Event::StageEnd {
+                kind,
+                aborted,
+                says_us,
+            } => {
+                let goes_back = resumes && *kind <= StageKind::SuspendNoirq && !aborted;
+                let again = says_us.is_some_and(|says| open.has_ended_before(*kind, us - says));
+                !(open.ended || goes_back || again)
             }
             Event::Call(call) => {
-                let suspends = call
-                    .function
-                    .and_then(stage_of_name)
-                    .is_some_and(|(_, s)| s);
-                !(open.ended || resumes && suspends)
+                let named = call.function.and_then(stage_of_name);
+                let suspends = named.is_some_and(|(_, suspends)| suspends);
+                let begins = named.is_some_and(|(stage, _)| stage.is_some());
+                !(open.ended || resumes && suspends || resumed && begins)
             }
             Event::Took { stage, .. } => !(open.ended || resumes && *stage < StageKind::Platform),
             _ => true,
@@ -270,7 +320,7 @@ impl Cycles {
     }
 
     fn close(&mut self) {
-        self.shift = 0;
+        let shift = std::mem::take(&mut self.shift);
         self.step = None;
         self.by_device.clear();
         let orphans = std::mem::take(&mut self.orphans).len() as u64;
@@ -280,14 +330,23 @@ impl Cycles {
         let ends_only = open.calls.iter().filter(|call| call.start.is_none());
         let ends_only = ends_only.count() as u64;
         match open.close() {
+            Some(_) if self.done.len() >= CYCLES_MAX => self.left_out.too_many += 1,
             Some(mut cycle) => {
+                if self.gaps + cycle.gaps.len() > ALL_GAPS_MAX {
+                    self.left_out.too_many += cycle.gaps.len() as u64;
+                    cycle.gaps = Vec::new();
+                }
+                self.gaps += cycle.gaps.len();
+                self.failures += cycle.failures.len();
                 self.left_out.calls_without_end += starts_only;
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
                 cycle.number = self.done.len() + 1;
+                cycle.shift_us = shift;
                 self.calls += cycle.calls.len();
                 self.offsets.cycle_ends(&cycle);
                 self.done.push(cycle);
+                self.slept_by_wall();
             }
             None => self.left_out.hibernations += 1,
         }
@@ -304,8 +363,8 @@ impl Cycles {
                 | Event::Word { .. }
                 | Event::Asleep(_)
         );
-        if open.ended && is_late(&event) {
-            self.left_out.late_calls += u64::from(matches!(event, Event::Call(_)));
+        if open.ended && open.may_be_late(us, &event) {
+            self.left_out.late_calls += 1;
             return;
         }
         let many = match event {
@@ -485,7 +544,9 @@ impl Cycles {
     fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
         let names = &mut self.names;
         let Some(open) = &mut self.open else { return };
-        if open.failures.len() >= FAILURES_MAX {
+        if open.failures.len() >= FAILURES_MAX
+            || self.failures + open.failures.len() >= ALL_FAILURES_MAX
+        {
             self.left_out.too_many += 1;
             return;
         }
@@ -494,27 +555,51 @@ impl Cycles {
             let last = self.by_device.get(id)?.last()?;
             Some(open.calls[*last as usize].stage)
         });
-        let starts = |words: &[u8]| message.starts_with(words);
-        let stage = if starts(b"Some devices failed") {
-            StageKind::Suspend
-        } else if starts(b"late suspend") {
-            StageKind::SuspendLate
-        } else if starts(b"noirq suspend") {
-            StageKind::SuspendNoirq
-        } else {
-            call.unwrap_or(open.stage)
-        };
+        let place = call.unwrap_or(open.stage);
+        let stage = failed_stage(message, place).unwrap_or(place);
+        let all = message.starts_with(b"Some devices failed");
+        if (StageKind::Suspend..StageKind::Platform).contains(&stage) && (all || device.is_some()) {
+            open.failed = Some((stage, us));
+        }
         // In older kernels nothing else tells that the resume begins.
-        if starts(b"Some devices failed") && open.stage <= StageKind::Suspend {
+        if all && open.stage <= StageKind::Suspend {
             open.stage = StageKind::Resume;
         }
         open.failures.push(Failure {
             at: us,
             device: device.map(|(_, name)| name),
             stage: Some(stage),
-            message: String::from_utf8_lossy(message).trim_end().to_owned(),
+            message: String::from_utf8_lossy(message)
+                .trim_end_matches([' ', ':'])
+                .to_owned(),
         });
     }
+}
+
+/// The stage in which a device failed, by the words of it (`failed to resume noirq: error -5`); where
+/// they tell the direction only, the one where it was last.
+fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
+    let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
+    let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
+    let (stage, suspends) = stage_of_name(message).filter(|_| is_told)?;
+    let (all, main) = match suspends {
+        true => (
+            StageKind::Suspend..=StageKind::SuspendNoirq,
+            StageKind::Suspend,
+        ),
+        false => (
+            StageKind::ResumeNoirq..=StageKind::Resume,
+            StageKind::Resume,
+        ),
+    };
+    let late = if suspends {
+        StageKind::SuspendLate
+    } else {
+        StageKind::ResumeEarly
+    };
+    let is_late = has(b"suspend late") || has(b"late suspend") || has(b"resume early");
+    let untold = if all.contains(&place) { place } else { main };
+    Some(stage.unwrap_or(if is_late { late } else { untold }))
 }
 
 /// Which stage follows.
@@ -553,19 +638,6 @@ fn opens(event: &Event<'_>) -> bool {
             | Event::Took { .. }
             | Event::Cpus { on: true }
     )
-}
-
-/// A device that resumes although processes run already.
-fn is_late(event: &Event<'_>) -> bool {
-    match event {
-        Event::Call(call) => call
-            .function
-            .and_then(stage_of_name)
-            .is_some_and(|(_, suspends)| !suspends),
-        Event::StageEnd { kind, .. } => *kind >= StageKind::ResumeNoirq,
-        Event::Took { stage, .. } => *stage >= StageKind::ResumeNoirq,
-        _ => false,
-    }
 }
 
 /// Can a machine say that when it comes back from sleep?

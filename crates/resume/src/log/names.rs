@@ -27,6 +27,10 @@ impl Names {
         id
     }
 
+    pub(super) fn known(&self, bytes: &[u8]) -> Option<Id> {
+        self.ids.get(bytes).copied()
+    }
+
     pub(super) fn name(&mut self, bytes: &[u8]) -> Name {
         let id = self.id(bytes);
         self.names[id.0 as usize].clone()

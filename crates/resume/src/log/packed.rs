@@ -1,7 +1,9 @@
 //! What a log comes in: gzip, xz and zstd are unpacked as it is read, UTF-16 becomes UTF-8, and what
 //! is no text is refused by its name.
 
-use std::io::{self, Cursor, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+
+use flate2::bufread::GzDecoder;
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: usize = 4096;
@@ -20,16 +22,60 @@ type Input<'a> = Box<dyn Read + 'a>;
 /// of `input`.
 pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     let (head, input) = head(Box::new(input))?;
-    let unpacked: Option<Input<'a>> = match head.as_slice() {
-        [0x1f, 0x8b, ..] => Some(Box::new(flate2::read::MultiGzDecoder::new(input))),
+    let unpacked: Input<'a> = match head.as_slice() {
+        [0x1f, 0x8b, ..] => Box::new(Gzip {
+            member: Some(GzDecoder::new(BufReader::new(input))),
+        }),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            let reader = lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB);
-            return of_text(Box::new(reader));
+            Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB))
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Box::new(Zstd::new(input)?)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Box::new(Zstd {
+            frame: frame(Peeked {
+                ahead: Vec::new(),
+                input,
+            })?,
+        }),
         _ => return of_text(input),
     };
-    of_text(unpacked.unwrap_or_else(|| Box::new(io::empty())))
+    of_text(Box::new(Unpacked(unpacked)))
+}
+
+/// Says of errors what they are of.
+struct Unpacked<'a>(Input<'a>);
+
+impl Read for Unpacked<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(|error| {
+            let words = match error.kind() {
+                ErrorKind::UnexpectedEof => "it is packed, and cut before its end".to_owned(),
+                _ => format!("it is packed, and cannot be unpacked: {error}"),
+            };
+            io::Error::new(ErrorKind::InvalidData, words)
+        })
+    }
+}
+
+/// Members, one behind the other. What follows them is passed over, as gzip does: tapes and block
+/// devices fill up with zeros.
+struct Gzip<'a> {
+    member: Option<GzDecoder<BufReader<Input<'a>>>>,
+}
+
+impl Read for Gzip<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(one) = &mut self.member {
+            let read = one.read(into)?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let mut rest = self.member.take().map(GzDecoder::into_inner);
+            let next = rest.as_mut().map_or(Ok(&[][..]), BufRead::fill_buf)?;
+            if next.first() == Some(&0x1f) {
+                self.member = rest.map(GzDecoder::new);
+            }
+        }
+        Ok(0)
+    }
 }
 
 fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
@@ -110,25 +156,29 @@ fn is_no_text(head: &[u8]) -> bool {
     head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
 }
 
-/// Frames, one behind the other, as `cat a.zst b.zst` makes them.
+/// Frames, one behind the other, as `cat a.zst b.zst` and pzstd make them.
 struct Zstd<'a> {
     frame: Option<Frame<'a>>,
 }
 
-type Frame<'a> = ruzstd::decoding::StreamingDecoder<Input<'a>, ruzstd::decoding::FrameDecoder>;
+type Frame<'a> = ruzstd::decoding::StreamingDecoder<Peeked<'a>, ruzstd::decoding::FrameDecoder>;
 
-impl<'a> Zstd<'a> {
-    fn new(input: Input<'a>) -> io::Result<Self> {
-        Ok(Self {
-            frame: Some(frame(input)?),
-        })
-    }
-}
-
-fn frame(input: Input<'_>) -> io::Result<Frame<'_>> {
+/// The next one, behind those that are to be skipped.
+fn frame(mut input: Peeked<'_>) -> io::Result<Option<Frame<'_>>> {
     let window = u64::from(MEMORY_KIB) << 10;
-    Frame::new_with_max_window_size(input, window)
-        .map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))
+    loop {
+        match *input.peek(8)? {
+            [] => return Ok(None),
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d] => {
+                let bytes = 8 + u64::from(u32::from_le_bytes([a, b, c, d]));
+                io::copy(&mut (&mut input).take(bytes), &mut io::sink())?;
+            }
+            _ => break,
+        }
+    }
+    let frame = Frame::new_with_max_window_size(input, window);
+    let frame = frame.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+    Ok(Some(frame))
 }
 
 impl Read for Zstd<'_> {
@@ -138,13 +188,40 @@ impl Read for Zstd<'_> {
             if read > 0 || into.is_empty() {
                 return Ok(read);
             }
-            let rest = self.frame.take().map(Frame::into_inner);
-            let (begin, rest) = head(rest.unwrap_or_else(|| Box::new(io::empty())))?;
-            if !begin.is_empty() {
-                self.frame = Some(frame(rest)?);
-            }
+            self.frame = match self.frame.take() {
+                Some(ended) => frame(ended.into_inner())?,
+                None => None,
+            };
         }
         Ok(0)
+    }
+}
+
+/// An input of which some bytes were looked at.
+struct Peeked<'a> {
+    ahead: Vec<u8>,
+    input: Input<'a>,
+}
+
+impl Peeked<'_> {
+    /// The next bytes; fewer at the end.
+    fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
+        let missing = bytes.saturating_sub(self.ahead.len()) as u64;
+        (&mut self.input)
+            .take(missing)
+            .read_to_end(&mut self.ahead)?;
+        Ok(&self.ahead)
+    }
+}
+
+impl Read for Peeked<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.ahead.is_empty() {
+            return self.input.read(into);
+        }
+        let read = self.ahead.as_slice().read(into)?;
+        self.ahead.drain(..read);
+        Ok(read)
     }
 }
 

@@ -258,21 +258,24 @@ impl Reader {
             caller: self.pending.caller,
         };
         let glued;
-        let first = self.pending.joints.first().copied();
-        let mut said = self.said(&text, &stamp);
-        if let Some(first) = first
+        let mut heard = &text[..];
+        let mut said = self.said(heard, &stamp);
+        if let Some(&first) = self.pending.joints.first()
             && !matches!(said, Said::Event(_))
         {
             // Cut within a word, or not by a mail at all.
             glued = self.pending.without_joints(&text);
             said = self.said(&glued, &stamp);
             if !matches!(said, Said::Event(_)) {
-                said = self.said(&text[..first], &stamp);
+                heard = &text[..first];
+                said = self.said(heard, &stamp);
             }
         }
         if clock.is_some() {
-            self.printk
-                .hears(&stamp, &text[..first.unwrap_or(text.len())]);
+            if let Said::Event(event) = &said {
+                self.printk.measures(&stamp, event);
+            }
+            self.printk.hears(&stamp, heard);
         }
         match said {
             Said::Event(event) => {

@@ -1,5 +1,6 @@
 //! From what a cycle's lines said to its stages.
 
+use super::event::{Event, stage_of_name};
 use super::prefix::Clock;
 use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
 
@@ -48,6 +49,10 @@ pub(super) struct Open {
     up: Option<Us>,
     /// A word of the kernel tells that it was asleep.
     pub(super) slept: bool,
+    /// When it last told how long.
+    slept_at: Option<Us>,
+    /// The log's clock does not go on in sleep.
+    stands_still: bool,
     /// It says when it begins to idle: only its end is the first word then.
     pub(super) idling: bool,
     /// The clock jumped while it slept: how long that was is not known.
@@ -61,6 +66,8 @@ pub(super) struct Open {
     pub(super) rest: StageKind,
     /// Freezing failed, and the lines that follow name who refused.
     pub(super) refusing: bool,
+    /// The stage in which devices failed to suspend, and when the last of them was said to.
+    pub(super) failed: Option<(StageKind, Us)>,
     /// `suspend exit`.
     pub(super) exit: Option<Us>,
     gaps: Vec<Gap>,
@@ -89,6 +96,8 @@ impl Open {
             down: None,
             up: None,
             slept: false,
+            slept_at: None,
+            stands_still: false,
             idling: false,
             platform_unknown: false,
             hibernates: false,
@@ -96,6 +105,7 @@ impl Open {
             clock,
             rest: StageKind::Platform,
             refusing: false,
+            failed: None,
             exit: None,
             gaps: Vec::new(),
             said: Vec::new(),
@@ -149,17 +159,88 @@ impl Open {
         const LEAST_US: Us = 100_000;
         let down = self.down.filter(|_| asleep >= LEAST_US)?;
         let share = |us: Us| us - us / 50;
-        if at - down < share(asleep) {
+        // Where the kernel sleeps several times each is told when it is over; but an RTC tells it when
+        // devices resume already.
+        let since = self.slept_at.replace(at).unwrap_or(down);
+        let late = self.up.filter(|_| self.stage >= StageKind::ResumeNoirq);
+        let until = late.unwrap_or(at);
+        self.stands_still |= until - since < share(asleep);
+        if self.stands_still {
             return None;
         }
+        let apart = asleep.min(until - since);
         // What was said since then had leaped, too.
-        if let Some(up) = &mut self.up
-            && *up - down >= share(asleep)
-        {
-            *up = (*up - asleep).max(down);
+        if let Some(up) = self.up.filter(|up| up - since >= share(asleep)) {
+            self.set_back(up, apart);
+            self.up = Some((up - apart).max(since));
         }
         self.said_at = None;
-        Some(asleep.min(at - down))
+        self.slept_at = Some(at - apart);
+        Some(apart)
+    }
+
+    /// What was said from there on, by so much.
+    fn set_back(&mut self, from: Us, by: Us) {
+        let marks = self.marks.iter_mut();
+        let marks = marks
+            .flat_map(|mark| [&mut mark.start, &mut mark.end])
+            .flatten();
+        let calls = self.calls.iter_mut();
+        let calls = calls
+            .flat_map(|call| [&mut call.start, &mut call.end])
+            .flatten();
+        let cpus = self.cpus.iter_mut();
+        let cpus = cpus.flat_map(|step| [&mut step.start, &mut step.end]);
+        let gaps = self.gaps.iter_mut();
+        let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
+        let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
+        let all = marks.chain(calls).chain(cpus).chain(gaps).chain(failures);
+        for at in all.filter(|at| (from..Us::MAX).contains(at)) {
+            *at -= by;
+        }
+    }
+
+    pub(super) fn has_ended(&self, kind: StageKind) -> bool {
+        self.marks[kind as usize].end.is_some()
+    }
+
+    /// A stage that begins when it has ended is another cycle's.
+    pub(super) fn has_ended_before(&self, kind: StageKind, begin: Us) -> bool {
+        self.marks[kind as usize]
+            .end
+            .is_some_and(|end| begin >= end)
+    }
+
+    /// Processes run, and a device resumes all the same: it began before, unless its line does not tell.
+    pub(super) fn may_be_late(&self, at: Us, event: &Event<'_>) -> bool {
+        let is_of_it = |us: Us| {
+            self.marks[StageKind::Thaw as usize]
+                .start
+                .is_none_or(|thaw| at - us <= thaw)
+        };
+        match event {
+            Event::Call(call) => {
+                let named = call.function.and_then(stage_of_name);
+                named == Some((None, false))
+            }
+            Event::StageEnd {
+                kind: StageKind::Resume | StageKind::Complete,
+                says_us,
+                ..
+            } => says_us.is_none_or(is_of_it),
+            Event::Took {
+                stage: StageKind::Resume,
+                us,
+                ..
+            } => is_of_it(*us),
+            _ => false,
+        }
+    }
+
+    /// When the stages before this one had ended.
+    pub(super) fn ended_before(&self, kind: StageKind) -> Option<Us> {
+        let before = self.marks[..kind as usize].iter();
+        before.filter_map(|mark| mark.end).max()
     }
 
     /// A word before sleep.
@@ -177,12 +258,15 @@ impl Open {
     }
 
     /// The clocks run again. Stamps before that may leap: a clock that goes on in sleep, or one that is
-    /// read before it is set right. So where they do, this word counts and not the first one.
+    /// read before it is set right. So where they do, this word counts and not the first one; but not
+    /// where devices resume already, and one of them, the RTC, tells how long the sleep was.
     pub(super) fn clocks_run(&mut self, at: Us) {
         // The last CPU's devices (clocks, interrupt controllers) resume in a few milliseconds.
         const LEAP_US: Us = 50_000;
         match self.up {
-            Some(up) if at - up > LEAP_US => self.up = Some(at),
+            Some(up) if at - up > LEAP_US && self.stage < StageKind::ResumeNoirq => {
+                self.up = Some(at);
+            }
             Some(_) => {}
             None => self.comes_up(at),
         }
@@ -256,7 +340,7 @@ impl Open {
             let named = call
                 .function
                 .as_deref()
-                .and_then(|name| super::event::stage_of_name(name.as_bytes()));
+                .and_then(|name| stage_of_name(name.as_bytes()));
             let fits = match named {
                 Some((Some(_), _)) => false,
                 Some((None, direction)) => direction == suspends,
@@ -304,6 +388,7 @@ impl Open {
             cpus: self.cpus,
             calls: self.calls,
             asleep_us,
+            shift_us: 0,
             failures: self.failures,
             stamped,
             gaps: self.gaps,
@@ -335,7 +420,7 @@ impl Open {
     fn rests(&mut self, found: &[Option<Stage>; KINDS]) -> Option<(Us, Us)> {
         let is_test = self.rest == StageKind::Test;
         if let (Some(start), Some(end)) = (self.down, self.up) {
-            let rested = self.slept || is_test || self.failures.is_empty();
+            let rested = self.slept || is_test || !self.suspend_failed();
             if self.rest == StageKind::Platform && self.is_idle() {
                 self.rest = StageKind::Idle;
             }
@@ -343,9 +428,13 @@ impl Open {
         }
         let end = found[StageKind::SuspendNoirq as usize].as_ref()?.end;
         let start = found[StageKind::ResumeNoirq as usize].as_ref()?.start;
-        let is_known = self.is_idle() && self.failures.is_empty() && end <= start;
+        let is_known = self.is_idle() && !self.suspend_failed() && end <= start;
         self.rest = StageKind::Idle;
         is_known.then_some((end, start))
+    }
+
+    fn suspend_failed(&self) -> bool {
+        self.failures.iter().any(Failure::is_of_suspend)
     }
 
     fn is_idle(&self) -> bool {
@@ -379,10 +468,7 @@ impl Open {
     fn place_by_order(&mut self) {
         let certain = |call: &&Call| {
             let name = call.function.as_deref().unwrap_or_default();
-            matches!(
-                super::event::stage_of_name(name.as_bytes()),
-                Some((Some(_), _))
-            )
+            matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
         };
         let span = |kind: StageKind| {
             let own = self
@@ -438,10 +524,15 @@ impl Open {
         let start = mark.start.or(match (told, first) {
             (Some(told), Some(first)) => Some(told.min(first)),
             (told, first) => told.or(first),
+        });
+        // Nothing else may tell of a stage but that a device failed in it.
+        let failed = self.failed.filter(|&(stage, _)| stage == kind);
+        let before = failed.and(self.ended_before(kind).max(self.suspending));
+        let start = start.or(before)?;
+        let end = mark.end.or_else(|| {
+            let last = calls().filter_map(|call| call.end).max();
+            last.or(failed.map(|(_, at)| at))
         })?;
-        let end = mark
-            .end
-            .or_else(|| calls().filter_map(|call| call.end).max())?;
         stage(kind, start, end, mark.says_us)
     }
 
@@ -481,7 +572,9 @@ impl Open {
             };
             let end = suspend.or(prepare.end.filter(|_| prepare.aborted));
             found[StageKind::Prepare as usize] = match (start, end) {
-                (Some(start), Some(end)) => stage(StageKind::Prepare, start, end, None),
+                (Some(start), Some(end)) if start < end => {
+                    stage(StageKind::Prepare, start, end, None)
+                }
                 _ => None,
             };
         }

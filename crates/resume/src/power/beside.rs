@@ -229,25 +229,24 @@ fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str>
     }
 }
 
-/// All cycles, the first at `start`: the log's clock stands still while asleep, and is made whole
-/// again by what the kernel tells of each sleep. It ends where that is not told, or at a reboot.
+/// All cycles, the first at `start`. Between two of them the log's clock tells how long it was; where
+/// it stands still while asleep, what the kernel tells of each sleep makes it whole. It ends where that
+/// is not told, or at a reboot.
 fn chain(subjects: &[Subject], start: Us) -> Vec<CyclePower> {
-    let Some(first) = subjects.first() else {
-        return Vec::new();
-    };
-    let mut cycles = Vec::new();
-    let (mut asleep, mut last) = (0, first.times.start);
-    for subject in subjects {
-        if subject.times.start < last {
-            break;
+    let mut cycles: Vec<CyclePower> = Vec::new();
+    let mut begins = start;
+    for (place, subject) in subjects.iter().enumerate() {
+        if let (Some(cycle), Some(before)) = (cycles.last(), place.checked_sub(1)) {
+            let awake = subject.times.start - subjects[before].times.own_end;
+            if awake < 0 {
+                break;
+            }
+            begins = cycle.end_us + awake;
         }
-        let begins = start + asleep + subject.times.start - first.times.start;
         let Some(cycle) = placed(subject, begins) else {
             break;
         };
         cycles.push(cycle);
-        asleep += subject.times.asleep_us.unwrap_or(0);
-        last = subject.times.end;
     }
     cycles
 }
@@ -255,10 +254,10 @@ fn chain(subjects: &[Subject], start: Us) -> Vec<CyclePower> {
 /// The cycle by the meter's clock; `None` where one of its times is not known.
 fn placed(subject: &Subject, start: Us) -> Option<CyclePower> {
     let times = &subject.times;
-    let asleep = times.asleep_us.filter(|_| !times.aborted)?;
+    let away = times.away_us.filter(|_| !times.aborted)?;
     let platform = times.platform_us.unwrap_or(0);
     let suspended = start + times.suspend_us?;
-    let woken = suspended + platform + asleep;
+    let woken = suspended + away;
     Some(CyclePower {
         number: subject.number,
         start_us: start,
@@ -267,7 +266,7 @@ fn placed(subject: &Subject, start: Us) -> Option<CyclePower> {
         end_us: woken + times.resume_us?,
         energy_j: None,
         asleep: Mean::default(),
-        platform_us: platform.min(asleep / 2),
+        platform_us: platform.min((away - platform) / 2).max(0),
     })
 }
 

@@ -282,6 +282,7 @@ impl<'a> Run<'a> {
             times.stages.push((begin, end));
             times.end = end;
         }
+        times.end += graph.entry.map_or(0, |(_, us)| us);
         times
     }
 

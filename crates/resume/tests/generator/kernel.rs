@@ -71,6 +71,7 @@ impl Truth {
             cpus: self.cpus.clone(),
             calls: self.calls.iter().map(call).collect(),
             asleep_us: Some(self.asleep_us),
+            shift_us: 0,
             failures: Vec::new(),
             cut: false,
             stamped: true,

@@ -148,9 +148,7 @@ fn input(log: Log, name: String, files: Vec<String>) -> Input {
             files,
             lines: log.lines,
             bytes: log.bytes,
-            left_out: left_out
-                .map(|(count, why)| (why.to_owned(), count))
-                .collect(),
+            left_out: left_out.map(|(count, why)| (why, count)).collect(),
             kernel: None,
         },
         cycles: log.cycles,

@@ -25,7 +25,11 @@ pub fn path(cycle: &CycleResult, half: Half, top: usize, out: &mut impl Write) -
         return match half {
             Half::Suspend => Ok(()),
             Half::Resume => {
-                writeln!(out, "\nNo resume in the log, and so no critical path.")?;
+                let why = match cycle.stamped {
+                    true => "No resume in the log",
+                    false => "The log's stamps are not the kernel's",
+                };
+                writeln!(out, "\n{why}, and so no critical path.")?;
                 gaps(cycle, top, out)
             }
         };

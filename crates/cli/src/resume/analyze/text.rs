@@ -97,7 +97,7 @@ pub fn failures(machine: &Machine, out: &mut impl Write) -> io::Result<()> {
     }
 }
 
-/// The stages of the shown cycle; with several cycles, their spread.
+/// The stages of the shown cycle, and those that only others have; with several cycles, their spread.
 fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
     let several = machine.cycles.len() > 1;
     let mut heads = vec![
@@ -115,41 +115,25 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
         ]);
     }
     let mut table = Table::new(&heads);
-    for stage in &cycle.stages {
-        let has_calls = stage.calls > 0;
+    for all in &machine.stages {
+        let stage = cycle.stages.iter().find(|one| one.stage == all.stage);
+        let with_calls = stage.filter(|stage| stage.calls > 0);
+        let begin = stage.filter(|_| cycle.stamped);
         let mut row = vec![
-            stage_words(stage.stage).to_owned(),
-            match cycle.stamped {
-                true => ms(stage.start_us - cycle.start_us),
-                false => UNKNOWN.to_owned(),
-            },
-            ms(stage.duration_us),
-            if has_calls {
-                stage.calls.to_string()
-            } else {
-                String::new()
-            },
-            if has_calls {
-                ms(stage.calls_us)
-            } else {
-                String::new()
-            },
+            stage_words(all.stage).to_owned(),
+            known(begin, |stage| ms(stage.start_us - cycle.start_us)),
+            known(stage, |stage| ms(stage.duration_us)),
+            with_calls.map_or(String::new(), |stage| stage.calls.to_string()),
+            with_calls.map_or(String::new(), |stage| ms(stage.calls_us)),
         ];
         if several {
-            let all = machine.stages.iter().find(|one| one.stage == stage.stage);
-            let figure = |of: fn(&Spread) -> Us| {
-                all.map_or(UNKNOWN.to_owned(), |all| ms(of(&all.duration_us)))
-            };
-            row.extend([
-                figure(|one| one.median),
-                figure(|one| one.min),
-                figure(|one| one.max),
-            ]);
+            let spread = &all.duration_us;
+            row.extend([ms(spread.median), ms(spread.min), ms(spread.max)]);
         }
         table.push(row);
         let is_asleep =
-            stage.stage == StageKind::Idle && cycle.asleep_us == Some(stage.duration_us);
-        if matches!(stage.stage, StageKind::Platform | StageKind::Idle)
+            all.stage == StageKind::Idle && cycle.asleep_us == stage.map(|stage| stage.duration_us);
+        if matches!(all.stage, StageKind::Platform | StageKind::Idle)
             && !is_asleep
             && let Some(asleep) = cycle.asleep_us
         {

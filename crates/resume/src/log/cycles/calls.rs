@@ -2,6 +2,7 @@
 
 use super::super::event::{Call, Return, stage_of_name};
 use super::super::names::Id;
+use super::super::stages::Open;
 use super::{At, Cycles, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
@@ -115,6 +116,13 @@ impl Cycles {
                 call.stage == stage && call.end.is_some()
             })
         })
+    }
+
+    /// When the call began that a line says has returned.
+    pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
+        let calls = self.by_device.get(&self.names.known(ret.device)?)?;
+        let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
+        calls.take(RECENT).find(|call| call.end.is_none())?.start
     }
 
     pub(super) fn returns(&mut self, us: Us, at: &At<'_>, ret: Return<'_>) {

@@ -2,24 +2,31 @@
 //! gains over a cycle is the time asleep.
 //!
 //! A line is written when the logger runs, which is frozen for most of a cycle, so that a wall clock is
-//! late and never early. The least offset among the lines before a cycle, and among those after it, is
-//! the best one.
+//! late and never early. The least offset among the lines shortly before a cycle, and among those after
+//! it, is the best one. Neither are lines of another boot, nor those before another sleep.
+
+use std::collections::VecDeque;
 
 use crate::cycle::{Cycle, Us};
 use crate::log::stamp::Instant;
 
 /// So many lines around a cycle are looked at.
 const LINES: usize = 200;
-/// From a cycle's end on, µs of the kernel's clock: the logger runs again by then.
-const WITHIN_US: Us = 30 * SECOND_US;
+/// Before a cycle's begin and from its end on, µs of the kernel's clock: the logger runs, and nobody
+/// sets the wall clock meanwhile.
+const NEAR_US: Us = 30 * SECOND_US;
 const SECOND_US: Us = 1_000_000;
+
+/// The kernel's stamp of a line, and how far the wall clock is ahead of it.
+type Line = (Us, Us);
 
 #[derive(Debug, Default)]
 pub(super) struct Offsets {
-    /// Of the lines before the next cycle, the latest last.
-    before: Vec<Us>,
-    /// Of those within it and after it.
-    after: Vec<Us>,
+    /// Before the next cycle and within it.
+    before: VecDeque<Line>,
+    /// Behind the cycle that ended last.
+    after: VecDeque<Line>,
+    last: Option<Line>,
     /// The wall clock's step.
     step_us: Us,
     /// The cycle that ended last, where it is not known how long it slept: its number and end.
@@ -29,47 +36,61 @@ pub(super) struct Offsets {
 impl Offsets {
     /// A line with both clocks.
     pub(super) fn line(&mut self, kernel: Us, wall: Instant, within: bool) {
-        let offset = wall.us - kernel;
-        self.step_us = self.step_us.max(wall.resolution_us);
-        let near = |end: Us| end - SECOND_US..end + WITHIN_US;
-        let past = self
+        let step_us = self.step_us.max(wall.resolution_us);
+        if self.last.is_some_and(|(last, _)| kernel < last - SECOND_US) {
+            // A boot's clock begins at zero.
+            *self = Self::default();
+        }
+        self.step_us = step_us;
+        let line = (kernel, wall.us - kernel);
+        self.last = Some(line);
+        if self
             .ended
-            .is_some_and(|(_, end)| !near(end).contains(&kernel));
-        if past || within && self.ended.is_some() {
-            self.forget();
+            .is_some_and(|(_, end)| within || kernel > end + NEAR_US)
+        {
+            // The lines after a cycle are those before the next.
+            self.ended = None;
+            self.before = std::mem::take(&mut self.after);
         }
         let list = match self.ended {
             Some(_) => &mut self.after,
             // The first lines of a cycle are written before its logger is frozen.
             None => &mut self.before,
         };
-        if list.len() >= LINES && self.ended.is_none() && !within {
-            list.remove(0);
+        let is_old = |&(at, _): &Line| at < kernel - NEAR_US;
+        while !within
+            && self.ended.is_none()
+            && (list.len() >= LINES || list.front().is_some_and(is_old))
+        {
+            list.pop_front();
         }
         if list.len() < LINES {
-            list.push(offset);
+            list.push_back(line);
         }
     }
 
     pub(super) fn cycle_ends(&mut self, cycle: &Cycle) {
         let end = cycle.stages.iter().map(|stage| stage.end).max();
-        let untold = cycle.asleep_us.is_none() && cycle.failures.is_empty() && !cycle.cut;
+        let untold = cycle.asleep_us.is_none() && !cycle.suspend_failed() && !cycle.cut;
         self.ended = end.filter(|_| untold).map(|end| (cycle.number, end));
-        self.after.clear();
+        // The line that ended it is one behind it.
+        self.after = self
+            .last
+            .filter(|&(at, _)| end.is_none_or(|end| at >= end))
+            .into_iter()
+            .collect();
+        if self.ended.is_none() {
+            self.before = std::mem::take(&mut self.after);
+        }
     }
 
     /// The cycle and how long it slept, as far as the lines so far tell: more than two steps of the
     /// wall clock.
     pub(super) fn slept(&self) -> Option<(usize, Us)> {
         let (number, _) = self.ended?;
-        let us = self.after.iter().min()? - self.before.iter().min()?;
+        let least = |list: &VecDeque<Line>| list.iter().map(|line| line.1).min();
+        let us = least(&self.after)? - least(&self.before)?;
         (us >= 2 * self.step_us.max(1000)).then_some((number, us))
-    }
-
-    /// The lines after a cycle are those before the next.
-    fn forget(&mut self) {
-        self.ended = None;
-        self.before = std::mem::take(&mut self.after);
     }
 }
 

@@ -29,7 +29,7 @@ pub fn find(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>, Stri
     let runs = runs(meter, threshold);
     let known = subjects
         .first()
-        .is_some_and(|one| one.times.asleep_us.is_some());
+        .is_some_and(|one| one.times.away_us.is_some());
     if !known {
         return by_runs(meter, subjects, &runs);
     }
@@ -67,10 +67,9 @@ fn by_runs(
     }
     let one = |(subject, (begin, end)): (&Subject, &(Us, Us))| {
         let mut subject = subject.clone();
-        let platform = subject.times.platform_us.unwrap_or(0);
         // The first sample of a sleep averages over some time awake, too.
         let from = begin - meter.interval_us / 2;
-        subject.times.asleep_us = Some((end - from - platform).max(0));
+        subject.times.away_us = Some(end - from);
         super::placed(&subject, from - subject.times.suspend_us?)
     };
     Ok(subjects.iter().zip(runs).filter_map(one).collect())

@@ -15,7 +15,9 @@ fn subject(number: usize, start_s: f64, asleep_s: i64) -> Subject {
             platform_us: Some(10_000),
             asleep_us: Some(asleep_s * SECOND),
             resume_us: Some(600_000),
+            away_us: Some(asleep_s * SECOND + 10_000),
             resume_start: Some(start + 710_000),
+            own_end: start + 1_310_000,
             aborted: false,
         },
     }
@@ -141,6 +143,7 @@ fn without_a_time_asleep_the_meter_tells_it() {
     let (meter, mut subjects) = two(SECOND, 120);
     for subject in &mut subjects {
         subject.times.asleep_us = None;
+        subject.times.away_us = None;
     }
     let power = lay(&meter, &subjects, None).unwrap();
     assert_eq!(power.asleep_w, Some(5.0));
