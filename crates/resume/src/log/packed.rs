@@ -1,7 +1,7 @@
 //! What a log comes in: gzip, xz and zstd are unpacked as it is read, UTF-16 becomes UTF-8, and what
 //! is no text is refused by its name.
 
-use std::io::{self, Cursor, ErrorKind, Read};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: usize = 4096;
@@ -21,7 +21,7 @@ type Input<'a> = Box<dyn Read + 'a>;
 pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     let (head, input) = head(Box::new(input))?;
     let unpacked: Option<Input<'a>> = match head.as_slice() {
-        [0x1f, 0x8b, ..] => Some(Box::new(flate2::read::MultiGzDecoder::new(input))),
+        [0x1f, 0x8b, ..] => Some(Box::new(Gzip::new(input))),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
             let reader = lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB);
             return of_text(Box::new(reader));
@@ -51,6 +51,9 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
             let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
+        _ if head.contains(&b'\r') && !head.contains(&b'\n') => {
+            return Ok(Box::new(Carriage(input)));
+        }
         _ => return Ok(input),
     };
     Ok(Box::new(Utf16 {
@@ -73,7 +76,10 @@ fn head(mut input: Input<'_>) -> io::Result<(Vec<u8>, Input<'_>)> {
 
 /// What it is, and what to do, where that is not read.
 fn binary(head: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 8] = [
+    const UTF_32: &str = "it is UTF-32; `iconv -f UTF-32 -t UTF-8` makes it readable";
+    const KNOWN: [(&[u8], &str); 10] = [
+        (b"\xff\xfe\0\0", UTF_32),
+        (b"\0\0\xfe\xff", UTF_32),
         (
             b"BZh",
             "it is packed with bzip2; unpack it (bzcat) and pipe it to -",
@@ -108,6 +114,58 @@ fn binary(head: &[u8]) -> Option<&'static str> {
 fn is_no_text(head: &[u8]) -> bool {
     let is_control = |byte: &&u8| matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127);
     head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+}
+
+/// Members, one behind the other. What follows and is none, such as the padding of a tape, is passed over,
+/// as gzip does.
+struct Gzip<'a> {
+    member: Option<flate2::bufread::GzDecoder<BufReader<Input<'a>>>>,
+}
+
+impl<'a> Gzip<'a> {
+    fn new(input: Input<'a>) -> Self {
+        let input = BufReader::new(input);
+        Self {
+            member: Some(flate2::bufread::GzDecoder::new(input)),
+        }
+    }
+}
+
+impl Read for Gzip<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while let Some(one) = &mut self.member {
+            let read = one.read(into).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => io::Error::new(
+                    ErrorKind::InvalidData,
+                    "its gzip data are cut; `gzip -dc` gives what there is, for a pipe to -",
+                ),
+                _ => error,
+            })?;
+            if read > 0 || into.is_empty() {
+                return Ok(read);
+            }
+            let Some(mut rest) = self.member.take().map(|one| one.into_inner()) else {
+                break;
+            };
+            if matches!(rest.fill_buf()?, [0x1f] | [0x1f, 0x8b, ..]) {
+                self.member = Some(flate2::bufread::GzDecoder::new(rest));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Lines that end with a carriage return alone.
+struct Carriage<'a>(Input<'a>);
+
+impl Read for Carriage<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(into)?;
+        for byte in into[..read].iter_mut().filter(|byte| **byte == b'\r') {
+            *byte = b'\n';
+        }
+        Ok(read)
+    }
 }
 
 /// Frames, one behind the other, as `cat a.zst b.zst` makes them.
