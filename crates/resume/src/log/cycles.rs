@@ -153,6 +153,27 @@ impl Cycles {
             self.left_out.hibernations += u64::from(!ends);
             return;
         }
+        if let Event::DevicesTook { kind, us } = event {
+            let told = self.open.as_mut().is_some_and(|open| {
+                let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
+                open.mark(kind).end.is_some() && !begins_anew
+            });
+            let (says_us, aborted) = (Some(us), false);
+            if !told {
+                // The other stages have no lines for that.
+                let has_stage_times = self.has_stage_times;
+                self.event(
+                    at,
+                    Event::StageEnd {
+                        kind,
+                        says_us,
+                        aborted,
+                    },
+                );
+                self.has_stage_times = has_stage_times;
+            }
+            return;
+        }
         let begins = matches!(event, Event::Boot | Event::Begin { first: true, .. });
         if begins {
             self.hibernating = false;
@@ -324,7 +345,7 @@ impl Cycles {
         }
         open.last = us;
         match event {
-            Event::Boot | Event::Hibernation { .. } => {}
+            Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
             Event::Begin { sleep, .. } => {
                 open.began = true;
                 open.mark(StageKind::Freeze).start.get_or_insert(us);
