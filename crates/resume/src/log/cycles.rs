@@ -267,7 +267,13 @@ impl Cycles {
         let resumes = open.stage >= StageKind::ResumeNoirq;
         match event {
             Event::Boot => false,
-            Event::Begin { first: true, .. } => false,
+            // Android's kernels print a second one, with the date in place of the state.
+            Event::Begin { first: true, sleep } => {
+                open.stage == StageKind::Freeze
+                    && open.began
+                    && !open.ended
+                    && open.sleep.is_some() != sleep.is_some()
+            }
             Event::Begin { first: false, .. } | Event::Freezing => {
                 open.stage == StageKind::Freeze && !open.ended
             }
