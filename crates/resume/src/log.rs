@@ -72,10 +72,14 @@ pub struct LeftOut {
     pub guessed_stages: u64,
     /// The clock was set within a cycle: no time passes there.
     pub clock_jumps: u64,
+    /// Cycles that a logger stamped by its wall clock after their sleep, in which it was frozen.
+    pub late_stamps: u64,
     /// Suspends to disk.
     pub hibernations: u64,
     /// Cycles that the log has twice (kern.log and messages).
     pub repeated_cycles: u64,
+    /// Lines that stand there twice, one behind the other (two consoles).
+    pub repeated_lines: u64,
     /// What ftrace lost, as its text says.
     pub lost_events: u64,
     /// Calls, CPUs and failures beyond what a machine can have: the log has no end to a cycle.
@@ -109,8 +113,14 @@ impl LeftOut {
                 self.clock_jumps,
                 "jumps of the clock within a cycle: no time passes there",
             ),
+            (
+                self.late_stamps,
+                "suspends and resumes that a logger stamped after the sleep: they are in the time asleep, \
+                 which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's stamps)",
+            ),
             (self.hibernations, "suspends to disk"),
             (self.repeated_cycles, "cycles that are in the log twice"),
+            (self.repeated_lines, "lines that are in the log twice"),
             (self.lost_events, "events that the tracing buffer lost"),
             (
                 self.too_many,
@@ -132,8 +142,10 @@ impl LeftOut {
         self.calls_without_end += other.calls_without_end;
         self.guessed_stages += other.guessed_stages;
         self.clock_jumps += other.clock_jumps;
+        self.late_stamps += other.late_stamps;
         self.hibernations += other.hibernations;
         self.repeated_cycles += other.repeated_cycles;
+        self.repeated_lines += other.repeated_lines;
         self.lost_events += other.lost_events;
         self.too_many += other.too_many;
         self.late_calls += other.late_calls;

@@ -255,7 +255,9 @@ impl Cycles {
         }
         let sleeps =
             open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
-        if now - open.last > LEAP_US && !sleeps && !open.ended {
+        // While processes freeze, a logger's wall clock leaps because the logger was asleep.
+        let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
+        if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
             self.left_out.clock_jumps += 1;
             self.shift += open.last - now;
         }
@@ -306,8 +308,10 @@ impl Cycles {
         let starts_only = starts_only.count() as u64;
         let ends_only = open.calls.iter().filter(|call| call.start.is_none());
         let ends_only = ends_only.count() as u64;
+        let is_copied = open.clock == Some(Clock::None);
         match open.close() {
             Some(mut cycle) => {
+                self.left_out.late_stamps += u64::from(!cycle.stamped && !is_copied);
                 self.left_out.calls_without_end += starts_only;
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;

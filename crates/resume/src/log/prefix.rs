@@ -77,10 +77,11 @@ impl Prefixes {
         }
         let mut parts = Parts::default();
         let mut rest = self.parts(line, &mut parts);
-        if parts.kernel.is_none() && parts.wall.is_none() {
-            if let Some(event) = trace(line) {
-                return event;
-            }
+        if parts.kernel.is_none()
+            && parts.wall.is_none()
+            && let Some(event) = trace(line)
+        {
+            return event;
         }
         // A wall clock may be of who copied the kernel's lines, with their stamps.
         if parts.kernel.is_none()
