@@ -478,8 +478,8 @@ fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
     rest.spaces();
     let worker = u32::try_from(rest.number()?).ok()?;
     rest.eat_text(b", parent:")?;
-    rest.spaces();
-    let parent = rest.word()?;
+    // It ends the line, and its name may have spaces (`Fixed MDIO bus.0`).
+    let parent = Some(rest.0.trim_ascii()).filter(|parent| !parent.is_empty())?;
     Some((worker, Some(parent).filter(|&parent| parent != b"none")))
 }
 
