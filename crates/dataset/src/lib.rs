@@ -27,6 +27,7 @@ pub mod schema;
 pub mod statistics;
 mod stream;
 pub mod tail;
+pub mod text;
 pub mod verdict;
 mod writer;
 mod wult;

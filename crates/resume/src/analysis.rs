@@ -189,7 +189,8 @@ pub struct CallResult {
     /// As the log has it.
     #[serde(flatten)]
     pub call: Call,
-    /// By the log's stamps, else as the kernel tells it; `None` where neither does.
+    /// By the kernel's own figure, where it differs much from the stamps of its lines or where one of
+    /// those is missing; `None` where neither tells.
     pub duration_us: Option<Us>,
     /// How much longer it could take without the suspend or the resume getting longer; `null` where
     /// the log has not both its ends.
@@ -234,6 +235,8 @@ pub enum LinkKind {
     BeforeCall,
     /// A wait before a call that the log does not explain.
     NotTold,
+    /// A call's first line was printed before it started.
+    Printing,
     /// The kernel's own work before a CPU comes on or goes.
     BeforeCpu,
     /// Between the stage before and this one.
@@ -313,6 +316,30 @@ impl CycleResult {
     pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
         let calls = self.calls.iter().enumerate();
         calls.filter(|(_, one)| one.call.stage > StageKind::Test)
+    }
+
+    /// Calls of a half that had not returned when the log ended: nothing of a later stage is there.
+    pub fn unreturned(&self, half: Half) -> impl Iterator<Item = &CallResult> {
+        let stages = self.stages.iter().map(|stage| stage.stage);
+        let calls = self.calls.iter().map(|one| one.call.stage);
+        let last = stages.chain(calls).max();
+        let calls = self.calls_of(half).map(|(_, one)| one);
+        calls.filter(move |one| {
+            let is_open = one.call.start.is_some() && one.call.end.is_none();
+            self.cut && is_open && Some(one.call.stage) == last
+        })
+    }
+
+    /// The last instant of it that the log tells of.
+    pub fn until_us(&self) -> Us {
+        let calls = self
+            .calls
+            .iter()
+            .filter_map(|one| one.call.end.or(one.call.start));
+        let gaps = self.gaps.iter().map(|gap| gap.end);
+        let failures = self.failures.iter().map(|failure| failure.at);
+        let all = calls.chain(gaps).chain(failures);
+        all.fold(self.end_us, Us::max)
     }
 
     /// Are all its times known, and did it sleep?

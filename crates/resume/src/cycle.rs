@@ -182,6 +182,38 @@ pub struct Call {
     pub result: Option<i32>,
 }
 
+/// Stamps and the kernel's word may differ by so much, and by a twentieth: a line has to be written, and
+/// old kernels count microseconds of 1024 ns.
+const APART_US: Us = 100;
+
+impl Call {
+    /// How long it took, in µs. By the stamps of its lines, unless the kernel's own figure differs much:
+    /// a line is printed after its stamp was taken, which on a slow console takes longer than most calls.
+    pub fn took_us(&self) -> Option<Us> {
+        let stamps = self.start.zip(self.end).map(|(start, end)| end - start);
+        // The form without a function's name has 1024 ns for a microsecond.
+        let told = self.says_us.map(|us| match self.function {
+            None => us.saturating_mul(128) / 125,
+            Some(_) => us,
+        });
+        match (stamps, told) {
+            (Some(stamps), Some(told)) => {
+                let differ = (stamps - told).abs() > APART_US.max(told / 20);
+                Some(if differ || stamps < 0 { told } else { stamps })
+            }
+            (stamps, told) => stamps.or(told),
+        }
+    }
+
+    /// From the stamp of its first line to its own beginning, in µs: that line was printed, or something
+    /// interrupted it. Its last line is stamped as it ends.
+    pub fn printing_us(&self) -> Us {
+        let stamps = self.start.zip(self.end).map(|(start, end)| end - start);
+        let longer = stamps.zip(self.took_us());
+        longer.map_or(0, |(stamps, took)| (stamps - took).max(0))
+    }
+}
+
 /// What failed, and where.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {

@@ -173,6 +173,8 @@ pub struct Step {
     pub end: Us,
     /// From the latest end of what it waits for to its start.
     pub lag: Us,
+    /// Of that, the last: its line was printed before it started.
+    pub printing: Us,
     /// What it waits for besides its stage's beginning: calls of the nearest ancestor (in a suspend:
     /// of the nearest devices below). Steps, all before this one.
     pub tree: Vec<usize>,

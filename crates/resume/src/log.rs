@@ -75,10 +75,14 @@ pub struct LeftOut {
     pub guessed_stages: u64,
     /// The clock was set within a cycle: no time passes there.
     pub clock_jumps: u64,
+    /// Cycles that a logger stamped by its wall clock after their sleep, in which it was frozen.
+    pub late_stamps: u64,
     /// Suspends to disk.
     pub hibernations: u64,
     /// Cycles that the log has twice (kern.log and messages).
     pub repeated_cycles: u64,
+    /// Lines that stand there twice, one behind the other (two consoles).
+    pub repeated_lines: u64,
     /// What ftrace lost, as its text says.
     pub lost_events: u64,
     /// Calls, CPUs, failures, silences and cycles beyond what a machine can have: the log has no end to a
@@ -116,8 +120,15 @@ impl LeftOut {
                 "jump",
                 " of the clock within a cycle: no time passes there",
             ),
+            (
+                self.late_stamps,
+                "cycle",
+                " whose lines a logger stamped after the sleep: suspend and resume are in the time asleep, \
+                 which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's stamps)",
+            ),
             (self.hibernations, "suspend", " to disk"),
             (self.repeated_cycles, "cycle", " that the log has twice"),
+            (self.repeated_lines, "line", " that the log has twice"),
             (self.lost_events, "event", " that the tracing buffer lost"),
             (
                 self.too_many,
@@ -148,8 +159,10 @@ impl LeftOut {
         self.calls_without_end += other.calls_without_end;
         self.guessed_stages += other.guessed_stages;
         self.clock_jumps += other.clock_jumps;
+        self.late_stamps += other.late_stamps;
         self.hibernations += other.hibernations;
         self.repeated_cycles += other.repeated_cycles;
+        self.repeated_lines += other.repeated_lines;
         self.lost_events += other.lost_events;
         self.too_many += other.too_many;
         self.late_calls += other.late_calls;

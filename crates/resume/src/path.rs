@@ -48,6 +48,8 @@ pub enum Part {
     /// The same, and so long ([`TOLD_US`]) that it waited for something that is not in the log: a
     /// supplier, a lock, a CPU. The number is the call's.
     NotTold(usize),
+    /// From the stamp of this call's first line to its start: that line was printed.
+    Printing(usize),
     /// Before a CPU is worked on.
     BeforeCpu(usize),
     /// Between the stage before this one and its beginning; behind a suspend's last stage, to the kernel's
@@ -253,13 +255,20 @@ fn stage_links(graph: &Graph, times: &Times, stage: usize, links: &mut Vec<Link>
             };
             let lag = start - ready;
             let own_why = if lag == 0 { why } else { Why::Follows };
+            let called = start - graph.steps[step].printing.clamp(0, lag.max(0));
             let (part, waited) = match graph.steps[step].what {
-                What::Call(call) if lag >= TOLD_US => (Part::Call(call), Part::NotTold(call)),
+                What::Call(call) if called - ready >= TOLD_US => {
+                    (Part::Call(call), Part::NotTold(call))
+                }
                 What::Call(call) => (Part::Call(call), Part::Before(call)),
                 What::Cpu(cpu) => (Part::Cpu(cpu), Part::BeforeCpu(cpu)),
             };
             push(part, start, until, own_why);
-            push(waited, ready, start, why);
+            if let Part::Call(call) = part {
+                let why = if called == ready { why } else { Why::Follows };
+                push(Part::Printing(call), called, start, why);
+            }
+            push(waited, ready, called, why);
             at = next;
         }
     }

@@ -81,6 +81,9 @@ impl LeftOut {
     }
 }
 
+/// A sample each millisecond for an hour has some 100 MiB.
+const MOST_MIB: u64 = 1024;
+
 impl Meter {
     /// The samples of a file's bytes.
     ///
@@ -99,7 +102,9 @@ impl Meter {
             path: path.to_owned(),
             why,
         };
-        let bytes = std::fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        let file = std::fs::File::open(path);
+        let bytes = file.and_then(|file| reveille_dataset::text::read(file, MOST_MIB));
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&bytes).map_err(unreadable)
     }
 }

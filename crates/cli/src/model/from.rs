@@ -1,11 +1,13 @@
 //! `reveille model from`: what the transition times of an analysed machine are worth.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use reveille_dataset::text;
 use reveille_model::parameters::{Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
 use reveille_model::question::{Figure, Largest, largest_transition};
@@ -242,16 +244,19 @@ fn needed(parameters: &Parameters, utilisation: f64) -> anyhow::Result<Vec<Neede
         .collect()
 }
 
+/// A thousand cycles of a thousand devices have less.
+const MOST_MIB: u64 = 4096;
+
 /// The machines of the file that were asked for.
 fn chosen(args: &Args) -> anyhow::Result<Vec<Machine>> {
     let path = args.file.display();
     let text = match args.file == Path::new("-") {
-        true => io::read_to_string(io::stdin()),
-        false => std::fs::read_to_string(&args.file),
+        true => text::read(io::stdin().lock(), MOST_MIB),
+        false => File::open(&args.file).and_then(|file| text::read(file, MOST_MIB)),
     };
     let text = text.with_context(|| path.to_string())?;
     let is_none = "is no analysis; give what `reveille resume analyze --json` writes";
-    let analysis: Analysis = serde_json::from_str(&text)
+    let analysis: Analysis = serde_json::from_slice(&text)
         .map_err(|error| Failure::usage(format!("{path}: {is_none} ({error})")))?;
     if analysis.format != FORMAT {
         return Err(Failure::usage(format!(

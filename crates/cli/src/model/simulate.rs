@@ -3,12 +3,14 @@
 mod progress;
 mod table;
 
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use reveille_dataset::text;
 use reveille_model::Error;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::policy::Policy;
@@ -243,7 +245,8 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 }
 
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
-    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let text = File::open(path).and_then(|file| text::read(file, 4096));
+    let text = text.with_context(|| path.display().to_string())?;
     Trace::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 

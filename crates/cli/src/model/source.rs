@@ -1,8 +1,10 @@
 //! Where parameters come from: a file, the command line, a result of `measure`.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use reveille_dataset::text;
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_model::policy::Policy;
 
@@ -86,7 +88,8 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
 }
 
 fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
-    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let text = File::open(path).and_then(|file| text::read(file, 64));
+    let text = text.with_context(|| path.display().to_string())?;
     let text = String::from_utf8(text).map_err(|_| {
         Failure::usage(format!(
             "{}: is not text; parameters are TOML",

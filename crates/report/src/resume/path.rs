@@ -21,6 +21,9 @@ pub fn sentence(cycle: &CycleResult, half: Half) -> String {
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
     if total <= 0 {
+        if cycle.unreturned(half).next().is_some() {
+            return no_devices(cycle, half).unwrap_or_default();
+        }
         return match half {
             Half::Resume if !cycle.stamped => {
                 "The log's stamps are not the kernel's, and so there is no critical path."
@@ -86,6 +89,7 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
             Half::Suspend => "CPUs that go off",
             Half::Resume => "CPUs that come on",
         },
+        LinkKind::Printing => "printing",
         LinkKind::NotTold => "waits that the log does not explain",
         LinkKind::Silence | LinkKind::Stage => match link.stage {
             _ if !is_within => "silences between stages",

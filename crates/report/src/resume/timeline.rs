@@ -384,10 +384,14 @@ fn short(units: f64) -> f64 {
     (units * 100.0).round() / 100.0
 }
 
-/// From and to; a missing end is made up for by how long the kernel says that it took.
+/// From and to. A line that took long to print was stamped before its call began; a missing end is made up
+/// for by how long the kernel says that it took.
 fn span(one: &CallResult) -> Option<(Us, Us)> {
     let us = one.duration_us?;
-    let start = one.call.start.or(one.call.end.map(|end| end - us))?;
+    let start = match (one.call.start, one.call.end) {
+        (Some(start), _) => start + one.call.printing_us(),
+        (None, end) => end? - us,
+    };
     Some((start, start + us))
 }
 

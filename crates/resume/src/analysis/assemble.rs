@@ -105,7 +105,10 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     };
     let mut results = Vec::new();
     for cycle in &cycles {
-        let without_stages = cycle.stages.is_empty() && cycle.calls.is_empty();
+        let without_stages = cycle.stages.is_empty()
+            && cycle.calls.is_empty()
+            && cycle.asleep_us.is_none()
+            && cycle.failures.is_empty();
         results.extend(result(cycle).filter(|_| !without_stages));
     }
     let empty = cycles.len() - results.len();
@@ -126,11 +129,13 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         spread(counted.iter().filter_map(|cycle| figure(cycle)).collect())
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
+    let of_shown = results.iter().find(|cycle| cycle.number == shown);
+    let ends = |half| of_shown.is_some_and(|cycle| cycle.unreturned(half).next().is_none());
     let graph = cycle
-        .filter(|cycle| cycle.stamped)
+        .filter(|cycle| cycle.stamped && ends(Half::Resume))
         .map(Graph::of)
         .filter(|graph| !graph.stages.is_empty());
-    let suspend = cycle.filter(|cycle| cycle.stamped);
+    let suspend = cycle.filter(|cycle| cycle.stamped && ends(Half::Suspend));
     let suspend = suspend.map(|cycle| Graph::of_half(cycle, &cycles, Half::Suspend));
     let suspend_removals = suspend.as_ref().map_or(Vec::new(), saving);
     let (mut removals, mut best) = (Vec::new(), Vec::new());
@@ -206,37 +211,61 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::
     beside::lay(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
 }
 
+/// Of a cycle of which nothing but its sleep or its failures is known, too.
+fn times_of(cycle: &Cycle) -> Option<times::Times> {
+    times::of(cycle).or_else(|| {
+        let mut cycle = cycle.clone();
+        cycle.stages.push(crate::cycle::Stage {
+            kind: StageKind::Freeze,
+            start: 0,
+            end: 0,
+            says_us: None,
+        });
+        times::of(&cycle)
+    })
+}
+
+/// Stamps of whole seconds carry no time below two of them.
+fn carries(cycle: &Cycle, us: Us) -> bool {
+    const SECOND_US: Us = 1_000_000;
+    // Of freezing the kernel says itself how long it took.
+    let stages = cycle.stages.iter();
+    let mut stages = stages.filter(|stage| stage.kind != StageKind::Freeze);
+    let is_coarse = stages.all(|stage| stage.end % SECOND_US == 0);
+    us >= 2 * SECOND_US || !is_coarse
+}
+
 fn result(cycle: &Cycle) -> Option<CycleResult> {
-    let times = times::of(cycle)?;
+    let times = times_of(cycle)?;
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
     let is_known = |half| match half {
-        Half::Suspend => times.suspend_us.is_some() || cycle.cut,
-        Half::Resume => times.resume_us.is_some() || cycle.cut,
+        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| carries(cycle, us)),
+        Half::Resume => times.resume_us.map_or(cycle.cut, |us| carries(cycle, us)),
     };
     let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
         true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
         false => Vec::new(),
     };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
-        duration_us: duration(call),
+        duration_us: call.took_us(),
         slack_us: match Half::Resume.has(call.stage) {
             true => after[place],
             false => before[place],
         },
         call: call.clone(),
     };
-    Some(CycleResult {
+    let mut result = CycleResult {
         number: cycle.number,
         sleep: cycle.sleep.clone(),
         at: cycle.at.clone(),
         cut: cycle.cut,
         aborted: times.aborted,
-        suspend_us: times.suspend_us,
+        suspend_us: times.suspend_us.filter(|&us| carries(cycle, us)),
         platform_us: times.platform_us,
         asleep_us: times.asleep_us,
-        resume_us: times.resume_us,
+        resume_us: times.resume_us.filter(|&us| carries(cycle, us)),
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -251,20 +280,26 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         resume_has: cycle.device_times(Half::Resume),
         stamped: cycle.stamped,
         gaps: cycle.gaps.clone(),
-    })
-}
-
-/// By the stamps of its lines; where one is missing, or they are of two CPUs' clocks and contradict each
-/// other, by the kernel's word.
-fn duration(call: &crate::cycle::Call) -> Option<Us> {
-    let by_stamps = call.start.zip(call.end).map(|(start, end)| end - start);
-    by_stamps.filter(|us| *us >= 0).or(call.says_us)
+    };
+    // A half that did not end has neither a length nor a path.
+    if result.unreturned(Half::Suspend).next().is_some() {
+        result.suspend_us = None;
+        result.suspend_path.clear();
+    }
+    if result.unreturned(Half::Resume).next().is_some() {
+        result.resume_us = None;
+        result.path.clear();
+    }
+    Some(result)
 }
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {
     let one = |stage: &crate::cycle::Stage| {
         let calls = cycle.calls.iter().filter(|call| call.stage == stage.kind);
-        let durations: Vec<Us> = calls.clone().filter_map(duration).collect();
+        let durations: Vec<Us> = calls
+            .clone()
+            .filter_map(crate::cycle::Call::took_us)
+            .collect();
         StageResult {
             stage: stage.kind,
             start_us: stage.start,
@@ -275,6 +310,29 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
         }
     };
     cycle.stages.iter().map(one).collect()
+}
+
+/// Longer printing than this is worth a note, µs.
+const PRINTING_US: Us = 2_000;
+
+/// Of calls whose lines' stamps are further apart than the kernel says that they took.
+fn printing(cycles: &[CycleResult]) -> Option<String> {
+    let calls = cycles.iter().flat_map(|cycle| &cycle.calls);
+    let printed = calls.map(|one| (one.call.printing_us(), one));
+    let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
+    let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
+    let all: Us = printed.iter().map(|&(us, _)| us).sum();
+    let ms = |us: Us| us as f64 / 1e3;
+    Some(format!(
+        "{} calls took less than the stamps of their lines say, by {:.1} ms in all ({}: {:.1} ms by the \
+         stamps, {:.3} ms by the kernel); the kernel's figures count, and the rest is the printing of \
+         lines on a slow console, or an interruption",
+        printed.len(),
+        ms(all),
+        one.call.device,
+        ms(most + one.duration_us.unwrap_or(0)),
+        ms(one.duration_us.unwrap_or(0)),
+    ))
 }
 
 /// What of the cycles a reader must know before trusting the figures.
@@ -350,6 +408,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         "end",
         "after the stage, which does not wait",
     );
+    notes.extend(printing(cycles));
     let unknown = cycles.iter().filter(|cycle| cycle.left_out.main_unknown);
     let unknown = unknown.filter(|cycle| cycle.resume_calls().next().is_some());
     let unknown = unknown.count();

@@ -1,6 +1,10 @@
 //! What failed, of all cycles: it stands out wherever a machine is shown.
 
 use super::{CycleResult, Machine, stage_words};
+use crate::cycle::{Call, Us};
+use crate::graph::Half;
+
+const SECOND_US: Us = 1_000_000;
 
 /// A device that refused or never came back, or a cycle that was broken off.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +17,33 @@ pub struct Failed {
     pub what: String,
 }
 
+const NEVER: &str = "never returned";
+
 impl Machine {
-    /// In the order of the cycles; what the kernel said of a device is not said again by the value
+    /// What never returned first, then in the order of the cycles; what the kernel said of a device is not said again by the value
     /// that its call returned.
     pub fn failed(&self) -> Vec<Failed> {
-        self.cycles.iter().flat_map(of_cycle).collect()
+        let mut all: Vec<Failed> = self.cycles.iter().flat_map(of_cycle).collect();
+        all.sort_by_key(|one| one.how != NEVER);
+        all
     }
+}
+
+/// What was called, and when; and what comes after it in the log.
+fn never_returned(cycle: &CycleResult, call: &Call, start: Us, lasts: bool) -> String {
+    let function = call.function.as_ref().map(|name| format!(" {name}"));
+    let after = match (lasts, cycle.until_us() - start) {
+        (false, _) => "; later stages are there all the same".to_owned(),
+        (true, ..SECOND_US) => "; there the log ends".to_owned(),
+        (true, us) => format!("; the log goes on for {:.1} s", us as f64 / 1e6),
+    };
+    format!(
+        "{}:{} ({}), called {:.1} ms after the cycle's begin{after}",
+        call.device,
+        function.unwrap_or_default(),
+        stage_words(call.stage),
+        (start - cycle.start_us) as f64 / 1e3
+    )
 }
 
 fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
@@ -52,11 +77,14 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
                     format!("{}: returned {code} ({stage})", call.device),
                 ));
             }
-            (_, Some(_), None) if !cycle.cut => {
-                all.push(failed(
-                    "never returned",
-                    format!("{} ({stage})", call.device),
-                ));
+            (_, Some(start), None) => {
+                let lasts = [Half::Suspend, Half::Resume].into_iter();
+                let lasts = lasts.flat_map(|half| cycle.unreturned(half));
+                let lasts = lasts.into_iter().any(|other| std::ptr::eq(other, one));
+                if lasts || !cycle.cut {
+                    let what = never_returned(cycle, call, start, lasts);
+                    all.push(failed(NEVER, what));
+                }
             }
             _ => {}
         }

@@ -16,6 +16,13 @@ pub fn half_name(half: Half) -> &'static str {
 /// Why nothing can be said of single devices in a half, and what to do; `None` where it can.
 pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
     let half_name = half_name(half);
+    if let Some(one) = cycle.unreturned(half).next() {
+        return Some(format!(
+            "The {half_name} does not end in this log: {} never returned, so that there is no critical \
+             path, and nothing can be said of what a change would save.",
+            one.call.device
+        ));
+    }
     match cycle.has(half) {
         DeviceTimes::Told => None,
         DeviceTimes::Unordered => Some(format!(
@@ -102,6 +109,7 @@ impl LinkResult {
                 None => "more CPUs".to_owned(),
             },
             LinkKind::BeforeCall => format!("before {device}"),
+            LinkKind::Printing => format!("printing, {device}"),
             LinkKind::NotTold => format!("before {device}, not told"),
             LinkKind::BeforeCpu => match self.cpu {
                 Some(cpu) => format!("before CPU {cpu}"),

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::across::{Spread, spread};
 use super::{CycleResult, LinkKind, LinkResult};
 use crate::Result;
-use crate::cycle::{Cycle, GAP_US, Gap, Name, Us};
-use crate::graph::Graph;
+use crate::cycle::{Cycle, GAP_US, Gap, Name, StageKind, Us};
+use crate::graph::{Graph, Half};
 use crate::path::{Link, Part, Why};
 use crate::what_if::{Change, Deferred, replay};
 
@@ -111,7 +111,10 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
     let mut links: Vec<LinkResult> = path.iter().map(|one| link(cycle, one)).collect();
     for place in 1..links.len() {
         let (before, one) = (&links[place - 1], &links[place]);
-        let is_wait = matches!(before.what, LinkKind::BeforeCall | LinkKind::NotTold);
+        let is_wait = matches!(
+            before.what,
+            LinkKind::BeforeCall | LinkKind::NotTold | LinkKind::Printing
+        );
         if one.why == Why::Follows && is_wait && before.call == one.call {
             links[place].why = before.why;
         }
@@ -164,12 +167,29 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
     push(link.what, at, end, None);
 }
 
+/// Which stage a time between two is of: the one behind it; or the devices' own, where the log has no line
+/// of that and nothing else lies there.
+fn between(cycle: &Cycle, next: StageKind) -> StageKind {
+    let (half, devices) = match Half::Suspend.has(next) {
+        true => (Half::Suspend, StageKind::Suspend),
+        false => (Half::Resume, StageKind::Resume),
+    };
+    let known = cycle.stages.iter().map(|stage| stage.kind);
+    let known = known.chain(cycle.calls.iter().map(|call| call.stage));
+    let before = known.filter(|&kind| half.has(kind) && kind < next).max();
+    match devices < next && before.is_none_or(|before| before < devices) {
+        true => devices,
+        false => next,
+    }
+}
+
 /// A link with the names of what it is.
 fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let (what, call, cpu) = match link.part {
         Part::Call(call) => (LinkKind::Call, Some(call), None),
         Part::Before(call) => (LinkKind::BeforeCall, Some(call), None),
         Part::NotTold(call) => (LinkKind::NotTold, Some(call), None),
+        Part::Printing(call) => (LinkKind::Printing, Some(call), None),
         Part::Cpu(step) => (LinkKind::Cpu, None, Some(step)),
         Part::BeforeCpu(step) => (LinkKind::BeforeCpu, None, Some(step)),
         Part::MoreCpus(_) => (LinkKind::Cpu, None, None),
@@ -179,7 +199,10 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let device = call.and_then(|call| cycle.calls.get(call));
     LinkResult {
         what,
-        stage: link.stage,
+        stage: match link.part {
+            Part::BeforeStage => between(cycle, link.stage),
+            _ => link.stage,
+        },
         call,
         device: device.map(|call| call.device.clone()),
         driver: device.and_then(|call| call.driver.clone()),

@@ -112,7 +112,7 @@ fn steps_by_stage(
     left_out: &mut LeftOut,
 ) -> HashMap<StageKind, Vec<Step>> {
     let mut steps: HashMap<StageKind, Vec<Step>> = HashMap::new();
-    let mut add = |kind, what, device, start, end| {
+    let mut add = |kind, what, device, (start, end), printing| {
         steps.entry(kind).or_default().push(Step {
             what,
             device,
@@ -120,6 +120,7 @@ fn steps_by_stage(
             start,
             end,
             lag: 0,
+            printing,
             tree: Vec::new(),
             before: None,
             just_after: None,
@@ -138,7 +139,9 @@ fn steps_by_stage(
         match (call.start, call.end) {
             (Some(start), Some(end)) if start <= end => {
                 let device = tree.find(&call.device, call.driver.as_ref());
-                add(call.stage, What::Call(index), device, start, end);
+                let printing = call.printing_us();
+                let span = (start + printing, end);
+                add(call.stage, What::Call(index), device, span, printing);
             }
             (Some(_), Some(_)) => left_out.backward_calls += 1,
             _ => left_out.half_calls += 1,
@@ -150,7 +153,7 @@ fn steps_by_stage(
     };
     for (index, cpu) in cycle.cpus.iter().enumerate() {
         if cpu.on == on && cpu.start <= cpu.end {
-            add(kind, What::Cpu(index), None, cpu.start, cpu.end);
+            add(kind, What::Cpu(index), None, (cpu.start, cpu.end), 0);
         }
     }
     for steps in steps.values_mut() {
@@ -197,9 +200,11 @@ impl Graph {
     /// What the step waits for, and how long after that it starts.
     fn connect(&mut self, step: &mut Step, (kind, begins): (StageKind, Us), known: &mut Known) {
         let mut ready = begins;
+        // Its line is printed when it has waited.
+        let called = step.start - step.printing;
         let serial = matches!(kind, StageKind::Prepare | StageKind::Complete);
         if let Some(device) = step.device.filter(|_| !serial) {
-            let (waits_for, too_late) = self.waits_for(device, step.start, known);
+            let (waits_for, too_late) = self.waits_for(device, called, known);
             self.left_out.did_not_wait += usize::from(too_late);
             step.tree = waits_for;
             let ends = step.tree.iter().map(|&one| self.steps[one].end);
@@ -209,8 +214,8 @@ impl Graph {
         if let Some(before) = step.before {
             ready = ready.max(self.steps[before].end);
         }
-        if step.start - ready >= TOLD_US && step.device.is_some() {
-            step.just_after = known.just_before(step.start, ready);
+        if called - ready >= TOLD_US && step.device.is_some() {
+            step.just_after = known.just_before(called, ready);
             let end = step.just_after.map(|one| self.steps[one].end);
             ready = end.unwrap_or(ready);
         }
@@ -226,8 +231,9 @@ impl Graph {
         let before = *known.last_in.get(&worker)?;
         let end = self.steps[before].end;
         let ordered = worker.is_none() || worker == self.main;
-        let left_lying = end - ready >= PATIENCE_US && step.start - end <= HANDOVER_US;
-        (end <= step.start && (ordered || left_lying)).then_some(before)
+        let called = step.start - step.printing;
+        let left_lying = end - ready >= PATIENCE_US && called - end <= HANDOVER_US;
+        (end <= called && (ordered || left_lying)).then_some(before)
     }
 
     /// The calls in this stage that a device waits for, and whether some that it should have waited

@@ -199,6 +199,27 @@ impl Cycles {
             self.left_out.hibernations += u64::from(!ends);
             return;
         }
+        if let Event::DevicesTook { kind, us } = event {
+            let told = self.open.as_mut().is_some_and(|open| {
+                let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
+                open.mark(kind).end.is_some() && !begins_anew
+            });
+            let (says_us, aborted) = (Some(us), false);
+            if !told {
+                // The other stages have no lines for that.
+                let has_stage_times = self.has_stage_times;
+                self.event(
+                    at,
+                    Event::StageEnd {
+                        kind,
+                        says_us,
+                        aborted,
+                    },
+                );
+                self.has_stage_times = has_stage_times;
+            }
+            return;
+        }
         let begins = matches!(event, Event::Boot | Event::Begin { first: true, .. });
         if begins {
             self.hibernating = false;
@@ -277,7 +298,9 @@ impl Cycles {
         }
         let sleeps =
             open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
-        if now - open.last > LEAP_US && !sleeps && !open.ended {
+        // While processes freeze, a logger's wall clock leaps because the logger was asleep.
+        let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
+        if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
             self.left_out.clock_jumps += 1;
             self.shift += open.last - now;
         }
@@ -290,7 +313,13 @@ impl Cycles {
         let resumed = open.ended || open.has_ended(StageKind::Resume);
         match event {
             Event::Boot => false,
-            Event::Begin { first: true, .. } => false,
+            // Android's kernels print a second one, with the date in place of the state.
+            Event::Begin { first: true, sleep } => {
+                open.stage == StageKind::Freeze
+                    && open.began
+                    && !open.ended
+                    && open.sleep.is_some() != sleep.is_some()
+            }
             Event::Begin { first: false, .. } | Event::Freezing => {
                 open.stage == StageKind::Freeze && !open.ended
             }
@@ -329,6 +358,7 @@ impl Cycles {
         let starts_only = starts_only.count() as u64;
         let ends_only = open.calls.iter().filter(|call| call.start.is_none());
         let ends_only = ends_only.count() as u64;
+        let is_copied = open.clock == Some(Clock::None);
         match open.close() {
             Some(_) if self.done.len() >= CYCLES_MAX => self.left_out.too_many += 1,
             Some(mut cycle) => {
@@ -338,6 +368,7 @@ impl Cycles {
                 }
                 self.gaps += cycle.gaps.len();
                 self.failures += cycle.failures.len();
+                self.left_out.late_stamps += u64::from(!cycle.stamped && !is_copied);
                 self.left_out.calls_without_end += starts_only;
                 self.left_out.returns_without_call += orphans;
                 self.left_out.calls_without_start += ends_only;
@@ -383,7 +414,7 @@ impl Cycles {
         }
         open.last = us;
         match event {
-            Event::Boot | Event::Hibernation { .. } => {}
+            Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
             Event::Begin { sleep, .. } => {
                 open.began = true;
                 open.mark(StageKind::Freeze).start.get_or_insert(us);

@@ -29,6 +29,11 @@ pub(super) enum Event<'a> {
         /// It did not get to its end.
         aborted: bool,
     },
+    /// `PM: suspend devices took 0.300 seconds`: the stage's end, where no other line tells it.
+    DevicesTook {
+        kind: StageKind,
+        us: Us,
+    },
     Call(Call<'a>),
     Return(Return<'a>),
     /// `PM: resume of drv:sd dev:3:0:0:0 complete after 7928.413 msecs`.

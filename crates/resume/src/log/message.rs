@@ -308,6 +308,9 @@ fn pm_words(text: &[u8]) -> Option<Event<'_>> {
             first: true,
         },
         b's' if starts("suspend exit") => Event::Exit,
+        // CONFIG_PM_TEST_SUSPEND: preparing with the suspend, the resume with completing.
+        b's' if starts("suspend devices took ") => devices_took(text, StageKind::Suspend)?,
+        b'r' if starts("resume devices took ") => devices_took(text, StageKind::Resume)?,
         b's' if starts("suspend-to-idle") => Event::Idle { ends: false },
         b'r' if starts("resume from suspend-to-idle") => Event::Idle { ends: true },
         // `Preparing system for mem sleep` (to 3.19), `… for sleep (mem)`, since 4.12 `(deep)`.
@@ -326,6 +329,13 @@ fn pm_words(text: &[u8]) -> Option<Event<'_>> {
         }
         _ => return None,
     })
+}
+
+/// `suspend devices took 0.300 seconds`, in whole ticks of the kernel.
+fn devices_took(text: &[u8], kind: StageKind) -> Option<Event<'_>> {
+    let (_, figure) = split_at(text, b" took ")?;
+    let us = millionths(&mut Cursor(figure))?;
+    Some(Event::DevicesTook { kind, us })
 }
 
 fn acpi(text: &[u8]) -> Option<Event<'_>> {
@@ -468,8 +478,8 @@ fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
     rest.spaces();
     let worker = u32::try_from(rest.number()?).ok()?;
     rest.eat_text(b", parent:")?;
-    rest.spaces();
-    let parent = rest.word()?;
+    // It ends the line, and its name may have spaces (`Fixed MDIO bus.0`).
+    let parent = Some(rest.0.trim_ascii()).filter(|parent| !parent.is_empty())?;
     Some((worker, Some(parent).filter(|&parent| parent != b"none")))
 }
 

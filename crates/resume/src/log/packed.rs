@@ -47,7 +47,8 @@ impl Read for Unpacked<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into).map_err(|error| {
             let words = match error.kind() {
-                ErrorKind::UnexpectedEof => "it is packed, and cut before its end".to_owned(),
+                ErrorKind::UnexpectedEof => {
+ "it is packed, and cut before its end; `gzip -dc`, `xz -dc` or `zstd -dc` gives what there is, for a pipe to -".to_owned() }
                 _ => format!("it is packed, and cannot be unpacked: {error}"),
             };
             io::Error::new(ErrorKind::InvalidData, words)
@@ -97,6 +98,9 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
             let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
+        _ if head.contains(&b'\r') && !head.contains(&b'\n') => {
+            return Ok(Box::new(Carriage(input)));
+        }
         _ => return Ok(input),
     };
     Ok(Box::new(Utf16 {
@@ -119,7 +123,10 @@ fn head(mut input: Input<'_>) -> io::Result<(Vec<u8>, Input<'_>)> {
 
 /// What it is, and what to do, where that is not read.
 fn binary(head: &[u8]) -> Option<&'static str> {
-    const KNOWN: [(&[u8], &str); 8] = [
+    const UTF_32: &str = "it is UTF-32; `iconv -f UTF-32 -t UTF-8` makes it readable";
+    const KNOWN: [(&[u8], &str); 10] = [
+        (b"\xff\xfe\0\0", UTF_32),
+        (b"\0\0\xfe\xff", UTF_32),
         (
             b"BZh",
             "it is packed with bzip2; unpack it (bzcat) and pipe it to -",
@@ -154,6 +161,19 @@ fn binary(head: &[u8]) -> Option<&'static str> {
 fn is_no_text(head: &[u8]) -> bool {
     let is_control = |byte: &&u8| matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127);
     head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+}
+
+/// Lines that end with a carriage return alone.
+struct Carriage<'a>(Input<'a>);
+
+impl Read for Carriage<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read(into)?;
+        for byte in into[..read].iter_mut().filter(|byte| **byte == b'\r') {
+            *byte = b'\n';
+        }
+        Ok(read)
+    }
 }
 
 /// Frames, one behind the other, as `cat a.zst b.zst` and pzstd make them.

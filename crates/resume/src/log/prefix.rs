@@ -77,13 +77,18 @@ impl Prefixes {
         }
         let mut parts = Parts::default();
         let mut rest = self.parts(line, &mut parts);
-        if parts.kernel.is_none() && parts.wall.is_none() {
-            if let Some(event) = trace(line) {
-                return event;
-            }
-            if let Some(at) = stamp_within(line) {
-                rest = self.parts(&line[at..], &mut parts);
-            }
+        if parts.kernel.is_none()
+            && parts.wall.is_none()
+            && let Some(event) = trace(line)
+        {
+            return event;
+        }
+        // A wall clock may be of who copied the kernel's lines, with their stamps.
+        if parts.kernel.is_none()
+            && (parts.wall.is_none() || parts.foreign)
+            && let Some(at) = stamp_within(line)
+        {
+            rest = self.parts(&line[at..], &mut parts);
         }
         let (at, clock) = match (parts.kernel, parts.wall) {
             (Some(at), _) => (at, Clock::Kernel),
@@ -113,7 +118,9 @@ impl Prefixes {
             }
             let taken = match ahead.peek() {
                 Some(b'[') => self.bracket(&mut ahead, parts),
-                _ if parts.kernel.is_some() => passed_on(&mut ahead, parts),
+                _ if parts.kernel.is_some() => {
+                    process(&mut ahead, parts).or_else(|| passed_on(&mut ahead, parts))
+                }
                 Some(b'<') => level(&mut ahead),
                 Some(b'0'..=b'9') => self.number(&mut ahead, parts),
                 Some(b'a'..=b'z' | b'A'..=b'Z') => word(&mut ahead, parts),
@@ -255,6 +262,28 @@ fn caller(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
     Some(())
 }
 
+/// `<1>.(0)[1490:kworker/u16:7]` behind the stamp, as MediaTek's kernels have it: how many CPUs are on,
+/// whether interrupts are off, the CPU, and the process.
+fn process(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
+    let mut ahead = *text;
+    ahead.spaces();
+    if ahead.peek() == Some(b'<') {
+        level(&mut ahead)?;
+    }
+    if matches!(ahead.peek(), Some(b'.' | b'-' | b'*' | b'~' | b' ')) {
+        ahead.0 = &ahead.0[1..];
+    }
+    ahead.eat(b'(')?;
+    ahead.number()?;
+    ahead.eat_text(b")[")?;
+    let id = ahead.number()?;
+    ahead.eat(b':')?;
+    let name = memchr(b']', ahead.0).filter(|&at| at < 32)?;
+    parts.caller = u32::try_from(id).ok();
+    text.0 = &ahead.0[name + 1..];
+    Some(())
+}
+
 /// `<6>`, and RFC 5424's version behind it.
 fn level(text: &mut Cursor<'_>) -> Option<()> {
     text.eat(b'<')?;
@@ -310,6 +339,7 @@ fn host_and_program(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> 
     if passed_on(text, parts).is_some() {
         return Some(());
     }
+    parts.foreign = true;
     let mut ahead = *text;
     let rfc_5424 = ahead.word().is_some()
         && ahead.eat(b' ').is_some()
@@ -326,9 +356,9 @@ fn host_and_program(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> 
         }
         let _ = ahead.eat_text(b"\xef\xbb\xbf");
         *text = ahead;
+        parts.foreign = false;
         return Some(());
     }
-    parts.foreign = true;
     // A program that passes on the kernel's messages leaves the kernel's stamp.
     let program = memmem::find(&text.0[..text.0.len().min(PREFIX_BYTES_MAX)], b": [")?;
     text.0 = &text.0[program + 2..];

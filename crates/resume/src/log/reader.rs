@@ -5,11 +5,11 @@ use std::io::{self, Read};
 use memchr::{memchr, memchr2, memmem};
 
 use super::cycles::{At, Cycles};
-use super::event::Said;
+use super::event::{Event, Said};
 use super::journal::{self, Export};
 use super::lines::{self, Line};
 use super::message::Messages;
-use super::prefix::{Clock, Prefixes, Stripped, next_stamp};
+use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{Log, both, packed, trace};
 use crate::cycle::Us;
@@ -35,6 +35,7 @@ pub(super) struct Reader {
     long_lines: u64,
     unstamped: u64,
     torn: u64,
+    repeated: u64,
     lost: u64,
     /// A line of this source had a time.
     timed: bool,
@@ -79,6 +80,7 @@ impl Reader {
             long_lines: 0,
             unstamped: 0,
             torn: 0,
+            repeated: 0,
             lost: 0,
             timed: false,
         }
@@ -122,6 +124,7 @@ impl Reader {
         left_out.long_lines += self.long_lines;
         left_out.lines_without_stamp += self.unstamped;
         left_out.torn_lines += self.torn;
+        left_out.repeated_lines += self.repeated;
         left_out.lost_events += self.lost;
         left_out.repeated_cycles += both::without_repeated(&mut self.printk.done);
         left_out.repeated_cycles += both::without_repeated(&mut self.ftrace.done);
@@ -169,6 +172,10 @@ impl Reader {
         match self.prefixes.strip(line) {
             Stripped::Message(message) => {
                 self.timed = true;
+                if self.pending.is_again(&message) {
+                    self.repeated += 1;
+                    return;
+                }
                 self.flush();
                 if let Some(next) = next_stamp(message.text) {
                     // The end of its line got lost.
@@ -258,9 +265,17 @@ impl Reader {
             caller: self.pending.caller,
         };
         let glued;
+        let first = self.pending.joints.first().copied();
         let mut heard = &text[..];
         let mut said = self.said(heard, &stamp);
-        if let Some(&first) = self.pending.joints.first()
+        let is_call = |said: &Said<'_>| matches!(said, Said::Event(Event::Call(_)));
+        if let Some(first) = first
+            && is_call(&said)
+        {
+            // Its parent ends the line, if it is whole without the next one.
+            let of_first = self.said(&text[..first], &stamp);
+            said = Some(of_first).filter(is_call).unwrap_or(said);
+        } else if let Some(first) = first
             && !matches!(said, Said::Event(_))
         {
             // Cut within a word, or not by a mail at all.
@@ -316,6 +331,16 @@ impl Pending {
         let us = at.us;
         self.at = Some((Instant { us, resolution_us }, at.clock));
         self.caller = at.caller;
+    }
+
+    /// Does a log have its line twice, as it has with two consoles, or put together of two files?
+    fn is_again(&self, message: &Message<'_>) -> bool {
+        self.is_some
+            && self.joints.is_empty()
+            && message.clock == Clock::Kernel
+            && message.at.resolution_us == 1
+            && self.at == Some((message.at, Some(message.clock)))
+            && self.text == message.text
     }
 
     fn goes_on(&mut self, text: &[u8]) -> bool {

@@ -272,6 +272,27 @@ impl Open {
         }
     }
 
+    /// A logger that writes down by its own wall clock what it reads is frozen with all the others, and
+    /// stamps what the kernel says from then on after the sleep: the leap of its clock is the sleep, with
+    /// the suspend and the resume in it. `None` where its stamps tell of the devices before they leap.
+    fn logger_slept(&self) -> Option<Us> {
+        const LEAST_US: Us = 2_000_000;
+        if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
+            return None;
+        }
+        let longest = self.gaps.iter().max_by_key(|gap| gap.end - gap.start)?;
+        let marks = self.marks.iter().enumerate();
+        let frozen = marks.flat_map(|(kind, mark)| match kind {
+            0 => [None, mark.end],
+            _ => [mark.start, mark.end],
+        });
+        let words = frozen.chain([self.suspending, self.down]).flatten();
+        let calls = self.calls.iter().filter_map(|call| call.start.or(call.end));
+        let is_late = words.chain(calls).all(|at| at >= longest.end);
+        let us = longest.end - longest.start;
+        (is_late && us >= LEAST_US).then_some(us)
+    }
+
     /// Does the kernel sleep, as far as its words tell?
     pub(super) fn is_down(&self) -> bool {
         self.down.is_some() && self.up.is_none()
@@ -362,7 +383,11 @@ impl Open {
         self.place_by_order();
         self.calls.sort_by_key(|call| call.start.or(call.end));
         self.calls.shrink_to_fit();
-        let stamped = self.clock != Some(Clock::None);
+        let logger_slept = self.logger_slept();
+        if self.failures.is_empty() {
+            self.asleep_us = self.asleep_us.or(logger_slept);
+        }
+        let stamped = self.clock != Some(Clock::None) && logger_slept.is_none();
         let mut stages = self.stages();
         let asleep_us = self.asleep_us.or_else(|| {
             let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
@@ -378,6 +403,15 @@ impl Open {
         self.keep_longest_gaps();
         if !stamped {
             stages.retain(|stage| stage.says_us.is_some());
+            for stage in &mut stages {
+                stage.start = stage.end - stage.says_us.unwrap_or(0);
+            }
+        } else if stages.is_empty()
+            && let (Some(start), Some(exit)) = (self.marks[0].start, self.exit)
+        {
+            // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
+            stages.extend(stage(StageKind::Freeze, start, start, None));
+            stages.extend(stage(StageKind::Thaw, exit, exit, None));
         }
         Some(Cycle {
             number: 0,

@@ -22,6 +22,11 @@ pub fn path(cycle: &CycleResult, half: Half, top: usize, out: &mut impl Write) -
     let total: Us = path.iter().map(|link| link.duration_us).sum();
     let name = half_name(half);
     if total <= 0 {
+        if cycle.unreturned(half).next().is_some()
+            && let Some(why) = no_devices(cycle, half)
+        {
+            return wrapped(out, "\n", 0, &why);
+        }
         return match half {
             Half::Suspend => Ok(()),
             Half::Resume => {

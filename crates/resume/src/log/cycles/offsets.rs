@@ -119,6 +119,7 @@ mod tests {
             cut: false,
             stamped: true,
             gaps: Vec::new(),
+            shift_us: 0,
             devices: [].into(),
         }
     }

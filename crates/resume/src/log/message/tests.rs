@@ -34,8 +34,6 @@ fn a_call_and_its_return_are_read_in_every_form() {
         "[pid:4321,cpu7,bash]usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 4321, parent: 0000:00:14.0",
         // 4.19 to 5.1
         "usb usb1: calling usb_dev_resume+0x0/0x20 @ 4321, parent: 0000:00:14.0",
-        // What follows in a mail.
-        "usb usb1: PM: calling usb_dev_resume @ 4321, parent: 0000:00:14.0 Regards, me",
     ] {
         assert_eq!(event(text), Event::Call(call.clone()), "{text}");
     }
@@ -96,6 +94,12 @@ fn drivers_may_be_missing_or_have_spaces_and_parents_may_be_missing() {
             Some("HDA Intel"),
             "0000:00:1b.0",
             Some("pci0000:00"),
+        ),
+        (
+            "mdio_bus fixed-0:00: PM: calling mdio_bus_phy_resume+0x0/0x40 @ 1, parent: Fixed MDIO bus.0",
+            Some("mdio_bus"),
+            "fixed-0:00",
+            Some("Fixed MDIO bus.0"),
         ),
         (
             "platform Fixed MDIO bus.0: PM: calling platform_pm_resume+0x0/0x40 @ 1, parent: platform",

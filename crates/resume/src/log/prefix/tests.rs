@@ -43,6 +43,21 @@ fn a_message_is_the_same_behind_every_prefix() {
         "\0\0\0[   12.345678] ",
         "6,1234,12345678,-;",
         "6,1234,12345678,-,caller=T4321;",
+        // LAVA, GitHub Actions, Kubernetes, `dmesg | ts`, `dmesg | ts %.s`: who copies a console's lines
+        // stamps them, and names neither host nor program.
+        "2026-11-21T18:00:00.383525  <6>[   12.345678] ",
+        "    2026-11-21T18:00:00.383525  <6>[   12.345678] ",
+        "2026-11-21T18:00:00.1234567Z [   12.345678] ",
+        "2026-11-21T18:00:00.123456789Z stdout F [   12.345678] ",
+        "2026-11-21 18:00:00.123 [   12.345678][ T4321] ",
+        "2026-11-21T18:00:00.123456+01:00 host kernel [   12.345678] ",
+        "Nov 21 18:00:00 [   12.345678] ",
+        "Nov 21 18:00:00 <6>[   12.345678] ",
+        "1795284000.123456 [   12.345678] ",
+        // MediaTek's: the CPUs that are on, whether interrupts are off, the CPU, and who printed it.
+        "<6>[   12.345678]<1>.(0)[4321:kworker/u16:7]",
+        "[   12.345678]  (3)[4321:kworker/u16:7]",
+        "[   12.345678] -(3)[4321:swapper/0]",
     ] {
         let line = format!("{prefix}{text}\r");
         let message = strip(&line);
@@ -58,9 +73,14 @@ fn a_message_is_the_same_behind_every_prefix() {
             "{prefix}"
         );
         assert_eq!(message.clock, Clock::Kernel, "{prefix}");
-        let caller = prefix.contains("[ T4321]").then_some(4321);
+        let named = ["[ T4321]", "[4321:"]
+            .iter()
+            .any(|name| prefix.contains(name));
+        let caller = named.then_some(4321);
         assert_eq!(message.caller, caller, "{prefix}");
-        let wall = memmem::find(prefix.as_bytes(), b"18:00:00").is_some();
+        let wall = ["18:00:00", "1795284000"]
+            .iter()
+            .any(|one| prefix.contains(one));
         assert_eq!(message.wall.is_some(), wall, "{prefix}");
     }
 }
@@ -121,6 +141,8 @@ fn other_programs_and_lines_without_a_stamp_are_told_apart() {
     for line in [
         "Nov 21 18:00:00 host systemd[1]: Starting Suspend...",
         "2026-11-21T18:00:00+00:00 host systemd-sleep[7]: Entering sleep state 'suspend'...",
+        "2026-11-21T18:00:00Z [INFO] PM: suspend entry (deep)",
+        "Nov 21 18:00:00 host probe[7]: took [12.5] of [    7]",
     ] {
         assert_eq!(strip(line), Stripped::Foreign, "{line}");
     }

@@ -191,6 +191,8 @@ mod tests {
                 suspend_us: Some(700_000),
                 platform_us: Some(10_000),
                 asleep_us,
+                away_us: asleep_us.map(|asleep_us| asleep_us + 10_000),
+                own_end: 1_300_000,
                 resume_us: Some(600_000),
                 resume_start: Some(700_000),
                 aborted: false,

@@ -1,0 +1,463 @@
+//! What logs of others and damaged ones were read wrongly for, each as the kernel writes it.
+
+use std::io::Read;
+
+use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse};
+use reveille_resume::cycle::{Call, Cycle, StageKind, Us};
+use reveille_resume::graph::Half;
+use reveille_resume::log::{Log, read};
+
+fn log(text: &str) -> Log {
+    read(text.as_bytes()).unwrap()
+}
+
+fn one(text: &str) -> Cycle {
+    let mut log = log(text);
+    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
+    log.cycles.remove(0)
+}
+
+fn stage(cycle: &Cycle, kind: StageKind) -> (Us, Us) {
+    let found = cycle.stages.iter().find(|stage| stage.kind == kind);
+    let found = found.unwrap_or_else(|| panic!("{kind:?}: {:#?}", cycle.stages));
+    (found.start, found.end)
+}
+
+fn analysis(text: &str) -> Analysis {
+    let log = log(text);
+    let input = Input {
+        name: "m".to_owned(),
+        source: Source::default(),
+        cycles: log.cycles,
+        notes: Vec::new(),
+    };
+    analyse(vec![input], &Question::default()).unwrap()
+}
+
+/// linux-bluetooth, 2020: CONFIG_PM_TEST_SUSPEND, without pm_debug_messages.
+const TOOK: &str = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.
+[  100.020000] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  100.030000] printk: Suspending console(s) (use no_console_suspend to debug)
+[  100.323552] fec 20b4000.ethernet eth0: Link is Down
+[  100.350000] PM: suspend devices took 0.300 seconds
+[  100.391000] Disabling non-boot CPUs ...
+[  100.400000] Enabling non-boot CPUs ...
+[  100.410000] CPU1 is up
+[  100.866000] PM: resume devices took 0.440 seconds
+[  100.981000] OOM killer enabled.
+[  100.982000] Restarting tasks ... done.
+[  101.000000] PM: suspend exit
+";
+
+#[test]
+fn what_devices_took_together_bounds_their_stages_where_no_other_line_does() {
+    let cycle = one(TOOK);
+    assert_eq!(
+        stage(&cycle, StageKind::Suspend),
+        (100_050_000, 100_350_000)
+    );
+    assert_eq!(stage(&cycle, StageKind::Resume), (100_426_000, 100_866_000));
+    assert!(cycle.calls.is_empty());
+    // Where the stages have lines these count.
+    let told = TOOK.replace(
+        "[  100.350000]",
+        "[  100.340000] PM: suspend of devices complete after 250.000 msecs\n[  100.350000]",
+    );
+    let cycle = one(&told);
+    assert_eq!(
+        stage(&cycle, StageKind::Suspend),
+        (100_090_000, 100_340_000)
+    );
+    // The next cycle's ends the one before, which has no other end.
+    let lines = |from: &str| {
+        TOOK.lines()
+            .filter(|line| line.contains(" devices took"))
+            .fold(String::new(), |all, line| {
+                all + &line.replace("[  10", from) + "\n"
+            })
+    };
+    assert_eq!(log(&(lines("[  10") + &lines("[  20"))).cycles.len(), 2);
+}
+
+#[test]
+fn androids_second_entry_with_the_date_begins_no_second_cycle() {
+    let dated = "[  100.005000] PM: suspend entry 2025-07-10 01:19:52.487634359 UTC\n";
+    let text = TOOK.replace("[  100.010000]", &format!("{dated}[  100.010000]"));
+    let text = text + "[  101.000100] PM: suspend exit 2025-07-10 01:20:52.487634359 UTC\n";
+    let cycle = one(&text);
+    assert_eq!(cycle.sleep.as_deref(), Some("deep"));
+    assert_eq!(stage(&cycle, StageKind::Freeze).0, 100_000_000);
+    // Two entries of one kind are of two cycles.
+    let twice = TOOK.replace(
+        "[  100.010000]",
+        "[  100.005000] PM: suspend entry (deep)\n[  100.010000]",
+    );
+    assert_eq!(log(&twice).cycles.len(), 2);
+    let dated_only = |text: &str| text.replace("(deep)", "2025-07-10 01:19:52.487634359 UTC");
+    assert_eq!(log(&dated_only(&twice)).cycles.len(), 2);
+}
+
+#[test]
+fn a_line_that_is_there_twice_counts_once() {
+    let text = TOOK.replace(
+        "[  100.400000]",
+        "[  100.395000] PM: Timekeeping suspended for 14.141 seconds\n[  100.400000]",
+    );
+    let whole = log(&text);
+    let doubled: String = text
+        .lines()
+        .flat_map(|line| [line, "\n", line, "\n"])
+        .collect();
+    let found = log(&doubled);
+    assert_eq!(found.cycles, whole.cycles);
+    assert_eq!(found.left_out.repeated_lines, text.lines().count() as u64);
+    assert_eq!(found.cycles[0].asleep_us, Some(14_141_000));
+    // Of whole seconds two lines may say the same.
+    let coarse = |text: &str| -> String {
+        let lines = text.lines();
+        lines
+            .map(|line| format!("[Sat Nov 21 18:00:00 2026] {}\n", &line[15..]))
+            .collect()
+    };
+    assert_eq!(log(&coarse(&doubled)).left_out.repeated_lines, 0);
+}
+
+#[test]
+fn a_parents_name_may_have_spaces_and_ends_with_its_line() {
+    let text = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.201000] platform Fixed MDIO bus.0: PM: calling platform_pm_resume @ 500, parent: platform
+[  100.501000] platform Fixed MDIO bus.0: PM: platform_pm_resume returned 0 after 300000 usecs
+[  100.501100] mdio_bus fixed-0: PM: calling mdio_bus_phy_resume @ 600, parent: Fixed MDIO bus.0
+> and so on, as the mail says
+[  100.501200] mdio_bus fixed-0: PM: mdio_bus_phy_resume returned 0 after 100 usecs
+[  100.502000] PM: resume of devices complete after 301.500 msecs
+";
+    let cycle = one(text);
+    let parents: Vec<_> = cycle
+        .calls
+        .iter()
+        .map(|call| call.parent.as_deref())
+        .collect();
+    assert_eq!(parents, [Some("platform"), Some("Fixed MDIO bus.0")]);
+}
+
+/// A driver's callback hangs: the log ends with the hung tasks' lines.
+const HANGS: &str = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.
+[  100.023500] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  100.023600] printk: Suspending console(s) (use no_console_suspend to debug)
+[  100.030000] usb 1-1: PM: calling usb_dev_suspend @ 500, parent: usb1
+[  100.040000] usb 1-1: PM: usb_dev_suspend returned 0 after 10000 usecs
+[  100.040100] amdgpu 0000:04:00.0: PM: calling pci_pm_suspend @ 501, parent: 0000:00:08.1
+[  100.041000] nvme 0000:02:00.0: PM: calling pci_pm_suspend @ 502, parent: 0000:00:02.1
+[  100.043000] nvme 0000:02:00.0: PM: pci_pm_suspend returned 0 after 2000 usecs
+[  222.900000] INFO: task kworker/u32:1:501 blocked for more than 122 seconds.
+[  345.900000] INFO: task kworker/u32:1:501 blocked for more than 245 seconds.
+";
+
+#[test]
+fn a_call_that_never_returns_is_named_first_and_nothing_is_said_of_savings() {
+    let machine = &analysis(HANGS).machines[0];
+    let failed = machine.failed();
+    assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
+    assert_eq!(
+        failed[0].what,
+        "0000:04:00.0: pci_pm_suspend (suspend devices), called 40.1 ms after the cycle's begin; the log \
+         goes on for 245.9 s"
+    );
+    let shown = machine.shown();
+    assert_eq!(shown.suspend_us, None, "it did not end");
+    assert!(shown.suspend_path.is_empty() && machine.suspend_removals.is_empty());
+    // Whole cycles before it do not push it to the end, nor failures.
+    let several = analysis(&(TOOK.to_owned() + &HANGS.replace("[  ", "[ 9"))).machines[0].clone();
+    assert_eq!(several.failed()[0].cycle, 2);
+    // In the resume likewise.
+    let resumes = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.023600] printk: Suspending console(s) (use no_console_suspend to debug)
+[  100.030000] usb 1-1: PM: calling usb_dev_suspend @ 500, parent: usb1
+[  100.040000] usb 1-1: PM: usb_dev_suspend returned 0 after 10000 usecs
+[  100.100000] ACPI: PM: Preparing to enter system sleep state S3
+[  100.200000] ACPI: PM: Low-level resume complete
+[  100.300000] usb 1-1: PM: calling usb_dev_resume @ 500, parent: usb1
+[  100.310000] amdgpu 0000:04:00.0: PM: calling pci_pm_resume @ 501, parent: 0000:00:08.1
+[  100.400000] usb 1-1: PM: usb_dev_resume returned 0 after 100000 usecs
+";
+    let machine = &analysis(resumes).machines[0];
+    assert!(
+        machine.failed()[0]
+            .what
+            .starts_with("0000:04:00.0: pci_pm_resume (resume devices), ")
+    );
+    assert!(machine.failed()[0].what.ends_with("; there the log ends"));
+    assert!(machine.shown().path.is_empty() && machine.removals.is_empty());
+    assert!(!machine.shown().suspend_path.is_empty());
+    // Where a later stage follows, the kernel did not wait for it.
+    let later =
+        HANGS.to_owned() + "[  346.000000] PM: resume of devices complete after 3.000 msecs\n";
+    let machine = &analysis(&later).machines[0];
+    assert!(machine.shown().unreturned(Half::Suspend).next().is_none());
+}
+
+/// A slow console: each line takes 7 ms to print, after its stamp was taken.
+const SLOW: &str = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.070000] usb usb1: PM: calling usb_dev_suspend @ 31, parent: none
+[  100.080000] usb usb1: PM: usb_dev_suspend returned 0 after 9990 usecs
+[  100.081000] i8042 i8042: PM: calling i8042_pm_suspend @ 31, parent: platform
+[  100.081010] i8042 i8042: PM: i8042_pm_suspend returned 0 after 3 usecs
+[  100.100000] PM: suspend of devices complete after 37.000 msecs
+[  100.110000] PM: late suspend of devices complete after 8.000 msecs
+[  100.120000] PM: noirq suspend of devices complete after 9.000 msecs
+[  100.130000] ACPI: PM: Preparing to enter system sleep state S3
+[  100.140000] ACPI: PM: Low-level resume complete
+[  100.200000] PM: noirq resume of devices complete after 9.000 msecs
+[  100.210000] PM: early resume of devices complete after 8.000 msecs
+[  100.220000] i8042 i8042: PM: calling i8042_pm_resume @ 31, parent: platform
+[  100.266100] i8042 i8042: PM: i8042_pm_resume returned 0 after 3 usecs
+[  100.270000] usb usb1: PM: calling usb_dev_resume @ 31, parent: none
+[  100.337000] usb usb1: PM: usb_dev_resume returned 0 after 60000 usecs
+[  100.340000] PM: resume of devices complete after 125.000 msecs
+[  100.400000] OOM killer enabled.
+[  100.410000] Restarting tasks ... done.
+[  100.500000] PM: suspend exit
+";
+
+#[test]
+fn a_call_takes_as_long_as_the_kernel_says_and_not_as_long_as_its_lines() {
+    let machine = &analysis(SLOW).machines[0];
+    let device = |name: &str| {
+        let found = machine.devices.iter().find(|one| &*one.device == name);
+        found.unwrap().resume_us.median
+    };
+    assert_eq!((device("i8042"), device("usb1")), (3, 60_000));
+    let shown = machine.shown();
+    let length = |what: LinkKind| -> Us {
+        let links = shown.path.iter().filter(|link| link.what == what);
+        links.map(|link| link.duration_us).sum()
+    };
+    assert_eq!(length(LinkKind::Call), 60_003);
+    assert_eq!(length(LinkKind::Printing), 46_097 + 7_000);
+    let all: Us = shown.path.iter().map(|link| link.duration_us).sum();
+    assert_eq!(Some(all), shown.resume_us);
+    let saves = |name: &str| {
+        let found = machine.removals.iter().find(|one| &*one.device == name);
+        found.map_or(0, |one| one.saves_us)
+    };
+    assert!(saves("i8042") <= 3, "{:?}", machine.removals);
+    assert!(
+        (60_000..67_100).contains(&saves("usb1")),
+        "{:?}",
+        machine.removals
+    );
+    let said = machine
+        .notes
+        .iter()
+        .find(|note| note.contains("the kernel's figures count"));
+    let said = said.unwrap();
+    assert!(
+        said.starts_with("2 calls took less than the stamps of their lines say, by 53.1 ms in all")
+    );
+    assert!(
+        said.contains("(i8042: 46.1 ms by the stamps, 0.003 ms by the kernel)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn stamps_count_where_they_agree_with_the_kernel_or_say_more_than_it() {
+    let took = |start: i64, end: i64, says: i64, function: Option<&str>| {
+        let call = Call {
+            device: "d".into(),
+            driver: None,
+            parent: None,
+            function: function.map(Into::into),
+            stage: StageKind::Resume,
+            start: Some(start),
+            end: Some(end),
+            says_us: Some(says),
+            worker: Some(1),
+            result: Some(0),
+        };
+        (call.took_us().unwrap(), call.printing_us())
+    };
+    assert_eq!(took(0, 10_400, 10_000, Some("f")), (10_400, 0));
+    assert_eq!(took(0, 10_501, 10_000, Some("f")), (10_000, 501));
+    assert_eq!(took(0, 103, 3, Some("f")), (103, 0));
+    assert_eq!(took(0, 104, 3, Some("f")), (3, 101));
+    // Microseconds of 1024 ns: 1 s is 976,562 of them.
+    assert_eq!(took(0, 1_100_000, 976_562, None), (999_999, 100_001));
+    // Of whole seconds, and of two CPUs' clocks.
+    assert_eq!(took(0, 0, 300_000, Some("f")), (300_000, 0));
+    assert_eq!(took(50, 0, 12, Some("f")), (12, 0));
+}
+
+/// Plain `journalctl`: no stamp of the kernel, and a logger that is frozen from the first line on.
+const JOURNAL: &str = "\
+Dec 08 08:54:55 x1c kernel: PM: suspend entry (deep)
+Dec 08 08:54:55 x1c kernel: Filesystems sync: 0.009 seconds
+Dec 08 09:00:00 x1c kernel: Freezing user space processes ... (elapsed 0.002 seconds) done.
+Dec 08 09:00:00 x1c kernel: Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+Dec 08 09:00:00 x1c kernel: printk: Suspending console(s) (use no_console_suspend to debug)
+Dec 08 09:00:00 x1c kernel: ACPI: PM: Preparing to enter system sleep state S3
+Dec 08 09:00:00 x1c kernel: ACPI: PM: Low-level resume complete
+Dec 08 09:00:00 x1c kernel: Restarting tasks ... done.
+Dec 08 09:00:00 x1c kernel: PM: suspend exit
+";
+
+#[test]
+fn the_leap_of_a_frozen_loggers_clock_is_the_sleep_and_no_freeze() {
+    // Five minutes, and more than a freeze or a watchdog can take.
+    for (wakes, asleep_us) in [("09:00:00", 305_000_000), ("09:19:35", 1_480_000_000)] {
+        let text = JOURNAL.replace("09:00:00", wakes);
+        let found = log(&text);
+        assert_eq!(found.left_out.clock_jumps, 0);
+        assert_eq!(found.left_out.late_stamps, 1);
+        let machine = &analysis(&text).machines[0];
+        let shown = machine.shown();
+        assert_eq!(shown.asleep_us, Some(asleep_us));
+        assert_eq!((shown.suspend_us, shown.resume_us), (None, None));
+        assert!(
+            shown.stages.is_empty() && shown.gaps.is_empty(),
+            "{shown:?}"
+        );
+        assert!(shown.path.is_empty() && shown.suspend_path.is_empty());
+    }
+    // What the kernel itself says of its stages stays.
+    let says = "Dec 08 09:00:00 x1c kernel: PM: resume of devices complete after 399.000 msecs\n";
+    let text = JOURNAL.replace(
+        "Dec 08 09:00:00 x1c kernel: Restarting",
+        &format!("{says}Dec 08 09:00:00 x1c kernel: Restarting"),
+    );
+    let shown = analysis(&text).machines[0].shown().clone();
+    assert_eq!(shown.stages.len(), 1);
+    assert_eq!(shown.stages[0].duration_us, 399_000);
+    // A logger elsewhere goes on: it leaps where the machine sleeps, and not before.
+    let live = JOURNAL.replace("09:00:00 x1c kernel: Fr", "08:54:55 x1c kernel: Fr");
+    let live = live.replace("09:00:00 x1c kernel: printk", "08:54:57 x1c kernel: printk");
+    let live = live.replace(
+        "09:00:00 x1c kernel: ACPI: PM: Prep",
+        "08:54:58 x1c kernel: ACPI: PM: Prep",
+    );
+    let found = log(&live);
+    assert_eq!(found.left_out.late_stamps, 0);
+    let shown = analysis(&live).machines[0].shown().clone();
+    assert_eq!(shown.suspend_us, Some(3_000_000));
+    assert_eq!(shown.resume_us, None, "all of it is in one second");
+    // A freeze that fails does take that long.
+    let fails = "\
+Dec 08 08:54:55 x1c kernel: PM: suspend entry (deep)
+Dec 08 08:55:15 x1c kernel: Freezing of tasks failed after 20.006 seconds (1 tasks refusing to freeze, wq_busy=0):
+Dec 08 08:55:15 x1c kernel: Restarting tasks ... done.
+Dec 08 08:55:15 x1c kernel: PM: suspend exit
+";
+    assert_eq!(log(fails).left_out.late_stamps, 0);
+    assert_eq!(
+        analysis(fails).machines[0].shown().suspend_us,
+        Some(20_000_000)
+    );
+}
+
+#[test]
+fn what_lies_between_freezing_and_the_thaw_is_the_devices_where_no_line_tells_their_stages() {
+    let text = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.
+[  100.020000] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  100.030000] printk: Suspending console(s) (use no_console_suspend to debug)
+[  101.000000] mydrv 0000:02:00.0: stopping
+[  102.000000] Disabling non-boot CPUs ...
+[  102.010000] smpboot: CPU 1 is now offline
+[  102.020000] ACPI: PM: Low-level resume complete
+[  102.030000] Enabling non-boot CPUs ...
+[  102.040000] CPU1 is up
+[  102.100000] nvme nvme0: 8/0/0 default/read/poll queues
+[  102.500000] OOM killer enabled.
+[  102.510000] Restarting tasks ... done.
+[  102.600000] PM: suspend exit
+";
+    let machine = &analysis(text).machines[0];
+    let stage = |half: Half, message: &str| {
+        let path = machine.shown().path_of(half).iter();
+        let mut named = path.filter(|link| {
+            link.message
+                .as_deref()
+                .is_some_and(|one| one.contains(message))
+        });
+        named.next().unwrap().stage
+    };
+    assert_eq!(stage(Half::Resume, "nvme0"), StageKind::Resume);
+    assert_eq!(stage(Half::Suspend, "mydrv"), StageKind::Suspend);
+    // Where they are told, what lies between is of the one behind it.
+    let told = text.replace(
+        "[  102.100000]",
+        "[  102.090000] PM: resume of devices complete after 20.000 msecs\n[  102.100000]",
+    );
+    let shown = analysis(&told).machines[0].shown().clone();
+    let long = shown.path.iter().find(|link| {
+        link.message
+            .as_deref()
+            .is_some_and(|one| one.contains("nvme0"))
+    });
+    assert_eq!(long.unwrap().stage, StageKind::Complete);
+}
+
+#[test]
+fn the_first_line_and_the_last_one_alone_tell_from_when_to_when() {
+    let text = "\
+[  100.000000] PM: suspend entry (deep)
+[  102.600000] PM: suspend exit
+";
+    let machine = &analysis(text).machines[0];
+    let shown = machine.shown();
+    assert_eq!((shown.start_us, shown.end_us), (100_000_000, 102_600_000));
+    assert_eq!((shown.suspend_us, shown.resume_us), (None, None));
+}
+
+#[test]
+fn what_follows_a_gzip_member_and_is_none_is_passed_over() {
+    let gz = |text: &str| -> Vec<u8> {
+        let mut packed = Vec::new();
+        let level = flate2::Compression::fast();
+        let mut encoder = flate2::read::GzEncoder::new(text.as_bytes(), level);
+        encoder.read_to_end(&mut packed).unwrap();
+        packed
+    };
+    let whole = log(TOOK);
+    let (begin, end) = TOOK.split_at(200);
+    let members = [gz(begin), gz(end)].concat();
+    for rest in [&b""[..], &[0; 700], b"junk"] {
+        let packed = [&members[..], rest].concat();
+        assert_eq!(read(&packed[..]).unwrap().cycles, whole.cycles);
+    }
+    let error = read(&members[..members.len() - 20]).unwrap_err();
+    assert!(
+        error.to_string().contains("cut before its end; `gzip -dc`"),
+        "{error}"
+    );
+    let utf_32: Vec<u8> = "\u{feff}PM: suspend"
+        .chars()
+        .flat_map(|one| (one as u32).to_le_bytes())
+        .collect();
+    assert!(
+        read(&utf_32[..])
+            .unwrap_err()
+            .to_string()
+            .contains("UTF-32")
+    );
+}
+
+#[test]
+fn lines_may_end_with_a_carriage_return_alone() {
+    assert_eq!(
+        log(&TOOK.replace('\n', "\r")),
+        Log {
+            bytes: TOOK.len() as u64,
+            ..log(TOOK)
+        }
+    );
+}
