@@ -466,7 +466,6 @@ fn steps_take_the_best_device_again_and_again() {
             assert_eq!(best, Some(step.total_us), "seed {seed}");
             assert_eq!(with(&step.device), step.total_us);
             assert_eq!(before - step.total_us, step.saves_us);
-            assert!(step.saves_us > 0, "seed {seed}");
             before = step.total_us;
             changes.push(Change::without(&step.device).unwrap());
         }
