@@ -443,12 +443,14 @@ fn firmwares_time_takes_at_most_the_sleep_from_both_ends() {
     let mut subject = subject(1, 100.0, 20);
     assert_eq!(placed(&subject, 0).unwrap().platform_us, 10_000);
     subject.times.platform_us = Some(15 * SECOND);
+    subject.times.away_us = Some(35 * SECOND);
     assert_eq!(placed(&subject, 0).unwrap().platform_us, 10 * SECOND);
     subject.times.platform_us = None;
+    subject.times.away_us = Some(20 * SECOND);
     let cycle = placed(&subject, 5).unwrap();
     assert_eq!((cycle.platform_us, cycle.end_us), (0, 21_300_005));
     for lack in [
-        |times: &mut Times| times.asleep_us = None,
+        |times: &mut Times| times.away_us = None,
         |times: &mut Times| times.suspend_us = None,
         |times: &mut Times| times.resume_us = None,
         |times: &mut Times| times.aborted = true,
@@ -486,7 +488,7 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
     // The second of two has no place where the first does not tell how long it slept.
     let mut subjects = [subjects[0].clone(), subject(2, 110.0, 9)];
     assert_eq!(lay(&meter, &subjects, Some(0)).unwrap().cycles.len(), 2);
-    subjects[1].times.asleep_us = None;
+    subjects[1].times.away_us = None;
     let power = lay(&meter, &subjects, Some(0)).unwrap();
     assert!(power.notes[0].starts_with("1 of 2 cycles have no place"));
 }
