@@ -12,6 +12,7 @@ impl Maps {
     /// Reads nothing.
     pub fn look(&mut self, _: &Root, _: &[u32]) {}
 
+    /// Files that could not be opened: none is tried.
     pub fn unopened(&self) -> usize {
         0
     }
