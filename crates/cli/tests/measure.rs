@@ -220,7 +220,9 @@ fn bpf_that_is_asked_for_and_cannot_be_had_is_exit_code_3() {
     let ended = run(remote.arg(folder.path().join("result")));
     assert_eq!(ended.code, 3, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("BPF probe cannot be had"),
+        ended
+            .stderr
+            .contains("another source than the timer needs BPF"),
         "{}",
         ended.stderr
     );
@@ -468,11 +470,7 @@ fn without_sysfs_the_machine_cannot_and_doctor_says_so() {
         return;
     };
     assert_eq!(ended.code, 3, "{}", ended.stderr);
-    assert!(
-        ended.stderr.contains("is sysfs mounted"),
-        "{}",
-        ended.stderr
-    );
+    assert!(ended.stderr.contains("mount sysfs"), "{}", ended.stderr);
     let (_, said) = within(WITHOUT, &["doctor"]).unwrap();
     assert!(
         said.contains("reveille measure cannot measure here: /sys/"),
@@ -502,7 +500,7 @@ fn a_setting_on_a_read_only_sysfs_is_one_that_the_machine_cannot() {
     };
     assert_eq!(ended.code, 3, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("mounted read-only"),
+        ended.stderr.contains("read-only, as in most containers"),
         "{}",
         ended.stderr
     );

@@ -23,7 +23,7 @@ impl Run<'_> {
                         .into(),
                 ),
                 None => Error::Cannot(
-                    "another source than the timer needs BPF, which cannot be had here: leave \
+                    "another source than the timer needs BPF, which is unavailable here: leave \
                      --source at timer"
                         .into(),
                 ),
