@@ -15,7 +15,7 @@ const MANY: u64 = 65_536;
 /// ([`reveille_machine::Inherited`]).
 pub fn raise() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // What cannot be had is said by who needs it.
+        // Who needs more reports what is missing.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(MANY)), hard);
     }
 }

@@ -33,7 +33,7 @@ pub struct Meter {
     pub name: String,
     /// What the counter covers.
     pub domain: Domain,
-    /// The package that it belongs to; `None` for the platform, and where that is not told.
+    /// The package that it belongs to; `None` for the platform, and where it is unknown.
     pub package: Option<u32>,
     /// The counter's file, below the root.
     file: String,

@@ -47,15 +47,15 @@ pub struct Cpu {
     pub number: u32,
     /// Is it in use, by the kernel's list `online`?
     pub online: bool,
-    /// The processor package, by `topology`; `None` where that is not told.
+    /// The processor package, by `topology`; `None` where it is unknown.
     pub package: Option<u32>,
-    /// The core, unique within its package only; `None` where that is not told.
+    /// The core, unique within its package only; `None` where it is unknown.
     pub core: Option<u32>,
     /// The per-CPU latency bound (`power/pm_qos_resume_latency_us`): µs; `None` where there is no
     /// such file. `Some(0)` means no bound, as the kernel documents; the text `n/a` is `Some(-1)`:
     /// no latency is tolerated at all.
     pub resume_latency_us: Option<i64>,
-    /// Itself and the CPUs that share its core, ascending; empty where that is not told.
+    /// Itself and the CPUs that share its core, ascending; empty where it is unknown.
     #[serde(default)]
     pub siblings: Vec<u32>,
     /// What sets this CPU's core apart from others of a hybrid machine; `None` where all are alike.

@@ -38,7 +38,7 @@ pub enum Error {
     Unstable {
         /// Work that comes by what can be done: 1 and above.
         load: f64,
-        /// `: with ...`: what would make it stable; empty where that is not told.
+        /// `: with ...`: what would make it stable; empty where it is unknown.
         hint: String,
     },
 }

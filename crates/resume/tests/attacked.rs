@@ -1,5 +1,7 @@
 //! What logs of others and damaged ones were read wrongly for, each as the kernel writes it.
 
+mod reading;
+
 use std::io::Read;
 
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse};
@@ -7,15 +9,7 @@ use reveille_resume::cycle::{Call, Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::log::{Log, read};
 
-fn log(text: &str) -> Log {
-    read(text.as_bytes()).unwrap()
-}
-
-fn one(text: &str) -> Cycle {
-    let mut log = log(text);
-    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
-    log.cycles.remove(0)
-}
+use reading::{log, one};
 
 fn stage(cycle: &Cycle, kind: StageKind) -> (Us, Us) {
     let found = cycle.stages.iter().find(|stage| stage.kind == kind);

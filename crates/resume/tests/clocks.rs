@@ -1,11 +1,14 @@
 //! What clocks do: they stand still in sleep or go on, step back and return, and a wall clock beside
 //! them is set.
 
+mod reading;
+
 use reveille_resume::analysis::{Input, Question, Source, analyse};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
-use reveille_resume::log::{Log, read};
 use reveille_resume::power::Meter;
 use reveille_resume::times::{self, Times};
+
+use reading::{log, one};
 
 /// A cycle whose kernel does not say how long it slept, in ms since its beginning.
 const DEEP: [(i64, &str); 18] = [
@@ -52,16 +55,6 @@ const DEEP: [(i64, &str); 18] = [
     (1158, "Restarting tasks ... done."),
     (1161, "PM: suspend exit"),
 ];
-
-fn log(text: &str) -> Log {
-    read(text.as_bytes()).unwrap()
-}
-
-fn one(text: &str) -> Cycle {
-    let mut log = log(text);
-    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
-    log.cycles.remove(0)
-}
 
 fn of(cycle: &Cycle) -> Times {
     times::of(cycle).unwrap()

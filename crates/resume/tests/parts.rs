@@ -1,21 +1,14 @@
 //! Where a cycle begins and ends, what it has where its kernel says little, and what failed in it.
 
+mod reading;
+
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Machine, Question, Source, analyse};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
-use reveille_resume::log::{Log, read};
 use reveille_resume::times;
 use reveille_resume::what_if::Change;
 
-fn log(text: &str) -> Log {
-    read(text.as_bytes()).unwrap()
-}
-
-fn one(text: &str) -> Cycle {
-    let mut log = log(text);
-    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
-    log.cycles.remove(0)
-}
+use reading::{log, one};
 
 fn lasted(cycle: &Cycle, kind: StageKind) -> Option<Us> {
     let stage = cycle.stages.iter().find(|stage| stage.kind == kind);

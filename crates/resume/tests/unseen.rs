@@ -1,22 +1,16 @@
 //! Logs of machines that nobody here has seen, in forms that kernels, serial lines, mails and other
 //! programs give them.
 
+mod reading;
+
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse, no_devices};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::{Graph, Half};
-use reveille_resume::log::{Log, read};
+use reveille_resume::log::read;
 use reveille_resume::times::{self, Times};
 use reveille_resume::what_if::Change;
 
-fn log(text: &str) -> Log {
-    read(text.as_bytes()).unwrap()
-}
-
-fn one(text: &str) -> Cycle {
-    let mut log = log(text);
-    assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);
-    log.cycles.remove(0)
-}
+use reading::{log, one};
 
 fn of(cycle: &Cycle) -> Times {
     times::of(cycle).unwrap()

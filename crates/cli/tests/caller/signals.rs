@@ -86,7 +86,7 @@ fn goes_on(arguments: &[&str], code: i32) {
     assert_eq!(child.wait().unwrap().code(), Some(code), "{what}");
 }
 
-/// Limits the files that it makes to so many bytes, as `ulimit -f` does.
+/// Limits the size of the files that the command writes, bytes, as `ulimit -f` does.
 fn limiting_files(mut command: Command, bytes: u64) -> Command {
     use nix::sys::resource::{Resource, setrlimit};
     let before_exec = move || Ok(setrlimit(Resource::RLIMIT_FSIZE, bytes, bytes)?);

@@ -159,7 +159,7 @@ impl Open {
         const LEAST_US: Us = 100_000;
         let down = self.down.filter(|_| asleep >= LEAST_US)?;
         let share = |us: Us| us - us / 50;
-        // Where the kernel sleeps several times each is told when it is over; but an RTC tells it when
+        // Where the kernel sleeps several times, it reports each at its end; but an RTC reports it when
         // devices resume already.
         let since = self.slept_at.replace(at).unwrap_or(down);
         let late = self.up.filter(|_| self.stage >= StageKind::ResumeNoirq);

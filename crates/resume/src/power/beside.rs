@@ -230,8 +230,8 @@ fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str>
 }
 
 /// All cycles, the first at `start`. Between two of them the log's clock tells how long it was; where
-/// it stands still while asleep, what the kernel tells of each sleep makes it whole. It ends where that
-/// is not told, or at a reboot.
+/// it stands still while asleep, what the kernel reports of each sleep makes it whole. It ends where that
+/// is unknown, or at a reboot.
 fn chain(subjects: &[Subject], start: Us) -> Vec<CyclePower> {
     let mut cycles: Vec<CyclePower> = Vec::new();
     let mut begins = start;
