@@ -18,4 +18,8 @@ struct hrtimer {
 	struct timerqueue_node node;
 } __attribute__((preserve_access_index));
 
+enum cpuhp_state {
+	CPUHP_ONLINE,
+};
+
 #endif

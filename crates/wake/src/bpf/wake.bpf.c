@@ -363,12 +363,15 @@ int BPF_PROG(on_nmi_handler)
 	return 0;
 }
 
-/* Offline for less than two looks at it are apart: its timers, counters and threads are elsewhere
- * since. */
+/*
+ * Offline for less than two looks at it are apart: its timers, counters and threads are elsewhere
+ * since. A CPU that goes offline has a target below online; one on which a module registers its
+ * callbacks (msr, a PMU) has not.
+ */
 SEC("tp_btf/cpuhp_enter")
-int BPF_PROG(on_cpuhp_enter, unsigned int changed)
+int BPF_PROG(on_cpuhp_enter, unsigned int changed, int target)
 {
-	if (changed == cpu)
+	if (changed == cpu && target < (int)bpf_core_enum_value(enum cpuhp_state, CPUHP_ONLINE))
 		replugged = 1;
 	return 0;
 }

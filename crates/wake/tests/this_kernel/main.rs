@@ -2,7 +2,6 @@
 //! that it was skipped and why.
 
 mod gathered;
-mod hotplug;
 #[path = "../../../bpf/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 mod second_method;

@@ -1,0 +1,1 @@
+../older-disks/a-module-that-registers-its-callbacks-ends-no-run.sh
