@@ -20,7 +20,7 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::exit::Failure;
-use crate::signals::{ENDING, not_ignored};
+use crate::signals::{ending, not_ignored};
 
 /// Whose rights a user's command gets.
 #[derive(clap::Args)]
@@ -95,8 +95,8 @@ impl Child {
     /// Where no process can be had.
     pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
         // All but SIGCHLD are handed on. SIGTSTP and SIGCONT are not: they stop and continue both.
-        let handed_on = [&ENDING[..], &[SIGWINCH]].concat();
-        let watched = not_ignored(&handed_on).into_iter().chain([SIGCHLD]);
+        let handed_on = ending().into_iter().chain(not_ignored([SIGWINCH]));
+        let watched = handed_on.chain([SIGCHLD]);
         let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
         let (waits, go) = std::io::pipe().context("pipe")?;
         let (mut told, tells) = std::io::pipe().context("pipe")?;

@@ -276,8 +276,7 @@ fn listening(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
-    let ending = signals::not_ignored(&signals::ENDING);
-    let mut signals = signal_hook::iterator::Signals::new(ending)?;
+    let mut signals = signal_hook::iterator::Signals::new(signals::ending())?;
     let server = Server::start(address).map_err(failure)?;
     exit::reader_may_leave(writeln!(
         terminal::stdout(),

@@ -7,12 +7,12 @@ use anyhow::Context;
 use signal_hook::iterator::Signals;
 
 use crate::command::{As, Child};
-use crate::signals::{ENDING, not_ignored};
+use crate::signals::ending;
 
 /// What ends it, made ready before anything is changed.
 pub enum Until {
     CommandEnds(Child),
-    /// Ctrl-C, or another signal of [`ENDING`].
+    /// Ctrl-C, or another signal of [`ending`].
     Told(Signals),
 }
 
@@ -24,7 +24,7 @@ impl Until {
     pub fn prepare(command: &[OsString], user: &As) -> anyhow::Result<Self> {
         Ok(match command.is_empty() {
             false => Self::CommandEnds(Child::prepare(command, &user.run_as()?)?),
-            true => Self::Told(Signals::new(not_ignored(&ENDING)).context("signals")?),
+            true => Self::Told(Signals::new(ending()).context("signals")?),
         })
     }
 

@@ -20,7 +20,7 @@ use super::{Args, engine, table};
 use crate::cost::subject;
 use crate::exit::{self, Failure};
 use crate::measured::{Measured, Percentile};
-use crate::signals::{ENDING, not_ignored};
+use crate::signals::ending;
 use crate::terminal;
 
 /// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
@@ -29,7 +29,7 @@ const BESIDES_NS: u64 = 5_000;
 pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let mut settings = settings(args, &root)?;
-    let mut signals = Signals::new(not_ignored(&ENDING)).context("signals")?;
+    let mut signals = Signals::new(ending()).context("signals")?;
     settings.awake_power = awake_power(args, &root);
     engine::provide_descriptors(if args.no_socket { 0 } else { args.clients })?;
     let engine = Engine::start(&settings).map_err(failure)?;

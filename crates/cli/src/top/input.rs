@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGCONT, SIGWINCH};
 use signal_hook::low_level::pipe;
 
-use crate::signals::{ENDING, not_ignored};
+use crate::signals::ending;
 
 /// How long further keys are waited for after the first, which ends a wait. With no time at all
 /// crossterm does not look.
@@ -49,7 +49,7 @@ impl Input {
         };
         Ok(Self {
             terminal,
-            ends: readable_after(&not_ignored(&ENDING))?,
+            ends: readable_after(&ending())?,
             changes: readable_after(&[SIGWINCH, SIGCONT])?,
         })
     }

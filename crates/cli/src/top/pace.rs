@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
 use super::input::{readable_after, timeout};
-use crate::signals::{ENDING, not_ignored};
+use crate::signals::ending;
 
 pub struct Pace {
     ends: UnixStream,
@@ -22,7 +22,7 @@ pub struct Pace {
 impl Pace {
     pub fn new(interval: Duration, count: Option<u64>) -> io::Result<Self> {
         Ok(Self {
-            ends: readable_after(&not_ignored(&ENDING))?,
+            ends: readable_after(&ending())?,
             interval,
             next: Instant::now() + interval,
             left: count,

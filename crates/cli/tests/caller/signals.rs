@@ -133,11 +133,12 @@ fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
         return println!("skipped: {test}: nothing can be held");
     }
     let before = settings();
-    let deadly = "XCPU USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT QUIT HUP";
-    for one in deadly.split(' ') {
-        let one: Signal = format!("SIG{one}").parse().unwrap();
+    let deadly = "XCPU USR1 USR2 ALRM VTALRM PROF IO PWR STKFLT QUIT HUP ABRT TRAP SYS";
+    let named = |one| format!("SIG{one}").parse::<Signal>().unwrap() as i32;
+    let real_time = [nix::libc::SIGRTMIN(), nix::libc::SIGRTMAX()];
+    for one in deadly.split(' ').map(named).chain(real_time) {
         let command = ["--", "sh", "-c", "echo begun; exec sleep 1000"];
-        for (command, code) in [(None, 0), (Some(command), 128 + one as i32)] {
+        for (command, code) in [(None, 0), (Some(command), 128 + one)] {
             let mut child = reveille()
                 .args(held)
                 .args(command.iter().flatten())
@@ -149,7 +150,8 @@ fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
                 .lines()
                 .next();
             assert!(said.is_some() && settings() != before, "{said:?}");
-            kill(Pid::from_raw(child.id() as i32), one).unwrap();
+            // SAFETY: it sends a signal to a process that this test started. nix knows no real-time ones.
+            assert_eq!(unsafe { nix::libc::kill(child.id() as i32, one) }, 0);
             let ended = child.wait().unwrap();
             assert_eq!(settings(), before, "{one}: {ended}");
             assert_eq!(ended.code(), Some(code), "{one}: {ended}");
