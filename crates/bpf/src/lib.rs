@@ -64,8 +64,8 @@ pub fn while_out_of_memory(
 /// Has this CPU's slab of accounted objects of 192 bytes hold free ones, which a timer and a work take: a
 /// pipe has one (`struct pipe_inode_info`, with locks), and leaves it there when it is closed.
 fn fill_slab() {
-    const PIPES: usize = 100;
-    // Where descriptors are short, fewer do.
+    // As many as a slab of one page holds. Where descriptors are short, fewer do.
+    const PIPES: usize = 21;
     let _pipes: Vec<_> = (0..PIPES).map_while(|_| std::io::pipe().ok()).collect();
 }
 

@@ -55,7 +55,13 @@ mod tests {
                     String::from_utf8_lossy(&within.stderr)
                 );
             }
-            Ok(within) => assert!(within.status.success(), "{within:?}"),
+            Ok(within) => {
+                let said = String::from_utf8_lossy(&within.stdout);
+                assert!(
+                    within.status.success() && said.contains("1 passed"),
+                    "{within:?}"
+                );
+            }
         }
     }
 }
