@@ -11,8 +11,6 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use nix::libc;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use reveille_machine::{Inherited, RunAs};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -204,10 +202,9 @@ fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &S
     if reached_both || signal.signal == SIGCHLD || !matches!(state, State::Running(_)) {
         return;
     }
-    if let Ok(signal) = Signal::try_from(signal.signal) {
-        // It was not waited for yet, so the number is still its own, even if it has ended.
-        let _ = kill(Pid::from_raw(pid as i32), signal);
-    }
+    // SAFETY: the call takes two numbers; nix knows no real-time signals. The command was not waited for
+    // yet, so that its number is still its own, even if it has ended.
+    unsafe { libc::kill(pid as i32, signal.signal) };
 }
 
 /// Lets the forked process tell its number and wait for a byte before its exec; if the pipe ends
@@ -236,6 +233,9 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
 
     use super::*;
 
