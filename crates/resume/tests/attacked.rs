@@ -305,8 +305,8 @@ Dec 08 09:00:00 x1c kernel: PM: suspend exit
 
 #[test]
 fn the_leap_of_a_frozen_loggers_clock_is_the_sleep_and_no_freeze() {
-    // Five minutes, and more than a freeze or a watchdog can take.
-    for (wakes, asleep_us) in [("09:00:00", 305_000_000), ("09:19:35", 1_480_000_000)] {
+    // Five minutes, and more than a freeze or a watchdog can take; 2 ms of it is the freeze.
+    for (wakes, asleep_us) in [("09:00:00", 304_998_000), ("09:19:35", 1_479_998_000)] {
         let text = JOURNAL.replace("09:00:00", wakes);
         let found = log(&text);
         assert_eq!(found.left_out.clock_jumps, 0);
@@ -454,4 +454,155 @@ fn lines_may_end_with_a_carriage_return_alone() {
             ..log(TOOK)
         }
     );
+}
+
+/// `dmesg --time-format iso`, whose clock stands still in sleep: file systems are synced for 3 s.
+const SYNCS: &str = "\
+2026-11-21T18:00:10,000000+00:00 PM: suspend entry (deep)
+2026-11-21T18:00:13,000000+00:00 Filesystems sync: 3.000 seconds
+2026-11-21T18:00:13,010000+00:00 Freezing user space processes
+2026-11-21T18:00:13,020000+00:00 Freezing user space processes completed (elapsed 0.010 seconds)
+2026-11-21T18:00:13,030000+00:00 usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1
+2026-11-21T18:00:13,130000+00:00 usb 1-1: usb_dev_suspend+0x0/0x20 returned 0 after 100000 usecs
+2026-11-21T18:00:13,430000+00:00 PM: suspend of devices complete after 400.000 msecs
+2026-11-21T18:00:13,500000+00:00 ACPI: PM: Preparing to enter system sleep state S3
+2026-11-21T18:00:13,510000+00:00 ACPI: PM: Low-level resume complete
+2026-11-21T18:00:13,520000+00:00 Timekeeping suspended for 20.000 seconds
+2026-11-21T18:00:13,630000+00:00 usb 1-1: calling usb_dev_resume+0x0/0x20 @ 101, parent: usb1
+2026-11-21T18:00:13,730000+00:00 usb 1-1: usb_dev_resume+0x0/0x20 returned 0 after 100000 usecs
+2026-11-21T18:00:13,830000+00:00 PM: resume of devices complete after 290.000 msecs
+2026-11-21T18:00:13,900000+00:00 Restarting tasks ... done.
+2026-11-21T18:00:14,000000+00:00 PM: suspend exit
+";
+
+/// What it says of its suspend, sleep and resume; its stamps are the kernel's.
+fn stamped(text: &str) -> [Option<Us>; 3] {
+    assert_eq!(log(text).left_out.late_stamps, 0, "{text}");
+    let machine = &analysis(text).machines[0];
+    let shown = machine.shown();
+    let path = shown.path.iter().map(|link| link.duration_us);
+    assert_eq!(path.sum::<Us>(), shown.resume_us.unwrap_or(0));
+    [shown.suspend_us, shown.asleep_us, shown.resume_us]
+}
+
+fn without(text: &str, word: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains(word));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_slow_sync_or_freeze_is_no_sleep_where_the_stamps_stand_still() {
+    let told = [Some(3_500_000), Some(20_000_000), Some(490_000)];
+    let untold = [Some(3_500_000), None, Some(490_000)];
+    assert_eq!(stamped(SYNCS), told);
+    assert_eq!(stamped(&without(SYNCS, "Timekeeping")), untold);
+    // To 5.1 the line tells no figure; but the kernel names a longer sleep.
+    let sync = "13,000000+00:00 Filesystems sync: 3.000 seconds";
+    let old = SYNCS.replace(sync, "10,000100+00:00 PM: Syncing filesystems ... done.");
+    assert_eq!(stamped(&old), told);
+    // `dmesg -T`: all but the sync is in one second, or two.
+    let coarse = |text: &str| -> String {
+        let lines = text.lines();
+        let coarse = |line: &str| format!("[Sat Nov 21 {} 2026] {}\n", &line[11..19], &line[33..]);
+        lines.map(coarse).collect()
+    };
+    let found = stamped(&coarse(SYNCS));
+    assert_eq!(found, [Some(3_000_000), Some(20_000_000), None]);
+    let found = stamped(&coarse(&without(SYNCS, "Timekeeping")));
+    assert_eq!(found, [Some(3_000_000), None, None]);
+    // The freeze takes 2.99 s instead; to 6.2 its line has the stamp of its beginning, or of its end.
+    let quick = without(SYNCS, "sync");
+    let end = "13,020000+00:00 Freezing user space processes completed (elapsed 0.010 seconds)";
+    let begin = "13,010000+00:00 Freezing user space processes\n";
+    assert!(quick.contains(begin) && quick.contains(end));
+    let freezes = quick.replace(begin, "10,010000+00:00 Freezing user space processes\n");
+    let freezes = freezes.replace(end, &end.replace("0.010", "3.010"));
+    let slow = "Freezing user space processes ... (elapsed 3.000 seconds) done.";
+    let rest =
+        "13,020000+00:00 Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.";
+    let old = |at: &str| {
+        let line = format!("{at}+00:00 {slow}\n");
+        quick.replace(begin, &line).replace(end, rest)
+    };
+    for text in [freezes, old("10,010000"), old("13,010000")] {
+        assert_eq!(stamped(&text), told, "{text}");
+        assert_eq!(stamped(&without(&text, "Timekeeping")), untold, "{text}");
+    }
+}
+
+/// rsyslog on another machine, which goes on: synced for 5 s, and 3 s asleep.
+const ELSEWHERE: &str = "\
+2026-11-21T18:00:10.000000+00:00 h kernel: PM: suspend entry (deep)
+2026-11-21T18:00:15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds
+2026-11-21T18:00:15.010000+00:00 h kernel: Freezing user space processes
+2026-11-21T18:00:15.020000+00:00 h kernel: Freezing user space processes completed (elapsed 0.010 seconds)
+2026-11-21T18:00:15.430000+00:00 h kernel: PM: suspend of devices complete after 400.000 msecs
+2026-11-21T18:00:15.600000+00:00 h kernel: ACPI: PM: Preparing to enter system sleep state S3
+2026-11-21T18:00:18.600000+00:00 h kernel: ACPI: PM: Low-level resume complete
+2026-11-21T18:00:18.700000+00:00 h kernel: PM: resume of devices complete after 90.000 msecs
+2026-11-21T18:00:18.800000+00:00 h kernel: Restarting tasks ... done.
+2026-11-21T18:00:18.900000+00:00 h kernel: PM: suspend exit
+";
+
+#[test]
+fn a_sleep_that_is_shorter_than_the_sync_before_it_is_where_the_stamps_have_it() {
+    let times = [Some(5_600_000), None, Some(300_000)];
+    assert_eq!(stamped(ELSEWHERE), times);
+    let sync = "15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds";
+    let unnamed = "10.000100+00:00 h kernel: PM: Syncing filesystems ... done.";
+    let old = ELSEWHERE.replace(sync, unnamed);
+    assert_eq!(stamped(&old), times);
+    // With less than 2 s of sleep nothing tells the sync from the leap of a frozen logger.
+    let short = old.replace("18:00:18.", "18:00:17.");
+    assert_eq!(stamped(&short), times);
+    let shorter = short.replace("18:00:17.6", "18:00:17.5");
+    assert_eq!(log(&shorter).left_out.late_stamps, 1);
+    // The kernel tells how long it slept, and the clock went on for as long.
+    let last = "2026-11-21T18:00:18.700000+00:00 h kernel: PM: resume";
+    let named =
+        "2026-11-21T18:00:18.610000+00:00 h kernel: Timekeeping suspended for 2.990 seconds";
+    let named = old.replace(last, &format!("{named}\n{last}"));
+    assert_eq!(
+        stamped(&named),
+        [Some(5_600_000), Some(2_990_000), Some(300_000)]
+    );
+    // A logger that is thawed and has nothing to read for long tells of no sleep.
+    let thawed = JOURNAL.replace(
+        "09:00:00 x1c kernel: PM: suspend exit",
+        "09:00:09 x1c kernel: PM: suspend exit",
+    );
+    assert_eq!(log(&thawed).left_out.late_stamps, 1);
+}
+
+#[test]
+fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a_longer_one() {
+    let asleep = |text: &str| {
+        let found = log(text);
+        (found.left_out.late_stamps, found.cycles[0].asleep_us)
+    };
+    // The sync's line is read before the leap, or behind it: 305 s in all.
+    let slow = JOURNAL.replace("sync: 0.009", "sync: 3.000");
+    for (at, us) in [("08:54:58", 301_998_000), ("09:00:00", 302_000_000)] {
+        let line = format!("Dec 08 {at} x1c kernel: Filesystems");
+        let text = slow.replace("Dec 08 08:54:55 x1c kernel: Filesystems", &line);
+        assert_eq!(asleep(&text), (1, Some(us)), "{at}");
+    }
+    // Stamps of whole seconds are up to a second off.
+    for (says, late) in [
+        ("300.000", 1),
+        ("305.998", 1),
+        ("305.999", 0),
+        ("400.000", 0),
+    ] {
+        let last = "Dec 08 09:00:00 x1c kernel: Restarting";
+        let named = format!(
+            "Dec 08 09:00:00 x1c kernel: PM: Timekeeping suspended for {says} seconds\n{last}"
+        );
+        let us = says.replace('.', "").parse::<Us>().unwrap() * 1000;
+        assert_eq!(
+            asleep(&JOURNAL.replace(last, &named)),
+            (late, Some(us)),
+            "{says}"
+        );
+    }
 }
