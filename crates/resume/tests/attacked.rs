@@ -606,3 +606,50 @@ fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a
         );
     }
 }
+
+#[test]
+fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there() {
+    const CALLING: &str = "usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1";
+    const ENTRY: &str = "[ 5000.000000] PM: suspend entry (deep)\n";
+    let what = |text: &str| {
+        let machine = &analysis(text).machines[0];
+        let failed = machine.failed();
+        assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
+        let shown = machine.shown();
+        (failed[0].what.clone(), shown.start_us, shown.suspend_us)
+    };
+    let says = |ms: &str, after: &str| {
+        format!(
+            "1-1: usb_dev_suspend (suspend devices), called {ms} ms after the cycle's begin; {after}"
+        )
+    };
+    for (at, ms) in [("5000.050000", "50.0"), ("5000.001000", "1.0")] {
+        let found = what(&format!("{ENTRY}[ {at}] {CALLING}\n"));
+        let expected = (says(ms, "there the log ends"), 5_000_000_000, None);
+        assert_eq!(found, expected);
+    }
+    let goes_on = format!("{ENTRY}[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n");
+    let expected = (
+        says("50.0", "the log goes on for 12.0 s"),
+        5_000_000_000,
+        None,
+    );
+    assert_eq!(what(&goes_on), expected);
+    // The call is the first line of all.
+    let alone = what(&format!(
+        "[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n"
+    ));
+    let expected = (
+        says("0.0", "the log goes on for 12.0 s"),
+        5_000_050_000,
+        None,
+    );
+    assert_eq!(alone, expected);
+    // Of several the first one counts; of a cycle that failed, where it did.
+    let second = "[ 5000.250000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1";
+    let machine = &analysis(&format!("[ 5000.050000] {CALLING}\n{second}\n")).machines[0];
+    assert_eq!(
+        machine.failed()[1].what,
+        says("200.0", "there the log ends").replace("1-1", "1-2")
+    );
+}

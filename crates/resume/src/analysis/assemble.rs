@@ -214,11 +214,16 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::
 /// Of a cycle of which nothing but its sleep or its failures is known, too.
 fn times_of(cycle: &Cycle) -> Option<times::Times> {
     times::of(cycle).or_else(|| {
+        let calls = cycle.calls.iter();
+        let calls = calls.filter_map(|call| call.start.or(call.end));
+        let gaps = cycle.gaps.iter().map(|gap| gap.start);
+        let failures = cycle.failures.iter().map(|failure| failure.at);
+        let begin = calls.chain(gaps).chain(failures).min().unwrap_or(0);
         let mut cycle = cycle.clone();
         cycle.stages.push(crate::cycle::Stage {
             kind: StageKind::Freeze,
-            start: 0,
-            end: 0,
+            start: begin,
+            end: begin,
             says_us: None,
         });
         times::of(&cycle)

@@ -431,11 +431,16 @@ impl Open {
                 stage.start = stage.end - stage.says_us.unwrap_or(0);
             }
         } else if stages.is_empty()
-            && let (Some(start), Some(exit)) = (self.marks[0].start, self.exit)
+            && let Some(start) = self.marks[0].start
         {
-            // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
-            stages.extend(stage(StageKind::Freeze, start, start, None));
-            stages.extend(stage(StageKind::Thaw, exit, exit, None));
+            if let Some(exit) = self.exit {
+                // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
+                stages.extend(stage(StageKind::Freeze, start, start, None));
+                stages.extend(stage(StageKind::Thaw, exit, exit, None));
+            } else if let Some(first) = self.calls.iter().find_map(|call| call.start) {
+                // A device that never returned: processes were frozen by then.
+                stages.extend(stage(StageKind::Freeze, start, first, None));
+            }
         }
         Some(Cycle {
             number: 0,
