@@ -653,3 +653,18 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
         says("200.0", "there the log ends").replace("1-1", "1-2")
     );
 }
+
+#[test]
+fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
+    // Minutes, if each of them were compared with all others.
+    const MANY: usize = 50_000;
+    let mut text = String::from("[  100.000000] PM: suspend entry (deep)\n");
+    for number in 0..MANY {
+        text += &format!(
+            "[  100.050000] d{number}: PM: calling a_suspend+0x0/0x20 @ 31, parent: none\n"
+        );
+    }
+    let failed = analysis(&text).machines[0].failed();
+    assert_eq!(failed.len(), MANY);
+    assert!(failed.iter().all(|one| one.how == "never returned"));
+}
