@@ -668,3 +668,15 @@ fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
     assert_eq!(failed.len(), MANY);
     assert!(failed.iter().all(|one| one.how == "never returned"));
 }
+
+#[test]
+fn one_call_that_took_less_than_its_lines_say_is_told_of_in_the_singular() {
+    let text = SLOW.replace(
+        "returned 0 after 60000 usecs",
+        "returned 0 after 67000 usecs",
+    );
+    let notes = &analysis(&text).machines[0].notes;
+    let said =
+        "1 call took less than the stamps of its lines say, by 46.1 ms in all (i8042: 46.1 ms by";
+    assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+}
