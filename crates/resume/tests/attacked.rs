@@ -680,3 +680,76 @@ fn one_call_that_took_less_than_its_lines_say_is_told_of_in_the_singular() {
         "1 call took less than the stamps of its lines say, by 46.1 ms in all (i8042: 46.1 ms by";
     assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
 }
+
+/// `[    1.000000] x` in twenty lines, as gzip, xz and zstd pack it.
+const PACKED: [&[u8]; 3] = [
+    b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x8b\x56\x00\x02\x43\x3d\x03\x30\x88\x55\xa8\xe0\
+      \x8a\x1e\x15\xa0\x54\x00\x00\x27\xe1\x91\xdc\x54\x01\x00\x00",
+    b"\xfd\x37\x7a\x58\x5a\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x16\x00\x00\x00\x74\x2f\
+      \xe5\xa3\xe0\x01\x53\x00\x14\x5d\x00\x2d\x88\x30\x46\x22\xe1\x9f\xfa\xe5\x51\x3a\x61\x17\
+      \xd1\x68\x10\xb0\xa6\xc0\x00\x00\x3e\x44\x9e\x15\x2f\x49\xc7\x33\x00\x01\x30\xd4\x02\x00\
+      \x00\x00\x62\xc2\x53\x11\xb1\xc4\x67\xfb\x02\x00\x00\x00\x00\x04\x59\x5a",
+    b"\x28\xb5\x2f\xfd\x04\x58\xad\x00\x00\x60\x5b\x20\x20\x20\x20\x31\x2e\x30\x5d\x20\x78\x0a\
+      \x02\x00\x40\x34\x15\x11\x00\x17\x1c\x46\xca\x25",
+];
+
+#[test]
+fn what_is_packed_and_cut_anywhere_is_said_to_be_cut() {
+    // Of fewer bytes it cannot be told that they are packed.
+    for (packed, telling) in PACKED.into_iter().zip([2, 6, 4]) {
+        assert_eq!(read(packed).unwrap().lines, 20);
+        let parts = [packed, packed].concat();
+        assert_eq!(read(&parts[..]).unwrap().lines, 40);
+        for bytes in (telling..packed.len()).chain(packed.len() + telling..parts.len()) {
+            let error = read(&parts[..bytes]).unwrap_err().to_string();
+            let is_cut = error.starts_with("it is packed, and cut before its end; ");
+            assert!(
+                is_cut && !error.contains('\n'),
+                "{bytes} of {packed:?}: {error}"
+            );
+        }
+    }
+    // A frame that is to be skipped.
+    for skipped in [
+        &b"\x50\x2a\x4d\x18\x04\0\0"[..],
+        b"\x50\x2a\x4d\x18\x04\0\0\0\x12",
+    ] {
+        let error = read(skipped).unwrap_err().to_string();
+        assert!(error.contains("cut before its end"), "{error}");
+    }
+}
+
+/// One byte at a time.
+struct Trickle<'a>(&'a [u8]);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = into.len().min(1);
+        self.0.read(&mut into[..bytes])
+    }
+}
+
+#[test]
+fn what_stands_behind_a_gzip_is_a_member_only_with_both_bytes_of_its_mark() {
+    let gzip = PACKED[0];
+    for (behind, lines) in [
+        (&b"abc"[..], Some(20)),
+        (b"\x1fabc", Some(20)),
+        (b"\x1f\x1f\x8b", Some(20)),
+        (b"\0\0\0", Some(20)),
+        (gzip, Some(40)),
+        (b"\x1f", None),
+        (b"\x1f\x8b", None),
+    ] {
+        let all = [gzip, behind].concat();
+        for found in [read(&all[..]), read(Trickle(&all))] {
+            match lines {
+                Some(lines) => assert_eq!(found.unwrap().lines, lines, "{behind:?}"),
+                None => {
+                    let error = found.unwrap_err().to_string();
+                    assert!(error.contains("cut before its end"), "{behind:?}: {error}");
+                }
+            }
+        }
+    }
+}
