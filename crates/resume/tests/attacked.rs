@@ -7,7 +7,7 @@ use std::io::Read;
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse};
 use reveille_resume::cycle::{Call, Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
-use reveille_resume::log::{Log, read};
+use reveille_resume::log::{Log, read, read_files};
 
 use reading::{log, one};
 
@@ -752,4 +752,33 @@ fn what_stands_behind_a_gzip_is_a_member_only_with_both_bytes_of_its_mark() {
             }
         }
     }
+}
+
+#[test]
+fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
+    let over = |before: &str, after: &str| {
+        JOURNAL
+            .replace("Dec 08 08:54:55", &format!("{before} 23:59:55"))
+            .replace("Dec 08 09:00:00", &format!("{after} 00:05:00"))
+    };
+    for (before, after) in [
+        ("Feb 28", "Mar 01"),
+        ("Feb 28", "Feb 29"),
+        ("Feb 29", "Mar  1"),
+        ("Mar 31", "Apr 01"),
+        ("Jan 31", "Feb 01"),
+    ] {
+        let found = log(&over(before, after));
+        assert_eq!(found.left_out.clock_jumps, 0, "{before}");
+        assert_eq!(found.cycles[0].asleep_us, Some(304_998_000), "{before}");
+    }
+    // That the year has a 29 February a file before may have told.
+    let folder = tempfile::tempdir().unwrap();
+    let text = over("Feb 29", "Mar 01");
+    let (first, second) = text.split_at(text.find("Mar").unwrap());
+    let paths = ["syslog.1", "syslog"].map(|name| folder.path().join(name));
+    std::fs::write(&paths[0], first).unwrap();
+    std::fs::write(&paths[1], second).unwrap();
+    let found = read_files(&paths).unwrap();
+    assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
 }
