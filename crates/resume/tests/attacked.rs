@@ -782,3 +782,32 @@ fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
     let found = read_files(&paths).unwrap();
     assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
 }
+
+#[test]
+fn a_log_of_hibernations_alone_is_refused_by_that_name() {
+    const FREEZES: &str = "[   10.010000] Freezing user space processes\n\
+        [   10.020000] Freezing user space processes completed (elapsed 0.010 seconds)\n\
+        [   10.400000] PM: freeze of devices complete after 300.000 msecs\n";
+    const ENTRY: &str = "[   10.000000] PM: hibernation: hibernation entry\n";
+    const EXIT: &str = "[   19.000000] PM: hibernation: hibernation exit\n";
+    for (text, count) in [
+        (format!("{ENTRY}{FREEZES}{EXIT}"), 1),
+        (format!("{ENTRY}{FREEZES}"), 1),
+        // The log has no beginning.
+        (format!("{FREEZES}{EXIT}"), 1),
+        (FREEZES.to_owned(), 1),
+        (EXIT.to_owned(), 1),
+        (format!("{EXIT}{ENTRY}{EXIT}"), 2),
+    ] {
+        let found = log(&text);
+        assert_eq!(found.left_out.hibernations, count, "{text}");
+        assert_eq!(
+            found
+                .or_no_suspend("dmesg".as_ref())
+                .unwrap_err()
+                .to_string(),
+            "dmesg: only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and \
+             no others"
+        );
+    }
+}
