@@ -8,6 +8,7 @@ use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, ana
 use reveille_resume::cycle::{Call, Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::log::{Log, read, read_files};
+use reveille_resume::power::Meter;
 
 use reading::{log, one};
 
@@ -810,4 +811,24 @@ fn a_log_of_hibernations_alone_is_refused_by_that_name() {
              no others"
         );
     }
+}
+
+#[test]
+fn zeros_of_a_serial_logger_stand_in_no_meters_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("meter.csv");
+    let rows: String = (0..30).map(|second| format!("{second},130\n")).collect();
+    let whole = format!("time_s,power_w\n{rows}");
+    let open = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        Meter::open(&path)
+    };
+    let expected = open(&whole).unwrap();
+    assert_eq!(open(&format!("\0{whole}")).unwrap(), expected);
+    assert_eq!(open(&whole.replace("\n9,", "\n\x009,")).unwrap(), expected);
+    // A file of a few lines may end as DOS ends one.
+    let short = "time_s,power_w\n0,1\n1,2\n";
+    assert_eq!(open(&format!("{short}\0")).unwrap(), open(short).unwrap());
+    let error = open(&"\0".repeat(100)).unwrap_err().to_string();
+    assert!(error.ends_with("it is no text"), "{error}");
 }

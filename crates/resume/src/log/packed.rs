@@ -5,14 +5,12 @@ use std::error::Error;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
 use flate2::bufread::GzDecoder;
+use reveille_dataset::text::is_no_text;
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: usize = 4096;
 /// Of dictionaries and windows: what the programs' highest levels make needs less.
 const MEMORY_KIB: u32 = 128 << 10;
-/// More control characters than one in so many: no text. Serial lines and machines that went down
-/// leave a few.
-const CONTROL_SHARE: usize = 20;
 
 type Input<'a> = Box<dyn Read + 'a>;
 
@@ -21,12 +19,12 @@ type Input<'a> = Box<dyn Read + 'a>;
 /// # Errors
 /// Where it is no text or packed otherwise (`InvalidData`, with what it is and what to do), and those
 /// of `input`.
+pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
+    let (head, input) = head(Box::new(input))?;
     let peeked = |input| Peeked {
         ahead: Vec::new(),
         input,
     };
-pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
-    let (head, input) = head(Box::new(input))?;
     let unpacked: Input<'a> = match head.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(Gzip {
             member: Some(GzDecoder::new(peeked(input))),
@@ -49,6 +47,8 @@ impl Read for Unpacked<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into).map_err(|error| said_of_packed(&error))
     }
+}
+
 fn said_of_packed(error: &io::Error) -> io::Error {
     // Zstandard's decoder puts it within errors of its own.
     let mut within: Option<&(dyn Error + 'static)> = Some(error);
@@ -67,8 +67,6 @@ fn said_of_packed(error: &io::Error) -> io::Error {
         false => format!("it is packed, and cannot be unpacked: {error}"),
     };
     io::Error::new(ErrorKind::InvalidData, words)
-}
-
 }
 
 /// Members, one behind the other. What follows them is passed over, as gzip does: tapes and block
@@ -110,7 +108,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
         // Without a mark: a log's first letters are of ASCII.
         [1..=0x7f, 0, 1..=0x7f, 0, ..] => true,
         [0, 1..=0x7f, 0, 1..=0x7f, ..] => false,
-        _ if is_no_text(&head) => {
+        _ if is_no_text(&without_zeros(&head)) => {
             let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
@@ -174,9 +172,9 @@ fn binary(head: &[u8]) -> Option<&'static str> {
         .or(tar.then_some("it is a tar archive; unpack it first"))
 }
 
-fn is_no_text(head: &[u8]) -> bool {
-    let is_control = |byte: &&u8| matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127);
-    head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+/// A machine that went down leaves blocks of them in its log.
+fn without_zeros(head: &[u8]) -> Vec<u8> {
+    head.iter().copied().filter(|&byte| byte != 0).collect()
 }
 
 /// Lines that end with a carriage return alone.
@@ -261,6 +259,8 @@ impl Read for Peeked<'_> {
         self.consume(read);
         Ok(read)
     }
+}
+
 impl BufRead for Peeked<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         const BLOCK_BYTES: usize = 8192;
@@ -273,8 +273,6 @@ impl BufRead for Peeked<'_> {
     fn consume(&mut self, bytes: usize) {
         self.ahead.drain(..bytes);
     }
-}
-
 }
 
 /// UTF-16 as UTF-8; half a pair becomes U+FFFD.
