@@ -320,14 +320,19 @@ impl CycleResult {
 
     /// Calls of a half that had not returned when the log ended: nothing of a later stage is there.
     pub fn unreturned(&self, half: Half) -> impl Iterator<Item = &CallResult> {
-        let stages = self.stages.iter().map(|stage| stage.stage);
-        let calls = self.calls.iter().map(|one| one.call.stage);
-        let last = stages.chain(calls).max();
+        let last = self.last_stage();
         let calls = self.calls_of(half).map(|(_, one)| one);
         calls.filter(move |one| {
             let is_open = one.call.start.is_some() && one.call.end.is_none();
             self.cut && is_open && Some(one.call.stage) == last
         })
+    }
+
+    /// Of which anything is there.
+    fn last_stage(&self) -> Option<StageKind> {
+        let stages = self.stages.iter().map(|stage| stage.stage);
+        let calls = self.calls.iter().map(|one| one.call.stage);
+        stages.chain(calls).max()
     }
 
     /// The last instant of it that the log tells of.

@@ -233,7 +233,9 @@ impl Log {
                 self.left_out.lines_without_stamp
             )
         } else if self.left_out.hibernations > 0 {
-            "only suspends to disk (hibernation) are in it, which are not analysed".to_owned()
+            "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no \
+             others"
+                .to_owned()
         } else if self.lines == 0 {
             "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
         } else {

@@ -7,7 +7,8 @@ use std::io::Read;
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse};
 use reveille_resume::cycle::{Call, Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
-use reveille_resume::log::{Log, read};
+use reveille_resume::log::{Log, read, read_files};
+use reveille_resume::power::Meter;
 
 use reading::{log, one};
 
@@ -305,8 +306,8 @@ Dec 08 09:00:00 x1c kernel: PM: suspend exit
 
 #[test]
 fn the_leap_of_a_frozen_loggers_clock_is_the_sleep_and_no_freeze() {
-    // Five minutes, and more than a freeze or a watchdog can take.
-    for (wakes, asleep_us) in [("09:00:00", 305_000_000), ("09:19:35", 1_480_000_000)] {
+    // Five minutes, and more than a freeze or a watchdog can take; 2 ms of it is the freeze.
+    for (wakes, asleep_us) in [("09:00:00", 304_998_000), ("09:19:35", 1_479_998_000)] {
         let text = JOURNAL.replace("09:00:00", wakes);
         let found = log(&text);
         assert_eq!(found.left_out.clock_jumps, 0);
@@ -454,4 +455,380 @@ fn lines_may_end_with_a_carriage_return_alone() {
             ..log(TOOK)
         }
     );
+}
+
+/// `dmesg --time-format iso`, whose clock stands still in sleep: file systems are synced for 3 s.
+const SYNCS: &str = "\
+2026-11-21T18:00:10,000000+00:00 PM: suspend entry (deep)
+2026-11-21T18:00:13,000000+00:00 Filesystems sync: 3.000 seconds
+2026-11-21T18:00:13,010000+00:00 Freezing user space processes
+2026-11-21T18:00:13,020000+00:00 Freezing user space processes completed (elapsed 0.010 seconds)
+2026-11-21T18:00:13,030000+00:00 usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1
+2026-11-21T18:00:13,130000+00:00 usb 1-1: usb_dev_suspend+0x0/0x20 returned 0 after 100000 usecs
+2026-11-21T18:00:13,430000+00:00 PM: suspend of devices complete after 400.000 msecs
+2026-11-21T18:00:13,500000+00:00 ACPI: PM: Preparing to enter system sleep state S3
+2026-11-21T18:00:13,510000+00:00 ACPI: PM: Low-level resume complete
+2026-11-21T18:00:13,520000+00:00 Timekeeping suspended for 20.000 seconds
+2026-11-21T18:00:13,630000+00:00 usb 1-1: calling usb_dev_resume+0x0/0x20 @ 101, parent: usb1
+2026-11-21T18:00:13,730000+00:00 usb 1-1: usb_dev_resume+0x0/0x20 returned 0 after 100000 usecs
+2026-11-21T18:00:13,830000+00:00 PM: resume of devices complete after 290.000 msecs
+2026-11-21T18:00:13,900000+00:00 Restarting tasks ... done.
+2026-11-21T18:00:14,000000+00:00 PM: suspend exit
+";
+
+/// What it says of its suspend, sleep and resume; its stamps are the kernel's.
+fn stamped(text: &str) -> [Option<Us>; 3] {
+    assert_eq!(log(text).left_out.late_stamps, 0, "{text}");
+    let machine = &analysis(text).machines[0];
+    let shown = machine.shown();
+    let path = shown.path.iter().map(|link| link.duration_us);
+    assert_eq!(path.sum::<Us>(), shown.resume_us.unwrap_or(0));
+    [shown.suspend_us, shown.asleep_us, shown.resume_us]
+}
+
+fn without(text: &str, word: &str) -> String {
+    let lines = text.lines().filter(|line| !line.contains(word));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_slow_sync_or_freeze_is_no_sleep_where_the_stamps_stand_still() {
+    let told = [Some(3_500_000), Some(20_000_000), Some(490_000)];
+    let untold = [Some(3_500_000), None, Some(490_000)];
+    assert_eq!(stamped(SYNCS), told);
+    assert_eq!(stamped(&without(SYNCS, "Timekeeping")), untold);
+    // To 5.1 the line tells no figure; but the kernel names a longer sleep.
+    let sync = "13,000000+00:00 Filesystems sync: 3.000 seconds";
+    let old = SYNCS.replace(sync, "10,000100+00:00 PM: Syncing filesystems ... done.");
+    assert_eq!(stamped(&old), told);
+    // `dmesg -T`: all but the sync is in one second, or two.
+    let coarse = |text: &str| -> String {
+        let lines = text.lines();
+        let coarse = |line: &str| format!("[Sat Nov 21 {} 2026] {}\n", &line[11..19], &line[33..]);
+        lines.map(coarse).collect()
+    };
+    let found = stamped(&coarse(SYNCS));
+    assert_eq!(found, [Some(3_000_000), Some(20_000_000), None]);
+    let found = stamped(&coarse(&without(SYNCS, "Timekeeping")));
+    assert_eq!(found, [Some(3_000_000), None, None]);
+    // The freeze takes 2.99 s instead; to 6.2 its line has the stamp of its beginning, or of its end.
+    let quick = without(SYNCS, "sync");
+    let end = "13,020000+00:00 Freezing user space processes completed (elapsed 0.010 seconds)";
+    let begin = "13,010000+00:00 Freezing user space processes\n";
+    assert!(quick.contains(begin) && quick.contains(end));
+    let freezes = quick.replace(begin, "10,010000+00:00 Freezing user space processes\n");
+    let freezes = freezes.replace(end, &end.replace("0.010", "3.010"));
+    let slow = "Freezing user space processes ... (elapsed 3.000 seconds) done.";
+    let rest =
+        "13,020000+00:00 Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.";
+    let old = |at: &str| {
+        let line = format!("{at}+00:00 {slow}\n");
+        quick.replace(begin, &line).replace(end, rest)
+    };
+    for text in [freezes, old("10,010000"), old("13,010000")] {
+        assert_eq!(stamped(&text), told, "{text}");
+        assert_eq!(stamped(&without(&text, "Timekeeping")), untold, "{text}");
+    }
+}
+
+/// rsyslog on another machine, which goes on: synced for 5 s, and 3 s asleep.
+const ELSEWHERE: &str = "\
+2026-11-21T18:00:10.000000+00:00 h kernel: PM: suspend entry (deep)
+2026-11-21T18:00:15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds
+2026-11-21T18:00:15.010000+00:00 h kernel: Freezing user space processes
+2026-11-21T18:00:15.020000+00:00 h kernel: Freezing user space processes completed (elapsed 0.010 seconds)
+2026-11-21T18:00:15.430000+00:00 h kernel: PM: suspend of devices complete after 400.000 msecs
+2026-11-21T18:00:15.600000+00:00 h kernel: ACPI: PM: Preparing to enter system sleep state S3
+2026-11-21T18:00:18.600000+00:00 h kernel: ACPI: PM: Low-level resume complete
+2026-11-21T18:00:18.700000+00:00 h kernel: PM: resume of devices complete after 90.000 msecs
+2026-11-21T18:00:18.800000+00:00 h kernel: Restarting tasks ... done.
+2026-11-21T18:00:18.900000+00:00 h kernel: PM: suspend exit
+";
+
+#[test]
+fn a_sleep_that_is_shorter_than_the_sync_before_it_is_where_the_stamps_have_it() {
+    let times = [Some(5_600_000), None, Some(300_000)];
+    assert_eq!(stamped(ELSEWHERE), times);
+    let sync = "15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds";
+    let unnamed = "10.000100+00:00 h kernel: PM: Syncing filesystems ... done.";
+    let old = ELSEWHERE.replace(sync, unnamed);
+    assert_eq!(stamped(&old), times);
+    // With less than 2 s of sleep nothing tells the sync from the leap of a frozen logger.
+    let short = old.replace("18:00:18.", "18:00:17.");
+    assert_eq!(stamped(&short), times);
+    let shorter = short.replace("18:00:17.6", "18:00:17.5");
+    assert_eq!(log(&shorter).left_out.late_stamps, 1);
+    // The kernel tells how long it slept, and the clock went on for as long.
+    let last = "2026-11-21T18:00:18.700000+00:00 h kernel: PM: resume";
+    let named =
+        "2026-11-21T18:00:18.610000+00:00 h kernel: Timekeeping suspended for 2.990 seconds";
+    let named = old.replace(last, &format!("{named}\n{last}"));
+    assert_eq!(
+        stamped(&named),
+        [Some(5_600_000), Some(2_990_000), Some(300_000)]
+    );
+    // A logger that is thawed and has nothing to read for long tells of no sleep.
+    let thawed = JOURNAL.replace(
+        "09:00:00 x1c kernel: PM: suspend exit",
+        "09:00:09 x1c kernel: PM: suspend exit",
+    );
+    assert_eq!(log(&thawed).left_out.late_stamps, 1);
+}
+
+#[test]
+fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a_longer_one() {
+    let asleep = |text: &str| {
+        let found = log(text);
+        (found.left_out.late_stamps, found.cycles[0].asleep_us)
+    };
+    // The sync's line is read before the leap, or behind it: 305 s in all.
+    let slow = JOURNAL.replace("sync: 0.009", "sync: 3.000");
+    for (at, us) in [("08:54:58", 301_998_000), ("09:00:00", 302_000_000)] {
+        let line = format!("Dec 08 {at} x1c kernel: Filesystems");
+        let text = slow.replace("Dec 08 08:54:55 x1c kernel: Filesystems", &line);
+        assert_eq!(asleep(&text), (1, Some(us)), "{at}");
+    }
+    // Stamps of whole seconds are up to a second off.
+    for (says, late) in [
+        ("300.000", 1),
+        ("305.998", 1),
+        ("305.999", 0),
+        ("400.000", 0),
+    ] {
+        let last = "Dec 08 09:00:00 x1c kernel: Restarting";
+        let named = format!(
+            "Dec 08 09:00:00 x1c kernel: PM: Timekeeping suspended for {says} seconds\n{last}"
+        );
+        let us = says.replace('.', "").parse::<Us>().unwrap() * 1000;
+        assert_eq!(
+            asleep(&JOURNAL.replace(last, &named)),
+            (late, Some(us)),
+            "{says}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there() {
+    const CALLING: &str = "usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1";
+    const ENTRY: &str = "[ 5000.000000] PM: suspend entry (deep)\n";
+    let what = |text: &str| {
+        let machine = &analysis(text).machines[0];
+        let failed = machine.failed();
+        assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
+        let shown = machine.shown();
+        (failed[0].what.clone(), shown.start_us, shown.suspend_us)
+    };
+    let says = |ms: &str, after: &str| {
+        format!(
+            "1-1: usb_dev_suspend (suspend devices), called {ms} ms after the cycle's begin; {after}"
+        )
+    };
+    for (at, ms) in [("5000.050000", "50.0"), ("5000.001000", "1.0")] {
+        let found = what(&format!("{ENTRY}[ {at}] {CALLING}\n"));
+        let expected = (says(ms, "there the log ends"), 5_000_000_000, None);
+        assert_eq!(found, expected);
+    }
+    let goes_on = format!("{ENTRY}[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n");
+    let expected = (
+        says("50.0", "the log goes on for 12.0 s"),
+        5_000_000_000,
+        None,
+    );
+    assert_eq!(what(&goes_on), expected);
+    // The call is the first line of all.
+    let alone = what(&format!(
+        "[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n"
+    ));
+    let expected = (
+        says("0.0", "the log goes on for 12.0 s"),
+        5_000_050_000,
+        None,
+    );
+    assert_eq!(alone, expected);
+    // Of several the first one counts; of a cycle that failed, where it did.
+    let second = "[ 5000.250000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1";
+    let machine = &analysis(&format!("[ 5000.050000] {CALLING}\n{second}\n")).machines[0];
+    assert_eq!(
+        machine.failed()[1].what,
+        says("200.0", "there the log ends").replace("1-1", "1-2")
+    );
+}
+
+#[test]
+fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
+    // Minutes, if each of them were compared with all others.
+    const MANY: usize = 50_000;
+    let mut text = String::from("[  100.000000] PM: suspend entry (deep)\n");
+    for number in 0..MANY {
+        text += &format!(
+            "[  100.050000] d{number}: PM: calling a_suspend+0x0/0x20 @ 31, parent: none\n"
+        );
+    }
+    let failed = analysis(&text).machines[0].failed();
+    assert_eq!(failed.len(), MANY);
+    assert!(failed.iter().all(|one| one.how == "never returned"));
+}
+
+#[test]
+fn one_call_that_took_less_than_its_lines_say_is_told_of_in_the_singular() {
+    let text = SLOW.replace(
+        "returned 0 after 60000 usecs",
+        "returned 0 after 67000 usecs",
+    );
+    let notes = &analysis(&text).machines[0].notes;
+    let said =
+        "1 call took less than the stamps of its lines say, by 46.1 ms in all (i8042: 46.1 ms by";
+    assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+}
+
+/// `[    1.000000] x` in twenty lines, as gzip, xz and zstd pack it.
+const PACKED: [&[u8]; 3] = [
+    b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x8b\x56\x00\x02\x43\x3d\x03\x30\x88\x55\xa8\xe0\
+      \x8a\x1e\x15\xa0\x54\x00\x00\x27\xe1\x91\xdc\x54\x01\x00\x00",
+    b"\xfd\x37\x7a\x58\x5a\x00\x00\x04\xe6\xd6\xb4\x46\x02\x00\x21\x01\x16\x00\x00\x00\x74\x2f\
+      \xe5\xa3\xe0\x01\x53\x00\x14\x5d\x00\x2d\x88\x30\x46\x22\xe1\x9f\xfa\xe5\x51\x3a\x61\x17\
+      \xd1\x68\x10\xb0\xa6\xc0\x00\x00\x3e\x44\x9e\x15\x2f\x49\xc7\x33\x00\x01\x30\xd4\x02\x00\
+      \x00\x00\x62\xc2\x53\x11\xb1\xc4\x67\xfb\x02\x00\x00\x00\x00\x04\x59\x5a",
+    b"\x28\xb5\x2f\xfd\x04\x58\xad\x00\x00\x60\x5b\x20\x20\x20\x20\x31\x2e\x30\x5d\x20\x78\x0a\
+      \x02\x00\x40\x34\x15\x11\x00\x17\x1c\x46\xca\x25",
+];
+
+#[test]
+fn what_is_packed_and_cut_anywhere_is_said_to_be_cut() {
+    // Of fewer bytes it cannot be told that they are packed.
+    for (packed, telling) in PACKED.into_iter().zip([2, 6, 4]) {
+        assert_eq!(read(packed).unwrap().lines, 20);
+        let parts = [packed, packed].concat();
+        assert_eq!(read(&parts[..]).unwrap().lines, 40);
+        for bytes in (telling..packed.len()).chain(packed.len() + telling..parts.len()) {
+            let error = read(&parts[..bytes]).unwrap_err().to_string();
+            let is_cut = error.starts_with("it is packed, and cut before its end; ");
+            assert!(
+                is_cut && !error.contains('\n'),
+                "{bytes} of {packed:?}: {error}"
+            );
+        }
+    }
+    // A frame that is to be skipped.
+    for skipped in [
+        &b"\x50\x2a\x4d\x18\x04\0\0"[..],
+        b"\x50\x2a\x4d\x18\x04\0\0\0\x12",
+    ] {
+        let error = read(skipped).unwrap_err().to_string();
+        assert!(error.contains("cut before its end"), "{error}");
+    }
+}
+
+/// One byte at a time.
+struct Trickle<'a>(&'a [u8]);
+
+impl Read for Trickle<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = into.len().min(1);
+        self.0.read(&mut into[..bytes])
+    }
+}
+
+#[test]
+fn what_stands_behind_a_gzip_is_a_member_only_with_both_bytes_of_its_mark() {
+    let gzip = PACKED[0];
+    for (behind, lines) in [
+        (&b"abc"[..], Some(20)),
+        (b"\x1fabc", Some(20)),
+        (b"\x1f\x1f\x8b", Some(20)),
+        (b"\0\0\0", Some(20)),
+        (gzip, Some(40)),
+        (b"\x1f", None),
+        (b"\x1f\x8b", None),
+    ] {
+        let all = [gzip, behind].concat();
+        for found in [read(&all[..]), read(Trickle(&all))] {
+            match lines {
+                Some(lines) => assert_eq!(found.unwrap().lines, lines, "{behind:?}"),
+                None => {
+                    let error = found.unwrap_err().to_string();
+                    assert!(error.contains("cut before its end"), "{behind:?}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
+    let over = |before: &str, after: &str| {
+        JOURNAL
+            .replace("Dec 08 08:54:55", &format!("{before} 23:59:55"))
+            .replace("Dec 08 09:00:00", &format!("{after} 00:05:00"))
+    };
+    for (before, after) in [
+        ("Feb 28", "Mar 01"),
+        ("Feb 28", "Feb 29"),
+        ("Feb 29", "Mar  1"),
+        ("Mar 31", "Apr 01"),
+        ("Jan 31", "Feb 01"),
+    ] {
+        let found = log(&over(before, after));
+        assert_eq!(found.left_out.clock_jumps, 0, "{before}");
+        assert_eq!(found.cycles[0].asleep_us, Some(304_998_000), "{before}");
+    }
+    // That the year has a 29 February a file before may have told.
+    let folder = tempfile::tempdir().unwrap();
+    let text = over("Feb 29", "Mar 01");
+    let (first, second) = text.split_at(text.find("Mar").unwrap());
+    let paths = ["syslog.1", "syslog"].map(|name| folder.path().join(name));
+    std::fs::write(&paths[0], first).unwrap();
+    std::fs::write(&paths[1], second).unwrap();
+    let found = read_files(&paths).unwrap();
+    assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
+}
+
+#[test]
+fn a_log_of_hibernations_alone_is_refused_by_that_name() {
+    const FREEZES: &str = "[   10.010000] Freezing user space processes\n\
+        [   10.020000] Freezing user space processes completed (elapsed 0.010 seconds)\n\
+        [   10.400000] PM: freeze of devices complete after 300.000 msecs\n";
+    const ENTRY: &str = "[   10.000000] PM: hibernation: hibernation entry\n";
+    const EXIT: &str = "[   19.000000] PM: hibernation: hibernation exit\n";
+    for (text, count) in [
+        (format!("{ENTRY}{FREEZES}{EXIT}"), 1),
+        (format!("{ENTRY}{FREEZES}"), 1),
+        // The log has no beginning.
+        (format!("{FREEZES}{EXIT}"), 1),
+        (FREEZES.to_owned(), 1),
+        (EXIT.to_owned(), 1),
+        (format!("{EXIT}{ENTRY}{EXIT}"), 2),
+    ] {
+        let found = log(&text);
+        assert_eq!(found.left_out.hibernations, count, "{text}");
+        assert_eq!(
+            found
+                .or_no_suspend("dmesg".as_ref())
+                .unwrap_err()
+                .to_string(),
+            "dmesg: only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and \
+             no others"
+        );
+    }
+}
+
+#[test]
+fn zeros_of_a_serial_logger_stand_in_no_meters_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("meter.csv");
+    let rows: String = (0..30).map(|second| format!("{second},130\n")).collect();
+    let whole = format!("time_s,power_w\n{rows}");
+    let open = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        Meter::open(&path)
+    };
+    let expected = open(&whole).unwrap();
+    assert_eq!(open(&format!("\0{whole}")).unwrap(), expected);
+    assert_eq!(open(&whole.replace("\n9,", "\n\x009,")).unwrap(), expected);
+    // A file of a few lines may end as DOS ends one.
+    let short = "time_s,power_w\n0,1\n1,2\n";
+    assert_eq!(open(&format!("{short}\0")).unwrap(), open(short).unwrap());
+    let error = open(&"\0".repeat(100)).unwrap_err().to_string();
+    assert!(error.ends_with("it is no text"), "{error}");
 }

@@ -1,8 +1,9 @@
 //! What failed, of all cycles: it stands out wherever a machine is shown.
 
+use std::collections::HashSet;
+
 use super::{CycleResult, Machine, stage_words};
 use crate::cycle::{Call, Us};
-use crate::graph::Half;
 
 const SECOND_US: Us = 1_000_000;
 
@@ -20,8 +21,8 @@ pub struct Failed {
 const NEVER: &str = "never returned";
 
 impl Machine {
-    /// What never returned first, then in the order of the cycles; what the kernel said of a device is not said again by the value
-    /// that its call returned.
+    /// What never returned first, then in the order of the cycles; what the kernel said of a device is not
+    /// said again by the value that its call returned.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = self.cycles.iter().flat_map(of_cycle).collect();
         all.sort_by_key(|one| one.how != NEVER);
@@ -30,12 +31,12 @@ impl Machine {
 }
 
 /// What was called, and when; and what comes after it in the log.
-fn never_returned(cycle: &CycleResult, call: &Call, start: Us, lasts: bool) -> String {
+fn never_returned(cycle: &CycleResult, call: &Call, start: Us, until: Option<Us>) -> String {
     let function = call.function.as_ref().map(|name| format!(" {name}"));
-    let after = match (lasts, cycle.until_us() - start) {
-        (false, _) => "; later stages are there all the same".to_owned(),
-        (true, ..SECOND_US) => "; there the log ends".to_owned(),
-        (true, us) => format!("; the log goes on for {:.1} s", us as f64 / 1e6),
+    let after = match until.map(|until| until - start) {
+        None => "; later stages are there all the same".to_owned(),
+        Some(..SECOND_US) => "; there the log ends".to_owned(),
+        Some(us) => format!("; the log goes on for {:.1} s", us as f64 / 1e6),
     };
     format!(
         "{}:{} ({}), called {:.1} ms after the cycle's begin{after}",
@@ -64,25 +65,23 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
             format!("{device}{}{stage}", failure.message),
         ));
     }
-    let said = |device| {
-        let mut failures = cycle.failures.iter();
-        failures.any(|failure| failure.device.as_ref() == Some(device))
-    };
+    let failures = cycle.failures.iter();
+    let said: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
+    let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
-            (Some(code @ ..0), _, _) if !said(&call.device) => {
+            (Some(code @ ..0), _, _) if !said.contains(&call.device) => {
                 all.push(failed(
                     "failed",
                     format!("{}: returned {code} ({stage})", call.device),
                 ));
             }
             (_, Some(start), None) => {
-                let lasts = [Half::Suspend, Half::Resume].into_iter();
-                let lasts = lasts.flat_map(|half| cycle.unreturned(half));
-                let lasts = lasts.into_iter().any(|other| std::ptr::eq(other, one));
+                let lasts = cycle.cut && Some(call.stage) == last;
                 if lasts || !cycle.cut {
-                    let what = never_returned(cycle, call, start, lasts);
+                    let until = lasts.then_some(until);
+                    let what = never_returned(cycle, call, start, until);
                     all.push(failed(NEVER, what));
                 }
             }

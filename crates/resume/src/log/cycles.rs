@@ -194,9 +194,12 @@ impl Cycles {
     /// What a line says. Its stamp has to have passed.
     pub(super) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
         if let Event::Hibernation { ends } = event {
+            let before = self.left_out.hibernations;
             self.close();
+            // It may have begun before the log did.
+            let is_counted = self.hibernating || self.left_out.hibernations > before;
+            self.left_out.hibernations += u64::from(!ends || !is_counted);
             self.hibernating = !ends;
-            self.left_out.hibernations += u64::from(!ends);
             return;
         }
         if let Event::DevicesTook { kind, us } = event {

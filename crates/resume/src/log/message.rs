@@ -298,6 +298,19 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     })
 }
 
+/// How much of the time between two messages the kernel accounts for in them: file systems were synced,
+/// or processes froze. To 6.2 a line of that may have the stamp of its beginning or of its end.
+pub(super) fn told_between(before: &[u8], message: &[u8]) -> Us {
+    let figure = |text: &[u8], word: &[u8]| {
+        let (_, figure) = split_at(text, word)?;
+        millionths(&mut Cursor(figure))
+    };
+    let is_begin = memmem::find(before, b" completed").is_none();
+    let behind = figure(before, b"(elapsed ").filter(|_| is_begin);
+    let sync = figure(message, b"Filesystems sync: ");
+    sync.or_else(|| figure(message, b"(elapsed ")).unwrap_or(0) + behind.unwrap_or(0)
+}
+
 /// Behind `PM: `.
 fn pm_words(text: &[u8]) -> Option<Event<'_>> {
     let starts = |word: &str| text.starts_with(word.as_bytes());

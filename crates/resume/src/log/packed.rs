@@ -1,17 +1,16 @@
 //! What a log comes in: gzip, xz and zstd are unpacked as it is read, UTF-16 becomes UTF-8, and what
 //! is no text is refused by its name.
 
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::error::Error;
+use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
 use flate2::bufread::GzDecoder;
+use reveille_dataset::text::is_no_text;
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: usize = 4096;
 /// Of dictionaries and windows: what the programs' highest levels make needs less.
 const MEMORY_KIB: u32 = 128 << 10;
-/// More control characters than one in so many: no text. Serial lines and machines that went down
-/// leave a few.
-const CONTROL_SHARE: usize = 20;
 
 type Input<'a> = Box<dyn Read + 'a>;
 
@@ -22,18 +21,19 @@ type Input<'a> = Box<dyn Read + 'a>;
 /// of `input`.
 pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     let (head, input) = head(Box::new(input))?;
+    let peeked = |input| Peeked {
+        ahead: Vec::new(),
+        input,
+    };
     let unpacked: Input<'a> = match head.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(Gzip {
-            member: Some(GzDecoder::new(BufReader::new(input))),
+            member: Some(GzDecoder::new(peeked(input))),
         }),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
             Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB))
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Box::new(Zstd {
-            frame: frame(Peeked {
-                ahead: Vec::new(),
-                input,
-            })?,
+            frame: frame(peeked(input)).map_err(|error| said_of_packed(&error))?,
         }),
         _ => return of_text(input),
     };
@@ -45,21 +45,34 @@ struct Unpacked<'a>(Input<'a>);
 
 impl Read for Unpacked<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into).map_err(|error| {
-            let words = match error.kind() {
-                ErrorKind::UnexpectedEof => {
- "it is packed, and cut before its end; `gzip -dc`, `xz -dc` or `zstd -dc` gives what there is, for a pipe to -".to_owned() }
-                _ => format!("it is packed, and cannot be unpacked: {error}"),
-            };
-            io::Error::new(ErrorKind::InvalidData, words)
-        })
+        self.0.read(into).map_err(|error| said_of_packed(&error))
     }
+}
+
+fn said_of_packed(error: &io::Error) -> io::Error {
+    // Zstandard's decoder puts it within errors of its own.
+    let mut within: Option<&(dyn Error + 'static)> = Some(error);
+    let mut is_cut = false;
+    while let Some(one) = within {
+        let of_input = one.downcast_ref::<io::Error>();
+        is_cut |= of_input.is_some_and(|one| one.kind() == ErrorKind::UnexpectedEof);
+        within = one.source();
+    }
+    let words = match is_cut {
+        true => {
+            "it is packed, and cut before its end; `gzip -dc`, `xz -dc` or `zstd -dc` gives what \
+                 there is, for a pipe to -"
+                .to_owned()
+        }
+        false => format!("it is packed, and cannot be unpacked: {error}"),
+    };
+    io::Error::new(ErrorKind::InvalidData, words)
 }
 
 /// Members, one behind the other. What follows them is passed over, as gzip does: tapes and block
 /// devices fill up with zeros.
 struct Gzip<'a> {
-    member: Option<GzDecoder<BufReader<Input<'a>>>>,
+    member: Option<GzDecoder<Peeked<'a>>>,
 }
 
 impl Read for Gzip<'_> {
@@ -70,8 +83,9 @@ impl Read for Gzip<'_> {
                 return Ok(read);
             }
             let mut rest = self.member.take().map(GzDecoder::into_inner);
-            let next = rest.as_mut().map_or(Ok(&[][..]), BufRead::fill_buf)?;
-            if next.first() == Some(&0x1f) {
+            let next = rest.as_mut().map_or(Ok(&[][..]), |rest| rest.peek(2))?;
+            // A member, or one of which the first byte is all there is.
+            if matches!(next, [0x1f, 0x8b] | [0x1f]) {
                 self.member = rest.map(GzDecoder::new);
             }
         }
@@ -94,7 +108,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
         // Without a mark: a log's first letters are of ASCII.
         [1..=0x7f, 0, 1..=0x7f, 0, ..] => true,
         [0, 1..=0x7f, 0, 1..=0x7f, ..] => false,
-        _ if is_no_text(&head) => {
+        _ if is_no_text(&without_zeros(&head)) => {
             let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
@@ -158,9 +172,9 @@ fn binary(head: &[u8]) -> Option<&'static str> {
         .or(tar.then_some("it is a tar archive; unpack it first"))
 }
 
-fn is_no_text(head: &[u8]) -> bool {
-    let is_control = |byte: &&u8| matches!(byte, 1..=8 | 11 | 12 | 14..=26 | 28..=31 | 127);
-    head.len() >= 64 && head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
+/// A machine that went down leaves blocks of them in its log.
+fn without_zeros(head: &[u8]) -> Vec<u8> {
+    head.iter().copied().filter(|&byte| byte != 0).collect()
 }
 
 /// Lines that end with a carriage return alone.
@@ -191,13 +205,15 @@ fn frame(mut input: Peeked<'_>) -> io::Result<Option<Frame<'_>>> {
             [] => return Ok(None),
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, a, b, c, d] => {
                 let bytes = 8 + u64::from(u32::from_le_bytes([a, b, c, d]));
-                io::copy(&mut (&mut input).take(bytes), &mut io::sink())?;
+                if io::copy(&mut (&mut input).take(bytes), &mut io::sink())? < bytes {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
             }
             _ => break,
         }
     }
     let frame = Frame::new_with_max_window_size(input, window);
-    let frame = frame.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+    let frame = frame.map_err(io::Error::other)?;
     Ok(Some(frame))
 }
 
@@ -230,7 +246,7 @@ impl Peeked<'_> {
         (&mut self.input)
             .take(missing)
             .read_to_end(&mut self.ahead)?;
-        Ok(&self.ahead)
+        Ok(&self.ahead[..self.ahead.len().min(bytes)])
     }
 }
 
@@ -240,8 +256,22 @@ impl Read for Peeked<'_> {
             return self.input.read(into);
         }
         let read = self.ahead.as_slice().read(into)?;
-        self.ahead.drain(..read);
+        self.consume(read);
         Ok(read)
+    }
+}
+
+impl BufRead for Peeked<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        const BLOCK_BYTES: usize = 8192;
+        match self.ahead.is_empty() {
+            true => self.peek(BLOCK_BYTES),
+            false => Ok(&self.ahead),
+        }
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.ahead.drain(..bytes);
     }
 }
 

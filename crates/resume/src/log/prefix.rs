@@ -58,6 +58,8 @@ pub(super) struct Message<'a> {
 pub(super) struct Prefixes {
     /// For `dmesg -H` and `dmesg --time-format delta`: stamps that count from the line before.
     running_us: Us,
+    /// A stamp without a year was of 29 February.
+    leap_year: bool,
 }
 
 #[derive(Default)]
@@ -70,6 +72,11 @@ struct Parts<'a> {
 }
 
 impl Prefixes {
+    /// The next file of the same log.
+    pub(super) fn begin(&mut self) {
+        self.running_us = 0;
+    }
+
     pub(super) fn strip<'a>(&mut self, line: &'a [u8]) -> Stripped<'a> {
         let line = unquoted(line);
         if line.is_empty() {
@@ -123,7 +130,7 @@ impl Prefixes {
                 }
                 Some(b'<') => level(&mut ahead),
                 Some(b'0'..=b'9') => self.number(&mut ahead, parts),
-                Some(b'a'..=b'z' | b'A'..=b'Z') => word(&mut ahead, parts),
+                Some(b'a'..=b'z' | b'A'..=b'Z') => self.word(&mut ahead, parts),
                 _ => None,
             };
             if taken.is_none() {
@@ -175,7 +182,7 @@ impl Prefixes {
                 parts.kernel = Some(at);
             }
             _ => {
-                let at = match text.date() {
+                let at = match self.date(text) {
                     Some(at) => at,
                     None => self.minute(text)?,
                 };
@@ -208,7 +215,7 @@ impl Prefixes {
         let inside = text.0.get(..11)?;
         let with_seconds = [&inside[..3], b" ", &inside[3..], b":00"].concat();
         let mut cursor = Cursor(&with_seconds);
-        let at = cursor.date()?;
+        let at = self.date(&mut cursor)?;
         text.0 = &text.0[11..];
         self.running_us = at.us;
         Some(at)
@@ -245,6 +252,49 @@ impl Prefixes {
         parts.wall = Some((at, consumed(before.0, text.0)));
         text.eat(b' ')?;
         host_and_program(text, parts)
+    }
+
+    /// A date, `kern  :info  : `, or a program that passed the line on.
+    fn word<'a>(&mut self, text: &mut Cursor<'a>, parts: &mut Parts<'a>) -> Option<()> {
+        if parts.wall.is_some() {
+            return None;
+        }
+        let before = *text;
+        if let Some(at) = self.date(text) {
+            parts.wall = Some((at, consumed(before.0, text.0)));
+            text.eat(b' ')?;
+            return host_and_program(text, parts);
+        }
+        *text = before;
+        passed_on(text, parts).or_else(|| {
+            *text = before;
+            for _ in 0..2 {
+                let n = memchr(b':', text.0).filter(|&n| n < 10)?;
+                let name = text.0[..n].trim_ascii_end();
+                if name.is_empty() || !name.iter().all(u8::is_ascii_lowercase) {
+                    return None;
+                }
+                text.0 = &text.0[n + 1..];
+            }
+            text.eat(b' ')
+        })
+    }
+
+    /// A stamp without a year is one of 2000 here. Whether its year has a 29 February is not known
+    /// before a line is of that day: without one, 1 March is the day behind 28 February.
+    fn date(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
+        const DAY_US: Us = 86_400_000_000;
+        const YEAR_2000: Us = 10_957 * DAY_US;
+        const FEBRUARY_29: Us = YEAR_2000 + 59 * DAY_US;
+        const MARCH: Us = FEBRUARY_29 + DAY_US;
+        let mut at = text.date()?;
+        if (YEAR_2000..YEAR_2000 + 366 * DAY_US).contains(&at.us) {
+            self.leap_year |= (FEBRUARY_29..MARCH).contains(&at.us);
+            if at.us < MARCH || self.leap_year {
+                at.us += DAY_US;
+            }
+        }
+        Some(at)
     }
 }
 
@@ -291,32 +341,6 @@ fn level(text: &mut Cursor<'_>) -> Option<()> {
     text.eat(b'>')?;
     let _ = text.eat_text(b"1 ");
     Some(())
-}
-
-/// A date, `kern  :info  : `, or a program that passed the line on.
-fn word<'a>(text: &mut Cursor<'a>, parts: &mut Parts<'a>) -> Option<()> {
-    if parts.wall.is_some() {
-        return None;
-    }
-    let before = *text;
-    if let Some(at) = text.date() {
-        parts.wall = Some((at, consumed(before.0, text.0)));
-        text.eat(b' ')?;
-        return host_and_program(text, parts);
-    }
-    *text = before;
-    passed_on(text, parts).or_else(|| {
-        *text = before;
-        for _ in 0..2 {
-            let n = memchr(b':', text.0).filter(|&n| n < 10)?;
-            let name = text.0[..n].trim_ascii_end();
-            if name.is_empty() || !name.iter().all(u8::is_ascii_lowercase) {
-                return None;
-            }
-            text.0 = &text.0[n + 1..];
-        }
-        text.eat(b' ')
-    })
 }
 
 /// `kernel: ` or `HOST kernel: `, as journalctl -o short-monotonic has it behind the stamp.

@@ -88,7 +88,7 @@ impl Reader {
 
     /// A file, or a part of the log otherwise.
     pub(super) fn source(&mut self, input: impl Read) -> io::Result<()> {
-        self.prefixes = Prefixes::default();
+        self.prefixes.begin();
         self.export = Export::default();
         let mut timeless = 0;
         self.timed = false;

@@ -1,6 +1,7 @@
 //! From what a cycle's lines said to its stages.
 
 use super::event::{Event, stage_of_name};
+use super::message::told_between;
 use super::prefix::Clock;
 use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
 
@@ -71,6 +72,8 @@ pub(super) struct Open {
     /// `suspend exit`.
     pub(super) exit: Option<Us>,
     gaps: Vec<Gap>,
+    /// Of gaps, by their ends: for how much of them the kernel accounts.
+    told: Vec<(Us, Us)>,
     /// The message before.
     said: Vec<u8>,
     said_at: Option<Us>,
@@ -108,6 +111,7 @@ impl Open {
             failed: None,
             exit: None,
             gaps: Vec::new(),
+            told: Vec::new(),
             said: Vec::new(),
             said_at: None,
         }
@@ -129,6 +133,10 @@ impl Open {
             });
             if self.gaps.len() >= 4 * GAPS {
                 self.keep_longest_gaps();
+            }
+            let told = told_between(&self.said, message);
+            if told > 0 && self.told.len() < GAPS {
+                self.told.push((at, told));
             }
         }
         self.said_at = Some(at);
@@ -274,13 +282,22 @@ impl Open {
 
     /// A logger that writes down by its own wall clock what it reads is frozen with all the others, and
     /// stamps what the kernel says from then on after the sleep: the leap of its clock is the sleep, with
-    /// the suspend and the resume in it. `None` where its stamps tell of the devices before they leap.
+    /// the suspend and the resume in it. `None` where its stamps tell of the devices before they leap,
+    /// where the kernel names a longer sleep, and where they go on or stand apart after the leap: what
+    /// is said while a logger is frozen it reads in one go.
     fn logger_slept(&self) -> Option<Us> {
         const LEAST_US: Us = 2_000_000;
+        /// Of stamps of whole seconds, which tell so much too little at most.
+        const STEP_US: Us = 1_000_000;
         if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
             return None;
         }
-        let longest = self.gaps.iter().max_by_key(|gap| gap.end - gap.start)?;
+        let untold = |gap: &Gap| {
+            let told = self.told.iter().find(|&&(end, _)| end == gap.end);
+            gap.end - gap.start - told.map_or(0, |&(_, us)| us)
+        };
+        let longest = self.gaps.iter().max_by_key(|gap| untold(gap))?;
+        let (end, us) = (longest.end, untold(longest));
         let marks = self.marks.iter().enumerate();
         let frozen = marks.flat_map(|(kind, mark)| match kind {
             0 => [None, mark.end],
@@ -288,9 +305,16 @@ impl Open {
         });
         let words = frozen.chain([self.suspending, self.down]).flatten();
         let calls = self.calls.iter().filter_map(|call| call.start.or(call.end));
-        let is_late = words.chain(calls).all(|at| at >= longest.end);
-        let us = longest.end - longest.start;
-        (is_late && us >= LEAST_US).then_some(us)
+        let is_late = words.chain(calls).all(|at| at >= end);
+        let sleeps_longer = self.asleep_us.is_some_and(|asleep| asleep > us + STEP_US);
+        let thaw = self.marks[StageKind::Thaw as usize].start;
+        let stands_apart = self.gaps.iter().any(|gap| {
+            let is_after = gap.start >= end && thaw.is_none_or(|thaw| gap.end <= thaw);
+            is_after && gap.end - gap.start >= LEAST_US
+        });
+        let goes_on = self.slept_at.is_some() && !self.stands_still;
+        let is_frozen = is_late && !sleeps_longer && !stands_apart && !goes_on;
+        (is_frozen && us >= LEAST_US).then_some(us)
     }
 
     /// Does the kernel sleep, as far as its words tell?
@@ -407,11 +431,16 @@ impl Open {
                 stage.start = stage.end - stage.says_us.unwrap_or(0);
             }
         } else if stages.is_empty()
-            && let (Some(start), Some(exit)) = (self.marks[0].start, self.exit)
+            && let Some(start) = self.marks[0].start
         {
-            // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
-            stages.extend(stage(StageKind::Freeze, start, start, None));
-            stages.extend(stage(StageKind::Thaw, exit, exit, None));
+            if let Some(exit) = self.exit {
+                // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
+                stages.extend(stage(StageKind::Freeze, start, start, None));
+                stages.extend(stage(StageKind::Thaw, exit, exit, None));
+            } else if let Some(first) = self.calls.iter().find_map(|call| call.start) {
+                // A device that never returned: processes were frozen by then.
+                stages.extend(stage(StageKind::Freeze, start, first, None));
+            }
         }
         Some(Cycle {
             number: 0,

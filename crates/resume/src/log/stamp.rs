@@ -144,7 +144,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `Nov 21 18:00:00`, with a weekday before and a year behind or without. Where the year is
-    /// missing it is taken for a leap year: differences within one year are right.
+    /// missing it is taken for 2000, a leap year.
     pub(super) fn date(&mut self) -> Option<Instant> {
         let mut ahead = *self;
         if ahead.weekday().is_some() {
