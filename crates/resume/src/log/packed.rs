@@ -302,3 +302,7 @@ impl Utf16<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "packed/tests.rs"]
+mod tests;
