@@ -106,19 +106,25 @@ fn a_text_in_utf_16_is_the_same_however_it_comes() {
             let units = mark.iter().chain(&units);
             let packed: Vec<u8> = units.flat_map(|&unit| bytes(unit)).collect();
             for piece in [1, 2, 3, 7, usize::MAX] {
-                let mut text = text(Pieces(&packed, piece)).unwrap();
-                let (mut found, mut buffer) = (Vec::new(), [0; 64]);
-                while let n @ 1.. = text.read(&mut buffer).unwrap() {
-                    found.extend_from_slice(&buffer[..n]);
+                // Into little room, and into much.
+                for room in [1, 5, 1000] {
+                    let mut text = text(Pieces(&packed, piece)).unwrap();
+                    let (mut found, mut buffer) = (Vec::new(), vec![0; room]);
+                    while let n @ 1.. = text.read(&mut buffer).unwrap() {
+                        found.extend_from_slice(&buffer[..n]);
+                    }
+                    assert_eq!(found, whole.as_bytes(), "{piece}, {room}");
                 }
-                assert_eq!(found, whole.as_bytes(), "{piece}");
             }
         }
     }
-    // Half of a pair is a mark of its own.
-    let halves = [0xfeff_u16, 0xd83d, 0x61, 0xde00, 0x62];
+    // Half of a pair is a mark of its own, and a pair behind one is whole.
+    let halves = [0xfeff_u16, 0xd83d, 0x61, 0xde00, 0xd83d, 0xd83d, 0xde00];
     let bytes: Vec<u8> = halves.iter().flat_map(|unit| unit.to_le_bytes()).collect();
-    assert_eq!(text_of(&bytes), "\u{fffd}a\u{fffd}b".as_bytes());
+    assert_eq!(
+        text_of(&bytes),
+        "\u{fffd}a\u{fffd}\u{fffd}\u{1f600}".as_bytes()
+    );
 }
 
 #[test]

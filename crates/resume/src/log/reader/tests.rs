@@ -87,14 +87,24 @@ fn a_line_is_there_twice_where_the_kernels_stamp_is_the_same_to_the_microsecond(
 #[test]
 fn two_messages_in_one_line_are_two() {
     for prefix in ["", "Nov 21 18:00:00 host kernel: ", "<6>"] {
-        let found = of(&format!(
-            "{prefix}[   10.000000] PM: suspend ent[   10.100000] PM: suspend entry (s2idle)\n\
-             [   11.000000] PM: suspend exit\n"
-        ));
-        let begin = |cycle: &Cycle| (cycle.sleep.clone(), cycle.stages[0].start);
-        let cycles: Vec<_> = found.cycles.iter().map(begin).collect();
-        assert_eq!(cycles, [(Some("s2idle".to_owned()), 10_100_000)]);
-        assert_eq!(found.told_lines, 2, "{prefix}");
+        for (first, second, sleep, start) in [
+            // The first one's end got lost with the line's, or the line's alone.
+            (
+                "PM: suspend ent",
+                "PM: suspend entry (s2idle)",
+                "s2idle",
+                10_100_000,
+            ),
+            ("PM: suspend entry (deep)", "usb 1-1: x", "deep", 10_000_000),
+        ] {
+            let found = of(&format!(
+                "{prefix}[   10.000000] {first}[   10.100000] {second}\n\
+                 [   11.000000] PM: suspend exit\n"
+            ));
+            let begin = |cycle: &Cycle| (cycle.sleep.clone(), cycle.stages[0].start);
+            let cycles: Vec<_> = found.cycles.iter().map(begin).collect();
+            assert_eq!(cycles, [(Some(sleep.to_owned()), start)], "{prefix}{first}");
+        }
     }
 }
 
