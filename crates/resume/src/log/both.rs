@@ -85,13 +85,20 @@ fn are_one(printed: &Cycle, traced: &Cycle) -> bool {
     compared > 0
 }
 
-/// From a cycle's own beginning to another clock's.
+/// From one record's clock to the other's: by the stage's beginning where both have it, else by that of
+/// the first ones.
 fn shift(from: &Cycle, to: &Cycle, stage: Option<StageKind>) -> Us {
-    let begin = |cycle: &Cycle| {
-        let own = cycle.stages.iter().find(|one| Some(one.kind) == stage);
-        own.or(cycle.stages.first()).map_or(0, |one| one.start)
+    let own = |cycle: &Cycle| {
+        let mut stages = cycle.stages.iter();
+        stages
+            .find(|one| Some(one.kind) == stage)
+            .map(|one| one.start)
     };
-    begin(to) - begin(from)
+    let first = |cycle: &Cycle| cycle.stages.first().map_or(0, |one| one.start);
+    match (own(from), own(to)) {
+        (Some(from), Some(to)) => to - from,
+        _ => first(to) - first(from),
+    }
 }
 
 /// printk's, by the trace's clock.
@@ -157,21 +164,9 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     }
     if !printed.failures.is_empty() {
         // The same failures, in words and on printk's clock.
-        let begin = |cycle: &Cycle, kind: Option<StageKind>| {
-            let mut stages = cycle.stages.iter();
-            stages.find(|s| Some(s.kind) == kind).map(|s| s.start)
-        };
         let mut failures = printed.failures.clone();
         for failure in &mut failures {
-            let first = |cycle: &Cycle| cycle.stages.first().map(|stage| stage.start);
-            let shift = match (
-                begin(&printed, failure.stage),
-                begin(&traced, failure.stage),
-            ) {
-                (Some(from), Some(to)) => to - from,
-                _ => first(&traced).unwrap_or(0) - first(&printed).unwrap_or(0),
-            };
-            failure.at += shift;
+            failure.at += shift(&printed, &traced, failure.stage);
         }
         traced.failures = failures;
     }
@@ -378,5 +373,64 @@ mod tests {
         assert_eq!(without_repeated(&mut vec![one, other_stage]), 0);
         let bare = cycle(0, &[(RESUME, 1000)]);
         assert_eq!(without_repeated(&mut vec![bare.clone(), bare]), 0);
+    }
+
+    #[test]
+    fn gaps_and_the_last_word_stand_on_the_traces_clock() {
+        const FREEZE: StageKind = StageKind::Freeze;
+        const THAW: StageKind = StageKind::Thaw;
+        // On printk's clock from 100 on: freezing to 1100, suspending to 3100, thawing to 3600.
+        let mut printed = cycle(100, &[(FREEZE, 1000), (SUSPEND, 2000), (THAW, 500)]);
+        let gap = |start, end| Gap {
+            start,
+            end,
+            message: format!("before {start}"),
+        };
+        printed.gaps = vec![
+            gap(90, 95),
+            gap(100, 150),
+            gap(1099, 1100),
+            gap(1100, 1300),
+            gap(2000, 3050),
+        ];
+        // The trace begins at 10 000, suspends 7000 later and thaws from 20 000 on.
+        let mut traced = cycle(10_000, &[(FREEZE, 7000), (SUSPEND, 2000), (THAW, 100)]);
+        traced.stages[2].start = 20_000;
+        traced.stages[2].end = 20_100;
+        let gaps = |printed: &Cycle, traced: &Cycle| -> Vec<(Us, Us, String)> {
+            let both = together(vec![printed.clone()], vec![traced.clone()]);
+            assert_eq!(both.len(), 1);
+            let gaps = both[0].gaps.iter();
+            gaps.map(|gap| (gap.start, gap.end, gap.message.clone()))
+                .collect()
+        };
+        let told = |start, end, by: Us| (start + by, end + by, format!("before {start}"));
+        // Of freezing, and what is before all stages, by 9900; of suspending from 1100 on by 15 900.
+        assert_eq!(
+            gaps(&printed, &traced),
+            [
+                told(90, 95, 9900),
+                told(100, 150, 9900),
+                told(1099, 1100, 9900),
+                told(1100, 1300, 15_900),
+                told(2000, 3050, 15_900),
+            ]
+        );
+        // A stage that the trace does not have: from the first ones on.
+        let mut late = printed.clone();
+        late.gaps = vec![gap(3200, 3300)];
+        let mut without = traced.clone();
+        without.stages.truncate(2);
+        assert_eq!(gaps(&late, &without), [told(3200, 3300, 9900)]);
+        // `suspend exit` is 500 behind the thaw's begin, the trace's last event 100.
+        let end = |printed: &Cycle, traced: &Cycle| {
+            let both = together(vec![printed.clone()], vec![traced.clone()]);
+            let stages = &both[0].stages;
+            assert_eq!(stages[..2], traced.stages[..2]);
+            (stages[2].start, stages[2].end)
+        };
+        assert_eq!(end(&printed, &traced), (20_000, 20_500));
+        traced.stages[2].end = 20_501;
+        assert_eq!(end(&printed, &traced), (20_000, 20_501));
     }
 }

@@ -158,3 +158,55 @@ pub(super) fn is_of_hibernation(function: &[u8]) -> bool {
             .iter()
             .any(|&word| has(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_functions_name_tells_its_stage_its_direction_or_nothing() {
+        use StageKind as K;
+        let name = |name: &'static str| stage_of_name(name.as_bytes());
+        for (function, stage) in [
+            ("pci_pm_suspend_noirq", K::SuspendNoirq),
+            ("acpi_subsys_noirq_suspend", K::SuspendNoirq),
+            ("pci_pm_suspend_late", K::SuspendLate),
+            ("acpi_lpss_late_suspend", K::SuspendLate),
+        ] {
+            assert_eq!(name(function), Some((Some(stage), true)), "{function}");
+        }
+        for (function, stage) in [
+            ("pci_pm_resume_noirq", K::ResumeNoirq),
+            ("pci_pm_resume_early", K::ResumeEarly),
+            ("acpi_lpss_early_resume", K::ResumeEarly),
+        ] {
+            assert_eq!(name(function), Some((Some(stage), false)), "{function}");
+        }
+        // `late` and `early` count at the end, or before the direction.
+        for function in ["usb_dev_suspend", "late_init_suspend", "suspend_early"] {
+            assert_eq!(name(function), Some((None, true)), "{function}");
+        }
+        for function in ["usb_dev_resume", "early_init_resume", "resume_late"] {
+            assert_eq!(name(function), Some((None, false)), "{function}");
+        }
+        for function in ["usb_dev_prepare", "suspend_or_resume", ""] {
+            assert_eq!(name(function), None, "{function}");
+        }
+    }
+
+    #[test]
+    fn a_function_of_a_hibernation_has_its_word_and_none_of_a_suspend() {
+        for (function, is) in [
+            ("usb_dev_freeze", true),
+            ("pci_pm_thaw_noirq", true),
+            ("pci_pm_poweroff_late", true),
+            ("pci_pm_restore", true),
+            ("usb_dev_prepare", false),
+            ("freeze", false),
+            // One function for both: it may be of a suspend.
+            ("nvme_suspend_freeze", false),
+        ] {
+            assert_eq!(is_of_hibernation(function.as_bytes()), is, "{function}");
+        }
+    }
+}

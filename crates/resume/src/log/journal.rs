@@ -151,4 +151,72 @@ mod tests {
         assert_eq!(export.line(b""), Some(Some(expected())));
         assert_eq!(export.line(b""), None);
     }
+
+    #[test]
+    fn without_the_kernels_time_it_is_the_journals_and_without_both_it_is_none() {
+        let json =
+            |fields: &str| of_json(format!("{{\"_TRANSPORT\":\"kernel\",{fields}}}").as_bytes());
+        let entry = |us, clock| {
+            Some(Entry {
+                us,
+                clock,
+                message: b"x".to_vec(),
+            })
+        };
+        let monotonic = |us: &str| {
+            json(&format!(
+                r#""MESSAGE":"x","_SOURCE_MONOTONIC_TIMESTAMP":"{us}""#
+            ))
+        };
+        assert_eq!(
+            json(r#""MESSAGE":"x","__REALTIME_TIMESTAMP":"1795284000123456""#),
+            entry(1_795_284_000_123_456, Clock::Wall)
+        );
+        assert_eq!(json(r#""MESSAGE":"x""#), None);
+        // 2^55 us are a thousand years.
+        assert_eq!(
+            monotonic("36028797018963967"),
+            entry(36_028_797_018_963_967, Clock::Kernel)
+        );
+        assert_eq!(monotonic("36028797018963968"), None);
+        assert_eq!(monotonic("x"), None);
+        // A message that is too long for the journal is null, and bytes have 256 values.
+        for message in ["null", "7", "[256]", "[-1]", "[\"x\"]"] {
+            let text = format!(r#""MESSAGE":{message},"_SOURCE_MONOTONIC_TIMESTAMP":"7""#);
+            assert_eq!(json(&text), None, "{message}");
+        }
+        assert_eq!(json(r#""_SOURCE_MONOTONIC_TIMESTAMP":"7""#), None);
+    }
+
+    #[test]
+    fn of_a_journal_for_export_only_the_kernels_entries_are_taken() {
+        let mut export = Export::default();
+        let mut lines = |lines: &[&str]| {
+            let mut found = lines.iter().map(|line| export.line(line.as_bytes()));
+            let within: Vec<_> = found.by_ref().take(lines.len() - 1).collect();
+            assert!(within.iter().all(|line| *line == Some(None)));
+            found.next().unwrap()
+        };
+        let begin = "__CURSOR=s=1";
+        let time = "_SOURCE_MONOTONIC_TIMESTAMP=12345678";
+        let message = "MESSAGE=PM: suspend exit";
+        let kernel = "_TRANSPORT=kernel";
+        let entry = Some(Some(expected()));
+        assert_eq!(lines(&[begin, time, message, kernel, ""]), entry);
+        assert_eq!(
+            lines(&[begin, "_TRANSPORT=syslog", time, message, ""]),
+            Some(None)
+        );
+        // An entry that another one follows without an end took nothing with it.
+        assert_eq!(lines(&[begin, time, message, ""]), Some(None));
+        assert_eq!(lines(&[begin, kernel, message, ""]), Some(None));
+        assert_eq!(lines(&[begin, kernel, time, message, ""]), entry);
+        let wall = Entry {
+            us: 1_795_284_000_123_456,
+            clock: Clock::Wall,
+            message: Vec::new(),
+        };
+        let realtime = "__REALTIME_TIMESTAMP=1795284000123456";
+        assert_eq!(lines(&[begin, kernel, realtime, ""]), Some(Some(wall)));
+    }
 }

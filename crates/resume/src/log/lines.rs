@@ -144,4 +144,67 @@ mod tests {
             assert_eq!(lines_of(&text, 4096).0, [Some(b"before".to_vec()), None]);
         }
     }
+
+    #[test]
+    fn a_line_of_64_kib_is_the_longest() {
+        for (length, is_text) in [(LINE_BYTES_MAX, true), (LINE_BYTES_MAX + 1, false)] {
+            let long = vec![b'x'; length];
+            let text = [&long[..], b"\n"].concat();
+            // In pieces that end just before its end, or with it; and without an end.
+            for piece in [4096, 1000, length, usize::MAX] {
+                for text in [&text[..], &long] {
+                    let expected = is_text.then(|| long.clone());
+                    let found = lines_of(text, piece);
+                    assert_eq!(found, (vec![expected], 1, text.len() as u64), "{piece}");
+                }
+            }
+        }
+    }
+
+    /// Fails so often before each piece, as a read does that a signal interrupts.
+    struct Failing<'a>(Pieces<'a>, ErrorKind, u32);
+
+    impl Read for Failing<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            if self.2 > 0 {
+                self.2 -= 1;
+                return Err(io::Error::new(self.1, "refused"));
+            }
+            self.2 = 1;
+            self.0.read(into)
+        }
+    }
+
+    #[test]
+    fn a_read_that_a_signal_interrupts_is_tried_again_and_other_errors_are_told() {
+        let failing = |kind| Failing(Pieces(b"one\ntwo\n", 3), kind, 2);
+        let mut found = Vec::new();
+        let interrupted = each(failing(ErrorKind::Interrupted), |line| {
+            if let Line::Text(text) = line {
+                found.push(text.to_vec());
+            }
+            Ok(())
+        });
+        assert_eq!(interrupted.unwrap(), (2, 8));
+        assert_eq!(found, [b"one", b"two"]);
+        let error = each(failing(ErrorKind::PermissionDenied), |_| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn in_64_mib_a_line_ends_or_it_is_no_log() {
+        // From the end of the block that has the last line's end on.
+        for before in [&b""[..], b"one\n"] {
+            let of = |bytes: u64| each(before.chain(io::repeat(b'x').take(bytes)), |_| Ok(()));
+            let lines = 1 + u64::from(!before.is_empty());
+            let bytes = before.len() as u64 + NO_LINE_BYTES_MAX;
+            assert_eq!(of(NO_LINE_BYTES_MAX).unwrap(), (lines, bytes));
+            let error = of(NO_LINE_BYTES_MAX + 1).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidData);
+            assert_eq!(
+                error.to_string(),
+                "64 MiB without the end of a line; it is no log"
+            );
+        }
+    }
 }

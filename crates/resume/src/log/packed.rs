@@ -122,6 +122,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
         little,
         odd: None,
         high: None,
+        ready: Vec::new(),
     }))
 }
 
@@ -281,14 +282,14 @@ struct Utf16<'a> {
     little: bool,
     odd: Option<u8>,
     high: Option<u16>,
+    /// What was read and not given yet.
+    ready: Vec<u8>,
 }
 
 impl Read for Utf16<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // Three bytes for each of two.
-        let mut bytes = vec![0; (into.len() / 3).clamp(2, 1 << 16)];
-        let mut filled = 0;
-        while filled == 0 {
+        while self.ready.is_empty() {
+            let mut bytes = [0; HEAD_BYTES];
             let from = usize::from(self.odd.is_some());
             if let Some(odd) = self.odd.take() {
                 bytes[0] = odd;
@@ -297,11 +298,9 @@ impl Read for Utf16<'_> {
             if read == 0 {
                 return Ok(0);
             }
-            let all = &bytes[..from + read];
-            let (pairs, odd) = all.split_at(all.len() / 2 * 2);
-            self.odd = odd.first().copied();
+            let mut pairs = bytes[..from + read].chunks_exact(2);
             let mut text = String::new();
-            for pair in pairs.chunks_exact(2) {
+            for pair in &mut pairs {
                 let pair = [pair[0], pair[1]];
                 self.unit(
                     match self.little {
@@ -311,10 +310,12 @@ impl Read for Utf16<'_> {
                     &mut text,
                 );
             }
-            filled = text.len();
-            into[..filled].copy_from_slice(text.as_bytes());
+            self.odd = pairs.remainder().first().copied();
+            self.ready = text.into_bytes();
         }
-        Ok(filled)
+        let read = self.ready.as_slice().read(into)?;
+        self.ready.drain(..read);
+        Ok(read)
     }
 }
 
@@ -323,7 +324,10 @@ impl Utf16<'_> {
         let high = self.high.take();
         match unit {
             0xfeff => {}
-            0xd800..=0xdbff => self.high = Some(unit),
+            0xd800..=0xdbff => {
+                text.extend(high.map(|_| char::REPLACEMENT_CHARACTER));
+                self.high = Some(unit);
+            }
             _ => {
                 let units = high.into_iter().chain([unit]);
                 let chars = char::decode_utf16(units);
@@ -332,3 +336,7 @@ impl Utf16<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "packed/tests.rs"]
+mod tests;

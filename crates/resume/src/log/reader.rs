@@ -415,3 +415,7 @@ fn lost_events(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
     Cursor(&line[at + 10..]).number()
 }
+
+#[cfg(test)]
+#[path = "reader/tests.rs"]
+mod tests;

@@ -381,4 +381,105 @@ mod tests {
             (Some(()), &b": x"[..])
         );
     }
+
+    #[test]
+    fn each_month_begins_where_the_calendar_has_it() {
+        // Of 2023 and, from March on, of the leap year 2024: a day later.
+        for (month, day_of_year) in
+            (1..).zip([1, 32, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335])
+        {
+            // 19 358 days to 2023, 19 723 days to 2024.
+            assert_eq!(days(2023, month, 1), 19_358 + day_of_year - 1, "{month}");
+            let leap = i64::from(month > 2);
+            assert_eq!(days(2024, month, 1), 19_723 + day_of_year - 1 + leap);
+            let name = String::from_utf8_lossy(MONTHS[month as usize - 1]).into_owned();
+            let text = format!("{name}  1 00:00:00");
+            // Without a year it is a leap year, 2000: 10 957 days.
+            let at = Cursor(text.as_bytes()).date().unwrap().us;
+            let day = 10_957 + day_of_year - 1 + leap;
+            assert_eq!(at, day * 86_400 * SECOND_US, "{name}");
+        }
+        assert_eq!((days(1970, 1, 1), days(1969, 12, 31)), (0, -1));
+        assert_eq!(days(2001, 1, 1) - days(2000, 1, 1), 366);
+        assert_eq!(days(1901, 1, 1) - days(1900, 1, 1), 365);
+    }
+
+    #[test]
+    fn zones_are_read_with_and_without_their_minutes() {
+        let of = |text: &str| {
+            let mut cursor = Cursor(text.as_bytes());
+            let instant = cursor.iso();
+            instant.map(|instant| {
+                (
+                    instant.us / SECOND_US,
+                    String::from_utf8_lossy(cursor.0).into_owned(),
+                )
+            })
+        };
+        let evening = 1_795_284_000;
+        let all = |seconds| Some((seconds, String::new()));
+        assert_eq!(of("2026-11-21T18:00:00+05:45"), all(evening - 20_700));
+        assert_eq!(of("2026-11-21T18:00:00-0930"), all(evening + 34_200));
+        assert_eq!(of("2026-11-21T18:00:00+02"), all(evening - 7200));
+        let behind = Some((evening, " UTC".to_owned()));
+        assert_eq!(of("2026-11-21T18:00:00 UTC"), behind);
+        for text in [
+            "226-11-21T18:00:00",
+            "20260-11-21T18:00:00",
+            "2026/11/21T18:00:00",
+            "2026-11-21x18:00:00",
+            "2026-11-21T18:00:00+x",
+            "2026-11-2",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_year_has_four_digits_and_a_zone_a_space_before_it() {
+        let of = |text: &str| {
+            let mut cursor = Cursor(text.as_bytes());
+            let us = cursor.date().map(|instant| instant.us / SECOND_US);
+            (us, String::from_utf8_lossy(cursor.0).into_owned())
+        };
+        let (year_2000, year_2026) = (Some(974_829_600), Some(1_795_284_000));
+        assert_eq!(of("Nov 21 18:00:00 2026"), (year_2026, String::new()));
+        for behind in [" 123]", " 20260]", " 2026x"] {
+            let found = of(&format!("Nov 21 18:00:00{behind}"));
+            assert_eq!(found, (year_2000, behind.to_owned()));
+        }
+        assert_eq!(
+            of("Sat 2026-11-21 18:00:00CEST"),
+            (year_2026, "CEST".to_owned())
+        );
+        assert_eq!(of("Sat 2026-11-21 18:00:00"), (year_2026, String::new()));
+        assert!(of("Nov 31 00:00:00").0.is_some());
+        for text in [
+            "Sax Nov 21 18:00:00",
+            "SatNov 21 18:00:00",
+            "Nov21 18:00:00",
+        ] {
+            assert_eq!(of(text), (None, text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn numbers_have_at_most_nineteen_digits() {
+        let of = |text: &'static str| {
+            let mut cursor = Cursor(text.as_bytes());
+            (cursor.number(), cursor.0)
+        };
+        assert_eq!(of("0x"), (Some(0), &b"x"[..]));
+        let most = "9999999999999999999";
+        assert_eq!(of(most), (Some(9_999_999_999_999_999_999), &b""[..]));
+        let more = "00000000000000000001";
+        assert_eq!(of(more), (None, more.as_bytes()));
+        assert_eq!(of("x"), (None, &b"x"[..]));
+        let seconds = |text: &'static str| Cursor(text.as_bytes()).seconds();
+        assert_eq!(
+            seconds("39999999999.999999").map(|at| at.us),
+            Some(39_999_999_999_999_999)
+        );
+        assert_eq!(seconds("40000000000.0"), None);
+    }
 }

@@ -1,3 +1,4 @@
+mod left_out;
 mod odd;
 
 use super::*;

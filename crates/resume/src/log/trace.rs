@@ -153,3 +153,7 @@ fn driver_and_device(head: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     };
     (!device.is_empty()).then_some((driver, device))
 }
+
+#[cfg(test)]
+#[path = "trace/tests.rs"]
+mod tests;

@@ -465,3 +465,233 @@ fn a_freeze_that_fails_says_so_and_the_next_lines_name_who_refused() {
         assert_eq!(refuses(text.as_bytes()).as_deref(), name, "{text}");
     }
 }
+
+fn said(text: &str) -> Said<'_> {
+    Messages::new().said(text.as_bytes())
+}
+
+#[test]
+fn words_that_only_begin_as_known_ones_say_nothing() {
+    // Of each first letter, alone and behind `PM: `.
+    for letter in "BCDEFLNORSTdhps".chars() {
+        for text in [
+            format!("{letter}"),
+            format!("{letter}o it was said"),
+            format!("PM: {letter}"),
+            format!("PM: {letter}o it was said"),
+        ] {
+            assert_eq!(said(&text), Said::Nothing, "{text}");
+        }
+    }
+    for text in [
+        "Booting Node 0",
+        "Booting Node 0 Processor x",
+        "CPU1 is here",
+        "Calling acpi_init+0x0/0x10",
+        "Freezing of time",
+        "Restarting services",
+        "Suspending disks",
+        "suspend debug: enabled",
+        "smpboot: Max logical packages: 1",
+        "printk: console [ttyS0] enabled",
+        "psci: probing for conduit method",
+        "done. And more",
+        "PM: Entering mem",
+        "PM: Early sleep",
+        "PM: Suspending disks",
+        "PM: resume from hibernation",
+        "PM: hibernation image",
+        "PM: Device 00:08 is here",
+        "PM: nothing not prepared for power transition",
+        "PM: resume of hope",
+        "PM: thaw of processes",
+        "PM: suspend of everything at once",
+        "PM: early suspend of devices complete after 1.000 msecs",
+        "PM: resume of drv:sd complete after 1.000 msecs",
+        "PM: resume of drv:sd dev:3:0:0:0 begun after 1.000 msecs",
+        "ACPI: PM: (supports S0 S3)",
+        // What another subsystem says in the same words.
+        "x86/PM: suspend exit",
+        "ACPI: suspend exit",
+        // Without `PM: ` the word of a driver is its own.
+        "usb usb1: it failed to return",
+        "usb usb1: link returned 0 after 12 usecs",
+        "usb usb1: calling usb_dev_resume+0x0/0x20 @ 43",
+        "usb usb1: usb_dev_resume+0x0/0x20 returned 0 after 12",
+        "it returns nothing",
+        "PM: calling usb_dev_resume+0x0/0x20 @ 4321, parent: none",
+        ": calling usb_dev_resume+0x0/0x20 @ 4321, parent: none",
+        "a caller(): of usb_dev_resume returns -16",
+        "probe(): pci_probe+0x0/0x20 returns -16",
+    ] {
+        assert_eq!(said(text), Said::Nothing, "{text}");
+    }
+}
+
+#[test]
+fn rarer_words_are_read_too() {
+    let word = |awake| Event::Word { awake };
+    let failure = |message: &'static str| Event::Failure {
+        device: None,
+        message: message.as_bytes(),
+    };
+    for (text, expected) in [
+        (
+            "Non-boot CPUs are not disabled",
+            failure("Non-boot CPUs are not disabled"),
+        ),
+        (
+            "psci: CPU12: shutdown",
+            Event::CpuEnd { cpu: 12, on: false },
+        ),
+        (
+            "PM: suspend debug: Waiting for 5 second(s).",
+            Event::Test(5_000_000),
+        ),
+        (
+            "suspend debug: Waiting for 12 second(s).",
+            Event::Test(12_000_000),
+        ),
+        (
+            "PM: suspend devices took 0.300 seconds",
+            Event::DevicesTook {
+                kind: StageKind::Suspend,
+                us: 300_000,
+            },
+        ),
+        (
+            "PM: resume devices took 7.930 seconds",
+            Event::DevicesTook {
+                kind: StageKind::Resume,
+                us: 7_930_000,
+            },
+        ),
+        ("ACPI: PM: Restoring platform NVS memory", word(true)),
+        ("ACPI: Waking up from system sleep state S3", word(true)),
+        ("ACPI: PM: Waking up from system sleep state S4", word(true)),
+        ("ACPI: Saving platform NVS memory", word(false)),
+        (
+            "Freezing of tasks aborted after 0.001 seconds",
+            Event::NotFrozen {
+                message: b"Freezing of tasks aborted after 0.001 seconds",
+            },
+        ),
+        (
+            "PM: Some system devices failed to power down",
+            failure("Some system devices failed to power down"),
+        ),
+        (
+            "PM: late suspend of devices failed",
+            failure("late suspend of devices failed"),
+        ),
+        (
+            "PM: noirq suspend of devices failed",
+            failure("noirq suspend of devices failed"),
+        ),
+        (
+            "PM: last active wakeup source: alarmtimer",
+            failure("last active wakeup source: alarmtimer"),
+        ),
+        (
+            "PM: active wakeup source: alarmtimer",
+            failure("active wakeup source: alarmtimer"),
+        ),
+        (
+            "PM: Pending Wakeup Sources: alarmtimer",
+            failure("Pending Wakeup Sources: alarmtimer"),
+        ),
+        (
+            "PM: System core suspend callback x failed",
+            failure("System core suspend callback x failed"),
+        ),
+        (
+            "usb usb1: PM: usb_dev_freeze+0x0/0x20 returned 0 after 12 usecs",
+            Event::HibernationCall,
+        ),
+        (
+            "PM: late hibernate of devices complete after 1.000 msecs",
+            Event::HibernationCall,
+        ),
+        // 3.x: one line for each of a device's callbacks' owners.
+        (
+            "PM: type suspend of drv:sd dev:3:0:0:0 complete after 1.500 msecs",
+            Event::Took {
+                stage: StageKind::Suspend,
+                driver: b"sd",
+                device: b"3:0:0:0",
+                us: 1500,
+            },
+        ),
+        (
+            "PM: legacy resume of drv:sd dev:3:0:0:0 complete after 1.500 msecs",
+            Event::Took {
+                stage: StageKind::Resume,
+                driver: b"sd",
+                device: b"3:0:0:0",
+                us: 1500,
+            },
+        ),
+    ] {
+        assert_eq!(event(text), expected, "{text}");
+    }
+    // A device of this name stands alone, too.
+    let Event::Call(call) =
+        event("Fixed MDIO bus.0: PM: calling platform_pm_resume+0x0/0x40 @ 1, parent: platform")
+    else {
+        panic!();
+    };
+    assert_eq!((call.driver, call.device), (None, &b"Fixed MDIO bus.0"[..]));
+}
+
+#[test]
+fn what_is_cut_or_beyond_any_machine_is_damaged() {
+    for text in [
+        "PM: resume of drv:sd dev:3:0:0:0 compl",
+        "PM: resume of devices complete after 6629.611 secs",
+        "PM: resume of devices complete after x msecs",
+        "usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 4321, parent: ",
+        "usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 4294967296, parent: none",
+        "usb usb1: PM: usb_dev_resume+0x0/0x20 returned 2147483648 after 12 usecs",
+        // 2^50 us are 35 years.
+        "call usb1+ returned 0 after 1125899906842624 usecs",
+    ] {
+        assert_eq!(said(text), Said::Torn, "{text}");
+    }
+    let Event::Return(ret) = event("call usb1+ returned 0 after 1125899906842623 usecs") else {
+        panic!();
+    };
+    assert_eq!(ret.says_us, Some(1_125_899_906_842_623));
+}
+
+#[test]
+fn an_old_line_of_a_task_has_a_state_in_one_capital_letter_and_flags() {
+    let of = |text: &str| refuses(text.as_bytes());
+    let name = |name: &str| Some(name.to_owned());
+    assert_eq!(
+        of("jbd2/dm-0-8     D    0   431      2 0x00004000"),
+        name("jbd2/dm-0-8 (pid 431)")
+    );
+    assert_eq!(
+        of("fifteen_letters D ffff88003d4c5b00     0   431      2 0x00000000"),
+        name("fifteen_letters (pid 431)")
+    );
+    for text in [
+        "jbd2/dm-0-8     d    0   431      2 0x00004000",
+        "jbd2/dm-0-8     D    0   431      2 00004000",
+        "jbd2/dm-0-8     DD   0   431      2 0x00004000",
+        "jbd2/dm-0-8     D    0   pid      2 0x00004000",
+        "jbd2/dm-0-8     D    2 0x00004000",
+        "jbd2/dm-0-8",
+        "task:fuse            state:D stack:0     pid: x",
+        "workqueue events_freezable",
+    ] {
+        assert_eq!(of(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_vendors_task_is_taken_off_where_it_is_whole() {
+    assert_eq!(event("[pid:916,cpu7,bash]PM: suspend exit"), Event::Exit);
+    assert_eq!(said("[pid:916,cpu7,bash PM: suspend exit"), Said::Nothing);
+    assert_eq!(said("[pi]PM: suspend exit"), Said::Nothing);
+}

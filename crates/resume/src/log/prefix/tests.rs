@@ -332,3 +332,79 @@ fn a_trace_has_three_digits_of_a_cpu_and_few_flags() {
     assert_eq!(of("sh-203 [000] 12345678 6.744896: E"), None);
     assert_eq!(of("sh-203 [00] ..... 6.744896: E"), None);
 }
+
+#[test]
+fn a_traces_line_behind_another_stamp_is_that_stamps_message() {
+    for (prefix, clock, us) in [
+        ("6,1234,12345678,-;", Clock::Kernel, 12_345_678),
+        ("2026-11-21T18:00:00Z host kernel: ", Clock::Wall, NOON_US),
+    ] {
+        let line = format!("{prefix}sh-203 [000] 6.744896: E");
+        let message = strip(&line);
+        assert_eq!((message.clock, message.at.us), (clock, us), "{prefix}");
+        assert_eq!(message.text, b"sh-203 [000] 6.744896: E", "{prefix}");
+    }
+}
+
+#[test]
+fn a_program_that_passes_messages_on_leaves_the_kernels_stamp_with_its_step() {
+    let message = strip("Nov 21 18:00:00 host klogd: [   12.34] x");
+    assert_eq!((message.clock, message.text), (Clock::Kernel, &b"x"[..]));
+    assert_eq!(
+        (message.at.us, message.at.resolution_us),
+        (12_340_000, 10_000)
+    );
+}
+
+#[test]
+fn who_printed_a_message_has_a_name_of_31_letters_at_most() {
+    for (length, known) in [(31, true), (32, false)] {
+        let process = format!(" -(3)[4321:{}]", "y".repeat(length - 2));
+        // With the two digits of the worker's number.
+        let process = process.replace("yyy]", "yyy/1]");
+        let line = format!("[   12.345678]{process}x");
+        let message = strip(&line);
+        let (caller, text) = match known {
+            true => (Some(4321), "x".to_owned()),
+            false => (None, format!("{}x", &process[1..])),
+        };
+        assert_eq!((message.caller, message.text), (caller, text.as_bytes()));
+    }
+    // What is no such list is the message.
+    for text in ["(3)[x:y]z", "(x)[1:y]z", "(3)[1]z", "(3) z", "<x>(3)[1:y]z"] {
+        let line = format!("[   12.345678] {text}");
+        assert_eq!(strip(&line).text, text.as_bytes());
+    }
+}
+
+#[test]
+fn a_message_has_its_wall_clocks_text_and_instant() {
+    let message = strip("2026-11-21T18:00:00.5Z host kernel: [   12.345678][ T7] x");
+    let instant = |us, resolution_us| Instant { us, resolution_us };
+    assert_eq!(
+        message,
+        Message {
+            at: instant(12_345_678, 1),
+            clock: Clock::Kernel,
+            wall: Some(b"2026-11-21T18:00:00.5Z"),
+            wall_at: Some(instant(NOON_US + 500_000, 100_000)),
+            caller: Some(7),
+            text: b"x",
+        }
+    );
+}
+
+#[test]
+fn deltas_and_minutes_have_their_step() {
+    let mut prefixes = Prefixes::default();
+    let mut of = |line: &'static str| match prefixes.strip(line.as_bytes()) {
+        Stripped::Message(message) => (message.at.us, message.at.resolution_us),
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(of("[  +1.25] x"), (1_250_000, 10_000));
+    assert_eq!(of("[<    0.500>] x"), (1_750_000, 1000));
+    // 1 March of 2000 from 1970 on: 11 017 days.
+    let march = 11_017 * 86_400 * 1_000_000;
+    assert_eq!(of("[Mar 1 09:07] x"), (march + 547 * 60_000_000, 1_000_000));
+    assert_eq!(of("[  +0.000001] x"), (march + 547 * 60_000_000 + 1, 1));
+}

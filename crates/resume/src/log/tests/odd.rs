@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn moved(text: &str, by: &str) -> String {
+pub(super) fn moved(text: &str, by: &str) -> String {
     text.replace("[   10.", &format!("[   {by}."))
 }
 

@@ -1,0 +1,246 @@
+//! What was not understood: counted, put together, told.
+
+use super::odd::moved;
+use super::*;
+
+/// Each count another one.
+const ONE_TO_FIFTEEN: LeftOut = LeftOut {
+    long_lines: 1,
+    lines_without_stamp: 2,
+    torn_lines: 3,
+    returns_without_call: 4,
+    calls_without_start: 5,
+    calls_without_end: 6,
+    guessed_stages: 7,
+    clock_jumps: 8,
+    late_stamps: 9,
+    hibernations: 10,
+    repeated_cycles: 11,
+    repeated_lines: 12,
+    lost_events: 13,
+    too_many: 14,
+    late_calls: 15,
+};
+
+#[test]
+fn each_reason_is_a_phrase_behind_its_number() {
+    let phrases = [
+        "line of more than 64 KiB",
+        "lines without a time",
+        "damaged lines",
+        "calls of which only the end is there, with the start that the kernel says",
+        "calls without a start, and without a duration",
+        "calls without an end",
+        "calls in a stage by guess: no line tells when a stage ends (/sys/power/pm_debug_messages)",
+        "jumps of the clock within a cycle: no time passes there",
+        "cycles whose lines a logger stamped after the sleep: suspend and resume are in the time \
+         asleep, which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's \
+         stamps)",
+        "suspends to disk",
+        "cycles that the log has twice",
+        "lines that the log has twice",
+        "events that the tracing buffer lost",
+        "items beyond what is kept: 100,000 calls of a cycle, 1,000,000 calls and 100,000 cycles of a log",
+        "lines on devices that resume when processes run again",
+    ];
+    let expected: Vec<(u64, String)> = (1..).zip(phrases.map(str::to_owned)).collect();
+    assert_eq!(ONE_TO_FIFTEEN.reasons(), expected);
+    // What did not happen is no reason.
+    assert_eq!(LeftOut::default().reasons(), []);
+    let one = LeftOut {
+        hibernations: 1,
+        ..LeftOut::default()
+    };
+    assert_eq!(one.reasons(), [(1, "suspend to disk".to_owned())]);
+}
+
+#[test]
+fn counts_of_two_streams_are_added_up() {
+    let mut sum = ONE_TO_FIFTEEN;
+    sum.add(&LeftOut {
+        long_lines: 150,
+        lines_without_stamp: 140,
+        torn_lines: 130,
+        returns_without_call: 120,
+        calls_without_start: 110,
+        calls_without_end: 100,
+        guessed_stages: 90,
+        clock_jumps: 80,
+        late_stamps: 70,
+        hibernations: 60,
+        repeated_cycles: 50,
+        repeated_lines: 40,
+        lost_events: 30,
+        too_many: 20,
+        late_calls: 10,
+    });
+    let expected = LeftOut {
+        long_lines: 151,
+        lines_without_stamp: 142,
+        torn_lines: 133,
+        returns_without_call: 124,
+        calls_without_start: 115,
+        calls_without_end: 106,
+        guessed_stages: 97,
+        clock_jumps: 88,
+        late_stamps: 79,
+        hibernations: 70,
+        repeated_cycles: 61,
+        repeated_lines: 52,
+        lost_events: 43,
+        too_many: 34,
+        late_calls: 25,
+    };
+    assert_eq!(sum, expected);
+}
+
+/// A dmesg of three cycles, two of them there twice, a trace of one, there twice, too; and each reason
+/// that the reader itself counts.
+#[test]
+fn what_is_left_out_is_counted_over_all_parts_of_a_log() {
+    let second = moved(TODAY, "20");
+    // Its resume is a second longer: it is none of the dmesg's cycles.
+    let other_trace = TRACE
+        .replace(" 10.309", " 51.309")
+        .replace(" 10.31", " 51.31")
+        .replace(" 10.", " 50.");
+    let parts = [
+        format!("PM: suspend exit\n{TODAY}{}\n", "x".repeat(70_000)),
+        format!("{second}{TODAY}{second}{}", moved(TODAY, "30")),
+        "[   40.000000] PM: resume of devices complete af\n".repeat(2),
+        "[   41.000000] PM: resume of devices complete af\nPM: suspend exit\n\nPM: suspend exit\nPM: suspend exit\n"
+            .to_owned(),
+        // Two lines of one instant, and the second one is another line.
+        "[   42.000000] usb 1-1: x\n[   42.000000] usb 1-1: x\n[   42.000000] usb 1-1: y\n"
+            .to_owned(),
+        format!("{other_trace}CPU:0 [LOST 30 EVENTS]\n{other_trace}"),
+    ];
+    let found = read_all(parts.iter().map(String::as_bytes)).unwrap();
+    assert_eq!(
+        found.left_out,
+        LeftOut {
+            long_lines: 1,
+            lines_without_stamp: 3,
+            torn_lines: 2,
+            // 10 s and 20 s from the dmesg, 50 s from the trace.
+            repeated_cycles: 3,
+            // The torn one, and the one of 42 s.
+            repeated_lines: 2,
+            // Each trace has one of 12.
+            lost_events: 12 + 30 + 12,
+            ..LeftOut::default()
+        }
+    );
+    let lines: usize = parts.iter().map(|part| part.lines().count()).sum();
+    let bytes: usize = parts.iter().map(String::len).sum();
+    assert_eq!((found.lines, found.bytes), (lines as u64, bytes as u64));
+    let begins: Vec<_> = found
+        .cycles
+        .iter()
+        .map(|cycle| (cycle.number, cycle.stages[0].start))
+        .collect();
+    assert_eq!(
+        begins,
+        [
+            (1, 10_000_000),
+            (2, 20_000_000),
+            (3, 30_000_000),
+            (4, 50_000_000)
+        ]
+    );
+}
+
+#[test]
+fn files_of_one_log_are_read_in_their_order_and_the_first_one_is_blamed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let half = TODAY.find("[   10.006500]").unwrap();
+    let (begin, end) = (file("1", &TODAY[..half]), file("2", &TODAY[half..]));
+    assert_eq!(read_files(&[begin, end]).unwrap(), log(TODAY));
+
+    let empty = [file("empty", ""), file("empty too", "")];
+    let why = "it is empty; expected a dmesg, a syslog or an ftrace text";
+    let error = read_files(&empty).unwrap_err();
+    assert!(
+        matches!(&error, Error::Unreadable { path, why: found } if *path == empty[0] && found == why),
+        "{error:?}"
+    );
+    let packed = file("log.bz2", "BZh91AY");
+    let error = read_files(&[empty[0].clone(), packed.clone()]).unwrap_err();
+    let why = "it is packed with bzip2; unpack it (bzcat) and pipe it to -";
+    assert!(
+        matches!(&error, Error::Unreadable { path, why: found } if *path == packed && found == why),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn of_several_reasons_for_no_suspend_the_first_to_be_mended_is_told() {
+    let why = |left_out: LeftOut, lines: u64| {
+        let log = Log {
+            lines,
+            left_out,
+            ..Log::default()
+        };
+        match log.or_no_suspend(Path::new("x")) {
+            Err(Error::Unreadable { path, why }) if path == Path::new("x") => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    let of = |lines_without_stamp, hibernations| LeftOut {
+        lines_without_stamp,
+        hibernations,
+        ..LeftOut::default()
+    };
+    assert_eq!(
+        why(of(7, 1), 9),
+        "its 7 lines about a suspend have no time; boot with printk.time=1, or use `dmesg` or \
+         `journalctl -k -o short-monotonic`"
+    );
+    assert_eq!(
+        why(of(0, 1), 9),
+        "only suspends to disk (hibernation) are in it, which are not analysed"
+    );
+    assert_eq!(
+        why(of(0, 0), 0),
+        "it is empty; expected a dmesg, a syslog or an ftrace text"
+    );
+    assert_eq!(
+        why(of(0, 0), 9),
+        "no suspend is in its 9 lines; expected lines such as `PM: suspend entry (deep)` (dmesg, \
+         syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); `reveille resume \
+         capture` makes such a log"
+    );
+}
+
+/// A line that has no time counts with its end, one of more than 64 KiB as 64 KiB.
+#[test]
+fn of_what_has_no_time_16_mib_are_read_and_no_more() {
+    let long = format!("{}\n", "x".repeat((1 << 16) + 1));
+    let text = format!("{}{}\n", long.repeat(255), "x".repeat((1 << 16) - 1));
+    let just = log(&text);
+    assert_eq!((just.lines, just.left_out.long_lines), (256, 255));
+    assert_eq!(just.bytes, text.len() as u64);
+    for more in ["\n", &long] {
+        let error = read(format!("{text}{more}").as_bytes()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            error.to_string(),
+            "no line with a time in its first 16 MiB; expected a kernel's log (dmesg, syslog, ftrace)"
+        );
+    }
+    // A line with a time, of whomever it is, tells that it is a log.
+    for timed in [
+        "[    1.000000] x\n",
+        "Nov 21 18:00:00 host cron[7]: x\n",
+        "  sh-203     [000] .....     6.744896: EVENT\n",
+        "{\"_TRANSPORT\":\"kernel\",\"_SOURCE_MONOTONIC_TIMESTAMP\":\"7\",\"MESSAGE\":\"x\"}\n",
+    ] {
+        let found = log(&format!("{timed}{}", long.repeat(257)));
+        assert_eq!(found.left_out.long_lines, 257, "{timed}");
+    }
+}
