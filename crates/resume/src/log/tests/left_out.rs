@@ -203,7 +203,7 @@ fn of_several_reasons_for_no_suspend_the_first_to_be_mended_is_told() {
     );
     assert_eq!(
         why(of(0, 1), 9),
-        "only suspends to disk (hibernation) are in it, which are not analysed"
+        "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no others"
     );
     assert_eq!(
         why(of(0, 0), 0),
