@@ -360,3 +360,6 @@ fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
         false => Err(Error::Usage(format!("{name}: {value:?}; give {wanted}"))),
     }
 }
+
+#[cfg(test)]
+mod tests;
