@@ -181,7 +181,7 @@ impl Law {
 }
 
 fn between(points: &[(f64, f64)], frequency: f64) -> f64 {
-    let above = points.partition_point(|(at, _)| *at < frequency);
+    let above = points.partition_point(|(at, _)| *at <= frequency);
     match (
         above.checked_sub(1).map(|below| points[below]),
         points.get(above),

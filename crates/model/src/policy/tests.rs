@@ -215,6 +215,9 @@ fn power_follows_the_law_in_its_share_alone() {
         assert!((law.power(frequency) - power).abs() < 1e-12, "{frequency}");
     }
     assert_eq!((law.power(1.0), law.power(1.5)), (1.0, 1.0));
+    // At a point it is what was measured to the last digit: 0.9 + (0.1 − 0.9) is not 0.1.
+    let fallen = Law::Measured(vec![(0.4, 0.9), (0.8, 0.1), (1.0, 1.0)]);
+    assert_eq!([0.4, 0.8, 1.0].map(|f| fallen.power(f)), [0.9, 0.1, 1.0]);
     assert_eq!(Law::Cubic.power(0.5), 0.125);
     let Policy::Dvfs(dvfs) = dvfs(|dvfs| dvfs.idle_share = 0.2) else {
         unreachable!()

@@ -119,6 +119,15 @@ fn napping_that_never_pays_or_always_does_is_said() {
     let nap = nap(0.1, 0.1, 0.0);
     let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
     assert_eq!(found.unwrap(), Largest::Any);
+    // What rounding adds to such a difference is as large as the powers are.
+    for megawatts in 1..100 {
+        let mut alike = paper();
+        alike.power.active = f64::from(megawatts) * 1e6;
+        alike.power.idle = alike.power.active * 0.7;
+        alike.power.transition = alike.power.idle;
+        let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
+        assert_eq!(found.unwrap(), Largest::Any, "{megawatts} MW");
+    }
 }
 
 #[test]
