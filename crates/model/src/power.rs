@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn powers_are_from_0_to_1e9_and_always_on_draws_something() {
-        let with: [(&str, fn(f64) -> Power); 4] = [
+        type With = fn(f64) -> Power;
+        let with: [(&str, With); 4] = [
             ("active", |active| Power { active, ..POWER }),
             ("idle", |idle| Power { idle, ..POWER }),
             ("nap", |nap| Power { nap, ..POWER }),

@@ -341,7 +341,7 @@ mod tests {
             (random.servers, random.dispatcher),
             (3, Dispatcher::RoundRobin)
         );
-        assert_eq!(random.policies, [policy.clone()]);
+        assert_eq!(random.policies.iter().collect::<Vec<_>>(), [policy]);
         assert_eq!(random.service, parameters.service);
         assert_eq!(random.power, parameters.power);
         assert_eq!(random.horizon, Horizon::Requests(1234));

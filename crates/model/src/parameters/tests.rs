@@ -227,7 +227,8 @@ fn always_on_is_known_by_what_it_does_and_policies_by_their_name_in_any_case() {
 #[test]
 fn loads_sweeps_and_farms_have_their_limits() {
     type Change = fn(&mut Parameters);
-    let farm = |change: fn(&mut Farm)| {
+    type FarmChange = fn(&mut Farm);
+    let farm = |change: FarmChange| {
         let mut farm = Farm {
             servers: 10,
             price_per_kwh: None,
@@ -288,7 +289,7 @@ fn loads_sweeps_and_farms_have_their_limits() {
             "sweep: utilisations do not ascend; sort them",
         ),
     ];
-    let farms: [(fn(&mut Farm), &str); 14] = [
+    let farms: [(FarmChange, &str); 14] = [
         (|farm| farm.servers = 1, ""),
         (|farm| farm.servers = 1_000_000_000, ""),
         (|farm| farm.servers = 0, "0 servers; give 1 to 1e9"),
