@@ -60,6 +60,9 @@ fn kwh_a_year(farm: &Farm, power_mean: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::parameters::Parameters;
+    use crate::policy::{PowerNap, Rule};
+    use crate::power::Power;
+    use crate::service::Service;
     use crate::sweep::point;
 
     #[test]
@@ -90,5 +93,68 @@ mod tests {
             assert!((year.saved_kwh / saved - 1.0).abs() < 1e-9);
             assert_eq!(year.saved_money, Some(year.saved_kwh * 0.5));
         }
+    }
+
+    #[test]
+    fn each_policy_has_its_year_by_name_and_what_is_unstable_has_none() {
+        let policy = |name: &str, policy| Named {
+            name: name.into(),
+            policy,
+        };
+        let nap = Policy::PowerNap(PowerNap {
+            suspend: 0.0,
+            resume: 0.020,
+            timeout: 0.0,
+        });
+        let Policy::Dvfs(mut slow) = Parameters::paper().policies[4].policy.clone() else {
+            panic!("the fifth is DVFS");
+        };
+        slow.rule = Rule::Fixed(0.42);
+        let power = Power {
+            active: 100.0,
+            idle: 60.0,
+            nap: 5.0,
+            transition: 80.0,
+        };
+        let service = Service::Exponential { mean: 0.010 };
+        let policies = [
+            policy("slow", Policy::Dvfs(slow)),
+            policy("awake", Policy::AlwaysOn),
+            policy("nap", nap),
+        ];
+        let point = point(&policies, &power, &service, 50.0).unwrap();
+        let farm = |price_per_kwh| Farm {
+            servers: 2,
+            price_per_kwh,
+            overhead: 1.5,
+        };
+        // Awake 80 W, napping 50 + 0.25 (5 + 80) = 71.25 W; 8765.82 hours of three times that.
+        let expected = [
+            ("awake", 3.0 * 80.0 * 8.76582, 0.0),
+            ("nap", 3.0 * 71.25 * 8.76582, 3.0 * 8.75 * 8.76582),
+        ];
+        for price in [None, Some(0.25)] {
+            let found = years(&farm(price), &policies, &point);
+            assert_eq!(found.len(), expected.len());
+            for (year, (name, energy, saved)) in found.iter().zip(expected) {
+                assert_eq!(year.policy, name);
+                assert!((year.energy_kwh - energy).abs() < 1e-9, "{year:?}");
+                assert!((year.saved_kwh - saved).abs() < 1e-9, "{year:?}");
+                assert_eq!(year.saved_money, price.map(|price| year.saved_kwh * price));
+            }
+        }
+        // Always-on comes first under its own name where it is none of them.
+        let names: Vec<String> = years(
+            &farm(None),
+            &policies[2..],
+            &Point {
+                policies: point.policies[2..].to_vec(),
+                ..point
+            },
+        )
+        .into_iter()
+        .map(|year| year.policy)
+        .collect();
+        assert_eq!(names, ["always on", "nap"]);
     }
 }

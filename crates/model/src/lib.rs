@@ -53,3 +53,31 @@ fn of(load: f64) -> String {
 
 /// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+
+    #[test]
+    fn a_load_has_three_decimals_unless_it_is_no_load() {
+        for (load, said) in [
+            (1.0004, "1.000"),
+            (1.25, "1.250"),
+            (999_999.5, "999999.500"),
+            (1e6, "1.0e6"),
+            (2.5e9, "2.5e9"),
+        ] {
+            let unstable = Error::Unstable {
+                load,
+                hint: ": try less".into(),
+            };
+            assert_eq!(
+                unstable.to_string(),
+                format!(
+                    "the load is {said}: more work than can be done, and the queue grows for ever; it \
+                     is stable below 1: try less"
+                )
+            );
+        }
+    }
+}

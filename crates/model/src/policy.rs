@@ -181,7 +181,7 @@ impl Law {
 }
 
 fn between(points: &[(f64, f64)], frequency: f64) -> f64 {
-    let above = points.partition_point(|(at, _)| *at < frequency);
+    let above = points.partition_point(|(at, _)| *at <= frequency);
     match (
         above.checked_sub(1).map(|below| points[below]),
         points.get(above),
@@ -360,3 +360,6 @@ fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
         false => Err(Error::Usage(format!("{name}: {value:?}; give {wanted}"))),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -62,3 +62,61 @@ impl Power {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POWER: Power = Power {
+        active: 100.0,
+        idle: 60.0,
+        nap: 5.0,
+        transition: 80.0,
+    };
+
+    #[test]
+    fn each_share_of_time_draws_its_own_power() {
+        let shares = Shares {
+            active: 0.4,
+            idle: 0.3,
+            transition: 0.1,
+            nap: 0.2,
+        };
+        assert!((POWER.of(&shares) - (40.0 + 18.0 + 8.0 + 1.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn powers_are_from_0_to_1e9_and_always_on_draws_something() {
+        type With = fn(f64) -> Power;
+        let with: [(&str, With); 4] = [
+            ("active", |active| Power { active, ..POWER }),
+            ("idle", |idle| Power { idle, ..POWER }),
+            ("nap", |nap| Power { nap, ..POWER }),
+            ("transition", |transition| Power {
+                transition,
+                ..POWER
+            }),
+        ];
+        for (name, with) in with {
+            assert_eq!(with(0.0).check(), Ok(()), "{name}");
+            assert_eq!(with(1e9).check(), Ok(()), "{name}");
+            for watts in [-0.001, 1.001e9, f64::INFINITY, f64::NAN] {
+                let why = format!("power, {name}: {watts:?} W; give a number from 0 to 1e9");
+                assert_eq!(with(watts).check(), Err(Error::Usage(why)));
+            }
+        }
+        let like = Power {
+            active: 60.0,
+            ..POWER
+        };
+        assert_eq!(like.check(), Ok(()));
+        let nothing = Power {
+            active: 0.0,
+            idle: 0.0,
+            ..POWER
+        };
+        let why = "power: active and idle are both 0 W, and nothing can be compared with that; give one \
+                   above 0";
+        assert_eq!(nothing.check(), Err(Error::Usage(why.into())));
+    }
+}

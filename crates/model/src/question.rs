@@ -75,21 +75,23 @@ pub fn crossings(
     }
     // A zero that is met exactly takes the sign of what comes before: one crossing, not two.
     let signs = points.iter().filter(|(_, difference)| *difference != 0.0);
-    let signs: Vec<(f64, f64)> = signs.copied().collect();
+    let signs: Vec<(f64, bool)> = signs
+        .map(|(load, difference)| (*load, difference.is_sign_negative()))
+        .collect();
     let mut crossings = Vec::new();
     for pair in signs.windows(2) {
         let [(low, below), (high, above)] = [pair[0], pair[1]];
-        if (below < 0.0) != (above < 0.0) {
+        if below != above {
             crossings.push(Crossing {
                 utilisation: root(low, high, below, difference)?,
-                first_is_lower_below: below < 0.0,
+                first_is_lower_below: below,
             });
         }
     }
     Ok(Crossings {
         figure,
         crossings,
-        first_is_lower_at_first: signs.first().map(|(_, difference)| *difference < 0.0),
+        first_is_lower_at_first: signs.first().map(|(_, is_lower)| *is_lower),
         looked_at: points.first().zip(points.last()).map(|(a, b)| (a.0, b.0)),
     })
 }
@@ -110,18 +112,18 @@ fn difference(
     Ok(of(first)?.zip(of(second)?).map(|(a, b)| a - b))
 }
 
-/// Halves the interval until it is below 1e-9 of its place. Where a value is missing the search ends
-/// there.
+/// Where the value, negative at `low` or not, becomes 0 or changes its sign. Halves the interval until
+/// it is below 1e-9 of its place. Where a value is missing the search ends there.
 fn root(
     mut low: f64,
     mut high: f64,
-    below: f64,
+    is_negative: bool,
     value: impl Fn(f64) -> Result<Option<f64>>,
 ) -> Result<f64> {
     while high - low > 1e-9 * high {
         let middle = low + (high - low) / 2.0;
         match value(middle)? {
-            Some(at) if (at < 0.0) == (below < 0.0) && at != 0.0 => low = middle,
+            Some(at) if at.is_sign_negative() == is_negative && at != 0.0 => low = middle,
             Some(_) => high = middle,
             None => break,
         }
@@ -151,8 +153,9 @@ pub enum Largest {
 /// at this load. They are split as they are in `nap` (half and half where both are 0); the timeout
 /// stays.
 ///
-/// A longer transition never lowers the response time; power it raises, unless a transition draws
-/// less than the nap. The first time at which napping is no longer lower is the answer.
+/// A longer transition never lowers the response time. Power it may raise and then lower, where a
+/// transition draws less than the wait for the timeout. The first time at which napping is no longer
+/// lower is the answer.
 ///
 /// # Errors
 /// As [`crate::closed::outcome`], also where the load is unstable.
@@ -188,7 +191,7 @@ pub fn largest_transition(
     let rounding = 1e-12 * bound;
     for high in times() {
         if excess(high)?.is_some_and(|excess| excess > rounding) {
-            let transition = root(low, high, -1.0, excess)?;
+            let transition = root(low, high, true, excess)?;
             let nap = with(transition);
             return Ok(Largest::Seconds { transition, nap });
         }

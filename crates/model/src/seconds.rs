@@ -98,4 +98,24 @@ mod tests {
             assert!(parse(text).unwrap_err().contains("is no time"), "{text}");
         }
     }
+
+    #[test]
+    fn a_file_has_times_as_texts_and_as_numbers_of_seconds() {
+        let read = |json: &str| serde_json::from_str::<Seconds>(json);
+        for (json, seconds) in [
+            ("\"50ms\"", 0.05),
+            ("\"inf\"", f64::INFINITY),
+            ("2.5", 2.5),
+            ("3", 3.0),
+            ("-3", -3.0),
+        ] {
+            assert_eq!(read(json).unwrap(), Seconds(seconds), "{json}");
+        }
+        let why = |json: &str| read(json).unwrap_err().to_string();
+        assert!(why("\"5 apples\"").contains("`5 apples` is no time"));
+        let expected = "expected a time such as \"50ms\", or a number of seconds";
+        assert!(why("true").contains(expected), "{}", why("true"));
+        let nan = toml::from_str::<std::collections::BTreeMap<String, Seconds>>("time = nan");
+        assert!(nan.unwrap_err().message().contains("nan is no time"));
+    }
 }

@@ -319,4 +319,215 @@ mod tests {
             assert!(time(seconds).ends_with(unit), "{}", time(seconds));
         }
     }
+
+    #[test]
+    fn each_figure_has_its_own_words() {
+        let crossings = |figure, is_lower| Crossings {
+            figure,
+            crossings: Vec::new(),
+            first_is_lower_at_first: is_lower,
+            looked_at: Some((0.001, 0.999)),
+        };
+        let said = |power, response| {
+            pair(&Pair {
+                first: "nap".into(),
+                second: "DVFS".into(),
+                power: crossings(Figure::Power, power),
+                response: crossings(Figure::Response, response),
+            })
+        };
+        assert_eq!(
+            said(Some(true), Some(false)),
+            [
+                "nap draws less than DVFS at every load.",
+                "nap never answers faster than DVFS."
+            ]
+        );
+        assert_eq!(
+            said(None, None),
+            [
+                "nap and DVFS draw the same at every load.",
+                "nap and DVFS answer in the same time at every load."
+            ]
+        );
+    }
+
+    #[test]
+    fn the_largest_transition_is_said_with_its_parts() {
+        let nap = crate::policy::PowerNap {
+            suspend: 0.04,
+            resume: 0.06,
+            timeout: 0.0,
+        };
+        let found = Largest::Seconds {
+            transition: 0.1,
+            nap,
+        };
+        for (figure, found, sentence) in [
+            (
+                Figure::Power,
+                Largest::Never,
+                "At 12.5 % load napping never draws less than DVFS, even without any transition.",
+            ),
+            (
+                Figure::Response,
+                Largest::Any,
+                "At 12.5 % load napping answers faster than DVFS whatever the transition takes (looked at: \
+                 up to an hour).",
+            ),
+            (
+                Figure::Power,
+                found,
+                "At 12.5 % load napping draws less than DVFS if suspend and resume take less than 100 ms \
+                 together (40 ms and 60 ms).",
+            ),
+        ] {
+            assert_eq!(largest(figure, &found, "DVFS", 0.125), sentence);
+        }
+    }
+
+    #[test]
+    fn the_best_timeout_is_said_with_what_decides_on_it() {
+        let outcome = crate::policy::Outcome {
+            response_mean: 0.085,
+            wait_mean: 0.035,
+            power_mean: 61.24,
+            shares: crate::policy::Shares::default(),
+            naps_per_s: 1.0,
+            frequency: 1.0,
+        };
+        for (why, timeout, sentence) in [
+            (
+                Why::AtOnceFits,
+                0.0,
+                "At 30 % load nap needs no timeout for a budget of 90 ms: sleeping at once gives 61.2 W \
+                 and a mean response time of 85 ms.",
+            ),
+            (
+                Why::BudgetBinds,
+                0.0025,
+                "At 30 % load nap saves most within a budget of 90 ms with a timeout of 2.5 ms: 61.2 W \
+                 and a mean response time of 85 ms.",
+            ),
+            (
+                Why::SleepingSavesNothing,
+                f64::INFINITY,
+                "At 30 % load nap saves nothing by sleeping: its transitions draw more than its naps \
+                 save. Without sleep: 61.2 W and a mean response time of 85 ms.",
+            ),
+        ] {
+            let best = BestTimeout {
+                timeout,
+                outcome,
+                why,
+            };
+            assert_eq!(best_timeout(&best, "nap", 0.3, 0.09), sentence);
+        }
+    }
+
+    #[test]
+    fn every_policy_is_described_in_a_line() {
+        use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
+        let nap = |timeout| {
+            described(&Policy::PowerNap(PowerNap {
+                suspend: 0.049,
+                resume: 0.05,
+                timeout,
+            }))
+        };
+        assert_eq!(described(&Policy::AlwaysOn), "always on");
+        assert_eq!(nap(0.0), "naps at once; suspend 49 ms, resume 50 ms");
+        assert_eq!(nap(0.1), "naps after 100 ms; suspend 49 ms, resume 50 ms");
+        assert_eq!(
+            nap(f64::INFINITY),
+            "naps never; suspend 49 ms, resume 50 ms"
+        );
+        let law = Law::Measured(vec![(1.0, 1.0)]);
+        for (rule, law, sentence) in [
+            (
+                Rule::Fixed(0.6),
+                Law::Cubic,
+                "always 0.6, floor 0.4; of active power 33 % follow f³",
+            ),
+            (
+                Rule::BusyShare(0.8),
+                law,
+                "load / 0.8, floor 0.4; of active power 33 % follow as measured",
+            ),
+            (
+                Rule::Slowdown(1.5),
+                Law::Cubic,
+                "response at most 1.5 times, floor 0.4; of active power 33 % follow f³",
+            ),
+            (
+                Rule::Linear,
+                Law::Cubic,
+                "floor + (1 − floor) · load, floor 0.4; of active power 33 % follow f³",
+            ),
+        ] {
+            let dvfs = Policy::Dvfs(Dvfs {
+                floor: 0.4,
+                processor_share: 0.33,
+                idle_share: 0.2,
+                law,
+                rule,
+            });
+            let sentence = format!("frequency {sentence}, of idle power 20 %");
+            assert_eq!(described(&dvfs), sentence);
+        }
+        let state = |name: &str, exit_latency, power| CState {
+            name: name.into(),
+            exit_latency,
+            power,
+            target_residency: 0.0,
+        };
+        for (choice, said) in [
+            (Choice::Deepest, "the deepest"),
+            (Choice::Mean, "what fits the mean idle period"),
+            (Choice::Oracle, "what fits each idle period"),
+        ] {
+            let states = vec![state("C1", 2e-6, 55.0), state("C6", 133e-6, 38.5)];
+            let sentence = format!("idle states C1 (2 µs, 55 W), C6 (133 µs, 38.5 W); {said}");
+            let policy = Policy::CStates(CStates { states, choice });
+            assert_eq!(described(&policy), sentence);
+        }
+    }
+
+    #[test]
+    fn what_was_taken_for_the_whole_is_said() {
+        let mut parameters = Parameters::paper();
+        let (mean, cv) = (0.038, 1.5);
+        parameters.service = crate::service::Service::Lognormal { mean, cv };
+        assert_eq!(
+            assumptions(&parameters),
+            [
+                "Service times: lognormal, mean 38 ms, coefficient of variation 1.5.",
+                "Power: 100 W active, 60 W idle, 3 W napping, 14 W in transition."
+            ]
+        );
+    }
+
+    #[test]
+    fn very_small_and_large_numbers_are_written_with_exponents() {
+        for (value, text) in [
+            (1e-6, "0.000001"),
+            (9.99e-7, "9.99e-7"),
+            (-9.99e-7, "-9.99e-7"),
+            (0.00123, "0.00123"),
+            (-0.5, "-0.5"),
+            (1.0, "1"),
+            (9.999, "10"),
+            (10.0, "10"),
+            (120.0, "120"),
+            (999_999_999.0, "999999999"),
+            (1e9, "1.00e9"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        for (seconds, text) in [(7e-9, "7 ns"), (-7e-9, "-7 ns"), (1.5e-3, "1.5 ms")] {
+            assert_eq!(time(seconds), text);
+        }
+    }
 }

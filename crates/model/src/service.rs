@@ -136,3 +136,117 @@ const SHORTEST: f64 = 1e-12;
 /// Seconds: thirty years.
 const LONGEST: f64 = 1e9;
 const MOST_CV: f64 = 1000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_distribution_has_its_name_and_moments() {
+        let (mean, cv) = (0.5, 3.0);
+        // (1 + 1 + 4 + 4 + 2) / 5 = 2.4 and (1 + 1 + 16 + 16 + 4) / 5 = 7.6.
+        let values = vec![1.0, 1.0, 4.0, 4.0, 2.0];
+        let spread = (7.6f64 / 5.76 - 1.0).sqrt();
+        for (service, name, moments) in [
+            (
+                Service::Exponential { mean },
+                "exponential",
+                [0.5, 0.5, 1.0],
+            ),
+            (
+                Service::Deterministic { mean },
+                "deterministic",
+                [0.5, 0.25, 0.0],
+            ),
+            (
+                Service::Lognormal { mean, cv },
+                "lognormal",
+                [0.5, 2.5, 3.0],
+            ),
+            (Service::Gamma { mean, cv }, "gamma", [0.5, 2.5, 3.0]),
+            (
+                Service::Empirical { values },
+                "empirical",
+                [2.4, 7.6, spread],
+            ),
+        ] {
+            assert_eq!(service.name(), name);
+            let found = [service.mean(), service.second_moment(), service.cv()];
+            for (value, expected) in found.into_iter().zip(moments) {
+                assert!(
+                    (value - expected).abs() < 1e-12,
+                    "{name}: {value}, {expected}"
+                );
+            }
+        }
+        // Rounding makes the square of the spread no less than 0.
+        let alike = Service::Empirical {
+            values: vec![0.1; 3],
+        };
+        assert!(alike.cv() < 1e-7);
+    }
+
+    #[test]
+    fn service_times_have_their_limits() {
+        let empirical = |values: &[f64]| Service::Empirical {
+            values: values.to_vec(),
+        };
+        let cases = [
+            (Service::Exponential { mean: 1e-12 }, None),
+            (Service::Deterministic { mean: 1e9 }, None),
+            (Service::Lognormal { mean: 1.0, cv: 0.0 }, None),
+            (
+                Service::Gamma {
+                    mean: 1.0,
+                    cv: 1000.0,
+                },
+                None,
+            ),
+            (empirical(&[0.0, 1e9]), None),
+            (
+                Service::Exponential { mean: 0.0 },
+                Some("the mean is 0.0 s; give a time above 0, up to 1e9 s"),
+            ),
+            (
+                Service::Gamma {
+                    mean: 1.001e9,
+                    cv: 1.0,
+                },
+                Some("the mean is 1001000000.0 s; give a time above 0, up to 1e9 s"),
+            ),
+            (
+                Service::Lognormal {
+                    mean: 1.0,
+                    cv: -0.1,
+                },
+                Some("the coefficient of variation is -0.1; give 0 to 1000"),
+            ),
+            (
+                Service::Gamma {
+                    mean: 1.0,
+                    cv: 1000.5,
+                },
+                Some("the coefficient of variation is 1000.5; give 0 to 1000"),
+            ),
+            (
+                empirical(&[]),
+                Some("there is no measured value; give at least one"),
+            ),
+            (
+                empirical(&[0.5, -0.5]),
+                Some("a measured value is -0.5 s; give 0 to 1e9 s"),
+            ),
+            (
+                empirical(&[0.0, 0.0]),
+                Some("the mean is 0.0 s; give a time above 0, up to 1e9 s"),
+            ),
+        ];
+        for (service, why) in cases {
+            let expected = match why {
+                Some(why) => Err(Error::Usage(format!("service time: {why}"))),
+                None => Ok(()),
+            };
+            assert_eq!(service.check(), expected);
+        }
+    }
+}

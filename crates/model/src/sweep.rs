@@ -162,7 +162,16 @@ mod tests {
                 assert_eq!(compared.relative_response, response);
             }
         }
-        assert_eq!(swept.points[29].utilisation, 0.3);
+        let loads: Vec<f64> = swept.points.iter().map(|point| point.utilisation).collect();
+        assert_eq!(loads, Parameters::paper().utilisations);
+        let names: Vec<_> = swept
+            .pairs
+            .iter()
+            .map(|pair| (&*pair.first, &*pair.second))
+            .collect();
+        let naps = ["nap 10 ms", "nap 50 ms", "nap 100 ms", "nap 650 ms"];
+        assert_eq!(names, naps.map(|nap| (nap, "DVFS")));
+        assert!((swept.points[29].rate_per_s - 0.3 / 0.038).abs() < 1e-9);
         assert!((swept.points[29].always_on.power_mean - 72.0).abs() < 1e-9);
     }
 

@@ -335,3 +335,178 @@ fn figures_that_cannot_be_meant_are_refused_by_name() {
     });
     assert!(refused(&stopped, &POWER, &service, 1.0).starts_with("floor"));
 }
+
+fn figures(outcome: &Outcome) -> [f64; 9] {
+    let shares = &outcome.shares;
+    [
+        outcome.response_mean,
+        outcome.wait_mean,
+        outcome.power_mean,
+        shares.active,
+        shares.idle,
+        shares.transition,
+        shares.nap,
+        outcome.naps_per_s,
+        outcome.frequency,
+    ]
+}
+
+/// At 20 requests a second of 10 ms: a load of 0.2, and an M/M/1 queue waits 2.5 ms.
+#[track_caller]
+fn comes_to(policy: &Policy, expected: [f64; 9]) {
+    let found = of(policy, &exponential(0.010), 20.0);
+    for (value, expected) in figures(&found).into_iter().zip(expected) {
+        close(value, expected);
+    }
+}
+
+/// 20 % active, 80 % idle: 20 W + 48 W.
+const AWAKE: [f64; 9] = [0.0125, 0.0025, 68.0, 0.2, 0.8, 0.0, 0.0, 0.0, 1.0];
+
+#[test]
+fn every_figure_of_a_policy_can_be_worked_out() {
+    comes_to(&Policy::AlwaysOn, AWAKE);
+    // Each request takes 20 ms, so the load is 0.4 and the wait 0.4 / 0.6 of that; active is
+    // 100 (0.6 + 0.4/8) = 65 W, idle 60 (0.5 + 0.5/8) = 33.75 W.
+    let half = Policy::Dvfs(Dvfs {
+        idle_share: 0.5,
+        ..dvfs(Rule::Fixed(0.5))
+    });
+    let wait = 0.020 * 2.0 / 3.0;
+    comes_to(
+        &half,
+        [
+            wait + 0.020,
+            wait,
+            26.0 + 20.25,
+            0.4,
+            0.6,
+            0.0,
+            0.0,
+            0.0,
+            0.5,
+        ],
+    );
+    // By the formulas at the head of `nap.rs`: a = 0.4, P = e^(-0.2).
+    let (p, rest) = ((-0.2f64).exp(), (-0.4f64).exp());
+    let y = 0.020 * (rest - 0.6) / 0.4;
+    let y_squared = 0.0004 - y / 10.0;
+    let setup = p * (y + 0.030);
+    let setup_squared = p * (y_squared + 0.060 * y + 0.0009);
+    let wait = 0.0025 + (2.0 * setup + 20.0 * setup_squared) / (2.0 * (1.0 + 20.0 * setup));
+    let cycle = (0.05 + setup) / 0.8;
+    let (idle, transition, asleep) = ((1.0 - p) / 20.0, p * 0.050, p * rest / 20.0);
+    let energy = idle * 60.0 + transition * 80.0 + asleep * 5.0;
+    comes_to(
+        &nap(0.020, 0.030, 0.010),
+        [
+            wait + 0.010,
+            wait,
+            20.0 + energy / cycle,
+            0.2,
+            idle / cycle,
+            transition / cycle,
+            asleep / cycle,
+            p / cycle,
+            1.0,
+        ],
+    );
+}
+
+#[test]
+fn every_figure_of_idle_states_can_be_worked_out() {
+    let (c1, c6) = (
+        state("C1", 0.005, 40.0, 0.010),
+        state("C6", 0.020, 10.0, 0.050),
+    );
+    let policy = |states: &[CState], choice| {
+        Policy::CStates(CStates {
+            states: states.to_vec(),
+            choice,
+        })
+    };
+    let both = [c1, c6];
+    // 50 ms in C6 and 20 ms on the way out of it: 0.5 J + 1.6 J in 70 ms.
+    let wait = 0.0025 + (0.040 + 20.0 * 0.0004) / (2.0 * 1.4);
+    let (out, nap) = (0.8 * 2.0 / 7.0, 0.8 * 5.0 / 7.0);
+    let in_c6 = [
+        wait + 0.010,
+        wait,
+        20.0 + 0.8 * 30.0,
+        0.2,
+        0.0,
+        out,
+        nap,
+        0.8 / 0.07,
+        1.0,
+    ];
+    comes_to(&policy(&both, Choice::Deepest), in_c6);
+    // C6 pays from just the mean idle period of 50 ms on.
+    comes_to(&policy(&both, Choice::Mean), in_c6);
+    // Idle periods of 10 ms and more, e^(-0.2) of them, are spent in C1, those of 50 ms and more,
+    // e^(-1) of them, in C6.
+    let (p1, p6) = ((-0.2f64).exp(), (-1f64).exp());
+    let setup = (p1 - p6) * 0.005 + p6 * 0.020;
+    let setup_squared = (p1 - p6) * 0.000025 + p6 * 0.0004;
+    let wait = 0.0025 + (2.0 * setup + 20.0 * setup_squared) / (2.0 * (1.0 + 20.0 * setup));
+    let (from_c1, from_c6) = (0.060 * p1, 0.100 * p6);
+    let cycle = (0.05 + setup) / 0.8;
+    let energy = (0.05 - from_c1) * 60.0 + (from_c1 - from_c6) * 40.0 + from_c6 * 10.0;
+    comes_to(
+        &policy(&both, Choice::Oracle),
+        [
+            wait + 0.010,
+            wait,
+            20.0 + (energy + setup * 80.0) / cycle,
+            0.2,
+            (0.05 - from_c1) / cycle,
+            setup / cycle,
+            from_c1 / cycle,
+            p1 / cycle,
+            1.0,
+        ],
+    );
+    // No state, or none that pays: awake.
+    for choice in [Choice::Deepest, Choice::Mean, Choice::Oracle] {
+        comes_to(&policy(&[], choice), AWAKE);
+    }
+    comes_to(
+        &policy(&[state("C6", 0.020, 10.0, 0.051)], Choice::Mean),
+        AWAKE,
+    );
+}
+
+#[test]
+fn at_a_load_of_just_one_there_is_no_steady_state() {
+    let service = exponential(0.010);
+    let unstable = |policy: &Policy, rate: f64| match outcome(policy, &POWER, &service, rate) {
+        Err(Error::Unstable { load, hint }) => (load, hint),
+        other => panic!("{other:?}"),
+    };
+    let hint = ": with 0.01 s a request that is fewer than 100 requests a second";
+    let half = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
+    for policy in [Policy::AlwaysOn, nap(0.1, 0.1, 0.0), half.clone()] {
+        assert_eq!(unstable(&policy, 100.0), (1.0, hint.into()));
+        assert_eq!(unstable(&policy, 150.0), (1.5, hint.into()));
+    }
+    let hint = ": at relative frequency 0.5 that is a load below 0.5 of full speed";
+    assert_eq!(unstable(&half, 50.0), (1.0, hint.into()));
+    assert_eq!(unstable(&half, 75.0), (1.5, hint.into()));
+    assert_eq!(of(&half, &service, 49.0).shares.active, 0.98);
+}
+
+#[test]
+fn a_rate_is_a_number_above_zero() {
+    let service = exponential(0.010);
+    for (rate, said) in [
+        (0.0, "0"),
+        (-1.0, "-1"),
+        (f64::NAN, "NaN"),
+        (f64::INFINITY, "inf"),
+    ] {
+        let why = format!("arrivals: {said} requests a second; give a number above 0");
+        let refused = outcome(&Policy::AlwaysOn, &POWER, &service, rate);
+        assert_eq!(refused, Err(Error::Usage(why)));
+    }
+    assert!(outcome(&Policy::AlwaysOn, &POWER, &service, 1e-300).is_ok());
+}

@@ -303,4 +303,62 @@ mod tests {
             assert!(why.contains(says) && !why.contains('\n'), "{why}");
         }
     }
+
+    #[test]
+    fn the_two_rates_of_a_burst_keep_their_ratio() {
+        let arrivals = Process::Bursty {
+            rates: [9.0, 1.0],
+            stays_s: [1.0, 3.0],
+        };
+        // (9 · 1 + 1 · 3) / 4 = 3: half of what is asked for.
+        let expected = Arrivals::Bursty {
+            rates: [18.0, 2.0],
+            stays: [1.0, 3.0],
+        };
+        assert_eq!(arrivals.at(6.0), expected);
+    }
+
+    #[test]
+    fn the_setup_has_all_that_is_said() {
+        let mut parameters = Parameters::paper();
+        parameters.service = crate::service::Service::Exponential { mean: 0.25 };
+        parameters.arrivals = super::super::Arrivals::Rate(2.0);
+        parameters.simulation = Simulation {
+            servers: 3,
+            dispatcher: Dispatcher::RoundRobin,
+            replications: 7,
+            confidence: 0.9,
+            seed: 5,
+            requests: 1234,
+            ..Simulation::default()
+        };
+        let policy = &parameters.policies[1].policy;
+        let setup = |simulation: &Simulation, trace| simulation.setup(&parameters, policy, trace);
+        let random = setup(&parameters.simulation, None);
+        // Two a second to each of three.
+        assert_eq!(random.arrivals, Arrivals::Poisson { rate: 6.0 });
+        assert_eq!(
+            (random.servers, random.dispatcher),
+            (3, Dispatcher::RoundRobin)
+        );
+        assert_eq!(random.policies.iter().collect::<Vec<_>>(), [policy]);
+        assert_eq!(random.service, parameters.service);
+        assert_eq!(random.power, parameters.power);
+        assert_eq!(random.horizon, Horizon::Requests(1234));
+        assert_eq!(random.warm_up, WarmUp::Relaxation);
+        assert_eq!((random.replications, random.seed), (7, 5));
+        assert_eq!(random.confidence, 0.9);
+        let timed = Simulation {
+            horizon_s: Some(60.0),
+            warm_up_s: Some(5.0),
+            ..parameters.simulation.clone()
+        };
+        let timed = setup(&timed, None);
+        assert_eq!(timed.horizon, Horizon::Seconds(60.0));
+        assert_eq!(timed.warm_up, WarmUp::Seconds(5.0));
+        let trace = Trace::read(b"0.5\n1.5\n").unwrap();
+        let recorded = setup(&parameters.simulation, Some(&trace));
+        assert_eq!(recorded.arrivals, Arrivals::Trace(trace));
+        assert_eq!(recorded.horizon, Horizon::Trace);
+    }
 }

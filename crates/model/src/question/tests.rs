@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Dvfs, Rule};
+use crate::policy::{CState, CStates, Choice, Dvfs, Rule};
 use crate::service::Service;
 
 fn paper() -> Parameters {
@@ -119,6 +119,15 @@ fn napping_that_never_pays_or_always_does_is_said() {
     let nap = nap(0.1, 0.1, 0.0);
     let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
     assert_eq!(found.unwrap(), Largest::Any);
+    // What rounding adds to such a difference is as large as the powers are.
+    for megawatts in 1..100 {
+        let mut alike = paper();
+        alike.power.active = f64::from(megawatts) * 1e6;
+        alike.power.idle = alike.power.active * 0.7;
+        alike.power.transition = alike.power.idle;
+        let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
+        assert_eq!(found.unwrap(), Largest::Any, "{megawatts} MW");
+    }
 }
 
 #[test]
@@ -153,4 +162,138 @@ fn the_best_timeout_meets_the_budget_and_none_that_fits_saves_more() {
     );
     let tight = best_timeout(&parameters, &template, load, 0.050).unwrap_err();
     assert!(tight.to_string().contains("cannot be met"), "{tight}");
+}
+
+#[test]
+fn the_root_is_in_the_middle_of_an_interval_of_1e_9_of_its_place() {
+    for place in 1..1000 {
+        let place = f64::from(place) / 1000.0;
+        for is_negative in [true, false] {
+            let value = |at: f64| Ok(Some(if is_negative { at - place } else { place - at }));
+            let found = root(0.0, 1.0, is_negative, value).unwrap();
+            assert!((found - place).abs() <= 0.5e-9 * found, "{found} {place}");
+        }
+    }
+    // At 0 no interval is small enough: the search ends where no number is between.
+    assert_eq!(root(0.0, 1.0, true, |_| Ok(Some(1.0))), Ok(0.0));
+    // 0.5, and then 0.75: there the search ends.
+    let until = |at: f64| Ok((at < 0.7).then_some(-1.0));
+    assert_eq!(root(0.0, 1.0, true, until), Ok(0.75));
+}
+
+#[test]
+fn where_the_value_is_zero_for_long_the_root_is_where_that_begins() {
+    for sign in [-1.0, 1.0] {
+        let value = |at: f64| {
+            Ok(Some(match at {
+                at if at < 0.3 => sign,
+                at if at <= 0.6 => 0.0,
+                _ => -sign,
+            }))
+        };
+        let found = root(0.0, 1.0, sign < 0.0, value).unwrap();
+        assert!((found - 0.3).abs() < 1e-9, "{found}");
+    }
+}
+
+fn only_state(power: f64) -> Policy {
+    Policy::CStates(CStates {
+        states: vec![CState {
+            name: "C1".into(),
+            exit_latency: 0.0,
+            power,
+            target_residency: 0.0,
+        }],
+        choice: Choice::Deepest,
+    })
+}
+
+#[test]
+fn loads_and_who_is_lower_are_said_where_nothing_crosses() {
+    let mut parameters = paper();
+    parameters.power.idle = 60.0;
+    let found = |first: f64, second: f64| {
+        let (first, second) = (only_state(first), only_state(second));
+        crossings(&parameters, &first, &second, Figure::Power).unwrap()
+    };
+    for (first, second, is_lower) in [
+        (10.0, 20.0, Some(true)),
+        (20.0, 10.0, Some(false)),
+        (20.0, 20.0, None),
+    ] {
+        let expected = Crossings {
+            figure: Figure::Power,
+            crossings: Vec::new(),
+            first_is_lower_at_first: is_lower,
+            looked_at: Some((0.001, 0.999)),
+        };
+        assert_eq!(found(first, second), expected);
+    }
+}
+
+#[test]
+fn a_transition_is_split_as_in_the_policy_and_ends_at_the_first_time_that_is_too_long() {
+    let mut parameters = paper();
+    parameters.service = Service::Exponential { mean: 0.010 };
+    let at = |template: &PowerNap, other: &Policy, figure| {
+        let found = largest_transition(&parameters, template, other, 0.2, figure).unwrap();
+        let Largest::Seconds { transition, nap } = found else {
+            panic!("{found:?}");
+        };
+        (transition, nap)
+    };
+    // Against a nap with the same split, the answer is that nap's own transition.
+    for (suspend, resume) in [(0.0, 0.002), (3.0, 1.0), (300.0, 900.0), (0.5, 0.5)] {
+        let other = nap(suspend, resume, 0.0);
+        let template = nap(suspend / 10.0, resume / 10.0, 0.0);
+        let (transition, found) = at(&template, &Policy::PowerNap(other), Figure::Response);
+        let near = |value: f64, expected: f64| (value - expected).abs() <= 1e-8 * expected;
+        assert!(near(transition, suspend + resume), "{transition}");
+        assert!(near(found.suspend, suspend) && near(found.resume, resume));
+        assert_eq!(found.timeout, 0.0);
+    }
+    // Where nothing is said, half and half.
+    let other = Policy::PowerNap(nap(0.05, 0.05, 0.03));
+    let (transition, half) = at(&nap(0.0, 0.0, 0.03), &other, Figure::Response);
+    assert!((transition - 0.1).abs() < 1e-9, "{transition}");
+    assert_eq!((half.suspend, half.timeout), (half.resume, 0.03));
+    // With a timeout of 50 ms at 20 requests a second napping draws 51.2 W without any transition;
+    // a suspend of 10 ms takes from the nap and makes it 51.7 W, and a long one at 14 W makes it less
+    // again. 51.5 W are passed before 10 ms.
+    let other = only_state((51.5 - 20.0) / 0.8);
+    let (transition, found) = at(&nap(1.0, 0.0, 0.05), &other, Figure::Power);
+    assert!((0.001..0.01).contains(&transition), "{transition}");
+    let power = |nap| {
+        parameters
+            .outcome(&Policy::PowerNap(nap), 0.2)
+            .unwrap()
+            .power_mean
+    };
+    assert!((power(found) - 51.5).abs() < 1e-6);
+    assert!(power(nap(1.0, 0.0, 0.05)) < 51.5);
+}
+
+#[test]
+fn a_budget_without_anything_for_transitions_means_never_to_sleep() {
+    let parameters = paper();
+    let template = nap(0.05, 0.05, 0.0);
+    let at = |budget| best_timeout(&parameters, &template, 0.3, budget);
+    let awake = parameters.outcome(&Policy::AlwaysOn, 0.3).unwrap();
+    let just = at(awake.response_mean).unwrap();
+    assert_eq!((just.timeout, just.why), (f64::INFINITY, Why::BudgetBinds));
+    assert_eq!(just.outcome, awake);
+    // 0.038 / 0.7 s.
+    let says = "a budget of 54 ms cannot be met: without any sleep the mean response time is 54.3 ms at \
+                this load";
+    assert_eq!(at(0.054), Err(Error::Usage(says.into())));
+    assert!(at(f64::NAN).is_err());
+    let at_once = at(10.0).unwrap();
+    let expected = parameters
+        .outcome(&Policy::PowerNap(template), 0.3)
+        .unwrap();
+    assert_eq!(at_once.outcome, expected);
+    assert_eq!(
+        at(at_once.outcome.response_mean).unwrap().why,
+        Why::AtOnceFits
+    );
 }
