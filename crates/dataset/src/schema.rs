@@ -167,3 +167,29 @@ pub enum Kind {
     /// One of a few names.
     Name,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_version_that_is_known_is_read() {
+        let why = |version: u32| check_version(version).err().map(|wrong| wrong.to_string());
+        assert_eq!(why(1), None);
+        assert_eq!(
+            why(2).unwrap(),
+            "has schema version 2, and this program knows up to 1; read it with a newer reveille"
+        );
+        assert_eq!(why(0).unwrap(), "has schema version 0, which never was");
+    }
+
+    #[test]
+    fn names_in_columns_are_those_of_the_schema() {
+        let sources = [Source::Timer, Source::Remote, Source::Nic].map(Source::as_str);
+        assert_eq!(sources, ["timer", "remote", "nic"]);
+        let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);
+        assert_eq!(woken, ["interrupt", "flag"]);
+        let first = [First::AfterIdle, First::Interrupt, First::Thread].map(First::as_str);
+        assert_eq!(first, ["after_idle", "interrupt", "thread"]);
+    }
+}

@@ -48,4 +48,27 @@ mod tests {
         assert_eq!(read("a\tb\r\n\u{e9}".as_bytes(), 1).unwrap().len(), 7);
         assert!(read(&b""[..], 1).unwrap().is_empty());
     }
+
+    #[test]
+    fn one_control_character_in_twenty_is_text_and_more_are_none() {
+        let is_text = |controls: usize, letters: usize| {
+            let text = [vec![7; controls], vec![b'y'; letters]].concat();
+            read(&text[..], 1).is_ok()
+        };
+        assert!(is_text(1, 19) && is_text(2, 38) && is_text(10, 190));
+        assert!(!is_text(1, 18) && !is_text(2, 37) && !is_text(10, 189));
+        // Those of lines and columns are part of it.
+        assert!(read(&b"\t\t\r\n\r\n"[..], 1).is_ok());
+    }
+
+    #[test]
+    fn a_zero_in_the_first_4_kib_is_no_text() {
+        let with_zero = |at: usize| {
+            let mut text = vec![b'y'; 5000];
+            text[at] = 0;
+            read(&text[..], 1).is_ok()
+        };
+        assert!(!with_zero(0) && !with_zero(4095));
+        assert!(with_zero(4096));
+    }
 }
