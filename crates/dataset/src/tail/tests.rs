@@ -301,3 +301,21 @@ fn a_tail_without_a_mean_is_refused_and_says_so() {
     assert_eq!(why, "its tail is too heavy (shape 1.29) for any bound");
     assert!(matches!(of(0.5), Tail::Estimated(_)), "{:?}", of(0.5));
 }
+
+#[test]
+fn the_reason_of_a_refusal_is_that_at_the_lowest_threshold() {
+    // Three heaps: no threshold that is tried has only one of them above it.
+    let heap = |from: i64, count: i64| (0..count).map(move |at| from + 10 * at);
+    let sorted: Vec<i64> = heap(20_000, 9900)
+        .chain(heap(300_000, 50))
+        .chain(heap(9_000_000, 50))
+        .collect();
+    let Tail::Refused(why) = estimate(&sorted) else {
+        panic!("not refused");
+    };
+    assert!(
+        why.starts_with("the highest 500 datapoints do not follow a generalised Pareto "),
+        "{why}"
+    );
+    assert!(why.ends_with("(p = 0.00)"), "{why}");
+}
