@@ -304,18 +304,16 @@ fn a_tail_without_a_mean_is_refused_and_says_so() {
 
 #[test]
 fn the_reason_of_a_refusal_is_that_at_the_lowest_threshold() {
-    // Three heaps: no threshold that is tried has only one of them above it.
-    let heap = |from: i64, count: i64| (0..count).map(move |at| from + 10 * at);
-    let sorted: Vec<i64> = heap(20_000, 9900)
-        .chain(heap(300_000, 50))
-        .chain(heap(9_000_000, 50))
+    // Of 2900 datapoints 145 are a tail and then 101; 70 of them are in a second heap.
+    let heap = |from: i64, count: i64, step: i64| (0..count).map(move |at| from + step * at);
+    let sorted: Vec<i64> = heap(20_000, 2830, 10)
+        .chain(heap(300_000, 70, 1000))
         .collect();
-    let Tail::Refused(why) = estimate(&sorted) else {
-        panic!("not refused");
-    };
-    assert!(
-        why.starts_with("the highest 500 datapoints do not follow a generalised Pareto "),
-        "{why}"
+    let [lowest, highest] = [145, 101].map(|above| at_threshold(&sorted, above).unwrap_err());
+    assert!(lowest.starts_with("its tail is too heavy"), "{lowest}");
+    assert_eq!(
+        highest,
+        "the highest 101 datapoints do not follow a generalised Pareto distribution (p = 0.00)"
     );
-    assert!(why.ends_with("(p = 0.00)"), "{why}");
+    assert_eq!(estimate(&sorted), Tail::Refused(lowest));
 }
