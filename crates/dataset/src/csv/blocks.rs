@@ -49,10 +49,10 @@ impl<R: Read> Blocks<R> {
 
     /// Fills `carry` up to `limit` bytes.
     fn fill(&mut self, limit: usize) -> Result<(), Malformed> {
-        let missing = limit.saturating_sub(self.carry.len());
         if self.ended {
             return Ok(());
         }
+        let missing = limit.saturating_sub(self.carry.len());
         let read = (&mut self.reader)
             .take(missing as u64)
             .read_to_end(&mut self.carry)

@@ -375,7 +375,20 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_caught_within_another_and_told_in_one_line() {
+    fn a_panic_is_told_by_its_first_line_and_an_error_as_it_is() {
+        let told = |work: fn() -> std::result::Result<(), Malformed>| {
+            guarded(work).map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(told(|| Ok(())), Ok(()));
+        let why = |work| told(work).unwrap_err();
+        assert_eq!(why(|| Err(Malformed::new("as it is"))), "as it is");
+        assert_eq!(why(|| panic!("one\ntwo")), "is damaged: one");
+        assert_eq!(why(|| panic!("{}", 1 + 1)), "is damaged: 2");
+        assert_eq!(why(|| std::panic::panic_any(7)), "is damaged: unknown");
+    }
+
+    #[test]
+    fn what_is_guarded_within_another_leaves_the_outer_one_guarded() {
         assert!(!panic_becomes_an_error());
         let inner = guarded(|| {
             guarded(|| Ok(())).unwrap();
@@ -383,7 +396,5 @@ mod tests {
         });
         assert_eq!(inner, Ok(true));
         assert!(!panic_becomes_an_error());
-        let wrong = guarded::<()>(|| Err(Malformed::new("as it was"))).unwrap_err();
-        assert_eq!(wrong.to_string(), "as it was");
     }
 }
