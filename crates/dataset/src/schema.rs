@@ -4,6 +4,8 @@
 //! does not know. Words as in the book's method chapter: launch time (LT) is the instant for which
 //! the wake-up was armed, TBI and TAI the times before and after idle, TIntr the interrupt's.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
@@ -145,14 +147,14 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
 
 /// Is this a schema version that this program knows?
 pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
-    match version {
-        SCHEMA_VERSION => Ok(()),
-        newer if newer > SCHEMA_VERSION => Err(Malformed::new(format!(
-            "has schema version {newer}, and this program knows up to {SCHEMA_VERSION}; \
+    match version.cmp(&SCHEMA_VERSION) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(Malformed::new(format!(
+            "has schema version {version}, and this program knows up to {SCHEMA_VERSION}; \
              read it with a newer reveille"
         ))),
-        other => Err(Malformed::new(format!(
-            "has schema version {other}, which never was"
+        Ordering::Less => Err(Malformed::new(format!(
+            "has schema version {version}, which never was"
         ))),
     }
 }
