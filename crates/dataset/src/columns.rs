@@ -177,3 +177,177 @@ impl Columns {
         self.rows = kept.iter().take(self.rows).filter(|&&kept| kept).count();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(codes: &[u8], names: &[&str]) -> Values {
+        Values::Name {
+            codes: codes.to_vec(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn a_column_is_as_long_as_it_has_values() {
+        for (values, length) in [
+            (Values::Integer(vec![]), 0),
+            (Values::Integer(vec![4, NULL]), 2),
+            (Values::Percent(vec![]), 0),
+            (Values::Percent(vec![f32::NAN, 1.0, 2.0]), 3),
+            (named(&[], &["a", "b"]), 0),
+            (named(&[0, NO_NAME, 0, 0], &["a"]), 4),
+        ] {
+            assert_eq!(
+                (values.len(), values.is_empty()),
+                (length, length == 0),
+                "{values:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn space_is_made_before_it_is_needed() {
+        let mut columns = [
+            Values::Integer(Vec::new()),
+            Values::Percent(Vec::new()),
+            named(&[], &[]),
+        ];
+        for values in &mut columns {
+            values.reserve(1000);
+        }
+        let [
+            Values::Integer(integers),
+            Values::Percent(shares),
+            Values::Name { codes, .. },
+        ] = columns
+        else {
+            unreachable!()
+        };
+        for capacity in [integers.capacity(), shares.capacity(), codes.capacity()] {
+            assert!(capacity >= 1000, "{capacity}");
+        }
+    }
+
+    #[test]
+    fn values_of_one_kind_are_appended_and_names_keep_their_meaning() {
+        let mut integers = Values::Integer(vec![1]);
+        integers.append(Values::Integer(vec![NULL, 3])).unwrap();
+        assert_eq!(integers, Values::Integer(vec![1, NULL, 3]));
+        let mut shares = Values::Percent(vec![1.0]);
+        shares.append(Values::Percent(vec![2.0])).unwrap();
+        assert_eq!(shares, Values::Percent(vec![1.0, 2.0]));
+        // b is 0 in the second part and 1 in the first; c is new; 9 stands for no name.
+        let mut names = named(&[0, 1], &["a", "b"]);
+        names
+            .append(named(&[0, 1, NO_NAME, 9], &["b", "c"]))
+            .unwrap();
+        assert_eq!(
+            names,
+            named(&[0, 1, 1, 2, NO_NAME, NO_NAME], &["a", "b", "c"])
+        );
+        let kinds = [
+            Values::Integer(vec![1]),
+            Values::Percent(vec![1.0]),
+            named(&[0], &["a"]),
+        ];
+        for (at, kind) in kinds.iter().enumerate() {
+            for (other, more) in kinds.iter().enumerate() {
+                assert_eq!(kind.clone().append(more.clone()).is_ok(), at == other);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_has_at_most_256_bytes_and_a_column_at_most_255_names() {
+        let mut names = Vec::new();
+        assert_eq!(code_of(&mut names, b"C1"), Ok(0));
+        assert_eq!(code_of(&mut names, b"C6"), Ok(1));
+        assert_eq!(code_of(&mut names, b"C1"), Ok(0));
+        assert_eq!(code_of(&mut names, b""), Ok(NO_NAME));
+        assert_eq!(
+            code_of(&mut names, &[b'x'; 257]),
+            Err("a name of at most 256 bytes")
+        );
+        assert_eq!(code_of(&mut names, b"\xff"), Err("a name in UTF-8"));
+        assert_eq!(names, ["C1", "C6"]);
+        assert_eq!(code_of(&mut names, &[b'x'; 256]), Ok(2));
+        for at in 3..255 {
+            assert_eq!(code_of(&mut names, format!("S{at}").as_bytes()), Ok(at));
+        }
+        let full = code_of(&mut names, b"one more");
+        assert_eq!(full, Err("one of at most 255 names"));
+        // Those that are there are still found.
+        assert_eq!(code_of(&mut names, b"S254"), Ok(254));
+        assert!(named(&[0], &["one more"]).append(named(&[], &[])).is_ok());
+        let mut all = Values::Name {
+            codes: vec![],
+            names,
+        };
+        assert!(all.append(named(&[0], &["S254"])).is_ok());
+        assert!(all.append(named(&[0], &["one more"])).is_err());
+    }
+
+    fn three() -> Columns {
+        let column = |name: &str, values| Column {
+            name: name.to_owned(),
+            values,
+        };
+        Columns::new(vec![
+            column("cpu", Values::Integer(vec![5, 6, 7])),
+            column("cc6_percent", Values::Percent(vec![0.5, 1.5, 2.5])),
+            column("first", named(&[1, 0, 1], &["thread", "interrupt"])),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn a_column_is_found_by_its_name_and_kind() {
+        let columns = three();
+        assert_eq!(columns.rows, 3);
+        assert_eq!(columns.integers("cpu"), Some(&[5, 6, 7][..]));
+        assert_eq!(columns.percents("cc6_percent"), Some(&[0.5, 1.5, 2.5][..]));
+        let (codes, names) = columns.names("first").unwrap();
+        assert_eq!(codes, [1, 0, 1]);
+        assert_eq!(names, ["thread", "interrupt"]);
+        for name in ["cc6_percent", "first", "weather"] {
+            assert_eq!(columns.integers(name), None);
+        }
+        for name in ["cpu", "first", "weather"] {
+            assert_eq!(columns.percents(name), None);
+        }
+        for name in ["cpu", "cc6_percent", "weather"] {
+            assert_eq!(columns.names(name), None);
+        }
+        assert_eq!(columns.get("weather"), None);
+    }
+
+    #[test]
+    fn columns_of_unlike_length_are_refused_by_name() {
+        let mut columns = three().columns;
+        columns[2].values = named(&[0, 0], &["thread"]);
+        assert_eq!(Columns::new(columns), Err("first".to_owned()));
+        assert_eq!(Columns::new(Vec::new()), Ok(Columns::default()));
+    }
+
+    #[test]
+    fn what_is_retained_is_what_its_flag_keeps() {
+        let mut columns = three();
+        columns.retain(&[true, false, true]);
+        assert_eq!(columns.rows, 2);
+        assert_eq!(columns.integers("cpu"), Some(&[5, 7][..]));
+        assert_eq!(columns.percents("cc6_percent"), Some(&[0.5, 2.5][..]));
+        assert_eq!(columns.names("first").unwrap().0, [1, 1]);
+        // A flag that is missing is not set, and one too many is of no datapoint.
+        let mut columns = three();
+        columns.retain(&[false, true]);
+        assert_eq!(
+            (columns.rows, columns.integers("cpu").unwrap()),
+            (1, &[6][..])
+        );
+        let mut columns = three();
+        columns.retain(&[true; 5]);
+        assert_eq!(columns, three());
+    }
+}

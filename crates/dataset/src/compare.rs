@@ -277,13 +277,13 @@ fn least_p_value(count_a: usize, count_b: usize) -> f64 {
 /// probability s^pairs. That bounds s as the exact interval of a share does.
 fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
     let others = 1.0 - interval::share_low(pairs, pairs, interval::SIDE);
-    let (low, high, p_value) = if effect == 0.5 {
+    let (low, high, p_value) = if effect > 0.5 {
+        (1.0 - others, 1.0, least)
+    } else if effect < 0.5 {
+        (0.0, others, least)
+    } else {
         // All tie. Those that do not may all lie on one side.
         (0.5 - others / 2.0, 0.5 + others / 2.0, 1.0)
-    } else if effect > 0.5 {
-        (1.0 - others, 1.0, least)
-    } else {
-        (0.0, others, least)
     };
     Test {
         effect,

@@ -147,18 +147,15 @@ impl<R: Read> Csv<R> {
         fields: &[Field],
         last: LastLine,
         mut sink: impl FnMut(Columns) -> Result<(), Malformed>,
-    ) -> Result<bool, Malformed> {
+    ) -> Result<(), Malformed> {
         let mut line = 2;
         while let Some(block) = self.blocks.next()? {
             let part = parse_block(&block, &self.header, fields, last)
                 .map_err(|wrong| wrong.at_line(line))?;
             line += part.columns.rows;
             sink(part.columns)?;
-            if part.torn {
-                return Ok(true);
-            }
         }
-        Ok(false)
+        Ok(())
     }
 }
 
@@ -448,4 +445,287 @@ fn join(fields: &[Field], mut parts: Vec<Columns>) -> Result<Columns, Malformed>
         }
     }
     Ok(Columns { columns, rows })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_ends_at_its_comma_or_at_its_closing_quote() {
+        for (text, field, after) in [
+            ("", "", None),
+            ("a", "a", None),
+            ("a,", "a", Some("")),
+            ("a,b,c", "a", Some("b,c")),
+            (",b", "", Some("b")),
+            (r#""a""#, "a", None),
+            (r#""a,b""#, "a,b", None),
+            (r#""a,b",c,d"#, "a,b", Some("c,d")),
+            (r#""a","#, "a", Some("")),
+            (r#""",b"#, "", Some("b")),
+            // A quote inside, or one that nothing closes, is a character as others are.
+            (r#"a"b,c"#, r#"a"b"#, Some("c")),
+            (r#""a,b"#, r#""a"#, Some("b")),
+            (r#""a"b,c"#, r#""a"b"#, Some("c")),
+        ] {
+            let split = split_field(text.as_bytes());
+            let expected = (field.as_bytes(), after.map(str::as_bytes));
+            assert_eq!(split, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_shown_up_to_forty_characters() {
+        let letters = |n: usize| "\u{e4}".repeat(n);
+        let shown = |text: &str| wrong_field(text.as_bytes(), "a number");
+        assert_eq!(shown("x\ty"), r#"expected a number, found "x\ty""#);
+        assert_eq!(
+            shown(&letters(40)),
+            format!("expected a number, found \"{}\"", letters(40))
+        );
+        assert_eq!(
+            shown(&letters(41)),
+            format!("expected a number, found \"{}\u{2026}\"", letters(40))
+        );
+    }
+
+    /// One of each kind.
+    fn fields() -> Vec<Field> {
+        let name = str::to_owned;
+        vec![
+            Field::Integer {
+                name: name("time_ns"),
+                shift: 3,
+                nullable: false,
+            },
+            Field::Skip,
+            Field::Integer {
+                name: name("silent_time_ns"),
+                shift: 0,
+                nullable: true,
+            },
+            Field::Whole {
+                name: name("wake_latency_ns"),
+                nullable: true,
+                why_whole: "whole nanoseconds",
+            },
+            Field::Percent {
+                name: name("cc6_percent"),
+            },
+            Field::Name {
+                name: name("source"),
+                nullable: false,
+            },
+            Field::Name {
+                name: name("requested_state"),
+                nullable: true,
+            },
+            Field::Flag {
+                name: name("first"),
+                names: ["after_idle", "interrupt"],
+            },
+        ]
+    }
+
+    const HEADER: &str = "t,x,s,w,c,o,r,f\n";
+
+    fn read(lines: &str, last: LastLine) -> Result<Table, Malformed> {
+        let csv = Csv::new(std::io::Cursor::new(format!("{HEADER}{lines}")))?;
+        csv.all(&fields(), last)
+    }
+
+    fn wrong(lines: &str) -> String {
+        let read = read(lines, LastLine::MayLackNewline);
+        read.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn each_kind_of_field_becomes_its_value() {
+        let lines = "1.5,junk,-7,12,99.5,timer,C6,1\n\
+                     2,,,,,remote,,\r\n\
+                     \"3\",\"a,b\",nan,-5,nan,\"timer\",\"C,1\",0\n\
+                     4,,5,6,0,nic,C6,False\n";
+        let table = read(lines, LastLine::MayLackNewline).unwrap();
+        assert!(!table.torn);
+        let columns = &table.columns;
+        assert_eq!((columns.rows, columns.columns.len()), (4, 7));
+        assert_eq!(
+            columns.integers("time_ns"),
+            Some(&[1500, 2000, 3000, 4000][..])
+        );
+        assert_eq!(
+            columns.integers("silent_time_ns"),
+            Some(&[-7, NULL, NULL, 5][..])
+        );
+        assert_eq!(
+            columns.integers("wake_latency_ns"),
+            Some(&[12, NULL, -5, 6][..])
+        );
+        let shares = columns.percents("cc6_percent").unwrap();
+        assert_eq!((shares[0], shares[3]), (99.5, 0.0));
+        assert!(shares[1].is_nan() && shares[2].is_nan());
+        let names = |column: &str| {
+            let (codes, names) = columns.names(column).unwrap();
+            let name = |&code: &u8| names.get(usize::from(code)).map(String::as_str);
+            codes.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names("source"),
+            [Some("timer"), Some("remote"), Some("timer"), Some("nic")]
+        );
+        assert_eq!(
+            names("requested_state"),
+            [Some("C6"), None, Some("C,1"), Some("C6")]
+        );
+        assert_eq!(
+            names("first"),
+            [
+                Some("after_idle"),
+                None,
+                Some("interrupt"),
+                Some("interrupt")
+            ]
+        );
+        for first in ["1", "1.0", "True"] {
+            let table = read(&format!("1,,,,,a,,{first}\n"), LastLine::IsTorn).unwrap();
+            assert_eq!(table.columns.names("first").unwrap().0, [0], "{first}");
+        }
+        for second in ["0", "0.0", "False"] {
+            let table = read(&format!("1,,,,,a,,{second}\n"), LastLine::IsTorn).unwrap();
+            assert_eq!(table.columns.names("first").unwrap().0, [1], "{second}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line_and_column() {
+        for (lines, why) in [
+            (
+                ",,,,,a,,\n",
+                "line 2: column t: expected a number, found \"\"",
+            ),
+            (
+                "1,,,,,a,,\n2,,x,,,a,,\n",
+                "line 3: column s: expected a number, found \"x\"",
+            ),
+            (
+                "1,,9223372036854775808,,,a,,\n",
+                "line 2: column s: expected a number within 64 bits, found \
+                 \"9223372036854775808\"",
+            ),
+            (
+                "1,,,5.0,,a,,\n",
+                "line 2: column w: expected whole nanoseconds, found \"5.0\"",
+            ),
+            (
+                "1,,,5e1,,a,,\n",
+                "line 2: column w: expected whole nanoseconds, found \"5e1\"",
+            ),
+            (
+                "1,,,,%,a,,\n",
+                "line 2: column c: expected a number, found \"%\"",
+            ),
+            (
+                "1,,,,,,,\n",
+                "line 2: column o: expected a name, found \"\"",
+            ),
+            (
+                "1,,,,,a,,2\n",
+                "line 2: column f: expected 0 or 1, found \"2\"",
+            ),
+            (
+                "1,,,,,a,,\n1,,,,,a,\n1,,,,,a,,\n",
+                "line 3: has 7 fields, expected 8 as in the header",
+            ),
+            (
+                "1,,,,,a,,,\n",
+                "line 2: has more than the 8 fields of the header",
+            ),
+            // An empty line is one only at the end.
+            (
+                "1,,,,,a,,\n\n1,,,,,a,,\n",
+                "line 3: column t: expected a number, found \"\"",
+            ),
+        ] {
+            assert_eq!(wrong(lines), why, "{lines}");
+        }
+        let table = read("1,,,,,a,,\n\n", LastLine::IsTorn).unwrap();
+        assert_eq!((table.columns.rows, table.torn), (1, false));
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_a_datapoint_a_torn_one_or_none() {
+        let whole = "1,,1,1,1,a,b,1\n";
+        for (end, last, rows, torn) in [
+            ("", LastLine::MayLackNewline, 1, false),
+            ("2,,2,2,2,c,d,0", LastLine::MayLackNewline, 2, false),
+            ("2,,2,2,2,c,d", LastLine::MayLackNewline, 1, true),
+            ("2,,2", LastLine::MayLackNewline, 1, true),
+            ("", LastLine::IsTorn, 1, false),
+            ("2,,2,2,2,c,d,0", LastLine::IsTorn, 1, true),
+            ("2,,2", LastLine::IsTorn, 1, true),
+            ("2,,2,2,2,c,d,0\n", LastLine::IsTorn, 2, false),
+        ] {
+            let table = read(&format!("{whole}{end}"), last).unwrap();
+            assert_eq!((table.columns.rows, table.torn), (rows, torn), "{end}");
+            for column in &table.columns.columns {
+                assert_eq!(column.values.len(), rows, "{end}: {}", column.name);
+            }
+        }
+        // With too many fields, or a wrong one, it is no torn datapoint.
+        assert!(wrong(&format!("{whole}2,,2,2,2,c,d,0,")).starts_with("line 3: has more"));
+        assert!(wrong(&format!("{whole}x,")).starts_with("line 3: column t"));
+    }
+
+    #[test]
+    fn a_part_at_a_time_tells_the_line_in_the_file_and_ends_where_its_taker_fails() {
+        // Some 2 MB: two parts and more.
+        let lines = format!("1,,,,,{},,\n", "a".repeat(200)).repeat(10_000);
+        let text = format!("{HEADER}{lines}2,,x,,,a,,\n");
+        let mut rows = 0;
+        let csv = Csv::new(text.as_bytes()).unwrap();
+        let wrong = csv.in_parts(&fields(), LastLine::IsTorn, |part| {
+            rows += part.rows;
+            Ok(())
+        });
+        assert_eq!(
+            wrong.unwrap_err().to_string(),
+            "line 10002: column s: expected a number, found \"x\""
+        );
+        assert!((4000..10_000).contains(&rows), "{rows}");
+        let csv = Csv::new(text.as_bytes()).unwrap();
+        let mut calls = 0;
+        let full = csv.in_parts(&fields(), LastLine::IsTorn, |_| {
+            calls += 1;
+            Err(Malformed::new("full"))
+        });
+        assert_eq!(
+            (full.unwrap_err().to_string(), calls),
+            ("full".to_owned(), 1)
+        );
+    }
+
+    #[test]
+    fn columns_without_datapoints_have_the_names_and_kinds_of_their_fields() {
+        let none = empty(&fields());
+        let told: Vec<(&str, bool)> = none
+            .columns
+            .iter()
+            .map(|column| (column.name.as_str(), column.values.is_empty()))
+            .collect();
+        let names = [
+            "time_ns",
+            "silent_time_ns",
+            "wake_latency_ns",
+            "cc6_percent",
+            "source",
+            "requested_state",
+            "first",
+        ];
+        assert_eq!(told, names.map(|name| (name, true)));
+        assert_eq!(none, read("", LastLine::IsTorn).unwrap().columns);
+        let fields = fields();
+        let named: Vec<&str> = fields.iter().filter_map(Field::name).collect();
+        assert_eq!(named, names);
+    }
 }

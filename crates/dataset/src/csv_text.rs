@@ -39,3 +39,25 @@ pub(crate) fn end_line(line: &mut String) {
     line.pop();
     line.push('\n');
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_fields_and_nothing_where_a_value_is_unknown() {
+        let mut line = String::new();
+        field(&mut line, -7);
+        optional(&mut line, Some(3));
+        optional(&mut line, None::<i64>);
+        percent(&mut line, 12.5);
+        percent(&mut line, f32::NAN);
+        name(&mut line, "C6");
+        name(&mut line, "");
+        // A comma is quoted; a quote, a tabulator and the end of a line cannot stand there.
+        name(&mut line, "C1, \"deep\"");
+        name(&mut line, "a\tb\r\nc");
+        end_line(&mut line);
+        assert_eq!(line, "-7,3,,12.5,,C6,,\"C1, 'deep'\",a b  c\n");
+    }
+}

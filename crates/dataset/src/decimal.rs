@@ -185,4 +185,85 @@ mod tests {
             percent(&bytes);
         }
     }
+
+    #[test]
+    fn a_number_is_shifted_into_the_unit_and_rounded_half_away_from_zero() {
+        for (text, shift, expected) in [
+            ("0", 0, 0),
+            ("7", 0, 7),
+            ("+7", 0, 7),
+            ("-7", 0, -7),
+            ("7.4", 0, 7),
+            ("7.5", 0, 8),
+            ("-7.5", 0, -8),
+            ("7.49999", 0, 7),
+            ("12.3", 1, 123),
+            ("12.34", 1, 123),
+            ("12.35", 1, 124),
+            ("12.3", 3, 12_300),
+            ("12", 6, 12_000_000),
+            ("0.1234565", 6, 123_457),
+            ("0.12345649999", 6, 123_456),
+            (".25", 1, 3),
+            ("5.", 1, 50),
+            ("2.5e2", 1, 2500),
+            ("1E3", 0, 1000),
+        ] {
+            let number = integer(text.as_bytes(), shift);
+            assert_eq!(number, Decimal::Number(expected), "{text} {shift}");
+        }
+    }
+
+    #[test]
+    fn eighteen_digits_are_exact_and_more_are_within_a_doubles() {
+        for (text, shift, expected) in [
+            ("999999999999999999", 0, 999_999_999_999_999_999),
+            ("123456789012345679", 0, 123_456_789_012_345_679),
+            ("123456789012345.679", 3, 123_456_789_012_345_679),
+            ("123456789012345.6789", 3, 123_456_789_012_345_679),
+            ("123456789012345", 3, 123_456_789_012_345_000),
+            ("-123456789012.345679", 6, -123_456_789_012_345_679),
+            // Without a shift the largest has nineteen.
+            ("9223372036854775807", 0, i64::MAX),
+            ("-9223372036854775807", 0, -i64::MAX),
+            // 2^60 and 2^62, which a double holds.
+            ("1152921504606846976.0", 0, 1 << 60),
+            ("4611686018427387.904", 3, 1 << 62),
+        ] {
+            let number = integer(text.as_bytes(), shift);
+            assert_eq!(number, Decimal::Number(expected), "{text} {shift}");
+        }
+        // Just beyond, in each form.
+        for (text, shift) in [
+            ("9223372036854775808", 0),
+            ("-9223372036854775808", 0),
+            ("9223372036854775808.5", 0),
+            ("9999999999999999999", 0),
+            ("9999999999999999", 3),
+            ("9999999999999999.999", 3),
+            ("99999999999999999999.9", 1),
+            ("9223372036854775.808", 3),
+            ("-1e30", 0),
+        ] {
+            let number = integer(text.as_bytes(), shift);
+            assert_eq!(number, Decimal::OutOfRange, "{text} {shift}");
+        }
+    }
+
+    #[test]
+    fn a_share_is_read_to_six_decimals() {
+        for (text, expected) in [
+            ("0", 0.0),
+            ("99.5", 99.5),
+            ("-0.25", -0.25),
+            ("33.333333", 33.333_333),
+            ("1e2", 100.0),
+        ] {
+            assert_eq!(percent(text.as_bytes()), Some(expected), "{text}");
+        }
+        assert!(percent(b"").unwrap().is_nan() && percent(b"nan").unwrap().is_nan());
+        for text in ["x", "inf", "1e300"] {
+            assert_eq!(percent(text.as_bytes()), None, "{text}");
+        }
+    }
 }

@@ -255,7 +255,9 @@ mod tests {
             let floor = &read.characterisation.floors[0];
             (floor.p90_ns, floor.p99_ns)
         };
+        assert_eq!(floor(0), (None, None));
         assert_eq!(floor(99), (None, None));
+        assert_eq!(floor(100), (Some(7), None));
         assert_eq!(floor(999), (Some(7), None));
         assert_eq!(floor(1000), (Some(7), Some(8)));
     }

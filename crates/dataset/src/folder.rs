@@ -365,3 +365,50 @@ pub(crate) fn io_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -
         source: error.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_file_is_read_whole_up_to_its_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        for text in [&b""[..], b"abc", b"abcd"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(read_small(&path, 4).unwrap(), text);
+        }
+        for text in [&b"abcde"[..], b"abcdefgh"] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(
+                read_small(&path, 4).unwrap_err().to_string(),
+                format!(
+                    "{}: is larger than 4 bytes; it is no result",
+                    path.display()
+                )
+            );
+        }
+        assert!(matches!(
+            read_small(&folder.path().join("y"), 4),
+            Err(Error::Io { .. })
+        ));
+    }
+
+    #[test]
+    fn an_info_is_of_the_datapoints_of_wult_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let beside = |name: &str| wult_info_beside(&folder.path().join(name));
+        assert_eq!(beside(WULT_DATAPOINTS).unwrap(), None);
+        let info = folder.path().join(WULT_INFO);
+        std::fs::write(&info, "toolname: wult\nformat_version: 1.3\n").unwrap();
+        let read = beside(WULT_DATAPOINTS).unwrap().unwrap();
+        assert_eq!(read.get("toolname").map(String::as_str), Some("wult"));
+        // Another file in the same folder came from elsewhere.
+        assert_eq!(beside("export.csv").unwrap(), None);
+        std::fs::write(&info, "toolname: ndl\n").unwrap();
+        assert!(beside(WULT_DATAPOINTS).is_err());
+        std::fs::remove_file(&info).unwrap();
+        std::fs::create_dir(&info).unwrap();
+        assert_eq!(beside(WULT_DATAPOINTS).unwrap(), None);
+    }
+}

@@ -55,4 +55,64 @@ mod tests {
         assert_eq!(name("CPU", known.into_iter()), Some("cpu"));
         assert_eq!(name("temperature", known.into_iter()), None);
     }
+
+    #[test]
+    fn the_distance_is_the_least_number_of_letters_to_change() {
+        for (left, right, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("abc", "abc", 0),
+            ("aBC", "Abc", 0),
+            // One letter more, less or other, at either end and inside.
+            ("abc", "xabc", 1),
+            ("abc", "abxc", 1),
+            ("abc", "abcx", 1),
+            ("abc", "bc", 1),
+            ("abc", "ac", 1),
+            ("abc", "ab", 1),
+            ("abc", "xbc", 1),
+            ("abc", "axc", 1),
+            ("abc", "abx", 1),
+            // The textbook's.
+            ("kitten", "sitting", 3),
+            ("saturday", "sunday", 3),
+            ("flaw", "lawn", 2),
+            ("ca", "abc", 3),
+        ] {
+            assert_eq!(edits(left, right), expected, "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_near_that_begins_so_or_has_an_edit_in_three_letters() {
+        for (typed, known, expected) in [
+            // Three letters are a beginning, two are none.
+            ("tim", &["time_ns"][..], Some("time_ns")),
+            ("ti", &["time_ns"], None),
+            // One edit in three letters, two in four.
+            ("cpx", &["cpu"], Some("cpu")),
+            ("cxy", &["cpu"], None),
+            ("abxy", &["abcd"], Some("abcd")),
+            ("axyz", &["abcd"], None),
+            // A beginning is meant rather than fewer edits; of several the nearest.
+            (
+                "cpu_fr",
+                &["gpu_fr", "cpu_frequency"],
+                Some("cpu_frequency"),
+            ),
+            ("time", &["time_stamp_ns", "time_ns"], Some("time_ns")),
+            ("cpu", &[], None),
+        ] {
+            assert_eq!(name(typed, known.iter().copied()), expected, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_more_than_64_letters_is_not_looked_for() {
+        let of = |letters: usize| "x".repeat(letters);
+        let (longest, longer) = (of(64), of(65));
+        assert_eq!(name(&longest, [&*longest].into_iter()), Some(&*longest));
+        assert_eq!(name(&longer, [&*longer].into_iter()), None);
+    }
 }

@@ -39,3 +39,84 @@ pub(crate) fn fields(header: &[String], wanted: Option<&[&str]>) -> Result<Vec<F
         })
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_residency_column_is_lower_case_and_ends_in_percent() {
+        for name in [
+            "cc6_percent",
+            "cc1_derived_percent",
+            "a_percent",
+            "7_percent",
+        ] {
+            assert!(is_residency_column(name), "{name}");
+        }
+        for name in [
+            "",
+            "percent",
+            "_percent",
+            "cc6",
+            "cc6_percentage",
+            "longer_than_that",
+            "CC6_percent",
+            "cc6%_percent",
+            "a,b_percent",
+        ] {
+            assert!(!is_residency_column(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_column_is_read_as_the_schema_has_it() {
+        let header = [
+            "wake_latency_ns",
+            "requested_state",
+            "smi_count",
+            "cc6_percent",
+            "latch_delay_ns",
+            "weather",
+        ]
+        .map(str::to_owned);
+        let integer = |name: &str, nullable| Field::Integer {
+            name: name.to_owned(),
+            shift: 0,
+            nullable,
+        };
+        let state = Field::Name {
+            name: "requested_state".to_owned(),
+            nullable: true,
+        };
+        let share = Field::Percent {
+            name: "cc6_percent".to_owned(),
+        };
+        assert_eq!(
+            fields(&header, None).unwrap(),
+            [
+                integer("wake_latency_ns", false),
+                state,
+                integer("smi_count", true),
+                share.clone(),
+                integer("latch_delay_ns", true),
+                Field::Skip,
+            ]
+        );
+        let some = fields(&header, Some(&["cc6_percent", "weather"])).unwrap();
+        let skip = || Field::Skip;
+        assert_eq!(some, [skip(), skip(), skip(), share, skip(), skip()]);
+    }
+
+    #[test]
+    fn a_header_without_wake_latencies_is_not_ours() {
+        let header = ["time_ns".to_owned(), "cc6_percent".to_owned()];
+        assert!(!is_own(&header));
+        let wrong = fields(&header, None).unwrap_err().to_string();
+        assert_eq!(wrong, "line 1: has no column wake_latency_ns");
+        assert!(is_own(&[
+            "time_ns".to_owned(),
+            "wake_latency_ns".to_owned()
+        ]));
+    }
+}

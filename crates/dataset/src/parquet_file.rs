@@ -293,9 +293,7 @@ fn check_version(metadata: Option<&Vec<KeyValue>>) -> Result<(), Malformed> {
 }
 
 fn empty_column(column: &ColumnDescriptor) -> Result<Column, Malformed> {
-    let flat = column.path().parts().len() == 1
-        && column.max_rep_level() == 0
-        && column.max_def_level() <= 1;
+    let flat = column.path().parts().len() == 1 && column.max_rep_level() == 0;
     let values = match column.physical_type() {
         Physical::INT64 if flat => Values::Integer(Vec::new()),
         Physical::FLOAT if flat => Values::Percent(Vec::new()),
@@ -371,14 +369,14 @@ fn in_batches<T: DataType>(
     let mut left = rows;
     let mut values = Vec::with_capacity(BATCH_ROWS.min(rows));
     let mut levels = Vec::with_capacity(BATCH_ROWS.min(rows));
-    while left > 0 {
+    loop {
         values.clear();
         levels.clear();
         let (records, known, _) = reader
             .read_records(left.min(BATCH_ROWS), Some(&mut levels), None, &mut values)
             .map_err(unreadable)?;
         if records == 0 {
-            break;
+            return Ok(());
         }
         let mut known = values.iter().take(known);
         if levels.is_empty() {
@@ -392,5 +390,214 @@ fn in_batches<T: DataType>(
         }
         left = left.saturating_sub(records);
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use parquet::schema::parser::parse_message_type;
+
+    /// A file without datapoints, of any schema and metadata.
+    fn empty_file(fields: &str, metadata: &[(&str, Option<&str>)]) -> Bytes {
+        let schema = parse_message_type(&format!("message datapoint {{ {fields} }}")).unwrap();
+        let pair = |&(key, value): &(&str, Option<&str>)| KeyValue {
+            key: key.to_owned(),
+            value: value.map(str::to_owned),
+        };
+        let properties = WriterProperties::builder()
+            .set_key_value_metadata(Some(metadata.iter().map(pair).collect()))
+            .build();
+        let writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties));
+        Bytes::from(writer.unwrap().into_inner().unwrap())
+    }
+
+    const LATENCY: &str = "required int64 wake_latency_ns;";
+    const VERSION: (&str, Option<&str>) = (VERSION_KEY, Some("1"));
+
+    #[test]
+    fn a_column_is_read_by_its_type_where_it_is_flat() {
+        let kind = |fields: &str| {
+            let file = empty_file(&format!("{LATENCY} {fields}"), &[VERSION]);
+            read(file, Some(&["a", "b"])).map(|columns| columns.columns[0].values.clone())
+        };
+        let name = Values::Name {
+            codes: vec![],
+            names: vec![],
+        };
+        for (physical, values) in [
+            ("int64", Values::Integer(vec![])),
+            ("float", Values::Percent(vec![])),
+            ("binary", name),
+        ] {
+            for flat in ["required", "optional"] {
+                let read = kind(&format!("{flat} {physical} a;"));
+                assert_eq!(read.as_ref(), Ok(&values), "{flat} {physical}");
+            }
+            for (nested, path) in [
+                (format!("repeated {physical} a;"), "a"),
+                (
+                    format!("required group g {{ required {physical} b; }}"),
+                    "g.b",
+                ),
+                (
+                    format!("optional group g {{ optional {physical} b; }}"),
+                    "g.b",
+                ),
+                (
+                    format!("repeated group g {{ required {physical} b; }}"),
+                    "g.b",
+                ),
+            ] {
+                let wrong = kind(&nested).unwrap_err().to_string();
+                let begin = format!("column \"{path}\": is of type ");
+                assert!(
+                    wrong.starts_with(&begin) && wrong.ends_with("it was not written by reveille"),
+                    "{wrong}"
+                );
+            }
+        }
+        for foreign in ["int32", "double", "boolean", "int96"] {
+            let wrong = kind(&format!("required {foreign} a;")).unwrap_err();
+            assert!(wrong.to_string().contains("which no result has"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_tells_its_schema_version_and_has_a_wake_latency() {
+        let why = |fields: &str, metadata: &[(&str, Option<&str>)]| {
+            let read = read(empty_file(fields, metadata), None);
+            read.err().map(|wrong| wrong.to_string())
+        };
+        assert_eq!(why(LATENCY, &[VERSION]), None);
+        let other = ("writer", Some("2"));
+        assert_eq!(why(LATENCY, &[other, VERSION, other]), None);
+        let none = "has no schema version; it is no result of reveille";
+        for metadata in [&[][..], &[other], &[(VERSION_KEY, None)]] {
+            assert_eq!(why(LATENCY, metadata).unwrap(), none);
+        }
+        assert_eq!(
+            why(LATENCY, &[other, (VERSION_KEY, Some("one"))]).unwrap(),
+            "has the schema version \"one\", no number"
+        );
+        let later = why(LATENCY, &[(VERSION_KEY, Some("2"))]).unwrap();
+        assert!(later.starts_with("has schema version 2, "), "{later}");
+        assert_eq!(
+            why("required int64 cpu;", &[VERSION]).unwrap(),
+            "has no column wake_latency_ns; it is no result of reveille"
+        );
+    }
+
+    fn definitions() -> Vec<Definition> {
+        let definition = |name: &str, kind, nullable| (name.to_owned(), kind, nullable);
+        vec![
+            definition("wake_latency_ns", Kind::Integer, false),
+            definition("silent_time_ns", Kind::Integer, true),
+            definition("cc6_percent", Kind::Percent, true),
+            definition("requested_state", Kind::Name, true),
+        ]
+    }
+
+    /// So many datapoints, of so many names in turn, each with `prefix`.
+    fn part(rows: usize, names: usize, prefix: &str) -> Columns {
+        let integers = |first: i64| (first..).take(rows).collect();
+        let values = [
+            Values::Integer(integers(0)),
+            Values::Integer(integers(5)),
+            Values::Percent(vec![0.5; rows]),
+            Values::Name {
+                codes: (0..rows).map(|row| (row % names) as u8).collect(),
+                names: (0..names).map(|name| format!("{prefix}{name}")).collect(),
+            },
+        ];
+        let column = |((name, _, _), values): (Definition, Values)| Column { name, values };
+        let columns = definitions().into_iter().zip(values).map(column);
+        Columns::new(columns.collect()).unwrap()
+    }
+
+    #[test]
+    fn a_row_group_is_written_as_soon_as_it_is_full() {
+        let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
+        for rows in [ROWS_PER_GROUP - 1, 1, 2, 1] {
+            writer.push(part(rows, 1, "C")).unwrap();
+        }
+        let file = Bytes::from(writer.finish().unwrap());
+        let reader = SerializedFileReader::new(file.clone()).unwrap();
+        let groups = reader.metadata().row_groups();
+        let rows: Vec<i64> = groups.iter().map(|group| group.num_rows()).collect();
+        assert_eq!(rows, [ROWS_PER_GROUP as i64, 3]);
+        let columns = read(file.clone(), None).unwrap();
+        assert_eq!(columns.rows, ROWS_PER_GROUP + 3);
+        assert!(
+            columns
+                .columns
+                .iter()
+                .all(|column| column.values.len() == columns.rows)
+        );
+        let mut parts = Vec::new();
+        in_parts(file, Some(&["cc6_percent"]), |part| {
+            parts.push((part.rows, part.columns.len()));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(parts, [(ROWS_PER_GROUP, 1), (3, 1)]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_null_in_the_file_and_unknown_again() {
+        let mut written = part(5, 2, "C");
+        for column in &mut written.columns[1..] {
+            match &mut column.values {
+                Values::Integer(values) => values[1] = NULL,
+                Values::Percent(values) => values[2] = f32::NAN,
+                Values::Name { codes, .. } => codes[0] = NO_NAME,
+            }
+        }
+        let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
+        writer.push(written).unwrap();
+        let file = Bytes::from(writer.finish().unwrap());
+        let reader = SerializedFileReader::new(file.clone()).unwrap();
+        let nulls = |column: usize| {
+            let chunk = reader.metadata().row_group(0).column(column);
+            chunk.statistics().unwrap().null_count_opt().unwrap_or(0)
+        };
+        assert_eq!([0, 1, 2, 3].map(nulls), [0, 1, 1, 1]);
+        let read = read(file, None).unwrap();
+        assert_eq!(read.integers("wake_latency_ns"), Some(&[0, 1, 2, 3, 4][..]));
+        assert_eq!(
+            read.integers("silent_time_ns"),
+            Some(&[5, NULL, 7, 8, 9][..])
+        );
+        let shares = read.percents("cc6_percent").unwrap();
+        assert!(shares[2].is_nan());
+        assert_eq!([shares[0], shares[1], shares[3], shares[4]], [0.5; 4]);
+        // By their first appearance: row 0 has none.
+        let (codes, names) = read.names("requested_state").unwrap();
+        assert_eq!(codes, [NO_NAME, 0, 1, 0, 1]);
+        assert_eq!(names, ["C1", "C0"]);
+    }
+
+    #[test]
+    fn more_names_than_codes_are_refused_in_writing_and_in_reading() {
+        let why = "column requested_state: has more than 255 names";
+        let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
+        writer.push(part(200, 200, "C")).unwrap();
+        let wrong = writer.push(part(200, 200, "S")).unwrap_err();
+        assert_eq!(wrong.to_string(), why);
+        // Each row group has few enough by itself.
+        let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
+        for prefix in ["C", "S"] {
+            writer.push(part(200, 200, prefix)).unwrap();
+            writer.write_group().unwrap();
+        }
+        let file = Bytes::from(writer.finish().unwrap());
+        assert_eq!(read(file.clone(), None).unwrap_err().to_string(), why);
+        let mut rows = 0;
+        in_parts(file, None, |part| {
+            rows += part.rows;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(rows, 400);
+    }
 }

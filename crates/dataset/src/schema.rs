@@ -4,6 +4,8 @@
 //! does not know. Words as in the book's method chapter: launch time (LT) is the instant for which
 //! the wake-up was armed, TBI and TAI the times before and after idle, TIntr the interrupt's.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
@@ -145,14 +147,14 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
 
 /// Is this a schema version that this program knows?
 pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
-    match version {
-        SCHEMA_VERSION => Ok(()),
-        newer if newer > SCHEMA_VERSION => Err(Malformed::new(format!(
-            "has schema version {newer}, and this program knows up to {SCHEMA_VERSION}; \
+    match version.cmp(&SCHEMA_VERSION) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(Malformed::new(format!(
+            "has schema version {version}, and this program knows up to {SCHEMA_VERSION}; \
              read it with a newer reveille"
         ))),
-        other => Err(Malformed::new(format!(
-            "has schema version {other}, which never was"
+        Ordering::Less => Err(Malformed::new(format!(
+            "has schema version {version}, which never was"
         ))),
     }
 }
@@ -166,4 +168,30 @@ pub enum Kind {
     Percent,
     /// One of a few names.
     Name,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_version_that_is_known_is_read() {
+        let why = |version: u32| check_version(version).err().map(|wrong| wrong.to_string());
+        assert_eq!(why(1), None);
+        assert_eq!(
+            why(2).unwrap(),
+            "has schema version 2, and this program knows up to 1; read it with a newer reveille"
+        );
+        assert_eq!(why(0).unwrap(), "has schema version 0, which never was");
+    }
+
+    #[test]
+    fn names_in_columns_are_those_of_the_schema() {
+        let sources = [Source::Timer, Source::Remote, Source::Nic].map(Source::as_str);
+        assert_eq!(sources, ["timer", "remote", "nic"]);
+        let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);
+        assert_eq!(woken, ["interrupt", "flag"]);
+        let first = [First::AfterIdle, First::Interrupt, First::Thread].map(First::as_str);
+        assert_eq!(first, ["after_idle", "interrupt", "thread"]);
+    }
 }

@@ -138,6 +138,34 @@ fn an_export_reads_as_the_result_did() {
 }
 
 #[test]
+fn an_export_is_handed_on_in_pieces_and_not_line_by_line() {
+    /// The sizes of what was written.
+    #[derive(Default)]
+    struct Pieces(Vec<usize>);
+    impl std::io::Write for Pieces {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0.push(text.len());
+            Ok(text.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let (_parent, path) = result(5000);
+    let whole = open(&path).unwrap().columns;
+    let mut pieces = Pieces::default();
+    export_csv(&whole, &mut pieces).unwrap();
+    // The header, then 64 KiB and at most a line more at a time, then the rest.
+    let sizes = &pieces.0[1..];
+    let (last, full) = sizes.split_last().unwrap();
+    assert!(full.len() >= 2, "{sizes:?}");
+    for size in full {
+        assert!((65_536..65_536 + 200).contains(size), "{sizes:?}");
+    }
+    assert!(*last < 65_536, "{sizes:?}");
+}
+
+#[test]
 fn a_result_without_datapoints_exports_its_header() {
     let (_parent, path) = result(0);
     let mut text = Vec::new();

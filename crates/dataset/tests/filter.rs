@@ -196,6 +196,217 @@ fn an_endless_expression_is_refused_and_does_not_use_up_the_stack() {
 }
 
 #[test]
+fn five_hundred_operators_are_allowed_and_levels_end_with_their_parentheses() {
+    // Sums, and the comparison.
+    let sums = |n| format!("1{} == 1", " + 1".repeat(n));
+    assert!(Filter::parse(&sums(499)).is_ok());
+    let wrong = Filter::parse(&sums(500)).unwrap_err();
+    assert!(wrong.to_string().contains("at most 500"), "{wrong}");
+    // The comparison is the one too many; sums of one digit are four characters long.
+    assert_eq!((wrong.at, wrong.length), (2002, 2));
+    // A hundred one after another are not within one another.
+    let beside = vec!["(cpu == 1)"; 100].join(" || ");
+    assert!(Filter::parse(&beside).is_ok());
+}
+
+#[test]
+fn operators_bind_as_in_other_languages_and_equal_ones_from_the_left() {
+    for (expression, expected) in [
+        ("wake_latency_ns - 1000 - 1000 == 2000", &[3][..]),
+        ("wake_latency_ns / 2 / 2 == 1000", &[3]),
+        ("wake_latency_ns / 2 * 2 == 3000", &[2]),
+        ("wake_latency_ns - 1000 * 2 == 1000", &[2]),
+        ("4000 / wake_latency_ns + 1 == 3", &[1]),
+        ("-wake_latency_ns + 4000 == 1000", &[2]),
+        ("2 * -wake_latency_ns == -8000", &[3]),
+        (
+            "not wake_latency_ns == 1000 and not wake_latency_ns == 2000",
+            &[2, 3],
+        ),
+        ("not wake_latency_ns + 1000 > 2000", &[0]),
+        (
+            "wake_latency_ns == 1000 or wake_latency_ns > 1000 and wake_latency_ns == 3000",
+            &[0, 2],
+        ),
+        (
+            "wake_latency_ns == 3000 and wake_latency_ns > 1000 or wake_latency_ns == 1000",
+            &[0, 2],
+        ),
+        ("wake_latency_ns - wake_latency_ns / 2 >= 1500", &[2, 3]),
+    ] {
+        assert_eq!(kept(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn a_comparison_holds_at_its_bound_as_its_sign_says() {
+    for (expression, expected) in [
+        ("wake_latency_ns < 2000", &[0][..]),
+        ("wake_latency_ns <= 2000", &[0, 1]),
+        ("wake_latency_ns > 3000", &[3]),
+        ("wake_latency_ns >= 3000", &[2, 3]),
+        ("wake_latency_ns == 2000", &[1]),
+        ("wake_latency_ns != 2000", &[0, 2, 3]),
+        // Neither side may be unknown.
+        ("silent_time_ns != wake_latency_ns", &[1, 2, 3]),
+        ("wake_latency_ns != silent_time_ns", &[1, 2, 3]),
+        ("cc6_percent != silent_time_ns", &[1, 3]),
+    ] {
+        assert_eq!(kept(expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn datapoints_far_into_a_result_are_judged_as_the_first_ones_are() {
+    // Batches are of 4096: their ends, and the last one, which is shorter.
+    let rows = 10_000;
+    let columns = columns(
+        (0..rows).collect(),
+        (0..rows).map(|row| 2 * row).collect(),
+        (0..rows).map(|row| row as f32).collect(),
+        (0..rows).map(|row| (row % 2) as u8).collect(),
+    );
+    let kept = |expression: &str| -> Vec<usize> {
+        let flags = Filter::parse(expression).unwrap().apply(&columns).unwrap();
+        assert_eq!(flags.len(), columns.rows);
+        (0..flags.len()).filter(|&row| flags[row]).collect()
+    };
+    assert_eq!(
+        kept("wake_latency_ns > 4094 && silent_time_ns < 8196"),
+        [4095, 4096, 4097]
+    );
+    assert_eq!(
+        kept("cc6_percent > 8189 && cc6_percent < 8196 && requested_state == 'C6'"),
+        [8191, 8193, 8195]
+    );
+    assert_eq!(kept("wake_latency_ns + 1 == 10000"), [9999]);
+    assert_eq!(kept("requested_state == null"), [] as [usize; 0]);
+    assert_eq!(kept("requested_state != null").len(), 10_000);
+}
+
+#[test]
+fn a_wrong_expression_is_shown_whole_with_as_many_carets_as_it_is_long() {
+    for (expression, shown) in [
+        (
+            "cpu == 1 && sourc == 'timer'",
+            "filter: there is no column sourc; did you mean source?\n  \
+             cpu == 1 && sourc == 'timer'\n              ^^^^^",
+        ),
+        (
+            "cpu == 1 and \u{e4}",
+            "filter: '\u{e4}' means nothing here; expected a column, a number or an operator\n  \
+             cpu == 1 and \u{e4}\n               ^",
+        ),
+        (
+            "'\u{e4}\u{e4}' == cpu",
+            "filter: a text cannot be compared with a number\n  \
+             '\u{e4}\u{e4}' == cpu\n  ^^^^^^^^^^^",
+        ),
+        (
+            "cpu\t== 1 +\n'a'",
+            "filter: expected a number, found a text\n  cpu == 1 + 'a'\n             ^^^",
+        ),
+        (
+            "cpu ==",
+            "filter: expected a column, a number, a text or (\n  cpu ==\n        ^",
+        ),
+        (
+            "(cpu + 1) && cpu == 1",
+            "filter: expected a condition, found a number; compare it, for example with ==\n  \
+             (cpu + 1) && cpu == 1\n  ^^^^^^^^^",
+        ),
+        (
+            "not -cpu",
+            "filter: expected a condition, found a number; compare it, for example with ==\n  \
+             not -cpu\n      ^^^^",
+        ),
+        (
+            "source < null",
+            "filter: a column of names and null have no order; expected == or !=, or two numbers\n  \
+             source < null\n         ^",
+        ),
+        (
+            "(cpu == 1) == null",
+            "filter: a condition cannot be compared with null\n  \
+             (cpu == 1) == null\n  ^^^^^^^^^^^^^^^^^^",
+        ),
+    ] {
+        let wrong = Filter::parse(expression).unwrap_err();
+        assert_eq!(wrong.to_string(), shown);
+    }
+    let filter = Filter::parse("cpu  ==\t1").unwrap();
+    assert_eq!(filter.to_string(), "cpu  ==\t1");
+}
+
+#[test]
+fn a_column_that_is_not_there_or_of_another_kind_is_shown_with_what_is() {
+    let why = |expression: &str| {
+        let wrong = Filter::parse(expression).unwrap().apply(&four());
+        wrong.unwrap_err().to_string()
+    };
+    assert_eq!(
+        why("wake_latency_ns > 1 && cc7_percent > 1"),
+        "filter: this result has no column cc7_percent; did you mean cc6_percent?\n  \
+         wake_latency_ns > 1 && cc7_percent > 1\n                         ^^^^^^^^^^^"
+    );
+    assert_eq!(
+        why("CPUFreq > 1"),
+        "filter: this result has no column cpu_frequency_khz; it has wake_latency_ns, \
+         silent_time_ns, cc6_percent, requested_state\n  CPUFreq > 1\n  ^^^^^^^"
+    );
+    // A file may have our name for something else.
+    let mut other = four();
+    other.columns[0].values = other.columns[3].values.clone();
+    other.columns[3].values = Values::Integer(vec![0; 4]);
+    let why = |expression: &str| {
+        let wrong = Filter::parse(expression).unwrap().apply(&other);
+        wrong.unwrap_err().what
+    };
+    assert_eq!(
+        why("wake_latency_ns > 1"),
+        "column wake_latency_ns is of another kind in this result"
+    );
+    assert_eq!(
+        why("requested_state == 'C1'"),
+        "column requested_state is of another kind in this result"
+    );
+}
+
+#[test]
+fn wults_names_stand_for_the_same_figures_in_its_units() {
+    let integer = |name: &str, values: [i64; 2]| Column {
+        name: name.into(),
+        values: Values::Integer(values.into()),
+    };
+    let columns = Columns::new(vec![
+        integer("wake_latency_ns", [1500, 2500]),
+        integer("launch_distance_ns", [7000, 8000]),
+        integer("smi_count", [1, 2]),
+        integer("cpu_frequency_khz", [800_000, 2_400_000]),
+        Column {
+            name: "cc1_derived_percent".into(),
+            values: Values::Percent(vec![10.0, 20.0]),
+        },
+    ])
+    .unwrap();
+    for (expression, expected) in [
+        ("WakeLatency == 1.5", [true, false]),
+        ("LDist == 8", [false, true]),
+        ("SMICnt == 2", [false, true]),
+        ("CPUFreq == 800", [true, false]),
+        ("CC1Derived% == 20", [false, true]),
+        ("DerivedCC1% == 10", [true, false]),
+    ] {
+        let kept = Filter::parse(expression).unwrap().apply(&columns).unwrap();
+        assert_eq!(kept, expected, "{expression}");
+    }
+    for none in ["IntrOff == 1", "CStates% == 1", "TotCyc == 1"] {
+        let wrong = Filter::parse(none).unwrap_err();
+        assert!(wrong.what.starts_with("there is no column "), "{wrong}");
+    }
+}
+
+#[test]
 fn retained_datapoints_are_those_that_the_filter_keeps() {
     let mut columns = four();
     let flags = Filter::parse("cc6_percent > 49%")

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use reveille_dataset::description::{Ended, Probe};
 use reveille_dataset::{
-    Columns, Datapoint, Description, Error, First, NULL, ResultFolder, Source, Values, WokenBy,
-    open, open_columns, open_description, read,
+    Columns, Datapoint, Description, Error, First, NULL, ResultFolder, Source, StreamError, Values,
+    WokenBy, export_result, in_parts, open, open_columns, open_description, read,
 };
 
 fn datapoint(time_ns: i64) -> Datapoint {
@@ -374,4 +374,231 @@ fn a_column_is_asked_for_by_its_kind() {
     let columns = open(&path).unwrap().columns;
     assert!(columns.integers("requested_state").is_none());
     assert!(matches!(columns.get("cpu"), Some(Values::Integer(_))));
+}
+
+/// The names of the files that a folder has, each as a result of so many datapoints has it.
+fn folder_with(names: &[&str], rows: i64) -> tempfile::TempDir {
+    let (_parent, finished) = result_with(rows);
+    let other = tempfile::tempdir().unwrap();
+    for name in names {
+        let text = match *name {
+            "info.yml" => b"toolname: wult\nformat_version: '1.3'\n".to_vec(),
+            "datapoints.csv" => b"WakeLatency,IntrOff\n1.5,1\n".to_vec(),
+            "datapoints.partial.csv" => {
+                let mut text = Vec::new();
+                export_result(&finished, &mut text).unwrap();
+                text
+            }
+            name => fs::read(finished.join(name)).unwrap(),
+        };
+        fs::write(other.path().join(name), text).unwrap();
+    }
+    other
+}
+
+#[test]
+fn a_folder_is_read_by_the_files_that_it_holds() {
+    const MISSING: &str = "result.json is missing: machine and settings are unknown.";
+    const ONE: &str = "The run was cut off; its one datapoint up to then is here.";
+    const TWO: &str = "The run was cut off; its 2 datapoints up to then are all here.";
+    let (json, parquet, partial) = (
+        "result.json",
+        "datapoints.parquet",
+        "datapoints.partial.csv",
+    );
+    for (names, rows, notes) in [
+        (&[json, parquet][..], 2, &[][..]),
+        (&[parquet], 2, &[MISSING]),
+        (&[json, partial], 2, &[TWO]),
+        (&[json, partial], 1, &[ONE]),
+        (&[partial], 2, &[MISSING, TWO]),
+        // What is finished comes first.
+        (&[json, parquet, partial], 2, &[]),
+        (&[parquet, "info.yml", "datapoints.csv"], 2, &[MISSING]),
+    ] {
+        let folder = folder_with(names, rows);
+        let loaded = open(folder.path()).unwrap();
+        assert_eq!(loaded.columns.rows as i64, rows, "{names:?}");
+        assert_eq!(loaded.description.notes, notes, "{names:?}");
+        assert_eq!(loaded.description.residency_columns, residency());
+        let probe = match names.contains(&json) {
+            true => Probe::Bpf,
+            false => Probe::Foreign,
+        };
+        assert_eq!(loaded.description.probe, probe, "{names:?}");
+        let name = folder.path().file_name().unwrap().to_string_lossy();
+        assert_eq!(loaded.description.name, name);
+        let mut streamed = 0;
+        in_parts(folder.path(), |part| {
+            streamed += part.rows as i64;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(streamed, rows, "{names:?}");
+    }
+    let wult = open(folder_with(&["info.yml", "datapoints.csv"], 0).path()).unwrap();
+    assert_eq!(wult.columns.integers("wake_latency_ns"), Some(&[1500][..]));
+}
+
+#[test]
+fn a_folder_that_lacks_a_file_is_refused_and_says_which() {
+    let datapoints = "holds no datapoints; expected datapoints.parquet or datapoints.csv";
+    for (names, opened, streamed) in [
+        (
+            &["result.json"][..],
+            "holds result.json and no datapoints; the run gathered none, or datapoints.parquet was \
+             removed",
+            Some(datapoints),
+        ),
+        (
+            &["datapoints.csv"],
+            "holds datapoints.csv without info.yml; give the path of the CSV itself to read it \
+             alone",
+            None,
+        ),
+        (
+            &[],
+            "holds no result; expected a folder with result.json (reveille) or info.yml (wult)",
+            Some(datapoints),
+        ),
+    ] {
+        let folder = folder_with(names, 1);
+        let why = |what: &str| format!("{}: {what}", folder.path().display());
+        assert_eq!(open(folder.path()).unwrap_err().to_string(), why(opened));
+        let stream = in_parts(folder.path(), |_| Ok(()));
+        assert_eq!(
+            stream.err().map(|wrong| wrong.to_string()),
+            streamed.map(why),
+            "{names:?}"
+        );
+    }
+    let folder = folder_with(&["info.yml"], 0);
+    let why = open(folder.path()).unwrap_err().to_string();
+    assert!(why.contains("datapoints.csv: No such file"), "{why}");
+}
+
+#[test]
+fn a_file_alone_is_a_result_without_a_description() {
+    let folder = folder_with(&["datapoints.parquet", "datapoints.partial.csv"], 3);
+    let alone = |name: &str| open(folder.path().join(name)).unwrap();
+    let parquet = alone("datapoints.parquet");
+    assert_eq!(parquet.columns.rows, 3);
+    assert_eq!(parquet.description.name, "datapoints");
+    assert_eq!(parquet.description.residency_columns, residency());
+    assert_eq!(
+        parquet.description.notes,
+        ["A Parquet file alone: machine and settings are unknown."]
+    );
+    let partial = folder.path().join("datapoints.partial.csv");
+    let text = fs::read_to_string(&partial).unwrap();
+    // As an export; one without its last newline, and one that was cut within a datapoint.
+    for (short, rows, notes) in [
+        (0, 3, &[][..]),
+        (1, 3, &[]),
+        (
+            9,
+            2,
+            &["The file ended within a datapoint, which was left out."],
+        ),
+    ] {
+        let name = format!("export.{short}.csv");
+        fs::write(folder.path().join(&name), &text[..text.len() - short]).unwrap();
+        let export = alone(&name);
+        assert_eq!(export.columns.rows, rows, "{short}");
+        assert_eq!(export.description.name, format!("export.{short}"));
+        assert_eq!(export.description.residency_columns, residency());
+        let unknown = "A CSV file alone: machine and settings are unknown.";
+        assert_eq!(
+            export.description.notes,
+            [&[unknown], notes].concat(),
+            "{short}"
+        );
+        let streamed = export_result(folder.path().join(&name), &mut Vec::new()).unwrap();
+        assert_eq!(streamed, rows as u64);
+    }
+    // The partial file of a run is never whole without its newline.
+    fs::write(&partial, &text[..text.len() - 1]).unwrap();
+    fs::remove_file(folder.path().join("datapoints.parquet")).unwrap();
+    assert_eq!(open(folder.path()).unwrap().columns.rows, 2);
+    assert_eq!(export_result(folder.path(), &mut Vec::new()).unwrap(), 2);
+    assert_eq!(export_result(&partial, &mut Vec::new()).unwrap(), 2);
+}
+
+#[test]
+fn a_stream_ends_with_the_error_of_whoever_takes_its_parts() {
+    let full = || std::io::Error::other("no room");
+    for names in [
+        &["datapoints.parquet"][..],
+        &["datapoints.partial.csv"],
+        &["info.yml", "datapoints.csv"],
+    ] {
+        for rows in [0, 3] {
+            let folder = folder_with(names, rows);
+            let mut calls = 0;
+            let ended = in_parts(folder.path(), |_| {
+                calls += 1;
+                Err(full())
+            });
+            assert!(
+                matches!(&ended, Err(StreamError::Sink(error)) if error.to_string() == "no room"),
+                "{names:?}: {ended:?}"
+            );
+            assert_eq!(calls, 1, "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn a_residency_column_has_a_name_of_its_own_and_a_share_in_each_datapoint() {
+    let parent = tempfile::tempdir().unwrap();
+    let writer = |at: u32, names: &[&str]| {
+        let folder = ResultFolder::create(parent.path().join(at.to_string())).unwrap();
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        folder.writer(&names).map_err(|wrong| wrong.to_string())
+    };
+    for (at, names) in [
+        &["time_ns"][..],
+        &["cc6_percent", "pc6_percent", "cc6_percent"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let wrong = writer(at as u32, names).unwrap_err();
+        let last = names[names.len() - 1];
+        let what = format!(
+            "datapoints.parquet: {last:?} cannot be a residency column; expected a name of its own \
+             such as cc6_percent"
+        );
+        assert!(wrong.ends_with(&what), "{wrong}");
+    }
+    let mut writer = writer(9, &["cc6_percent", "pc6_percent"]).unwrap();
+    let mut point = datapoint(1);
+    for shares in [vec![], vec![1.0], vec![1.0; 3]] {
+        point.residency_percent = shares;
+        let wrong = writer.push(&point).unwrap_err().to_string();
+        let count = point.residency_percent.len();
+        let what = format!("a datapoint has {count} residency shares, expected 2");
+        assert!(wrong.ends_with(&what), "{wrong}");
+    }
+    assert_eq!(writer.rows(), 0);
+    point.residency_percent = vec![1.0, 2.0];
+    for rows in 1..=3 {
+        writer.push(&point).unwrap();
+        assert_eq!(writer.rows(), rows);
+    }
+    assert_eq!(writer.finish().unwrap(), 3);
+}
+
+#[test]
+fn a_description_of_up_to_16_mib_is_read() {
+    let folder = folder_with(&["result.json", "datapoints.parquet"], 1);
+    let path = folder.path().join("result.json");
+    let mut text = fs::read(&path).unwrap();
+    text.resize(16 << 20, b' ');
+    fs::write(&path, &text).unwrap();
+    assert_eq!(open(folder.path()).unwrap().description.probe, Probe::Bpf);
+    text.push(b' ');
+    fs::write(&path, &text).unwrap();
+    let why = open(folder.path()).unwrap_err().to_string();
+    assert!(why.contains("is larger than 16777216 bytes"), "{why}");
 }

@@ -417,3 +417,173 @@ fn the_source_is_told_only_for_devices_that_are_known() {
         assert_eq!(is, source, "{device}");
     }
 }
+
+#[test]
+fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
+    const METHOD: &str = "Measured by wult: its wake latency ends after idle also where the \
+                          interrupt's handler ran first.";
+    let csv = "WakeLatency,Weather,CC6%,Mood\n1.5,sunny,50,good\n2.5,dull,60,bad\n3";
+    let folder = wult(
+        "toolname: wult\nformat_version: 1.3\ntoolver: 1.12.20\nreportid: 'night # 2'\n\
+         date: 1 Jan 2024 12:30 # a Monday\nhostname: ant\ncpunum: 7\ncpu: 8\ndevid: hrt\n\
+         devdescr: a kernel timer\nresolution: 1\nearly_intr: True\nnote:none\n",
+        csv,
+    );
+    let described = open(folder.path()).unwrap().description;
+    assert_eq!(described.tool, "wult 1.12.20");
+    assert_eq!(described.name, "night # 2");
+    assert_eq!(described.started, "1 Jan 2024 12:30");
+    assert_eq!(described.machine.hostname.as_deref(), Some("ant"));
+    assert_eq!(described.settings.cpu, 7);
+    assert_eq!(described.settings.sources, ["timer"]);
+    assert_eq!(described.settings.arming, "a kernel timer");
+    assert_eq!((described.counts.kept, described.counts.launched), (2, 0));
+    assert_eq!(described.residency_columns, ["cc6_percent"]);
+    assert_eq!(
+        described.notes,
+        [
+            "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
+             the kernel does not do by itself.",
+            "The resolution of wult's device: 1 ns.",
+            METHOD,
+            "Columns that were not read: Weather, Mood.",
+            "The file ended within a datapoint, which was left out.",
+        ]
+    );
+
+    // Keys without a value are as keys that are not there; the older key of the CPU, and no device.
+    let empty = "toolname: wult\nformat_version: 1.3\ntoolver:\nreportid:\ndate: ''\nhostname:\n\
+                 cpunum:\ncpu: 5\ndevid: tdt\ndevdescr:\nresolution:\nearly_intr: false\n";
+    let folder = wult(empty, "WakeLatency,CC6%\n1.5,50\n");
+    let described = open(folder.path()).unwrap().description;
+    assert_eq!(described.tool, "wult");
+    let name = folder.path().file_name().unwrap().to_string_lossy();
+    assert_eq!(described.name, name);
+    assert_eq!(described.started, "");
+    assert_eq!(described.machine.hostname, None);
+    assert_eq!((described.settings.cpu, described.counts.kept), (5, 1));
+    assert_eq!(described.settings.arming, "tdt");
+    assert_eq!(described.notes, [METHOD]);
+
+    let folder = wult(&empty.replace("cpu: 5", "cpu:"), "WakeLatency\n1.5\n");
+    let described = open(folder.path()).unwrap().description;
+    assert_eq!(
+        described.notes,
+        ["Which CPU was measured is unknown.", METHOD]
+    );
+    let alone = folder.path().join("alone.csv");
+    fs::write(&alone, "WakeLatency,IntrOff\n1.5,1\n").unwrap();
+    let described = open(&alone).unwrap().description;
+    assert_eq!((&*described.tool, &*described.name), ("wult", "alone"));
+    assert_eq!(
+        described.notes,
+        [
+            "A CSV file alone: machine and settings are unknown.",
+            METHOD
+        ]
+    );
+    assert!(described.settings.sources.is_empty());
+}
+
+#[test]
+fn a_network_card_is_told_by_its_pci_address() {
+    for (device, is_card) in [
+        ("0000:04:00.0", true),
+        ("04:00.1", true),
+        ("ffff:ff:1f.7", true),
+        ("", false),
+        ("04:00", false),
+        ("04.1", false),
+        ("0:0000:04:00.0", false),
+        ("zz:00.0", false),
+        ("04:zz.0", false),
+        ("04:00.x", false),
+        ("04:00.", false),
+        (":00.0", false),
+        ("04:.0", false),
+    ] {
+        let folder = wult(
+            &info("1.3", &format!("devid: '{device}'\n")),
+            "WakeLatency\n5.5\n",
+        );
+        let loaded = open(folder.path()).unwrap();
+        let names = loaded.columns.names("source").map(|(_, names)| &names[0]);
+        let source = is_card.then(|| "nic".to_owned());
+        assert_eq!(names, source.as_ref(), "{device:?}");
+        assert_eq!(
+            loaded.description.settings.sources,
+            source.into_iter().collect::<Vec<_>>()
+        );
+    }
+    for timer in [
+        "tdt",
+        "tdt_bpf",
+        "tsc-deadline-timer",
+        "hrt",
+        "hrtimer",
+        "hrt-bpf",
+        "hrt_bpf",
+    ] {
+        let folder = wult(
+            &info("1.3", &format!("devid: {timer}\n")),
+            "WakeLatency\n5.5\n",
+        );
+        let sources = open(folder.path()).unwrap().description.settings.sources;
+        assert_eq!(sources, ["timer"], "{timer}");
+    }
+}
+
+#[test]
+fn a_share_is_that_of_a_state_whose_name_has_letters_and_digits_only() {
+    let header = "WakeLatency,CC1%,PC10%,CC1Derived%,%,Derived%,a b%,CC_6%,CC6,CC6%%";
+    let csv = format!("{header}\n5,1,2,3,4,5,6,7,8,9\n");
+    let loaded = in_microseconds(csv.as_bytes()).unwrap();
+    let shares = ["cc1_percent", "pc10_percent", "cc1_derived_percent"];
+    assert_eq!(loaded.description.residency_columns, shares);
+    assert_eq!(
+        shares.map(|share| loaded.columns.percents(share).unwrap()[0]),
+        [1.0, 2.0, 3.0]
+    );
+    assert_eq!(loaded.columns.columns.len(), 4);
+    let notes = loaded.description.notes.join(" ");
+    assert!(
+        notes.contains("Columns that were not read: %, Derived%, a b%, CC_6%, CC6, CC6%%."),
+        "{notes}"
+    );
+}
+
+#[test]
+fn each_column_of_wults_is_read_in_our_unit() {
+    let columns = [
+        ("SilentTime", "silent_time_ns", 1500),
+        ("IntrLatency", "interrupt_latency_ns", 1500),
+        ("LDist", "launch_distance_ns", 1500),
+        ("SMICnt", "smi_count", 2),
+        ("NMICnt", "nmi_count", 2),
+        ("SWIRQCnt", "softirq_count", 2),
+        ("WakeLatencyRaw", "wake_latency_raw_ns", 1500),
+        ("IntrLatencyRaw", "interrupt_latency_raw_ns", 1500),
+        ("WarmupDelay", "warmup_delay_ns", 1500),
+        ("LatchDelay", "latch_delay_ns", 1500),
+        ("CPUFreq", "cpu_frequency_khz", 1500),
+    ];
+    let header: Vec<&str> = columns.iter().map(|(theirs, _, _)| *theirs).collect();
+    let value = |ours: &str| if ours.ends_with("count") { "2" } else { "1.5" };
+    let values: Vec<&str> = columns.iter().map(|(_, ours, _)| value(ours)).collect();
+    // Only the wake latency must be there in each datapoint.
+    let csv = format!(
+        "WakeLatency,{}\n1.5,{}\n2,{}\n",
+        header.join(","),
+        values.join(","),
+        ",".repeat(header.len() - 1)
+    );
+    let loaded = in_microseconds(csv.as_bytes()).unwrap().columns;
+    assert_eq!(loaded.integers("wake_latency_ns"), Some(&[1500, 2000][..]));
+    for (_, ours, expected) in columns {
+        assert_eq!(loaded.integers(ours), Some(&[expected, NULL][..]), "{ours}");
+    }
+    assert_eq!(
+        complaint("WakeLatency,LDist\n,5\n"),
+        "line 2: column WakeLatency: expected a number, found \"\""
+    );
+}

@@ -26,6 +26,12 @@ fn the_test_gives_the_published_figures() {
     // Their interval is 0.595217 to 0.982705; below, Newcombe's limit is further out.
     is_near(comparison.b_slower_low, 0.558_382);
     is_near(comparison.b_slower_high, 0.982_705);
+    // The other way round all of it lies on the other side of a half.
+    let turned = samples(&mut b, &mut a).unwrap();
+    is_near(turned.p_value, 0.005_786_2);
+    is_near(turned.b_slower, 1.0 - 0.788_961);
+    is_near(turned.b_slower_low, 1.0 - 0.982_705);
+    is_near(turned.b_slower_high, 1.0 - 0.558_382);
 }
 
 #[test]

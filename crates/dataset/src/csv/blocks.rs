@@ -49,10 +49,10 @@ impl<R: Read> Blocks<R> {
 
     /// Fills `carry` up to `limit` bytes.
     fn fill(&mut self, limit: usize) -> Result<(), Malformed> {
-        let missing = limit.saturating_sub(self.carry.len());
-        if self.ended || missing == 0 {
+        if self.ended {
             return Ok(());
         }
+        let missing = limit.saturating_sub(self.carry.len());
         let read = (&mut self.reader)
             .take(missing as u64)
             .read_to_end(&mut self.carry)
@@ -174,5 +174,46 @@ mod tests {
         blocks.header().unwrap();
         let wrong = blocks.next().err().unwrap().to_string();
         assert!(wrong.contains("a line is longer"), "{wrong}");
+    }
+
+    #[test]
+    fn nothing_more_is_read_after_a_stop_or_the_end() {
+        /// Fails where it is read again after its end.
+        struct Once<'a>(&'a [u8], bool);
+        impl Read for Once<'_> {
+            fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+                assert!(!self.1, "read after the end");
+                let read = self.0.read(into)?;
+                self.1 = read == 0 && !into.is_empty();
+                Ok(read)
+            }
+        }
+        let mut blocks = Blocks::new(Once(b"header\n1\n2\n", false));
+        assert_eq!(blocks.header().unwrap(), b"header");
+        assert!(blocks.is_last());
+        assert_eq!(blocks.next().unwrap().unwrap().bytes, b"1\n2\n");
+        assert!(blocks.next().unwrap().is_none());
+
+        let text = format!("header\n{}", "1\n".repeat(BLOCK_BYTES));
+        let mut blocks = Blocks::new(text.as_bytes());
+        blocks.header().unwrap();
+        assert!(!blocks.is_last());
+        assert!(blocks.next().unwrap().is_some());
+        blocks.stop();
+        assert!(blocks.is_last());
+        assert!(blocks.next().unwrap().is_none());
+        assert!(blocks.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_header_is_the_first_line_without_its_end() {
+        let header = |text: &str| Blocks::new(text.as_bytes()).header().unwrap();
+        for text in ["a,b", "a,b\n", "a,b\r\n", "a,b\n1,2\n", "a,b\r\n1,2\r\n"] {
+            assert_eq!(header(text), b"a,b", "{text:?}");
+        }
+        let mut blocks = Blocks::new(&b"a,b\n\n1,2"[..]);
+        blocks.header().unwrap();
+        let block = blocks.next().unwrap().unwrap();
+        assert_eq!((block.bytes, block.open_end), (b"\n1,2".to_vec(), true));
     }
 }

@@ -191,3 +191,188 @@ fn symbol(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
     };
     Err(Wrong::new(at, hint))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tokens with where they begin and end.
+    fn placed(text: &str) -> Vec<(Token, usize, usize)> {
+        let tokens = tokens(text).unwrap_or_else(|wrong| panic!("{text}: {}", wrong.what));
+        tokens
+            .into_iter()
+            .map(|(token, at)| (token, at.start, at.end))
+            .collect()
+    }
+
+    /// What is wrong, and from where to where.
+    fn wrong(text: &str) -> (String, usize, usize) {
+        let wrong = tokens(text).err().unwrap_or_else(|| panic!("{text}"));
+        (wrong.what, wrong.at.start, wrong.at.end)
+    }
+
+    #[test]
+    fn a_text_is_cut_into_tokens_with_their_places() {
+        let word = |word: &str| Token::Word(word.to_owned());
+        assert_eq!(placed(""), [(Token::End, 0, 0)]);
+        assert_eq!(
+            placed("\u{a0} _a1>=1.5us and\t'\u{e4} b'"),
+            [
+                (word("_a1"), 3, 6),
+                (Token::Compare(Comparison::GreaterOrEqual), 6, 8),
+                (Token::Number(1500.0), 8, 13),
+                (Token::And, 14, 17),
+                (Token::Text("\u{e4} b".to_owned()), 18, 24),
+                (Token::End, 24, 24),
+            ]
+        );
+        // A share of wult's ends with its sign; words that only begin as an operator are none.
+        assert_eq!(
+            placed("CC6%x or_ not% or not"),
+            [
+                (word("CC6%"), 0, 4),
+                (word("x"), 4, 5),
+                (word("or_"), 6, 9),
+                (word("not%"), 10, 14),
+                (Token::Or, 15, 17),
+                (Token::Not, 18, 21),
+                (Token::End, 21, 21),
+            ]
+        );
+        assert_eq!(
+            placed("\"\"'\"'"),
+            [
+                (Token::Text(String::new()), 0, 2),
+                (Token::Text("\"".to_owned()), 2, 5),
+                (Token::End, 5, 5),
+            ]
+        );
+    }
+
+    #[test]
+    fn each_symbol_is_one_token() {
+        use Comparison::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Unequal};
+        for (symbol, token) in [
+            ("||", Token::Or),
+            ("&&", Token::And),
+            ("!", Token::Not),
+            ("==", Token::Compare(Equal)),
+            ("!=", Token::Compare(Unequal)),
+            ("<", Token::Compare(Less)),
+            ("<=", Token::Compare(LessOrEqual)),
+            (">", Token::Compare(Greater)),
+            (">=", Token::Compare(GreaterOrEqual)),
+            ("+", Token::Plus),
+            ("-", Token::Minus),
+            ("*", Token::Times),
+            ("/", Token::Over),
+            ("(", Token::Open),
+            (")", Token::Close),
+        ] {
+            let end = symbol.len();
+            let expected = [
+                (token.clone(), 0, end),
+                (token, end + 1, 2 * end + 1),
+                (Token::End, 2 * end + 1, 2 * end + 1),
+            ];
+            assert_eq!(placed(&format!("{symbol} {symbol}")), expected);
+        }
+    }
+
+    #[test]
+    fn a_number_has_its_unit_applied() {
+        for (text, expected) in [
+            ("0", 0.0),
+            ("250", 250.0),
+            ("2_000", 2000.0),
+            ("1.5", 1.5),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("2e3", 2000.0),
+            ("2E3", 2000.0),
+            ("2e+3", 2000.0),
+            ("2e-1", 0.2),
+            ("1.5e1_0", 1.5e10),
+            ("12e10", 12e10),
+            ("7ns", 7.0),
+            ("7us", 7000.0),
+            ("2.5ms", 2_500_000.0),
+            ("2s", 2_000_000_000.0),
+            ("3e2us", 300_000.0),
+            ("90%", 90.0),
+            ("0.5%", 0.5),
+        ] {
+            let length = text.len();
+            assert_eq!(
+                placed(text),
+                [
+                    (Token::Number(expected), 0, length),
+                    (Token::End, length, length)
+                ],
+                "{text}"
+            );
+        }
+        // Two numbers, as a second point belongs to no number.
+        assert_eq!(
+            placed(" 1.2.3us"),
+            [
+                (Token::Number(1.2), 1, 4),
+                (Token::Number(300.0), 4, 8),
+                (Token::End, 8, 8)
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_token_is_shown_from_its_begin_to_its_end() {
+        let no_unit = |unit: &str| format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+        let no_number = "expected a number such as 250, 2.5us or 90%";
+        let nothing = |character: &str| {
+            format!("{character} means nothing here; expected a column, a number or an operator")
+        };
+        for (text, what, start, end) in [
+            ("a > 3min", no_unit("min"), 5, 8),
+            ("a > 12.5e3h4 ", no_unit("h4"), 10, 12),
+            // An exponent has digits.
+            ("1e", no_unit("e"), 1, 2),
+            (" 1e+", no_unit("e"), 2, 3),
+            (" 12E-x", no_unit("E"), 3, 4),
+            ("1e5e", no_unit("e"), 3, 4),
+            ("a > .", no_number.to_owned(), 4, 5),
+            ("a > ._ b", no_number.to_owned(), 4, 6),
+            (
+                "a 'bc",
+                "a text begins here and has no closing '".to_owned(),
+                2,
+                5,
+            ),
+            (
+                "a \"'",
+                "a text begins here and has no closing \"".to_owned(),
+                2,
+                4,
+            ),
+            ("a = 1", "\"=\" is written \"==\"".to_owned(), 2, 3),
+            ("a & b", "\"&\" is written \"&&\"".to_owned(), 2, 3),
+            ("a | b", "\"|\" is written \"||\"".to_owned(), 2, 3),
+            // The micro sign and the Greek letter.
+            (
+                "3 \u{b5}s",
+                "microseconds are written \"us\"".to_owned(),
+                2,
+                4,
+            ),
+            (
+                "3 \u{3bc}s",
+                "microseconds are written \"us\"".to_owned(),
+                2,
+                4,
+            ),
+            ("a #", nothing("'#'"), 2, 3),
+            ("a \u{20ac} b", nothing("'\u{20ac}'"), 2, 5),
+            ("a % b", nothing("'%'"), 2, 3),
+        ] {
+            assert_eq!(wrong(text), (what, start, end), "{text}");
+        }
+    }
+}

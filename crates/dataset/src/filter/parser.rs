@@ -88,7 +88,7 @@ fn precedence(token: &Token) -> Option<u8> {
     Some(match token {
         Token::Or => 1,
         Token::And => 2,
-        Token::Compare(_) => NOT + 1,
+        Token::Compare(_) => 4,
         Token::Plus | Token::Minus => 5,
         Token::Times | Token::Over => 6,
         _ => return None,
@@ -101,7 +101,8 @@ const NEGATIVE: u8 = 7;
 
 impl Parser {
     fn peek(&self) -> (&Token, Span) {
-        let (token, at) = &self.tokens[self.next.min(self.tokens.len() - 1)];
+        // The last one is the end, and after it nothing is taken.
+        let (token, at) = &self.tokens[self.next];
         (token, *at)
     }
 
@@ -277,16 +278,11 @@ fn column(word: &str, at: Span) -> Result<Operand, Wrong> {
     match wult::alias(word) {
         Some(wult::Alias::Name(ours)) => return Ok(Operand::NameColumn(named(&ours))),
         Some(wult::Alias::Number { ours, unit }) => {
-            let column = Number::Column(named(&ours));
             // The same figure in wult's unit.
-            return Ok(Operand::Number(match unit {
-                1 => column,
-                _ => Number::Both(
-                    Box::new(column),
-                    Operation::Divide,
-                    Box::new(Number::Constant(f64::from(unit))),
-                ),
-            }));
+            let column = Box::new(Number::Column(named(&ours)));
+            let unit = Box::new(Number::Constant(f64::from(unit)));
+            let number = Number::Both(column, Operation::Divide, unit);
+            return Ok(Operand::Number(number));
         }
         None => {}
     }

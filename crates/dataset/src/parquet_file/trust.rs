@@ -235,4 +235,166 @@ mod tests {
                 .contains("compressed")
         );
     }
+
+    use parquet::basic::Encoding;
+    use parquet::file::metadata::FileMetaData;
+    use parquet::schema::types::SchemaDescriptor;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_file_claims_no_more_datapoints_than_its_bytes_can_hold() {
+        let schema = parquet::schema::parser::parse_message_type("message a {}").unwrap();
+        let schema = Arc::new(SchemaDescriptor::new(Arc::new(schema)));
+        let why = |rows: &[i64], bytes: u64| {
+            let group = |&rows: &i64| {
+                let group = RowGroupMetaData::builder(schema.clone());
+                group.set_num_rows(rows).build().unwrap()
+            };
+            let file = FileMetaData::new(1, 0, None, None, schema.clone(), None);
+            let metadata = ParquetMetaData::new(file, rows.iter().map(group).collect());
+            let found = check(&metadata, bytes);
+            found.map_err(|wrong| wrong.to_string()).err()
+        };
+        // 64 for each byte, in all groups together.
+        for rows in [&[][..], &[0], &[6400], &[3200, 3200], &[0, 6399, 1]] {
+            assert_eq!(why(rows, 100), None, "{rows:?}");
+        }
+        for (rows, all) in [
+            (&[6401][..], 6401),
+            (&[3200, 3201], 6401),
+            (&[80, 81, 7000], 7161),
+        ] {
+            assert_eq!(
+                why(rows, 100).unwrap(),
+                format!("is damaged: 100 bytes cannot hold the {all} datapoints that it claims")
+            );
+        }
+        // A million and some in a group.
+        assert_eq!(why(&[1_048_576], 1 << 20), None);
+        for rows in [1_048_577, i64::MAX, -1] {
+            assert_eq!(
+                why(&[5, rows], 1 << 20).unwrap(),
+                format!("is damaged: a row group claims {rows} datapoints")
+            );
+        }
+    }
+
+    /// Pages that claim so many values.
+    struct Pages(Vec<Page>);
+
+    impl Iterator for Pages {
+        type Item = Result<Page>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            self.get_next_page().transpose()
+        }
+    }
+
+    impl PageReader for Pages {
+        fn get_next_page(&mut self) -> Result<Option<Page>> {
+            Ok(self.0.pop())
+        }
+
+        fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+            Ok(self.0.last().map(|page| PageMetadata {
+                num_rows: None,
+                num_levels: Some(page.num_values() as usize),
+                is_dict: false,
+            }))
+        }
+
+        fn skip_next_page(&mut self) -> Result<()> {
+            self.0.pop();
+            Ok(())
+        }
+    }
+
+    fn data(num_values: u32) -> Page {
+        Page::DataPage {
+            buf: bytes::Bytes::new(),
+            num_values,
+            encoding: Encoding::PLAIN,
+            def_level_encoding: Encoding::RLE,
+            rep_level_encoding: Encoding::RLE,
+            statistics: None,
+        }
+    }
+
+    fn dictionary(num_values: u32, bytes: usize) -> Page {
+        Page::DictionaryPage {
+            buf: vec![0; bytes].into(),
+            num_values,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        }
+    }
+
+    #[test]
+    fn a_page_claims_no_more_values_than_it_can_have() {
+        let why = |page: Page, physical: Physical| {
+            let mut checked = Checked::new(Box::new(Pages(vec![page])), 10, physical);
+            checked.get_next_page().err().map(|wrong| wrong.to_string())
+        };
+        // As many as the row group has datapoints; in a dictionary as many as its bytes hold.
+        for (page, physical) in [
+            (data(0), Physical::INT64),
+            (data(10), Physical::FLOAT),
+            (dictionary(3, 24), Physical::INT64),
+            (dictionary(6, 27), Physical::FLOAT),
+            (dictionary(100, 400), Physical::BYTE_ARRAY),
+        ] {
+            assert_eq!(why(page, physical), None);
+        }
+        for (page, physical, values, possible) in [
+            (data(11), Physical::INT64, 11, 10),
+            (data(u32::MAX), Physical::INT64, u32::MAX, 10),
+            (dictionary(4, 31), Physical::INT64, 4, 3),
+            (dictionary(7, 27), Physical::FLOAT, 7, 6),
+            (dictionary(1, 3), Physical::BYTE_ARRAY, 1, 0),
+        ] {
+            assert_eq!(
+                why(page, physical).unwrap(),
+                format!(
+                    "Parquet error: a page claims {values} values where {possible} are possible"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn pages_are_handed_on_looked_at_and_skipped_as_they_are() {
+        let pages = Pages(vec![data(11), data(3), data(2), data(1)]);
+        let mut checked = Checked::new(Box::new(pages), 10, Physical::INT64);
+        assert_eq!(checked.get_next_page().unwrap().unwrap().num_values(), 1);
+        let peeked = checked.peek_next_page().unwrap().unwrap();
+        assert_eq!(peeked.num_levels, Some(2));
+        checked.skip_next_page().unwrap();
+        assert_eq!(checked.next().unwrap().unwrap().num_values(), 3);
+        assert!(checked.next().unwrap().is_err());
+        assert!(checked.next().is_none() && checked.peek_next_page().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_panic_is_told_by_its_first_line_and_an_error_as_it_is() {
+        let told = |work: fn() -> std::result::Result<(), Malformed>| {
+            guarded(work).map_err(|wrong| wrong.to_string())
+        };
+        assert_eq!(told(|| Ok(())), Ok(()));
+        let why = |work| told(work).unwrap_err();
+        assert_eq!(why(|| Err(Malformed::new("as it is"))), "as it is");
+        assert_eq!(why(|| panic!("one\ntwo")), "is damaged: one");
+        assert_eq!(why(|| panic!("{}", 1 + 1)), "is damaged: 2");
+        assert_eq!(why(|| std::panic::panic_any(7)), "is damaged: unknown");
+    }
+
+    #[test]
+    fn what_is_guarded_within_another_leaves_the_outer_one_guarded() {
+        assert!(!panic_becomes_an_error());
+        let inner = guarded(|| {
+            guarded(|| Ok(())).unwrap();
+            Ok(panic_becomes_an_error())
+        });
+        assert_eq!(inner, Ok(true));
+        assert!(!panic_becomes_an_error());
+    }
 }
