@@ -302,7 +302,7 @@ impl Cycles {
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
         if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
             self.left_out.clock_jumps += 1;
-            open.forgets_message();
+            open.forgets_leap();
             self.shift += open.last - now;
         }
     }

@@ -144,6 +144,11 @@ impl Open {
     /// The clock was set: what lies between two messages is not known.
     pub(super) fn forgets_message(&mut self) {
         self.said_at = None;
+    }
+
+    /// It leaped ahead, which is no silence.
+    pub(super) fn forgets_leap(&mut self) {
+        self.said_at = None;
         self.gaps.retain(|gap| gap.end <= self.last);
     }
 

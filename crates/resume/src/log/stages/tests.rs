@@ -70,9 +70,9 @@ fn of_all_silences_the_longest_are_kept_in_their_order() {
     let mut cycle = open();
     let mut at = 0;
     // 400 of them, those of 9 ms among others of 5 ms, and more of 6 ms than are kept with these.
-    let long = |place: usize| match place {
+    let long = |place: u32| match place {
         _ if place % 10 == 3 => 9_000,
-        _ if place % 2 == 0 => 6_000,
+        _ if place.is_multiple_of(2) => 6_000,
         _ => GAP_US,
     };
     for place in 0..400 {
@@ -390,8 +390,7 @@ fn an_idle_machine_rests_between_its_devices_stages() {
             call(K::ResumeNoirq, Some("a_resume_noirq"), Some(300), Some(400)),
         ];
         change(&mut cycle);
-        let rest = found(cycle).into_iter().find(|stage| stage.0.is_rest());
-        rest.map(|(kind, start, end)| (kind, start, end))
+        found(cycle).into_iter().find(|stage| stage.0.is_rest())
     };
     fn failed(cycle: &mut Open) {
         cycle.failures = vec![Failure {
