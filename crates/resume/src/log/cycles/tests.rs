@@ -354,6 +354,8 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
     let mut cycles = Cycles::default();
     tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
     tell(&mut cycles, wall(50 * SECOND), "audit", None);
+    let frozen = Event::Frozen { after_us: None };
+    tell(&mut cycles, wall(51 * SECOND), "frozen", Some(frozen));
     tell(&mut cycles, kernel(11 * SECOND), "link", None);
     tell(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
     assert_eq!(
@@ -633,6 +635,13 @@ fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
         (at(12_000), ends(K::ResumeEarly, None)),
     ]);
     assert_eq!(jump.done[0].shift_us, -3 * SECOND + 1_210_000);
+    let jump = told([
+        (at(10_000), BEGIN),
+        (at(10_100), DOWN),
+        (at(13_200), Event::Asleep(3 * SECOND)),
+        (at(12_000), ends(K::ResumeNoirq, None)),
+    ]);
+    assert_eq!(jump.done[0].shift_us, -3 * SECOND + 1_200_000);
 }
 
 #[test]
@@ -947,6 +956,14 @@ fn the_sleep_lies_between_the_last_word_and_the_first_one() {
         let named = format!("{before:?}, {behind:?}");
         assert_eq!(rest(before, behind), expected, "{named}");
     }
+    // A test suspends the clocks, too, and that is no sleep.
+    let test = told([
+        (kernel(10 * SECOND), BEGIN),
+        (kernel(11 * SECOND), Event::Test(400_000)),
+        (kernel(11_450_000), Event::Asleep(400_000)),
+        (kernel(13 * SECOND), Event::Exit),
+    ]);
+    assert_eq!((test.done[0].asleep_us, test.done[0].shift_us), (None, 0));
     // A machine that slept before something failed in its suspend did sleep.
     let failed = |words: &[Event<'static>]| {
         let failure = fails(None, "Wakeup pending, aborting suspend");

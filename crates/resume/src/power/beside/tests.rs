@@ -299,6 +299,15 @@ fn a_picture_has_the_extremes_of_neighbours_and_its_gaps() {
         1,
         "the first one follows nothing"
     );
+    // Samples are missing before both of a point.
+    for sample in &mut samples[8..] {
+        sample.0 += 3.0;
+    }
+    for sample in &mut samples[9..] {
+        sample.0 += 3.0;
+    }
+    let points = series(&sampled(Clock::Elapsed, &samples), 2 * SECOND);
+    assert!(points[4].after_gap && !points[5].after_gap);
     let few = series(&sampled(Clock::Elapsed, &samples[..1500]), 2 * SECOND);
     assert_eq!(few.len(), 1500);
 }
