@@ -108,3 +108,39 @@ impl Meter {
         Self::parse(&bytes).map_err(unreadable)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_left_out_are_added_up() {
+        let left_out = LeftOut {
+            unreadable: 1,
+            negative: 2,
+            out_of_order: 4,
+        };
+        assert_eq!(left_out.all(), 7);
+    }
+
+    #[test]
+    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("power.csv");
+        let why = || match Meter::open(&path).unwrap_err() {
+            Error::Unreadable { path: named, why } => {
+                assert_eq!(named, path);
+                why
+            }
+            other => panic!("{other}"),
+        };
+        assert!(why().contains("No such file"), "{}", why());
+        std::fs::write(&path, " \n").unwrap();
+        assert!(why().starts_with("is empty"), "{}", why());
+        let text = b"time_s,power_w\n0,130\n1,5\n";
+        std::fs::write(&path, text).unwrap();
+        let meter = Meter::open(&path).unwrap();
+        assert_eq!(meter.samples.len(), 2);
+        assert_eq!(Ok(meter), Meter::parse(text));
+    }
+}

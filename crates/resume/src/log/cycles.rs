@@ -305,6 +305,7 @@ impl Cycles {
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
         if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
             self.left_out.clock_jumps += 1;
+            open.forgets_leap();
             self.shift += open.last - now;
         }
     }
@@ -346,7 +347,9 @@ impl Cycles {
                 let begins = named.is_some_and(|(stage, _)| stage.is_some());
                 !(open.ended || resumes && suspends || resumed && begins)
             }
-            Event::Took { stage, .. } => !(open.ended || resumes && *stage < StageKind::Platform),
+            Event::Took { stage, .. } => {
+                !(open.ended || resumes && *stage <= StageKind::SuspendNoirq)
+            }
             _ => true,
         }
     }
@@ -689,3 +692,6 @@ fn is_of_resume(event: &Event<'_>) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

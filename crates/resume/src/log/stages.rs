@@ -154,6 +154,12 @@ impl Open {
         self.said_at = None;
     }
 
+    /// It leaped ahead, which is no silence.
+    pub(super) fn forgets_leap(&mut self) {
+        self.said_at = None;
+        self.gaps.retain(|gap| gap.end <= self.last);
+    }
+
     fn keep_longest_gaps(&mut self) {
         self.gaps
             .sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
@@ -374,7 +380,7 @@ impl Open {
     /// The stage's own time holds for the calls that began in it, where their functions' names do not
     /// say otherwise: before a stage is over its calls cannot be told from those of another.
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
-        let suspends = kind < StageKind::Platform;
+        let suspends = kind <= StageKind::SuspendNoirq;
         for call in self.calls.iter_mut().rev() {
             let Some(at) = call.start.or(call.end) else {
                 continue;
@@ -559,12 +565,10 @@ impl Open {
             let place = match call.stage {
                 StageKind::ResumeEarly | StageKind::Resume => after
                     .iter()
-                    .find(|(kind, end)| *kind < call.stage && end.is_some_and(|end| start < end)),
-                StageKind::Suspend | StageKind::SuspendLate => {
-                    before.iter().find(|(kind, begin)| {
-                        *kind > call.stage && begin.is_some_and(|begin| begin < start)
-                    })
-                }
+                    .find(|(_, end)| end.is_some_and(|end| start < end)),
+                StageKind::Suspend | StageKind::SuspendLate => before
+                    .iter()
+                    .find(|(_, begin)| begin.is_some_and(|begin| begin < start)),
                 _ => None,
             };
             if let Some((kind, _)) = place {
@@ -657,9 +661,10 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        // Where no device was suspended, it went on until processes were let go again.
-        let gave_up = thaw.start.filter(|_| found.iter().all(Option::is_none));
-        if let (Some(start), Some(end)) = (freeze.start, frozen.or(gave_up)) {
+        // Without a word of a device it went on until the machine slept, or processes were let go again.
+        let silent = self.down.or(thaw.start);
+        let silent = silent.filter(|_| found.iter().all(Option::is_none));
+        if let (Some(start), Some(end)) = (freeze.start, frozen.or(silent)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
         }
         let is_told = mark(StageKind::Thaw).start.is_some();
@@ -696,3 +701,6 @@ fn stage(kind: StageKind, start: Us, end: Us, says_us: Option<Us>) -> Option<Sta
         says_us,
     })
 }
+
+#[cfg(test)]
+mod tests;

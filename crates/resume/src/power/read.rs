@@ -74,11 +74,13 @@ fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
         .map(|two| two[1].at_us - two[0].at_us)
         .collect();
     intervals.sort_unstable();
-    let interval_us = intervals[intervals.len() / 2];
+    // Of an even number of intervals it is the mean of the two in the middle.
+    let count = intervals.len();
+    let (lower, upper) = (intervals[(count - 1) / 2], intervals[count / 2]);
     Ok(Meter {
         samples,
         clock,
-        interval_us,
+        interval_us: Us::midpoint(lower, upper),
         format,
         left_out,
     })
@@ -400,25 +402,271 @@ mod tests {
         assert_eq!(watts(python), [130.4, 5.2]);
     }
 
-    #[test]
-    fn what_gives_no_sample_is_counted() {
-        let text = "time,watts\n0,1\n1,-5\n2,x\n3,2\n3,2\n2,2\n4,inf\n5\n6,3\n";
-        let meter = parse(text.as_bytes()).unwrap();
-        assert_eq!(watts(text), [1.0, 2.0, 3.0]);
-        let expected = LeftOut {
-            unreadable: 3,
-            negative: 1,
-            out_of_order: 2,
-        };
-        assert_eq!(meter.left_out, expected);
+    /// Samples (seconds, watts), their interval in seconds, and lines that gave none: unreadable,
+    /// negative, out of order.
+    type Read = (Vec<(f64, f64)>, Clock, f64, [usize; 3]);
+
+    fn all_of(text: &str) -> Read {
+        let meter = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let samples = meter.samples.iter();
+        let LeftOut {
+            unreadable,
+            negative,
+            out_of_order,
+        } = meter.left_out;
+        (
+            samples
+                .map(|one| (one.at_us as f64 / 1e6, one.watts))
+                .collect(),
+            meter.clock,
+            meter.interval_us as f64 / 1e6,
+            [unreadable, negative, out_of_order],
+        )
     }
 
     #[test]
-    fn midnight_is_passed() {
-        let text = "23:59:59,1\n00:00:00,2\n00:00:01,3\n";
-        let meter = parse(text.as_bytes()).unwrap();
-        assert_eq!(meter.samples[2].at_us, DAY + SECOND);
-        assert_eq!(meter.left_out.all(), 0);
+    fn what_gives_no_sample_is_counted() {
+        // No number, no second cell, infinite watts; twice below zero; not after the one before, twice.
+        let text = "time,watts\n0,1\n1,-5\n2,x\n3,2\n3,2\n2,2\n4,inf\n5\n5,-1\n6,0\n";
+        let samples = vec![(0.0, 1.0), (3.0, 2.0), (6.0, 0.0)];
+        assert_eq!(all_of(text), (samples, Clock::Elapsed, 3.0, [3, 2, 2]));
+        // Times of another kind than the first one's; comments and blank lines are none of the table.
+        let text =
+            "time,watts\n1,1\n\n# 2,2\n18:00:00,3\n2026-11-21 18:00:00,4\n % 5,5\n<6>,6\n2,7\n";
+        let samples = vec![(1.0, 1.0), (2.0, 7.0)];
+        assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [2, 0, 0]));
+        // A hundred years of 366 days from 1970 are too many, on both sides of it.
+        let text = "time,watts\n-3162240000,1\n-3162239999,2\n0,3\n5,4\n";
+        let samples = vec![(-3_162_239_999.0, 2.0), (0.0, 3.0), (5.0, 4.0)];
+        let (found, _, _, left_out) = all_of(text);
+        assert_eq!((found, left_out), (samples, [1, 0, 0]));
+        let text = "time,watts\n3162239998,1\n3162239999,2\n3162240000,3\n";
+        let samples = vec![(3_162_239_998.0, 1.0), (3_162_239_999.0, 2.0)];
+        assert_eq!(all_of(text), (samples, Clock::Utc, 1.0, [1, 0, 0]));
+    }
+
+    #[test]
+    fn the_interval_is_the_median_and_of_an_even_number_between_two() {
+        for (times, interval) in [
+            (&[0.0, 2.0][..], 2.0),
+            // Of 1 and 2, of 5, 2 and 1, of 4, 1, 2 and 8 s.
+            (&[0.0, 1.0, 3.0], 1.5),
+            (&[0.0, 5.0, 7.0, 8.0], 2.0),
+            (&[0.0, 4.0, 5.0, 7.0, 15.0], 3.0),
+        ] {
+            let rows: String = times.iter().map(|time| format!("{time},1\n")).collect();
+            assert_eq!(all_of(&rows).2, interval, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn midnights_are_passed_where_the_time_of_day_steps_back_by_more_than_half_a_day() {
+        let hours = |hours: f64| hours * 3600.0;
+        // 12 hours back is out of order; a second more is a midnight.
+        let text = "23:00:00,1\n11:00:00,2\n10:59:59,3\n23:30:00,4\n00:30:00,5\n";
+        let samples = vec![
+            (hours(23.0), 1.0),
+            (hours(24.0 + 11.0) - 1.0, 3.0),
+            (hours(24.0 + 23.5), 4.0),
+            (hours(48.0 + 0.5), 5.0),
+        ];
+        let (found, clock, _, left_out) = all_of(text);
+        assert_eq!((found, clock), (samples, Clock::TimeOfDay));
+        assert_eq!(left_out, [0, 0, 1]);
+        // Other times have no midnight.
+        let text = "100000,1\n1,2\n100001,3\n";
+        let samples = vec![(100_000.0, 1.0), (100_001.0, 3.0)];
+        assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [0, 0, 1]));
+    }
+
+    /// What names a column is told by its words, in lower case.
+    #[test]
+    fn columns_are_known_by_their_names() {
+        let long = "n".repeat(40);
+        for (name, is) in [
+            ("time", true),
+            ("timestamp", true),
+            ("date", true),
+            ("stamp", true),
+            ("wall clock", true),
+            ("elapsed", true),
+            ("seconds", true),
+            ("t", true),
+            ("s", true),
+            ("sec", true),
+            ("secs", true),
+            ("ms", true),
+            ("t_s", true),
+            ("t_ms", true),
+            ("volts", false),
+            ("ts", false),
+            ("temperature", false),
+        ] {
+            assert_eq!(is_time(name), is, "{name}");
+        }
+        // The least rank at which each is a column of power.
+        for (name, least) in [
+            ("w", Some(0)),
+            ("watts", Some(0)),
+            ("watt", Some(0)),
+            ("power", Some(0)),
+            ("power_w", Some(0)),
+            ("p", Some(0)),
+            ("psu power", Some(1)),
+            ("watts in", Some(1)),
+            ("out_w", Some(2)),
+            ("out_mw", Some(2)),
+            ("out (kw)", Some(2)),
+            ("p [w]", Some(2)),
+            ("in w", Some(2)),
+            ("watt hours", None),
+            ("power factor", None),
+            ("max power", None),
+            ("wh", None),
+            ("volts", None),
+            ("window", None),
+        ] {
+            let found = (0..=2).find(|&rank| is_power(name, rank));
+            assert_eq!(found, least, "{name}");
+        }
+        for (name, unit) in [
+            ("time", 1e6),
+            ("time_s", 1e6),
+            ("elapsed (s)", 1e6),
+            ("ms", 1e3),
+            ("time_ms", 1e3),
+            ("time [ms]", 1e3),
+            ("milliseconds", 1e3),
+            ("us", 1.0),
+            ("time (us)", 1.0),
+            ("time µs", 1.0),
+            ("microseconds", 1.0),
+            ("ns", 1e-3),
+            ("time_ns", 1e-3),
+            ("nanoseconds", 1e-3),
+        ] {
+            assert_eq!(unit_us(name), unit, "{name}");
+        }
+        for (name, watts) in [
+            ("power_w", 1.0),
+            ("watts", 1.0),
+            ("power (mw)", 1e-3),
+            ("milliwatts", 1e-3),
+            ("out_kw", 1e3),
+            ("kilowatts", 1e3),
+        ] {
+            assert_eq!(scale(name), watts, "{name}");
+        }
+        assert!(is_name("volts") && is_name("") && is_name(&long));
+        assert!(!is_name(&(long + "n")) && !is_name("4711") && !is_name("-1.5e3"));
+    }
+
+    #[test]
+    fn the_surest_column_of_power_is_taken() {
+        let table = |separator, time: &[usize], unit_us, watts, scale| {
+            let time = time.to_vec();
+            Some(Columns {
+                separator,
+                time,
+                unit_us,
+                watts,
+                scale,
+            })
+        };
+        for (head, expected) in [
+            ("time,out_w,watts", table(Some(','), &[0], 1e6, 2, 1.0)),
+            ("time,out_w,PSU power", table(Some(','), &[0], 1e6, 2, 1.0)),
+            ("V;out_mW;t_ms", table(Some(';'), &[2], 1e3, 1, 1e-3)),
+            ("Time\tDate\tkW", table(Some('\t'), &[1, 0], 1e6, 2, 1e3)),
+            ("W date time", table(None, &[1, 2], 1e6, 0, 1.0)),
+            ("\"date\" , \"p\"", table(Some(','), &[0], 1e6, 1, 1.0)),
+            // No names of columns: words without a mark, numbers, and long words.
+            ("Power meter of the office", None),
+            ("site,4711", None),
+            (&format!("time,{}", "n".repeat(41)), None),
+        ] {
+            assert_eq!(named(head), Ok(expected), "{head}");
+        }
+        let forty = "n".repeat(40);
+        assert_eq!(
+            named(&format!("time,{forty},3rd")),
+            Err(format!(
+                "has no column of watts among time, {forty}, 3rd; rename one, such as to time_s or \
+                 power_w"
+            ))
+        );
+        assert_eq!(
+            named("V;W"),
+            Err(
+                "has no column of times among v, w; rename one, such as to time_s or power_w"
+                    .into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_table_without_names_is_times_and_then_watts() {
+        let start = 1_795_284_000.0;
+        let expected = (
+            vec![(start, 130.0), (start + 1.0, 131.0)],
+            Clock::Local,
+            1.0,
+            [0; 3],
+        );
+        // Only with blanks and six cells there is a running number before the watts.
+        for (mark, rest) in [
+            (" ", " 230"),
+            (" ", " 230 0.57"),
+            (" ", " 230 0.57 9 8"),
+            (",", ",230,0.57,9"),
+            (";", ""),
+        ] {
+            let row =
+                |time: &str, watts: u8| format!("2026-11-21{mark}{time}{mark}{watts}{rest}\n");
+            let text = row("18:00:00", 130) + &row("18:00:01", 131);
+            assert_eq!(all_of(&text), expected, "{text}");
+        }
+        let numbered = "2026-11-21 18:00:00 1 130 230 0.57\n2026-11-21 18:00:01 2 131 230 0.57\n";
+        assert_eq!(all_of(numbered), expected);
+        // What stands above it and is no row: a number where the time is, or the watts, is not enough.
+        for above in [
+            "serial,4711",
+            "12,volts",
+            "2026-11-21 18:00:00 started",
+            "site,room,230",
+            "\u{2003}",
+            "started",
+        ] {
+            let text = format!("{above}\n0,130\n1,131\n");
+            let (samples, _, _, left_out) = all_of(&text);
+            assert_eq!(samples, [(0.0, 130.0), (1.0, 131.0)], "{above}");
+            assert_eq!(left_out, [0; 3], "{above}");
+        }
+    }
+
+    #[test]
+    fn a_watts_up_tells_where_its_watts_are_and_how_often_it_sends() {
+        // Volts first: 230.1 V, 130.4 W. From the third record on one each 3 s.
+        let text = "#h,-,18,V,W,A;\n#d,-,18,2301,1304,5;\n#d,-,18,2301,1305;\n#L,W,3,E,,3;\n\
+                    #d,-,18,2301,1306;\n#d,-,18,2301,-1;\n#d,-,18,2301,1307;\n";
+        let samples = vec![(0.0, 130.4), (1.0, 130.5), (2.0, 130.6), (8.0, 130.7)];
+        assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [0, 1, 0]));
+        for (interval, seconds) in [
+            ("0", None),
+            ("1", Some(1)),
+            ("86400", Some(86_400)),
+            ("86401", None),
+            ("x", None),
+        ] {
+            let line = format!("#L,W,3,E,,{interval};");
+            assert_eq!(logging_interval(&line), seconds, "{line}");
+        }
+        // A logging program's stamps, with what it puts around them.
+        let text = "[2026-11-21T18:00:00Z] #d,-,18,1304;\n2026-11-21T18:00:01Z, #d,-,18,1305;\n\
+                    2026-11-21T18:00:02Z > #d,-,18,1306;\nnoon #d,-,18,1307;\n";
+        let start = 1_795_284_000.0;
+        let samples = vec![(start, 130.4), (start + 1.0, 130.5), (start + 2.0, 130.6)];
+        assert_eq!(all_of(text), (samples, Clock::Utc, 1.0, [1, 0, 0]));
     }
 
     #[test]

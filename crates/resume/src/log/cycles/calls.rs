@@ -20,9 +20,7 @@ impl Cycles {
             None => self.stage_of(at, device, call.function),
         };
         let Some(open) = &mut self.open else { return };
-        if call.stage.is_none() || stage > open.stage {
-            open.stage = open.stage.max(stage);
-        }
+        open.stage = open.stage.max(stage);
         if stage == StageKind::ResumeNoirq {
             open.comes_up(us);
         }
@@ -71,7 +69,12 @@ impl Cycles {
     }
 
     /// The stage of a call that begins.
-    fn stage_of(&mut self, at: &At<'_>, device: Id, function: Option<&[u8]>) -> StageKind {
+    pub(super) fn stage_of(
+        &mut self,
+        at: &At<'_>,
+        device: Id,
+        function: Option<&[u8]>,
+    ) -> StageKind {
         let Some(open) = &self.open else {
             return StageKind::Suspend;
         };
@@ -89,8 +92,7 @@ impl Cycles {
                 return after(now, false);
             }
             // Nothing but the lines around it tells.
-            None if open.began || now > StageKind::Freeze => now < StageKind::Platform,
-            None => true,
+            None => now < StageKind::Platform,
         };
         match (suspends, now) {
             (true, StageKind::SuspendLate | StageKind::SuspendNoirq) => now,

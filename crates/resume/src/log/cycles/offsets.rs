@@ -168,4 +168,134 @@ mod tests {
             assert_eq!(slept(&cycle, &[(101, 1020)]), None);
         }
     }
+
+    /// Milliseconds of the kernel's clock, and seconds that the wall clock is ahead.
+    fn fine(offsets: &mut Offsets, kernel_ms: Us, offset_s: Us, within: bool) {
+        let us = kernel_ms * 1000 + offset_s * SECOND_US;
+        let wall = Instant {
+            us,
+            resolution_us: SECOND_US,
+        };
+        offsets.line(kernel_ms * 1000, wall, within);
+    }
+
+    /// What a cycle slept that ends at 100 s, with the wall clock 1020 s ahead behind it.
+    fn slept_after(before: &[(Us, Us)]) -> Option<Us> {
+        let mut offsets = Offsets::default();
+        for &(kernel_ms, offset_s) in before {
+            fine(&mut offsets, kernel_ms, offset_s, false);
+        }
+        offsets.cycle_ends(&cycle());
+        fine(&mut offsets, 100_500, 1020, false);
+        offsets.slept().map(|(_, us)| us / SECOND_US)
+    }
+
+    #[test]
+    fn lines_of_another_boot_or_long_before_tell_nothing() {
+        // A second back is another CPU's clock, more is another boot.
+        assert_eq!(slept_after(&[(90_000, 1000), (89_000, 1001)]), Some(20));
+        assert_eq!(slept_after(&[(90_000, 1000), (88_999, 1001)]), Some(19));
+        // 30 s before the last one a line counts, any more it does not.
+        assert_eq!(slept_after(&[(60_000, 1000), (90_000, 1001)]), Some(20));
+        assert_eq!(slept_after(&[(59_999, 1000), (90_000, 1001)]), Some(19));
+        // But for the lines of the cycle itself, in which the logger is frozen.
+        let mut offsets = Offsets::default();
+        fine(&mut offsets, 50_000, 1000, false);
+        fine(&mut offsets, 95_000, 1001, true);
+        offsets.cycle_ends(&cycle());
+        fine(&mut offsets, 100_500, 1020, false);
+        assert_eq!(offsets.slept(), Some((3, 20 * SECOND_US)));
+    }
+
+    #[test]
+    fn of_many_lines_the_last_before_a_cycle_and_the_first_behind_it_are_kept() {
+        // 200 lines before it: of 201 the first one is gone.
+        let lines = |count: Us| -> Vec<(Us, Us)> {
+            let of = |place| (90_000 + place, if place == 0 { 1000 } else { 1001 });
+            (0..count).map(of).collect()
+        };
+        assert_eq!(slept_after(&lines(200)), Some(20));
+        assert_eq!(slept_after(&lines(201)), Some(19));
+        // Behind it the 201st comes too late.
+        let behind = |count: Us| {
+            let mut offsets = Offsets::default();
+            fine(&mut offsets, 90_000, 1000, false);
+            offsets.cycle_ends(&cycle());
+            for place in 1..=count {
+                let ahead = if place == count { 1010 } else { 1020 };
+                fine(&mut offsets, 100_000 + place, ahead, false);
+            }
+            offsets.slept().map(|(_, us)| us / SECOND_US)
+        };
+        assert_eq!(behind(200), Some(10));
+        assert_eq!(behind(201), Some(20));
+    }
+
+    #[test]
+    fn a_line_behind_a_cycle_is_one_before_the_next_and_a_line_of_the_next_ends_it() {
+        // 30 s behind its end the lines are of the time after it.
+        let mut offsets = Offsets::default();
+        fine(&mut offsets, 90_000, 1000, false);
+        offsets.cycle_ends(&cycle());
+        fine(&mut offsets, 130_000, 1020, false);
+        assert_eq!(offsets.slept(), Some((3, 20 * SECOND_US)));
+        fine(&mut offsets, 130_001, 1020, false);
+        assert_eq!(offsets.slept(), None);
+        // The next cycle's first line, right behind it: what lies behind the one lies before the other.
+        let mut offsets = Offsets::default();
+        fine(&mut offsets, 90_000, 1000, false);
+        offsets.cycle_ends(&cycle());
+        fine(&mut offsets, 100_500, 1020, false);
+        fine(&mut offsets, 101_000, 1021, true);
+        assert_eq!(offsets.slept(), None);
+        let mut next = cycle();
+        next.number = 4;
+        next.stages[0].end = 102 * SECOND_US;
+        offsets.cycle_ends(&next);
+        fine(&mut offsets, 102_500, 1050, false);
+        assert_eq!(offsets.slept(), Some((4, 30 * SECOND_US)));
+        // A suspend that failed, and one that is cut, slept for no time that could be told.
+        let failure = crate::cycle::Failure {
+            at: 0,
+            device: None,
+            stage: Some(StageKind::Suspend),
+            message: String::new(),
+        };
+        for told in [
+            |cycle: &mut Cycle, _: &crate::cycle::Failure| cycle.cut = true,
+            |cycle: &mut Cycle, failure: &crate::cycle::Failure| {
+                cycle.failures = vec![failure.clone()];
+            },
+            |cycle: &mut Cycle, failure: &crate::cycle::Failure| {
+                cycle.asleep_us = Some(1);
+                cycle.failures = vec![failure.clone()];
+                cycle.cut = true;
+            },
+        ] {
+            let mut offsets = Offsets::default();
+            fine(&mut offsets, 90_000, 1000, false);
+            let mut cycle = cycle();
+            told(&mut cycle, &failure);
+            offsets.cycle_ends(&cycle);
+            fine(&mut offsets, 100_500, 1020, false);
+            assert_eq!(offsets.slept(), None);
+        }
+    }
+
+    #[test]
+    fn less_than_two_steps_of_the_wall_clock_are_no_sleep() {
+        let slept = |resolution_us: Us, us: Us| {
+            let mut offsets = Offsets::default();
+            let wall = |us| Instant { us, resolution_us };
+            offsets.line(90 * SECOND_US, wall(90 * SECOND_US), false);
+            offsets.cycle_ends(&cycle());
+            offsets.line(101 * SECOND_US, wall(101 * SECOND_US + us), false);
+            offsets.slept().map(|(_, us)| us)
+        };
+        assert_eq!(slept(SECOND_US, 2 * SECOND_US), Some(2 * SECOND_US));
+        assert_eq!(slept(SECOND_US, 2 * SECOND_US - 1), None);
+        // A step is a millisecond at least.
+        assert_eq!(slept(1, 2000), Some(2000));
+        assert_eq!(slept(1, 1999), None);
+    }
 }

@@ -127,20 +127,20 @@ fn sums(meter: &Meter) -> Vec<(f64, f64)> {
 /// every one, is asleep, or it draws more asleep than awake.
 fn misfit(meter: &Meter, sums: &[(f64, f64)], cycles: &[CyclePower]) -> Option<f64> {
     let place = |us: Us| meter.samples.partition_point(|sample| sample.at_us <= us);
-    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    let (mut count, mut sum) = (0.0, 0.0);
     for cycle in cycles {
         let (from, to) = (place(cycle.suspended_us), place(cycle.woken_us));
         count += (to - from) as f64;
         sum += sums[to].0 - sums[from].0;
-        squares += sums[to].1 - sums[from].1;
     }
     let all = sums[sums.len() - 1];
     let awake = meter.samples.len() as f64 - count;
     if count < 1.0 || awake < 1.0 || sum / count > (all.0 - sum) / awake * SHARE {
         return None;
     }
-    let within = |count: f64, sum: f64, squares: f64| squares - sum * sum / count;
-    Some(within(count, sum, squares) + within(awake, all.0 - sum, all.1 - squares))
+    // Of each part: the squares less the mean's share of them. The squares of both are those of all.
+    let rest = all.0 - sum;
+    Some(all.1 - sum * sum / count - rest * rest / awake)
 }
 
 #[cfg(test)]
@@ -214,6 +214,11 @@ mod tests {
         // Unequal groups: one low of five, one high of five.
         assert_eq!(threshold(&meter(&[10.0, 10.0, 10.0, 10.0, 2.0])), Some(6.0));
         assert_eq!(threshold(&meter(&[2.0, 2.0, 2.0, 2.0, 10.0])), Some(6.0));
+        // One far from two groups does not decide it: 4 · 5 · 11.8² = 2785 against 8 · 1 · 18.5² = 2738.
+        let high = [&[1.0; 4][..], &[10.0; 4], &[24.0]].concat();
+        assert_eq!(threshold(&meter(&high)), Some(5.5));
+        let low = [&[0.0][..], &[14.0; 4], &[23.0; 4]].concat();
+        assert_eq!(threshold(&meter(&low)), Some(18.5));
     }
 
     #[test]

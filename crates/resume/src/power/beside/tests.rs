@@ -299,6 +299,15 @@ fn a_picture_has_the_extremes_of_neighbours_and_its_gaps() {
         1,
         "the first one follows nothing"
     );
+    // Samples are missing before both of a point.
+    for sample in &mut samples[8..] {
+        sample.0 += 3.0;
+    }
+    for sample in &mut samples[9..] {
+        sample.0 += 3.0;
+    }
+    let points = series(&sampled(Clock::Elapsed, &samples), 2 * SECOND);
+    assert!(points[4].after_gap && !points[5].after_gap);
     let few = series(&sampled(Clock::Elapsed, &samples[..1500]), 2 * SECOND);
     assert_eq!(few.len(), 1500);
 }
@@ -491,4 +500,27 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
     subjects[1].times.away_us = None;
     let power = lay(&meter, &subjects, Some(0)).unwrap();
     assert!(power.notes[0].starts_with("1 of 2 cycles have no place"));
+}
+
+#[test]
+fn a_transition_without_a_mean_has_the_longer_of_the_two_and_its_samples_named() {
+    // A second each: from 1 s on it suspends for 1.7 s, sleeps from 2.7 to 5.71 s and resumes for 1.6 s.
+    let samples: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), 9.0)).collect();
+    let meter = sampled(Clock::Elapsed, &samples);
+    let note = |suspend_us: Us, resume_us: Us| {
+        let mut subject = subject(1, 100.0, 3);
+        subject.times.suspend_us = Some(suspend_us);
+        subject.times.resume_us = Some(resume_us);
+        lay(&meter, &[subject], Some(0)).unwrap().notes.remove(0)
+    };
+    let expected = |longest: &str, samples: u8| {
+        format!(
+            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
+             {longest} s at most, and {samples} samples lie wholly in one"
+        )
+    };
+    // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7 s.
+    assert_eq!(note(1_700_000, 600_000), expected("1.700", 1));
+    assert_eq!(note(1_700_000, 1_600_000), expected("1.700", 2));
+    assert_eq!(note(700_000, 1_600_000), expected("1.600", 1));
 }

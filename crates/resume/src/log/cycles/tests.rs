@@ -1,0 +1,1492 @@
+//! Lines told one by one, as the reader tells them, and what they make of a cycle.
+
+use super::super::event::{Call, Return};
+use super::*;
+use crate::cycle::{self, Gap, StageKind as K};
+
+const SECOND: Us = 1_000_000;
+
+fn stamp(us: Us, clock: Option<Clock>) -> At<'static> {
+    At {
+        us,
+        clock,
+        wall: None,
+        caller: None,
+    }
+}
+
+fn kernel(us: Us) -> At<'static> {
+    stamp(us, Some(Clock::Kernel))
+}
+
+fn wall(us: Us) -> At<'static> {
+    stamp(us, Some(Clock::Wall))
+}
+
+fn ftrace(us: Us) -> At<'static> {
+    stamp(us, None)
+}
+
+/// A line in the reader's order; without an event it says nothing of a suspend.
+fn tell(cycles: &mut Cycles, at: At<'_>, message: &str, event: Option<Event<'_>>) {
+    cycles.passes(&at);
+    if let Some(event) = &event {
+        cycles.measures(&at, event);
+    }
+    cycles.hears(&at, message.as_bytes());
+    if let Some(event) = event {
+        cycles.event(&at, event);
+        cycles.begins_with(&at, message.as_bytes());
+    }
+}
+
+/// Lines of which the log goes on.
+fn open<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
+    let mut cycles = Cycles::default();
+    for (at, event) in lines {
+        tell(&mut cycles, at, "a message", Some(event));
+    }
+    cycles
+}
+
+/// A whole log.
+fn told<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
+    let mut cycles = open(lines);
+    cycles.finish();
+    cycles
+}
+
+const BEGIN: Event<'_> = Event::Begin {
+    sleep: None,
+    first: true,
+};
+const DOWN: Event<'_> = Event::Word { awake: false };
+const UP: Event<'_> = Event::Word { awake: true };
+
+fn ends(kind: K, says_us: Option<Us>) -> Event<'static> {
+    Event::StageEnd {
+        kind,
+        says_us,
+        aborted: false,
+    }
+}
+
+fn aborts(kind: K, says_us: Option<Us>) -> Event<'static> {
+    Event::StageEnd {
+        kind,
+        says_us,
+        aborted: true,
+    }
+}
+
+fn calls(function: Option<&'static str>) -> Event<'static> {
+    Event::Call(Call {
+        device: b"usb1",
+        function: function.map(str::as_bytes),
+        ..Call::default()
+    })
+}
+
+fn returns(says_us: Option<Us>) -> Event<'static> {
+    Event::Return(Return {
+        device: b"usb1",
+        says_us,
+        ..Return::default()
+    })
+}
+
+fn took(stage: K, us: Us) -> Event<'static> {
+    Event::Took {
+        stage,
+        driver: b"usb",
+        device: b"usb1",
+        us,
+    }
+}
+
+fn fails(device: Option<&'static str>, message: &'static str) -> Event<'static> {
+    Event::Failure {
+        device: device.map(str::as_bytes),
+        message: message.as_bytes(),
+    }
+}
+
+fn stages(cycle: &Cycle) -> Vec<(K, Us, Us)> {
+    let stages = cycle.stages.iter();
+    stages
+        .map(|stage| (stage.kind, stage.start, stage.end))
+        .collect()
+}
+
+fn stage(cycle: &Cycle, kind: K) -> Option<(Us, Us)> {
+    let stage = cycle.stages.iter().find(|stage| stage.kind == kind)?;
+    Some((stage.start, stage.end))
+}
+
+/// Stamps of two CPUs differ by some microseconds; from 100 ms on the clock was set. Those of one boot
+/// step back by 10 s at most, but a wall clock by any time.
+#[test]
+fn a_stamp_that_steps_back_is_of_another_cpu_or_a_clock_that_was_set_or_another_boot() {
+    let begin = 20 * SECOND;
+    let suspending = |at: fn(Us) -> At<'static>, back: Us| {
+        let lines = [
+            (at(begin), BEGIN),
+            (at(begin - back), Event::Suspending),
+            (at(begin + SECOND), Event::Exit),
+        ];
+        let cycles = told(lines);
+        let shift = cycles.done.last().unwrap().shift_us;
+        (cycles.done.len(), cycles.left_out.clock_jumps, shift)
+    };
+    assert_eq!(suspending(kernel, 100_000), (1, 0, 0));
+    assert_eq!(suspending(kernel, 100_001), (1, 1, 100_001));
+    assert_eq!(suspending(kernel, 10 * SECOND), (1, 1, 10 * SECOND));
+    assert_eq!(suspending(kernel, 10 * SECOND + 1), (2, 0, 0));
+    assert_eq!(suspending(wall, 10 * SECOND + 1), (1, 1, 10 * SECOND + 1));
+
+    // A boot is another one however little its clock is behind.
+    let boot = told([(kernel(begin), BEGIN), (kernel(19 * SECOND), Event::Boot)]);
+    assert_eq!((boot.done.len(), boot.left_out.clock_jumps), (1, 0));
+    // A machine that sleeps comes back with a clock that starts anew, but says nothing of a suspend then;
+    // and one that does not sleep does not come back.
+    let down = (kernel(begin + 1), DOWN);
+    for (lines, found) in [
+        (
+            vec![(kernel(begin), BEGIN), down.clone(), (kernel(5), UP)],
+            (1, 1),
+        ),
+        (
+            vec![(kernel(begin), BEGIN), down, (kernel(5), Event::Suspending)],
+            (2, 0),
+        ),
+        (vec![(kernel(begin), BEGIN), (kernel(5), UP)], (1, 0)),
+    ] {
+        let cycles = told(lines);
+        assert_eq!((cycles.done.len(), cycles.left_out.clock_jumps), found);
+    }
+}
+
+#[test]
+fn firmwares_time_is_not_known_where_the_clock_jumps_in_it() {
+    let second = |lines: [(Us, Event<'static>); 5]| {
+        told(lines.map(|(ms, event)| (kernel(ms * 1000), event)))
+    };
+    let in_it = second([
+        (20_000, BEGIN),
+        (20_100, DOWN),
+        (15_000, UP),
+        (15_300, ends(K::ResumeNoirq, Some(100_000))),
+        (15_400, Event::Exit),
+    ]);
+    assert_eq!(stage(&in_it.done[0], K::Platform), None);
+    assert_eq!(
+        stage(&in_it.done[0], K::ResumeNoirq),
+        Some((20_300_000, 20_400_000))
+    );
+    // Before it: all is a second later than it is stamped.
+    let before = second([
+        (20_000, BEGIN),
+        (19_000, Event::Freezing),
+        (19_500, DOWN),
+        (19_600, UP),
+        (19_900, Event::Exit),
+    ]);
+    assert_eq!(
+        stage(&before.done[0], K::Platform),
+        Some((20_500_000, 20_600_000))
+    );
+    assert_eq!(before.left_out.clock_jumps, 1);
+}
+
+/// From 10.5 to 9.5 s: a second that other lines may be ahead again.
+#[test]
+fn a_clock_that_leaps_as_far_as_it_stepped_back_is_the_one_of_before() {
+    let shift = |stamps: &[Us]| {
+        let mut cycles = open([
+            (kernel(10 * SECOND), BEGIN),
+            (kernel(10_500_000), Event::Suspending),
+            (kernel(9_500_000), calls(None)),
+        ]);
+        for &us in stamps {
+            tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+        }
+        assert_eq!(cycles.left_out.clock_jumps, 1);
+        cycles.shift
+    };
+    for (stamps, expected) in [
+        (&[][..], SECOND),
+        // A millisecond less and 100 more than it stepped back.
+        (&[10_498_999], SECOND),
+        (&[10_499_000], 0),
+        (&[10_600_000], 0),
+        (&[10_600_001], SECOND),
+        // It returns once.
+        (&[10_499_000, 11_499_000], 0),
+        // It may return later, until the stamps are where they had been.
+        (&[9_600_000, 10_600_000], 0),
+        (&[10_498_999, 11_498_999], 0),
+        (&[9_900_000, 10_499_999, 11_499_999], 0),
+        (&[9_900_000, 10_500_000, 11_500_000], SECOND),
+    ] {
+        assert_eq!(shift(stamps), expected, "{stamps:?}");
+    }
+    // Where no line said something meanwhile nothing was moved.
+    let mut cycles = open([(kernel(10_500_000), BEGIN)]);
+    for us in [9_500_000, 10_500_000] {
+        tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+    }
+    tell(
+        &mut cycles,
+        kernel(10_600_000),
+        "words",
+        Some(Event::Suspending),
+    );
+    assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (0, 0));
+    // Lines of another clock in between tell nothing of this one.
+    let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
+    tell(
+        &mut cycles,
+        wall(1_795_284_000 * SECOND),
+        "audit: backlog",
+        None,
+    );
+    tell(
+        &mut cycles,
+        kernel(9 * SECOND),
+        "words",
+        Some(Event::Suspending),
+    );
+    assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (SECOND, 1));
+}
+
+/// A clock that leaps by what it had stepped back may have gone on while a device took that long.
+#[test]
+fn a_line_that_tells_a_long_time_since_its_beginning_is_of_the_clock_that_stepped_back() {
+    // Two seconds back, for good: all is 2 s later than stamped. Then 0.9 s back, of which 0.95 s come
+    // back 50 ms after what the last line ends: it is believed if it says more than half of 0.9 s and 50 ms.
+    let lines = |says_us: Us, last: fn(Us) -> Event<'static>| {
+        let mut cycles = open([
+            (kernel(12 * SECOND), BEGIN),
+            (kernel(10 * SECOND), Event::Freezing),
+        ]);
+        for us in [11 * SECOND, 12 * SECOND] {
+            tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+        }
+        let suspended = ends(K::Suspend, None);
+        tell(&mut cycles, kernel(12_100_000), "words", Some(suspended));
+        let call = calls(Some("usb_dev_suspend_late"));
+        tell(&mut cycles, kernel(11_200_000), "words", Some(call));
+        tell(
+            &mut cycles,
+            kernel(12_150_000),
+            "words",
+            Some(last(says_us)),
+        );
+        assert_eq!(cycles.left_out.clock_jumps, 2);
+        let shift = cycles.shift;
+        cycles.finish();
+        (shift, cycles.done.remove(0))
+    };
+    for (says, shift, end) in [
+        (500_000, 2 * SECOND, 14_150_000),
+        (500_001, 2_900_000, 15_050_000),
+    ] {
+        let (found, cycle) = lines(says, |says| returns(Some(says)));
+        assert_eq!((found, cycle.calls[0].end), (shift, Some(end)), "{says}");
+        assert_eq!(cycle.calls[0].start, Some(14_100_000));
+        let (found, cycle) = lines(says, |says| ends(K::SuspendLate, Some(says)));
+        let late = stage(&cycle, K::SuspendLate).unwrap();
+        assert_eq!((found, late.1), (shift, end), "{says}");
+    }
+}
+
+#[test]
+fn a_leap_ahead_is_a_clock_that_was_set_where_the_machine_does_not_sleep() {
+    let begin = 10 * SECOND;
+    let leap = |at: fn(Us) -> At<'static>, before: &[Event<'static>], by: Us, event| {
+        let mut cycles = open([(at(begin), BEGIN)]);
+        for event in before {
+            tell(&mut cycles, at(begin), "words", Some(event.clone()));
+        }
+        tell(&mut cycles, at(begin + by), "words", Some(event));
+        (cycles.left_out.clock_jumps, cycles.shift)
+    };
+    const MOST: Us = 400 * SECOND;
+    let resumes = [ends(K::ResumeNoirq, None)];
+    let thaws = [ends(K::Resume, None), Event::Thawing];
+    let freezing = || Event::Freezing;
+    assert_eq!(leap(kernel, &[], MOST, freezing()), (0, 0));
+    assert_eq!(leap(kernel, &[], MOST + 1, freezing()), (1, -MOST - 1));
+    let early = || ends(K::ResumeEarly, None);
+    assert_eq!(leap(kernel, &resumes, MOST + 1, early()), (1, -MOST - 1));
+    assert_eq!(leap(wall, &resumes, MOST + 1, early()), (1, -MOST - 1));
+    // A logger is frozen with the others, and processes run for long.
+    assert_eq!(leap(wall, &[], MOST + 1, freezing()), (0, 0));
+    assert_eq!(leap(kernel, &thaws, MOST + 1, Event::Thawed), (0, 0));
+    // The machine sleeps, or is about to.
+    for before in [
+        &[DOWN][..],
+        &[Event::Suspending],
+        &[ends(K::Suspend, None)],
+        &[Event::StageBegin(K::Platform)],
+    ] {
+        assert_eq!(leap(kernel, before, MOST + 1, UP), (0, 0), "{before:?}");
+    }
+    assert_eq!(
+        leap(
+            kernel,
+            &[DOWN, UP, Event::StageBegin(K::Idle)],
+            MOST + 1,
+            early()
+        ),
+        (1, -MOST - 1),
+        "it is awake"
+    );
+}
+
+#[test]
+fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
+    let gap = |start: Us, end: Us, message: &str| Gap {
+        start,
+        end,
+        message: message.to_owned(),
+    };
+    let mut cycles = Cycles::default();
+    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    tell(&mut cycles, wall(50 * SECOND), "audit", None);
+    let frozen = Event::Frozen { after_us: None };
+    tell(&mut cycles, wall(51 * SECOND), "frozen", Some(frozen));
+    tell(&mut cycles, kernel(11 * SECOND), "link", None);
+    tell(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
+    assert_eq!(
+        cycles.done[0].gaps,
+        [gap(10 * SECOND, 11 * SECOND, "entry")]
+    );
+    // Where the clock was set, what lies between two messages is not known: the next words are at 10 s by
+    // the clock of before, and 10 ms later the last ones.
+    let mut cycles = Cycles::default();
+    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    tell(&mut cycles, kernel(9 * SECOND), "link", None);
+    tell(&mut cycles, kernel(9_500_000), "again", None);
+    tell(
+        &mut cycles,
+        kernel(9_600_000),
+        "consoles",
+        Some(Event::Suspending),
+    );
+    tell(&mut cycles, kernel(9_610_000), "exit", Some(Event::Exit));
+    assert_eq!(
+        cycles.done[0].gaps,
+        [gap(10 * SECOND, 10_010_000, "consoles")]
+    );
+    // Nor where it leaped ahead: that is no silence, though one before it is.
+    let mut cycles = Cycles::default();
+    let (noirq, early) = (ends(K::ResumeNoirq, None), ends(K::ResumeEarly, None));
+    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    tell(&mut cycles, kernel(10_020_000), "noirq", Some(noirq));
+    tell(&mut cycles, kernel(500 * SECOND), "early", Some(early));
+    tell(&mut cycles, kernel(500_010_000), "exit", Some(Event::Exit));
+    assert_eq!(
+        cycles.done[0].gaps,
+        [
+            gap(10 * SECOND, 10_020_000, "entry"),
+            gap(10_020_000, 10_030_000, "early"),
+        ]
+    );
+}
+
+#[test]
+fn those_who_refuse_are_named_in_the_failure_up_to_a_length() {
+    let refused = |message: &str| {
+        let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
+        let event = Event::NotFrozen {
+            message: message.as_bytes(),
+        };
+        tell(&mut cycles, kernel(30 * SECOND), message, Some(event));
+        for name in ["a", "b"] {
+            let line = format!("workqueue {name}: flags=0x4");
+            tell(&mut cycles, kernel(30 * SECOND), &line, None);
+        }
+        tell(
+            &mut cycles,
+            kernel(30 * SECOND),
+            "OOM",
+            Some(Event::Thawing),
+        );
+        let line = "workqueue c: flags=0x4";
+        tell(&mut cycles, kernel(30 * SECOND), line, None);
+        cycles.finish();
+        cycles.done[0].failures[0].message.clone()
+    };
+    assert_eq!(
+        refused("Freezing failed after 20 s:"),
+        "Freezing failed after 20 s; refused by workqueue a, workqueue b"
+    );
+    let most = "F".repeat(999);
+    assert_eq!(refused(&most), format!("{most}; refused by workqueue a"));
+    let beyond = "F".repeat(1000);
+    assert_eq!(refused(&beyond), beyond);
+}
+
+#[test]
+fn what_is_of_a_hibernation_is_no_cycle() {
+    let hibernation = |ends| Event::Hibernation { ends };
+    let at = |second: Us| kernel(second * SECOND);
+    let cycles = told([
+        (at(10), hibernation(false)),
+        (at(11), ends(K::Suspend, None)),
+        (at(12), hibernation(true)),
+        (at(20), ends(K::Suspend, Some(SECOND))),
+        // What is open ends there.
+        (at(30), hibernation(false)),
+        (at(31), ends(K::Resume, None)),
+        (at(32), Event::Boot),
+        (at(40), ends(K::Resume, Some(SECOND))),
+        // A callback of it makes the whole one.
+        (at(50), BEGIN),
+        (at(51), Event::HibernationCall),
+        (at(52), Event::Exit),
+        (at(60), hibernation(false)),
+        (at(70), BEGIN),
+        (at(71), ends(K::Suspend, Some(SECOND))),
+    ]);
+    let found: Vec<_> = cycles.done.iter().map(|one| one.stages[0].end).collect();
+    assert_eq!(found, [20 * SECOND, 40 * SECOND, 71 * SECOND]);
+    let numbers: Vec<_> = cycles.done.iter().map(|one| one.number).collect();
+    assert_eq!(numbers, [1, 2, 3]);
+    assert_eq!(cycles.left_out.hibernations, 4);
+}
+
+/// `PM: suspend devices took 0.300 seconds` counts where no other line tells the stage's end.
+#[test]
+fn the_time_that_devices_took_ends_a_stage_that_nothing_else_ended() {
+    let took = |kind, us| Event::DevicesTook { kind, us };
+    let at = |ms: Us| kernel(ms * 1000);
+    let alone = open([(at(10_000), BEGIN), (at(10_400), took(K::Suspend, 300_000))]);
+    assert!(!alone.has_stage_times, "the others have no lines for that");
+    for (lines, expected) in [
+        (
+            vec![(at(10_000), BEGIN), (at(10_400), took(K::Suspend, 300_000))],
+            vec![(K::Suspend, 10_100_000, 10_400_000)],
+        ),
+        (
+            vec![
+                (at(10_000), BEGIN),
+                (at(10_300), ends(K::Suspend, Some(200_000))),
+                (at(10_400), took(K::Suspend, 300_000)),
+                (at(11_000), ends(K::Resume, Some(100_000))),
+                (at(11_100), took(K::Resume, 300_000)),
+            ],
+            vec![
+                (K::Suspend, 10_100_000, 10_300_000),
+                (K::Resume, 10_900_000, 11_000_000),
+            ],
+        ),
+    ] {
+        let cycles = told(lines);
+        assert_eq!(cycles.done.len(), 1);
+        assert_eq!(stages(&cycles.done[0]), expected);
+    }
+    // Of a suspend that begins when the last one has taken the CPUs off.
+    let two = told([
+        (at(10_000), BEGIN),
+        (at(10_300), ends(K::Suspend, Some(200_000))),
+        (at(10_500), Event::Cpus { on: false }),
+        (at(20_400), took(K::Suspend, 300_000)),
+    ]);
+    assert_eq!(two.done.len(), 2);
+    assert_eq!(stages(&two.done[1]), [(K::Suspend, 20_100_000, 20_400_000)]);
+}
+
+/// amd_s2idle.py's stamps tell nothing; what the kernel says of the stages puts them behind each other.
+#[test]
+fn copied_lines_have_stages_one_behind_the_other() {
+    let copied = |us: Us| stamp(us, Some(Clock::None));
+    let cycles = told([
+        (copied(100 * SECOND), BEGIN),
+        (copied(130 * SECOND), ends(K::Suspend, Some(70_000))),
+        (copied(90 * SECOND), ends(K::Prepare, Some(90_000))),
+        (copied(80 * SECOND), ends(K::SuspendLate, Some(20_000))),
+        (copied(200 * SECOND), ends(K::Resume, Some(100_000))),
+        (copied(300 * SECOND), Event::Exit),
+    ]);
+    assert_eq!(cycles.done.len(), 1);
+    let cycle = &cycles.done[0];
+    assert_eq!(
+        stages(cycle),
+        [
+            (K::Suspend, 100_000_000, 100_070_000),
+            (K::SuspendLate, 100_070_000, 100_090_000),
+            (K::Resume, 100_090_000, 100_190_000),
+        ]
+    );
+    assert!(!cycle.stamped);
+    assert_eq!(cycles.left_out, LeftOut::default());
+}
+
+/// Each cycle as far as it got: what may still be of it?
+#[test]
+fn a_cycle_goes_on_with_what_can_follow_and_ends_with_anything_else() {
+    let at = |ms: Us| kernel(ms * 1000);
+    let suspended = ends(K::Suspend, Some(100_000));
+    let lines = [
+        (at(10_000), BEGIN),
+        (at(11_000), suspended),
+        (at(12_000), ends(K::ResumeNoirq, Some(100_000))),
+        (at(13_000), ends(K::Resume, Some(500_000))),
+        (at(13_100), Event::Thawing),
+    ];
+    let named = |sleep: Option<&'static str>| Event::Begin {
+        sleep: sleep.map(str::as_bytes),
+        first: true,
+    };
+    // Its sleep is not named; suspended; resuming; resumed; thawing; thawing without a resume; named.
+    let states = [
+        open(lines[..1].to_vec()),
+        open(lines[..2].to_vec()),
+        open(lines[..3].to_vec()),
+        open(lines[..4].to_vec()),
+        open(lines.to_vec()),
+        open([lines[0].clone(), lines[4].clone()]),
+        open([(at(10_000), named(Some("deep")))]),
+    ];
+    let again = Event::Begin {
+        sleep: None,
+        first: false,
+    };
+    for (event, fits) in [
+        (Event::Boot, "no no no no no no no"),
+        // Android's second one, which names what the first did not.
+        (named(None), "no no no no no no yes"),
+        (named(Some("deep")), "yes no no no no no no"),
+        (again, "yes no no no no no yes"),
+        (Event::Freezing, "yes no no no no no yes"),
+        (Event::Suspending, "yes no no no no no yes"),
+        (Event::Cpus { on: true }, "yes yes yes no no no yes"),
+        (Event::Cpus { on: false }, "yes yes yes yes yes yes yes"),
+        (Event::Exit, "yes yes yes yes yes yes yes"),
+        (
+            Event::StageBegin(K::SuspendNoirq),
+            "yes yes no no no no yes",
+        ),
+        (
+            Event::StageBegin(K::ResumeEarly),
+            "yes yes yes yes no no yes",
+        ),
+        // Ended at 11 s: at 14 s it ends again if it took no longer than 3 s.
+        (ends(K::Suspend, Some(3_000_001)), "yes yes no no no no yes"),
+        (ends(K::Suspend, Some(3_000_000)), "yes no no no no no yes"),
+        (ends(K::Suspend, None), "yes yes no no no no yes"),
+        (ends(K::SuspendNoirq, None), "yes yes no no no no yes"),
+        (aborts(K::SuspendNoirq, None), "yes yes yes yes no no yes"),
+        (ends(K::ResumeEarly, None), "yes yes yes yes no no yes"),
+        // Of a device that is late: processes ran at 13.1 s, and it began by then, or does not tell.
+        (ends(K::Resume, Some(900_000)), "yes yes yes no yes yes yes"),
+        (ends(K::Resume, Some(899_999)), "yes yes yes no no no yes"),
+        (ends(K::Complete, None), "yes yes yes yes yes yes yes"),
+        (took(K::Resume, 900_000), "yes yes yes yes yes yes yes"),
+        (took(K::Resume, 899_999), "yes yes yes yes no no yes"),
+        (took(K::SuspendNoirq, 1), "yes yes no no no no yes"),
+        (calls(Some("usb_dev_resume")), "yes yes yes yes yes yes yes"),
+        (
+            calls(Some("pci_pm_resume_noirq")),
+            "yes yes yes no no no yes",
+        ),
+        (calls(Some("usb_dev_suspend")), "yes yes no no no no yes"),
+        (calls(None), "yes yes yes yes no no yes"),
+    ] {
+        let found = states.iter().map(|cycles| cycles.fits(14 * SECOND, &event));
+        let found: Vec<_> = found.map(|fits| if fits { "yes" } else { "no" }).collect();
+        assert_eq!(found.join(" "), fits, "{event:?}");
+    }
+    // Processes that ran again 1 s before: consoles of the next suspend.
+    let consoles = open([(at(10_000), BEGIN), (at(10_100), Event::Suspending)]);
+    assert!(consoles.fits(11 * SECOND, &Event::Suspending));
+    assert!(Cycles::default().fits(0, &Event::Boot));
+}
+
+#[test]
+fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
+    // The clock goes on in 3 s of sleep, which are taken off all later stamps.
+    let at = |ms: Us| kernel(ms * 1000);
+    let resumed = || ends(K::ResumeNoirq, Some(5_000));
+    let cycles = told([
+        (at(10_000), BEGIN),
+        (at(10_100), DOWN),
+        (at(13_200), Event::Asleep(3 * SECOND)),
+        (at(13_210), resumed()),
+        (at(13_211), resumed()),
+        (at(13_300), Event::Exit),
+    ]);
+    assert_eq!(cycles.done.len(), 1);
+    let cycle = &cycles.done[0];
+    assert_eq!(stage(cycle, K::Platform), Some((10_100_000, 10_200_000)));
+    assert_eq!(stage(cycle, K::ResumeNoirq), Some((10_206_000, 10_211_000)));
+    assert_eq!(
+        (cycle.shift_us, cycle.asleep_us),
+        (-3 * SECOND, Some(3 * SECOND))
+    );
+    // From where the clock jumped no time passes.
+    let jump = told([
+        (at(10_000), BEGIN),
+        (at(10_100), DOWN),
+        (at(13_200), Event::Asleep(3 * SECOND)),
+        (at(13_210), ends(K::ResumeNoirq, None)),
+        (at(12_000), ends(K::ResumeEarly, None)),
+    ]);
+    assert_eq!(jump.done[0].shift_us, -3 * SECOND + 1_210_000);
+    let jump = told([
+        (at(10_000), BEGIN),
+        (at(10_100), DOWN),
+        (at(13_200), Event::Asleep(3 * SECOND)),
+        (at(12_000), ends(K::ResumeNoirq, None)),
+    ]);
+    assert_eq!(jump.done[0].shift_us, -3 * SECOND + 1_200_000);
+}
+
+#[test]
+fn an_event_of_another_clock_begins_another_cycle_or_tells_nothing() {
+    let at = |second: Us| kernel(second * SECOND);
+    let cycles = told([
+        (at(10), BEGIN),
+        (wall(50 * SECOND), Event::Frozen { after_us: None }),
+        (at(11), ends(K::Suspend, Some(SECOND))),
+        (wall(60 * SECOND), BEGIN),
+        (wall(61 * SECOND), ends(K::Suspend, Some(SECOND))),
+        // Which is the clock now: a second back is a step of it.
+        (wall(60 * SECOND), ends(K::SuspendLate, None)),
+    ]);
+    let found: Vec<_> = cycles.done.iter().map(stages).collect();
+    let second = |from: Us| vec![(K::Suspend, from * SECOND, (from + 1) * SECOND)];
+    assert_eq!(found, [second(10), second(60)]);
+    assert_eq!(cycles.left_out.clock_jumps, 1);
+}
+
+#[test]
+fn what_is_beyond_the_bounds_is_counted() {
+    let at = kernel(10 * SECOND);
+    let beyond = |cycles: &mut Cycles, event: Event<'static>, times: usize| {
+        for _ in 0..times {
+            tell(cycles, at, "words", Some(event.clone()));
+        }
+        cycles.left_out.too_many
+    };
+    // Calls, of a cycle and of all.
+    let call = || open([(at, calls(None))]);
+    let mut cycles = call();
+    cycles.calls = ALL_CALLS_MAX - 3;
+    assert_eq!(beyond(&mut cycles, calls(None), 2), 0);
+    assert_eq!(beyond(&mut cycles, calls(None), 1), 1);
+    assert_eq!(beyond(&mut cycles, returns(None), 1), 2);
+    assert_eq!(beyond(&mut cycles, took(K::Suspend, 1), 1), 3);
+    let mut cycles = call();
+    let all = &mut cycles.open.as_mut().unwrap().calls;
+    *all = vec![all[0].clone(); CALLS_MAX - 1];
+    assert_eq!(beyond(&mut cycles, calls(None), 1), 0);
+    assert_eq!(beyond(&mut cycles, calls(None), 1), 1);
+    cycles.finish();
+    assert_eq!(cycles.calls, CALLS_MAX);
+    // CPUs.
+    let cpu = Event::CpuBegin { cpu: 1, on: true };
+    let mut cycles = open([(at, BEGIN), (at, cpu.clone())]);
+    let all = &mut cycles.open.as_mut().unwrap().cpus;
+    *all = vec![all[0].clone(); CPUS_MAX - 1];
+    assert_eq!(beyond(&mut cycles, cpu, 1), 0);
+    assert_eq!(
+        beyond(&mut cycles, Event::CpuEnd { cpu: 1, on: true }, 1),
+        1
+    );
+    assert_eq!(cycles.open.as_ref().unwrap().cpus.len(), CPUS_MAX);
+    // Failures, of a cycle and of all.
+    let failure = || fails(None, "Wakeup pending, aborting suspend");
+    let mut cycles = open([(at, BEGIN)]);
+    assert_eq!(beyond(&mut cycles, failure(), FAILURES_MAX), 0);
+    assert_eq!(beyond(&mut cycles, failure(), 2), 2);
+    cycles.finish();
+    assert_eq!(cycles.failures, FAILURES_MAX);
+    let mut cycles = open([(at, BEGIN)]);
+    cycles.failures = ALL_FAILURES_MAX - 3;
+    assert_eq!(beyond(&mut cycles, failure(), 3), 0);
+    assert_eq!(beyond(&mut cycles, failure(), 1), 1);
+    cycles.finish();
+    assert_eq!(cycles.failures, ALL_FAILURES_MAX);
+    // Silences: the last one that is kept, and three of a cycle that has too many.
+    let silences = |cycles: &mut Cycles, count: Us| {
+        tell(cycles, kernel(20 * SECOND), "words", Some(BEGIN));
+        for place in 1..=count {
+            tell(cycles, kernel(20 * SECOND + place * 10_000), "words", None);
+        }
+        cycles.finish();
+        (cycles.done.last().unwrap().gaps.len(), cycles.gaps)
+    };
+    let mut cycles = Cycles {
+        gaps: ALL_GAPS_MAX - 2,
+        ..Cycles::default()
+    };
+    assert_eq!(silences(&mut cycles, 2), (2, ALL_GAPS_MAX));
+    assert_eq!(cycles.left_out.too_many, 0);
+    assert_eq!(silences(&mut cycles, 3), (0, ALL_GAPS_MAX));
+    assert_eq!(cycles.left_out.too_many, 3);
+    // Cycles.
+    let cycle = cycles.done[0].clone();
+    cycles.done = vec![cycle; CYCLES_MAX - 1];
+    cycles.left_out = LeftOut::default();
+    assert_eq!(beyond(&mut cycles, BEGIN, 2), 0);
+    cycles.finish();
+    assert_eq!(cycles.left_out.too_many, 1);
+    assert_eq!(cycles.done.len(), CYCLES_MAX);
+}
+
+#[test]
+fn halves_of_calls_and_late_lines_are_counted_over_all_cycles() {
+    let at = |ms: Us| kernel(ms * 1000);
+    // A call without an end, two returns without a call, one of which does not say how long it took.
+    let half = |second: Us| {
+        let ms = second * 1000;
+        let other = Event::Return(Return {
+            device: b"usb2",
+            ..Return::default()
+        });
+        [
+            (at(ms), BEGIN),
+            (at(ms + 10), returns(Some(100))),
+            (at(ms + 20), other),
+            (at(ms + 30), calls(None)),
+            (at(ms + 35), Event::Thawing),
+            (at(ms + 40), ends(K::Resume, None)),
+            (at(ms + 45), calls(Some("usb_dev_resume"))),
+            (at(ms + 50), Event::Exit),
+        ]
+    };
+    let cycles = told([half(10), half(20)].concat());
+    assert_eq!(cycles.done.len(), 2);
+    let expected = LeftOut {
+        calls_without_end: 2,
+        returns_without_call: 4,
+        calls_without_start: 2,
+        late_calls: 4,
+        ..LeftOut::default()
+    };
+    assert_eq!(cycles.left_out, expected);
+    assert_eq!(cycles.calls, 6);
+    // A wall clock's cycle in which its logger was frozen.
+    let late = |second: Us| {
+        let at = |second| wall(second * SECOND);
+        [
+            (at(second), BEGIN),
+            (at(second + 5), ends(K::Suspend, Some(1))),
+            (at(second + 5), Event::Exit),
+        ]
+    };
+    let cycles = told([late(10), late(20)].concat());
+    assert_eq!(cycles.left_out.late_stamps, 2);
+    assert_eq!(cycles.done[0].asleep_us, Some(5 * SECOND));
+}
+
+/// Whether a cycle begins with it, and whether a machine says it when it comes back from sleep.
+#[test]
+fn a_cycle_begins_with_some_events_and_a_sleep_ends_with_others() {
+    let cpu = |on| Event::CpuBegin { cpu: 1, on };
+    let done = |on| Event::CpuEnd { cpu: 1, on };
+    let message = b"Freezing failed";
+    for (event, begins, resumes) in [
+        (Event::Boot, false, false),
+        (BEGIN, true, false),
+        (Event::Freezing, true, false),
+        (Event::Frozen { after_us: None }, false, false),
+        (Event::Suspending, true, false),
+        (Event::StageBegin(K::SuspendNoirq), true, false),
+        (Event::StageBegin(K::Platform), true, true),
+        (ends(K::CpusOff, None), true, false),
+        (ends(K::Platform, None), true, true),
+        (ends(K::Resume, None), true, true),
+        (
+            Event::DevicesTook {
+                kind: K::Resume,
+                us: 1,
+            },
+            false,
+            false,
+        ),
+        (calls(Some("usb_dev_suspend")), true, false),
+        (calls(Some("usb_dev_resume")), true, true),
+        (calls(None), true, true),
+        (returns(None), true, false),
+        (took(K::Resume, 1), true, false),
+        (Event::Cpus { on: true }, true, true),
+        (Event::Cpus { on: false }, false, false),
+        (cpu(true), false, true),
+        (cpu(false), false, false),
+        (done(true), false, true),
+        (done(false), false, false),
+        (UP, false, true),
+        (DOWN, false, false),
+        (Event::Idle { ends: true }, false, true),
+        (Event::Idle { ends: false }, false, false),
+        (Event::Asleep(1), false, true),
+        (Event::Test(1), false, false),
+        (Event::NotFrozen { message }, false, false),
+        (fails(None, "failed"), false, false),
+        (Event::Thawing, false, false),
+        (Event::Thawed, false, false),
+        (Event::Exit, false, false),
+        (Event::Hibernation { ends: true }, false, false),
+        (Event::HibernationCall, false, false),
+        (Event::Done, false, false),
+    ] {
+        assert_eq!(opens(&event), begins, "{event:?}");
+        assert_eq!(is_of_resume(&event), resumes, "{event:?}");
+    }
+}
+
+#[test]
+fn stages_follow_each_other_and_one_that_aborts_goes_back_to_its_own() {
+    for (stage, next, aborted) in [
+        (K::Freeze, K::Suspend, K::Suspend),
+        (K::Prepare, K::Suspend, K::Resume),
+        (K::Suspend, K::SuspendLate, K::Resume),
+        (K::SuspendLate, K::SuspendNoirq, K::ResumeEarly),
+        (K::SuspendNoirq, K::CpusOff, K::ResumeNoirq),
+        (K::CpusOff, K::ResumeNoirq, K::ResumeNoirq),
+        (K::Platform, K::ResumeNoirq, K::ResumeNoirq),
+        (K::Idle, K::ResumeNoirq, K::ResumeNoirq),
+        (K::Test, K::ResumeNoirq, K::ResumeNoirq),
+        (K::CpusOn, K::ResumeNoirq, K::ResumeNoirq),
+        (K::ResumeNoirq, K::ResumeEarly, K::ResumeEarly),
+        (K::ResumeEarly, K::Resume, K::Resume),
+        (K::Resume, K::Complete, K::Complete),
+        (K::Complete, K::Complete, K::Complete),
+        (K::Thaw, K::Thaw, K::Thaw),
+    ] {
+        assert_eq!(after(stage, false), next, "{stage:?}");
+        assert_eq!(after(stage, true), aborted, "{stage:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_stage_tells_where_the_cycle_is() {
+    // The kind that ends, whether it says how long it took and whether it aborts; where it was, and is.
+    let says = Some(1000);
+    for (was, event, is) in [
+        (K::Freeze, ends(K::Prepare, None), K::Suspend),
+        (K::SuspendLate, ends(K::Prepare, says), K::SuspendLate),
+        (K::Suspend, ends(K::Suspend, says), K::SuspendLate),
+        (K::SuspendLate, aborts(K::SuspendLate, says), K::ResumeEarly),
+        (K::Resume, aborts(K::SuspendLate, says), K::Resume),
+        (K::ResumeNoirq, aborts(K::SuspendLate, says), K::ResumeNoirq),
+        (K::Resume, aborts(K::SuspendLate, None), K::ResumeEarly),
+        (K::ResumeNoirq, ends(K::ResumeNoirq, says), K::ResumeEarly),
+        (K::CpusOff, ends(K::Platform, None), K::CpusOff),
+    ] {
+        let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
+        cycles.open.as_mut().unwrap().stage = was;
+        let named = format!("{event:?}");
+        tell(&mut cycles, kernel(11 * SECOND), "words", Some(event));
+        assert_eq!(cycles.open.as_ref().unwrap().stage, is, "{named}");
+    }
+    let times = |events: &[Event<'static>]| {
+        open(events.iter().map(|event| (kernel(SECOND), event.clone()))).has_stage_times
+    };
+    assert!(!times(&[ends(K::Suspend, None)]));
+    assert!(times(&[ends(K::Suspend, says), ends(K::SuspendLate, None)]));
+}
+
+/// Where the sleep lies, by each word that bounds it.
+#[test]
+fn the_sleep_lies_between_the_last_word_and_the_first_one() {
+    let rest = |before: Event<'static>, behind: Event<'static>| {
+        let cycles = told([
+            (kernel(10 * SECOND), BEGIN),
+            (kernel(11 * SECOND), before),
+            (kernel(12 * SECOND), behind),
+            (kernel(13 * SECOND), Event::Exit),
+        ]);
+        let rests = cycles.done[0].stages.iter().find(|one| one.kind.is_rest());
+        rests.map(|one| (one.kind, one.start / 1000, one.end / 1000))
+    };
+    let noirq = || ends(K::SuspendNoirq, Some(100));
+    let cpu = |on| Event::CpuEnd { cpu: 1, on };
+    let begins = Event::CpuBegin { cpu: 1, on: true };
+    for (before, behind, expected) in [
+        (DOWN, UP, Some((K::Platform, 11_000, 12_000))),
+        (noirq(), UP, Some((K::Platform, 11_000, 12_000))),
+        (
+            noirq(),
+            ends(K::ResumeNoirq, Some(300_000)),
+            Some((K::Platform, 11_000, 11_700)),
+        ),
+        (
+            noirq(),
+            Event::StageBegin(K::ResumeNoirq),
+            Some((K::Platform, 11_000, 12_000)),
+        ),
+        (
+            noirq(),
+            calls(Some("pci_pm_resume_noirq")),
+            Some((K::Platform, 11_000, 12_000)),
+        ),
+        (noirq(), calls(Some("pci_pm_resume_early")), None),
+        (
+            Event::StageBegin(K::Platform),
+            ends(K::Platform, None),
+            Some((K::Platform, 11_000, 12_000)),
+        ),
+        (cpu(false), begins, Some((K::Platform, 11_000, 12_000))),
+        (
+            Event::Cpus { on: false },
+            cpu(true),
+            Some((K::Platform, 11_000, 12_000)),
+        ),
+        (
+            DOWN,
+            Event::Cpus { on: true },
+            Some((K::Platform, 11_000, 12_000)),
+        ),
+        (
+            Event::Idle { ends: false },
+            Event::Idle { ends: true },
+            Some((K::Idle, 11_000, 12_000)),
+        ),
+        // While it says that it idles no other word ends the sleep.
+        (Event::Idle { ends: false }, UP, None),
+        (Event::Test(400_000), UP, Some((K::Test, 11_000, 11_400))),
+        (aborts(K::SuspendNoirq, Some(100)), UP, None),
+        (cpu(true), UP, None),
+    ] {
+        let named = format!("{before:?}, {behind:?}");
+        assert_eq!(rest(before, behind), expected, "{named}");
+    }
+    // A test suspends the clocks, too, and that is no sleep.
+    let test = told([
+        (kernel(10 * SECOND), BEGIN),
+        (kernel(11 * SECOND), Event::Test(400_000)),
+        (kernel(11_450_000), Event::Asleep(400_000)),
+        (kernel(13 * SECOND), Event::Exit),
+    ]);
+    assert_eq!((test.done[0].asleep_us, test.done[0].shift_us), (None, 0));
+    // A machine that slept before something failed in its suspend did sleep.
+    let failed = |words: &[Event<'static>]| {
+        let failure = fails(None, "Wakeup pending, aborting suspend");
+        let lines = [BEGIN, failure].into_iter().chain(words.iter().cloned());
+        let cycles = told((10..).map(|second| kernel(second * SECOND)).zip(lines));
+        stage(&cycles.done[0], K::Platform).is_some()
+    };
+    assert!(failed(&[DOWN, UP, UP]));
+    let without = Event::Cpus { on: true };
+    assert!(!failed(&[DOWN, without.clone(), UP]));
+    assert!(failed(&[DOWN, Event::Asleep(1), without]));
+}
+
+#[test]
+fn processes_are_frozen_or_run_again_with_done_by_where_the_cycle_is() {
+    let done = |event: Option<Event<'static>>| {
+        let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
+        if let Some(event) = event {
+            tell(&mut cycles, kernel(11 * SECOND), "words", Some(event));
+        }
+        tell(&mut cycles, kernel(12 * SECOND), "done.", Some(Event::Done));
+        let open = cycles.open.as_mut().unwrap();
+        (open.mark(K::Freeze).end, open.mark(K::Thaw).end)
+    };
+    let at = Some(12 * SECOND);
+    assert_eq!(done(None), (at, None));
+    assert_eq!(done(Some(Event::Thawing)), (None, at));
+    assert_eq!(done(Some(ends(K::Suspend, None))), (None, None));
+    assert_eq!(done(Some(Event::StageBegin(K::Thaw))), (None, at));
+    // A trace ends with it, whole.
+    let lines = [(10, BEGIN), (11, Event::StageBegin(K::Thaw))];
+    let cycles = told(lines.map(|(second, event)| (ftrace(second * SECOND), event)));
+    assert!(!cycles.done[0].cut);
+}
+
+#[test]
+fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
+    for (message, place, stage) in [
+        (
+            "failed to resume noirq: error -5",
+            K::Suspend,
+            Some(K::ResumeNoirq),
+        ),
+        (
+            "failed to suspend noirq: error -5",
+            K::Suspend,
+            Some(K::SuspendNoirq),
+        ),
+        (
+            "failed to suspend late: error -5",
+            K::Suspend,
+            Some(K::SuspendLate),
+        ),
+        (
+            "late suspend of devices failed",
+            K::SuspendNoirq,
+            Some(K::SuspendLate),
+        ),
+        (
+            "failed to resume early: error -5",
+            K::Resume,
+            Some(K::ResumeEarly),
+        ),
+        (
+            "failed to suspend async: error -5",
+            K::Freeze,
+            Some(K::Suspend),
+        ),
+        (
+            "failed to suspend: error -5",
+            K::SuspendLate,
+            Some(K::SuspendLate),
+        ),
+        (
+            "failed to suspend: error -5",
+            K::SuspendNoirq,
+            Some(K::SuspendNoirq),
+        ),
+        ("failed to suspend: error -5", K::CpusOff, Some(K::Suspend)),
+        ("failed to resume: error -5", K::CpusOn, Some(K::Resume)),
+        (
+            "failed to resume: error -5",
+            K::ResumeNoirq,
+            Some(K::ResumeNoirq),
+        ),
+        ("failed to resume: error -5", K::Complete, Some(K::Resume)),
+        (
+            "pci_pm_suspend(): x returns -16",
+            K::Freeze,
+            Some(K::Suspend),
+        ),
+        ("Wakeup pending, aborting suspend", K::Suspend, None),
+        ("failed", K::Suspend, None),
+    ] {
+        assert_eq!(failed_stage(message.as_bytes(), place), stage, "{message}");
+    }
+    // The stage before it, what failed, its stage; what failed in a suspend, and where the cycle is then.
+    let all = "Some devices failed to suspend";
+    for (was, device, message, stage, in_suspend, is) in [
+        (
+            K::Suspend,
+            Some("usb2"),
+            "timeout",
+            K::Suspend,
+            true,
+            K::Suspend,
+        ),
+        (
+            K::Resume,
+            Some("usb2"),
+            "timeout",
+            K::Resume,
+            false,
+            K::Resume,
+        ),
+        (
+            K::Suspend,
+            None,
+            "Wakeup pending",
+            K::Suspend,
+            false,
+            K::Suspend,
+        ),
+        (K::Suspend, None, all, K::Suspend, true, K::Resume),
+        (K::Freeze, None, all, K::Suspend, true, K::Resume),
+        (
+            K::SuspendLate,
+            None,
+            all,
+            K::SuspendLate,
+            true,
+            K::SuspendLate,
+        ),
+        // By its last call, which was of this stage.
+        (
+            K::CpusOff,
+            Some("usb1"),
+            "timeout",
+            K::SuspendLate,
+            true,
+            K::CpusOff,
+        ),
+        (
+            K::CpusOff,
+            Some("usb2"),
+            "timeout",
+            K::CpusOff,
+            true,
+            K::CpusOff,
+        ),
+        (
+            K::Platform,
+            Some("usb2"),
+            "timeout",
+            K::Platform,
+            false,
+            K::Platform,
+        ),
+    ] {
+        let mut cycles = open([
+            (kernel(10 * SECOND), BEGIN),
+            (kernel(10 * SECOND), calls(Some("usb_suspend_late"))),
+        ]);
+        cycles.open.as_mut().unwrap().stage = was;
+        tell(
+            &mut cycles,
+            kernel(11 * SECOND),
+            "words",
+            Some(fails(device, message)),
+        );
+        let open = cycles.open.as_ref().unwrap();
+        let failure = Failure {
+            at: 11 * SECOND,
+            device: device.map(Into::into),
+            stage: Some(stage),
+            message: message.to_owned(),
+        };
+        assert_eq!(open.failures, [failure]);
+        let expected = in_suspend.then_some((stage, 11 * SECOND));
+        assert_eq!(
+            (open.failed, open.stage),
+            (expected, is),
+            "{was:?}, {message}"
+        );
+    }
+}
+
+/// A call whose function tells no stage, or the direction only.
+#[test]
+fn a_calls_stage_is_told_by_its_function_its_clock_and_where_the_cycle_is() {
+    let of = |at: At<'_>, now: K, has_stage_times: bool, function: Option<&str>| {
+        let mut cycles = open([(at, BEGIN)]);
+        cycles.has_stage_times = has_stage_times;
+        cycles.open.as_mut().unwrap().stage = now;
+        let device = cycles.names.id(b"usb2");
+        cycles.stage_of(&at, device, function.map(str::as_bytes))
+    };
+    let at = kernel(SECOND);
+    let (suspend, resume) = (Some("usb_dev_suspend"), Some("usb_dev_resume"));
+    // Where the cycle is; a suspend, a resume and no function, with the stages' times and without.
+    for (now, with, without) in [
+        (
+            K::Freeze,
+            [K::Suspend, K::Resume, K::Suspend],
+            [K::Suspend, K::Resume, K::Suspend],
+        ),
+        (
+            K::Prepare,
+            [K::Suspend, K::Resume, K::Suspend],
+            [K::Suspend, K::Resume, K::Suspend],
+        ),
+        (
+            K::SuspendLate,
+            [K::SuspendLate, K::Resume, K::SuspendLate],
+            [K::SuspendLate, K::Resume, K::SuspendLate],
+        ),
+        (
+            K::SuspendNoirq,
+            [K::SuspendNoirq, K::Resume, K::SuspendNoirq],
+            [K::SuspendNoirq, K::Resume, K::SuspendNoirq],
+        ),
+        (
+            K::CpusOff,
+            [K::SuspendNoirq, K::ResumeNoirq, K::SuspendNoirq],
+            [K::SuspendNoirq, K::Resume, K::SuspendNoirq],
+        ),
+        (
+            K::Platform,
+            [K::SuspendNoirq, K::ResumeNoirq, K::ResumeNoirq],
+            [K::SuspendNoirq, K::Resume, K::ResumeNoirq],
+        ),
+        (
+            K::CpusOn,
+            [K::Suspend, K::ResumeNoirq, K::ResumeNoirq],
+            [K::Suspend, K::Resume, K::ResumeNoirq],
+        ),
+        (
+            K::ResumeNoirq,
+            [K::Suspend, K::ResumeNoirq, K::ResumeNoirq],
+            [K::Suspend, K::Resume, K::Resume],
+        ),
+        (
+            K::ResumeEarly,
+            [K::Suspend, K::ResumeEarly, K::ResumeEarly],
+            [K::Suspend, K::Resume, K::Resume],
+        ),
+        (
+            K::Resume,
+            [K::Suspend, K::Resume, K::Resume],
+            [K::Suspend, K::Resume, K::Resume],
+        ),
+        (
+            K::Complete,
+            [K::Suspend, K::Complete, K::Complete],
+            [K::Suspend, K::Complete, K::Complete],
+        ),
+    ] {
+        for (has, stages) in [(true, with), (false, without)] {
+            let found = [suspend, resume, None].map(|function| of(at, now, has, function));
+            assert_eq!(found, stages, "{now:?}, {has}");
+            assert_eq!(
+                of(at, now, has, Some("pci_pm_suspend_noirq")),
+                K::SuspendNoirq
+            );
+        }
+        // ftrace tells where each stage begins, but not before its first one.
+        let expected = if now == K::Freeze { K::Suspend } else { now };
+        assert_eq!(of(ftrace(SECOND), now, true, None), expected);
+    }
+}
+
+#[test]
+fn a_device_that_was_in_a_stage_is_in_the_next_one_where_nothing_tells() {
+    // Its first call; what comes before its second one; the stage of that, and whether it is a guess.
+    let second = |returned: bool, says: Option<Us>, now: Option<K>| {
+        let mut cycles = open([(kernel(SECOND), BEGIN), (kernel(SECOND), calls(None))]);
+        if returned {
+            tell(
+                &mut cycles,
+                kernel(SECOND + 5),
+                "words",
+                Some(returns(Some(5))),
+            );
+        }
+        cycles.has_stage_times = says.is_some();
+        let open = cycles.open.as_mut().unwrap();
+        open.stage = now.unwrap_or(open.stage);
+        for us in [SECOND + 10, SECOND + 20] {
+            tell(&mut cycles, kernel(us), "words", Some(calls(None)));
+        }
+        let calls = &cycles.open.as_ref().unwrap().calls;
+        (calls[1].stage, cycles.left_out.guessed_stages)
+    };
+    assert_eq!(second(true, None, None), (K::SuspendLate, 1));
+    assert_eq!(
+        second(false, None, None),
+        (K::Suspend, 0),
+        "it has not returned"
+    );
+    assert_eq!(second(true, Some(1), None), (K::Suspend, 0), "lines tell");
+    let other = second(true, None, Some(K::SuspendNoirq));
+    assert_eq!(other, (K::SuspendNoirq, 0), "it was in another one");
+}
+
+#[test]
+fn a_return_before_its_call_is_the_calls_if_that_began_when_it_says() {
+    let parts = |begun: Us, device: &'static str, function: Option<&'static str>| {
+        let at = |us: Us| kernel(10 * SECOND + us);
+        let returned = |device: &'static str| {
+            Event::Return(Return {
+                device: device.as_bytes(),
+                function: Some(b"usb_dev_suspend"),
+                says_us: Some(20_000),
+                result: Some(-16),
+                ..Return::default()
+            })
+        };
+        let mut cycles = open([
+            (at(0), BEGIN),
+            (at(30_000), returned("usb1")),
+            (at(30_000), returned("usb2")),
+        ]);
+        let event = Event::Call(Call {
+            device: device.as_bytes(),
+            function: function.map(str::as_bytes),
+            parent: Some(b"pci"),
+            ..Call::default()
+        });
+        tell(&mut cycles, at(begun), "words", Some(event));
+        let calls = &cycles.open.as_ref().unwrap().calls;
+        (calls.len(), cycles.orphans.len())
+    };
+    let suspend = Some("usb_dev_suspend");
+    // It says that it began at 10 ms: up to 5 ms before or after it the call may be.
+    for (begun, device, function, found) in [
+        (10_000, "usb1", suspend, (2, 1)),
+        (10_000, "usb2", suspend, (2, 1)),
+        (5_000, "usb1", suspend, (2, 1)),
+        (4_999, "usb1", suspend, (3, 2)),
+        (15_000, "usb1", suspend, (2, 1)),
+        (15_001, "usb1", suspend, (3, 2)),
+        (10_000, "usb3", suspend, (3, 2)),
+        (10_000, "usb1", Some("pci_pm_suspend"), (3, 2)),
+        (10_000, "usb1", None, (3, 2)),
+    ] {
+        assert_eq!(
+            parts(begun, device, function),
+            found,
+            "{begun}, {device}, {function:?}"
+        );
+    }
+    // The call, whole; and one that begins after the return.
+    let whole = |says: Us, begun: Us| {
+        let mut cycles = open([
+            (kernel(SECOND), BEGIN),
+            (kernel(2 * SECOND), returns(Some(says))),
+        ]);
+        let event = calls(Some("usb_dev_suspend"));
+        tell(&mut cycles, kernel(begun), "words", Some(event));
+        cycles.finish();
+        (cycles.done.remove(0).calls, cycles.left_out)
+    };
+    let expected = cycle::Call {
+        device: "usb1".into(),
+        driver: None,
+        parent: None,
+        function: Some("usb_dev_suspend".into()),
+        stage: K::Suspend,
+        start: Some(1_999_000),
+        end: Some(2 * SECOND),
+        says_us: Some(1500),
+        worker: None,
+        result: None,
+    };
+    assert_eq!(whole(1500, 1_999_000), (vec![expected], LeftOut::default()));
+    assert_eq!(whole(1500, 2 * SECOND).0.len(), 1);
+    assert_eq!(whole(1500, 2 * SECOND + 1).0.len(), 2);
+}
+
+#[test]
+fn a_return_ends_the_last_call_that_fits_it() {
+    let call = |driver: Option<&'static str>, function: Option<&'static str>, worker| {
+        Event::Call(Call {
+            device: b"usb1",
+            driver: driver.map(str::as_bytes),
+            function: function.map(str::as_bytes),
+            worker,
+            ..Call::default()
+        })
+    };
+    let ret = |driver: Option<&'static str>, function: Option<&'static str>, worker| {
+        Event::Return(Return {
+            device: b"usb1",
+            driver: driver.map(str::as_bytes),
+            function: function.map(str::as_bytes),
+            worker,
+            ..Return::default()
+        })
+    };
+    let (a, b) = (Some("a_suspend"), Some("b_suspend"));
+    // Which of three calls ends: the first, second or third, or another one that is made of it.
+    let ended = |calls: [Event<'static>; 3], ret: Event<'static>| {
+        let mut cycles = open([(kernel(SECOND), BEGIN)]);
+        for event in calls.into_iter().chain([ret]) {
+            tell(&mut cycles, kernel(SECOND), "words", Some(event));
+        }
+        let calls = &cycles.open.as_ref().unwrap().calls;
+        let ended = calls.iter().position(|call| call.end.is_some());
+        assert_eq!(cycles.orphans.len(), calls.len() - 3);
+        ended.unwrap()
+    };
+    let workers = || [1, 2, 3].map(|worker| call(None, a, Some(worker)));
+    assert_eq!(ended(workers(), ret(None, a, Some(2))), 1);
+    assert_eq!(ended(workers(), ret(None, a, None)), 2, "any one: the last");
+    assert_eq!(ended(workers(), ret(None, a, Some(9))), 2);
+    assert_eq!(ended(workers(), ret(None, b, Some(2))), 3);
+    assert_eq!(ended(workers(), ret(None, None, Some(1))), 0);
+    let drivers = || {
+        [
+            call(Some("usb"), a, None),
+            call(Some("hub"), a, None),
+            call(Some("hub"), b, None),
+        ]
+    };
+    assert_eq!(ended(drivers(), ret(Some("usb"), a, None)), 0);
+    assert_eq!(ended(drivers(), ret(Some("hub"), a, None)), 1);
+    assert_eq!(ended(drivers(), ret(None, b, None)), 2);
+    assert_eq!(ended(drivers(), ret(Some("sd"), a, None)), 3);
+    let unnamed = || {
+        [
+            call(None, None, None),
+            call(Some("hub"), b, None),
+            call(Some("hub"), b, None),
+        ]
+    };
+    assert_eq!(ended(unnamed(), ret(Some("usb"), a, None)), 0);
+}
+
+#[test]
+fn a_return_without_a_call_began_as_long_before_as_it_says() {
+    let start = |of_1024_ns| {
+        let event = Event::Return(Return {
+            device: b"usb1",
+            says_us: Some(1000),
+            of_1024_ns,
+            ..Return::default()
+        });
+        let cycles = told([(kernel(SECOND), BEGIN), (kernel(2 * SECOND), event)]);
+        cycles.done[0].calls[0].start
+    };
+    assert_eq!(start(false), Some(1_999_000));
+    assert_eq!(start(true), Some(1_998_976));
+    // ftrace has no words for a device that fails.
+    let failures = |at: fn(Us) -> At<'static>, result| {
+        let event = Event::Return(Return {
+            device: b"usb1",
+            result: Some(result),
+            ..Return::default()
+        });
+        told([(at(SECOND), BEGIN), (at(2 * SECOND), event)]).done[0]
+            .failures
+            .clone()
+    };
+    let expected = Failure {
+        at: 2 * SECOND,
+        device: Some("usb1".into()),
+        stage: Some(K::Suspend),
+        message: "err=-16".to_owned(),
+    };
+    assert_eq!(failures(ftrace, -16), [expected]);
+    assert_eq!(failures(ftrace, 0), []);
+    assert_eq!(failures(ftrace, 1), []);
+    assert_eq!(failures(kernel, -16), []);
+}
+
+/// `PM: resume of drv:usb dev:usb1 complete after 400.000 msecs`
+#[test]
+fn the_line_of_a_slow_device_is_its_only_call_or_names_the_drivers_of_it() {
+    let took = |stage, driver: &'static str| Event::Took {
+        stage,
+        driver: driver.as_bytes(),
+        device: b"usb1",
+        us: 400_000,
+    };
+    let found = |driver: Option<&'static str>, event: Event<'static>| {
+        let call = Event::Call(Call {
+            device: b"usb1",
+            driver: driver.map(str::as_bytes),
+            function: Some(b"usb_dev_resume"),
+            ..Call::default()
+        });
+        let cycles = open([
+            (kernel(SECOND), BEGIN),
+            (kernel(2 * SECOND), call),
+            (kernel(3 * SECOND), event),
+        ]);
+        let calls = &cycles.open.as_ref().unwrap().calls;
+        let driver = |call: &cycle::Call| call.driver.as_deref().unwrap_or("-").to_owned();
+        calls.iter().map(driver).collect::<Vec<_>>()
+    };
+    assert_eq!(found(None, took(K::Resume, "usb")), ["usb"]);
+    assert_eq!(found(Some("usb"), took(K::Resume, "usb")), ["usb"]);
+    assert_eq!(found(Some("hub"), took(K::Resume, "usb")), ["hub", "usb"]);
+    assert_eq!(
+        found(Some("usb"), took(K::ResumeEarly, "usb")),
+        ["usb", "usb"]
+    );
+    assert_eq!(found(Some("usb"), took(K::ResumeEarly, "")), ["usb", "-"]);
+    let cycles = told([
+        (kernel(SECOND), BEGIN),
+        (kernel(2 * SECOND), took(K::Resume, "")),
+    ]);
+    let expected = cycle::Call {
+        device: "usb1".into(),
+        driver: None,
+        parent: None,
+        function: None,
+        stage: K::Resume,
+        start: Some(1_600_000),
+        end: Some(2 * SECOND),
+        says_us: Some(400_000),
+        worker: None,
+        result: None,
+    };
+    assert_eq!(cycles.done[0].calls, [expected]);
+}
