@@ -396,15 +396,15 @@ mod tests {
             rates: [30.0, 10.0],
             stays: [0.25, 0.25],
         };
-        let gamma = |mean| Service::Gamma { mean, cv: 2.0 };
-        // At half the frequency the load is 0.25, and (1 − √ρ)² too; c_s² is 4.
+        let gamma = |mean| Service::Gamma { mean, cv: 3.0 };
+        // At half the frequency the load is 0.25, and (1 − √ρ)² too; c_s² is 9.
         close(
             of(&[dvfs(0.5)], bursty.clone(), gamma(0.0125)),
-            5.0 * (0.0125 * 2.0 * (2.25 + 4.0) / 0.5 + 0.1 / 0.75 + 0.125),
+            5.0 * (0.0125 * 2.0 * (2.25 + 9.0) / 0.5 + 0.1 / 0.75 + 0.125),
         );
         // Poisson: 1 and no memory. Of two servers' transitions the longer.
         let poisson = Arrivals::Poisson { rate: 20.0 };
-        let relaxation = 0.025 * (1.0 + 4.0) / 0.5;
+        let relaxation = 0.025 * (1.0 + 9.0) / 0.5;
         for (policies, transition) in [
             (vec![Policy::AlwaysOn], 0.0),
             (vec![nap(0.5, 0.25)], 0.75),

@@ -271,7 +271,7 @@ pub(super) fn is_alone(arrivals: &Arrivals, dispatcher: Dispatcher, servers: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::policy::{CState, CStates, Choice, Policy, Shares};
     use crate::power::Power;
     use crate::service::Service;
     use crate::simulate::{Horizon, Setup, Trace, WarmUp, follow, simulate};
@@ -334,6 +334,38 @@ mod tests {
         let run = &simulated.runs[0];
         assert_eq!((run.requests, run.window, run.response_mean), (1, 3.0, 1.0));
         assert_eq!((run.shares.active, run.shares.idle), (2.5 / 3.0, 0.5 / 3.0));
+    }
+
+    #[test]
+    fn the_oracle_knows_the_next_request_of_a_single_server() {
+        let shares_of = |rate, servers, from| {
+            let arrivals = Arrivals::Deterministic { rate };
+            let mut setup = setup(arrivals, servers, Dispatcher::RoundRobin);
+            setup.policies = vec![Policy::CStates(CStates {
+                states: vec![CState {
+                    name: "C6".into(),
+                    exit_latency: 0.0,
+                    power: 20.0,
+                    target_residency: 3.0,
+                }],
+                choice: Choice::Oracle,
+            })];
+            setup.warm_up = WarmUp::Seconds(from);
+            setup.horizon = Horizon::Seconds(5.0 - from);
+            let simulated = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap();
+            let of = |shares: &Shares| [shares.active, shares.idle, shares.transition, shares.nap];
+            let of: Vec<[f64; 4]> = simulated.runs[0].by_server.iter().map(of).collect();
+            of
+        };
+        // Requests come at 4 and 8 s and take 0.5 s: all idle periods last 3 s and more. The window
+        // is from 1 to 5 s.
+        assert_eq!(shares_of(0.25, 1, 1.0), [[0.5 / 4.0, 0.0, 0.0, 3.5 / 4.0]]);
+        // At 2 and 6 s to one, at 4 and 8 s to the other: nobody knows at 5 s that the first, idle
+        // since 2.5 s, will be so for longer than 3 s. The window is from 3 to 5 s.
+        assert_eq!(
+            shares_of(0.5, 2, 3.0),
+            [[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.5]]
+        );
     }
 
     #[test]

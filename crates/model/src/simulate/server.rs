@@ -215,7 +215,7 @@ impl Account {
         self.transition += sign * other.transition;
         self.nap += sign * other.nap;
         self.nap_joules += sign * other.nap_joules;
-        self.naps += other.naps * sign as i64;
+        self.naps += sign as i64 * other.naps;
     }
 }
 

@@ -6,7 +6,7 @@ use super::run::{Follow, Request};
 pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-const FEWEST_BEYOND: f64 = 10.0;
+const FEWEST_BEYOND: u64 = 10;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
@@ -113,11 +113,11 @@ impl Histogram {
     /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
     /// too few lie beyond it.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
-        // Whole numbers but for rounding stay what they are: 100 * (1 - 0.9), 100 * 0.07.
-        if self.total as f64 * (1.0 - share) < FEWEST_BEYOND * (1.0 - 1e-9) {
+        // Whole numbers but for rounding stay what they are: 100 * 0.07.
+        let rank = (self.total as f64 * share * (1.0 - 1e-12)).ceil() as u64;
+        if self.total - rank < FEWEST_BEYOND {
             return None;
         }
-        let rank = (self.total as f64 * share * (1.0 - 1e-12)).ceil() as u64;
         let mut below = 0;
         let place = self.counts.iter().position(|count| {
             below += count;
@@ -204,7 +204,7 @@ mod tests {
         let mut histogram = Histogram::default();
         (1..100).for_each(|time| histogram.add(f64::from(time)));
         assert_eq!(histogram.percentile(0.9), None);
-        // 100 * (1 - 0.9) is 9.999999999999998, and 100 * 0.07 is 7.000000000000001.
+        // 100 * 0.07 is 7.000000000000001.
         histogram.add(100.0);
         let is_near = |share: f64, time: f64| {
             let given = histogram.percentile(share).unwrap();

@@ -60,9 +60,7 @@ impl Trace {
     fn of(mut requests: Vec<(f64, Option<f64>)>) -> Self {
         let out_of_order = requests.windows(2).filter(|pair| pair[1].0 < pair[0].0);
         let out_of_order = out_of_order.count();
-        if out_of_order > 0 {
-            requests.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
+        requests.sort_by(|a, b| a.0.total_cmp(&b.0));
         let first = requests.first().map_or(0.0, |(arrival, _)| *arrival);
         Self {
             arrivals: requests
