@@ -299,10 +299,11 @@ mod tests {
                 // Who leaves at this instant is gone.
                 (6.0, 1, 35.0),
                 (6.5, 2, 36.0),
-                // One has left the first: it has 1, the others 2.
+                // One has left the first: it has 1, the others 2; then all have 2.
                 (30.0, 0, 40.0),
-                (30.5, 0, 41.0),
-                (30.75, 1, 42.0),
+                (30.25, 1, 41.0),
+                (30.5, 2, 42.0),
+                (30.75, 0, 43.0),
             ],
         );
     }
@@ -338,7 +339,7 @@ mod tests {
                 (11.0, 0, 14.0),
                 // Two more have left.
                 (13.0, 0, 27.0),
-                // At 25 the second has one, at 26 none; the first would be full.
+                // The first has one left; then it is full, and the second has one left.
                 (25.0, 0, 40.0),
                 (25.5, 1, 41.0),
             ],
