@@ -272,6 +272,19 @@ mod tests {
     }
 
     #[test]
+    fn at_random_each_is_as_likely() {
+        let stream = draw::stream(3, 0, 0, draw::Purpose::Dispatch);
+        let mut random = Random { servers: 3, stream };
+        let mut counts = [0u32; 3];
+        (0..30_000).for_each(|_| counts[random.choose(1.0)] += 1);
+        // Each count has a standard deviation of 82.
+        assert!(
+            counts.iter().all(|count| count.abs_diff(10_000) < 350),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
     fn in_turn_each_has_its_turn() {
         let mut in_turn = RoundRobin {
             servers: 3,

@@ -24,7 +24,7 @@ impl Estimate {
         let count = values.len() as f64;
         let value = values.iter().sum::<f64>() / count;
         let half_width = StudentsT::new(0.0, 1.0, count - 1.0).ok().map(|student| {
-            let squares = values.iter().map(|other| (other - value) * (other - value));
+            let squares = values.iter().map(|other| (other - value).powi(2));
             let variance = squares.sum::<f64>() / (count - 1.0);
             student.inverse_cdf((1.0 + confidence) / 2.0) * (variance / count).sqrt()
         });
