@@ -154,7 +154,7 @@ impl Arrivals {
             Self::Lognormal { rate, cv } => Gaps::Renewal(Times::lognormal(1.0 / rate, *cv)?),
             Self::Hyperexponential { rate, cv } => {
                 let square = cv * cv;
-                let first = (1.0 + ((square - 1.0) / (square + 1.0)).sqrt()) / 2.0;
+                let first = (((square - 1.0) / (square + 1.0)).sqrt() + 1.0) / 2.0;
                 Gaps::Hyperexponential {
                     first,
                     means: [first, 1.0 - first].map(|p| 1.0 / (2.0 * p * rate)),

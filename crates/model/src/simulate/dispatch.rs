@@ -203,9 +203,7 @@ impl Choose for Queues {
 /// Servers by the number of their requests.
 struct ByLength {
     sets: Vec<Places>,
-    /// How many are in each set.
-    sizes: Vec<u32>,
-    /// Where the search among equals begins.
+    /// Where the search among equals begins; past the last it begins with the first.
     turn: usize,
 }
 
@@ -215,14 +213,8 @@ const LENGTHS: usize = 64;
 impl ByLength {
     fn new(servers: usize) -> Self {
         let mut sets = vec![Places::none(servers); LENGTHS];
-        let mut sizes = vec![0; LENGTHS];
         (0..servers).for_each(|server| sets[0].insert(server));
-        sizes[0] = servers as u32;
-        Self {
-            sets,
-            sizes,
-            turn: 0,
-        }
+        Self { sets, turn: 0 }
     }
 
     #[inline]
@@ -230,24 +222,17 @@ impl ByLength {
         let (from, to) = (from as usize, to as usize);
         if from < LENGTHS {
             self.sets[from].remove(server);
-            self.sizes[from] -= 1;
         }
         if to < LENGTHS {
             self.sets[to].insert(server);
-            self.sizes[to] += 1;
         }
     }
 
     #[inline]
     fn shortest(&mut self, lengths: &[u32]) -> usize {
-        let set = self.sizes.iter().position(|size| *size > 0);
-        let server = set.and_then(|length| self.sets[length].next(self.turn));
-        let server = server.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
-        self.turn = if server + 1 == lengths.len() {
-            0
-        } else {
-            server + 1
-        };
+        let in_set = self.sets.iter().find_map(|set| set.next(self.turn));
+        let server = in_set.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
+        self.turn = server + 1;
         server
     }
 }
