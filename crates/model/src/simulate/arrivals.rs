@@ -154,7 +154,7 @@ impl Arrivals {
             Self::Lognormal { rate, cv } => Gaps::Renewal(Times::lognormal(1.0 / rate, *cv)?),
             Self::Hyperexponential { rate, cv } => {
                 let square = cv * cv;
-                let first = (1.0 + ((square - 1.0) / (square + 1.0)).sqrt()) / 2.0;
+                let first = (((square - 1.0) / (square + 1.0)).sqrt() + 1.0) / 2.0;
                 Gaps::Hyperexponential {
                     first,
                     means: [first, 1.0 - first].map(|p| 1.0 / (2.0 * p * rate)),
@@ -362,5 +362,133 @@ mod tests {
         assert!((bursty.dispersion() - (1.0 + 576.0 / 1296.0)).abs() < 1e-12);
         assert!((bursty.memory() - 1.0 / 6.0).abs() < 1e-12);
         assert_eq!(Arrivals::Poisson { rate: 3.0 }.memory(), 0.0);
+    }
+
+    #[test]
+    fn figures_are_taken_up_to_their_bounds_and_not_beyond() {
+        let rate = 1.0;
+        let bursty = |rates, stays| Arrivals::Bursty { rates, stays };
+        let hyper = |cv| Arrivals::Hyperexponential { rate, cv };
+        for arrivals in [
+            Arrivals::Poisson { rate: 1e-300 },
+            Arrivals::Gamma { rate, cv: 1e-3 },
+            Arrivals::Lognormal { rate, cv: 1000.0 },
+            hyper(1.0),
+            hyper(1000.0),
+            bursty([0.0, 5.0], [1e-9, 1e9]),
+            bursty([5.0, 5.0], [1e9, 1e-9]),
+        ] {
+            assert_eq!(arrivals.check(), Ok(()), "{arrivals:?}");
+        }
+        let even = "give 0.001 to 1000; evenly spaced arrivals are `deterministic`";
+        let range = "give 1e-9 to 1e9 s";
+        let two = "give two of 0 or above, one of them above 0";
+        for (arrivals, says) in [
+            (
+                Arrivals::Poisson {
+                    rate: f64::INFINITY,
+                },
+                "arrivals, rate: inf; give a number above 0".to_owned(),
+            ),
+            (
+                Arrivals::Deterministic { rate: 0.0 },
+                "arrivals, rate: 0; give a number above 0".to_owned(),
+            ),
+            (
+                Arrivals::Gamma {
+                    rate: -1.0,
+                    cv: 1.0,
+                },
+                "arrivals, rate: -1; give a number above 0".to_owned(),
+            ),
+            (
+                Arrivals::Gamma { rate, cv: 0.0009 },
+                format!("arrivals, cv: 0.0009; {even}"),
+            ),
+            (
+                Arrivals::Lognormal { rate, cv: 1001.0 },
+                format!("arrivals, cv: 1001.0; {even}"),
+            ),
+            (
+                hyper(0.99),
+                "arrivals, cv: 0.99; a hyperexponential has 1 to 1000; gamma takes less".to_owned(),
+            ),
+            (
+                hyper(1001.0),
+                "arrivals, cv: 1001.0; a hyperexponential has 1 to 1000; gamma takes less"
+                    .to_owned(),
+            ),
+            (
+                bursty([1.0, 1.0], [0.5, 0.0]),
+                format!("arrivals, stays: 0.0 s; {range}"),
+            ),
+            (
+                bursty([1.0, 1.0], [2e9, 1.0]),
+                format!("arrivals, stays: 2000000000.0 s; {range}"),
+            ),
+            (
+                bursty([-1.0, 2.0], [1.0, 1.0]),
+                format!("arrivals, rates: -1 and 2; {two}"),
+            ),
+            (
+                bursty([1.0, f64::INFINITY], [1.0, 1.0]),
+                format!("arrivals, rates: 1 and inf; {two}"),
+            ),
+            (
+                bursty([0.0, 0.0], [1.0, 1.0]),
+                format!("arrivals, rates: 0 and 0; {two}"),
+            ),
+        ] {
+            assert_eq!(arrivals.check(), Err(Error::Usage(says)));
+        }
+    }
+
+    /// A thousand streams.
+    fn streams(arrivals: &Arrivals) -> impl Iterator<Item = Arriving<'_>> {
+        (0..1000).map(|replication| {
+            let stream = stream(5, replication, 0, Purpose::Arrivals);
+            arrivals.stream(1.0, stream).unwrap()
+        })
+    }
+
+    #[test]
+    fn bursts_begin_as_they_go_on() {
+        // A quarter of the time there are requests, one a millisecond; then there is none.
+        let bursty = Arrivals::Bursty {
+            rates: [1000.0, 0.0],
+            stays: [0.5, 1.5],
+        };
+        let (mut begun, mut requests) = (0, 0);
+        for mut arriving in streams(&bursty) {
+            // Nearly no burst begins so early, and nearly no request of one comes later.
+            let mut last = arriving.next();
+            if last > 0.008 {
+                continue;
+            }
+            begun += 1;
+            // Silence is shorter than this once in a hundred times.
+            loop {
+                requests += 1;
+                let next = arriving.next();
+                if next - last > 0.015 {
+                    break;
+                }
+                last = next;
+            }
+        }
+        // Standard deviations: 14 of 250, and 32 of the 500 requests that come in 0.5 s.
+        assert!((200..310).contains(&begun), "{begun}");
+        let each = f64::from(requests) / f64::from(begun);
+        assert!((400.0..610.0).contains(&each), "{each}");
+    }
+
+    #[test]
+    fn a_part_of_a_poisson_process_has_its_part_of_the_rate() {
+        let poisson = Arrivals::Poisson { rate: 8.0 };
+        let stream = stream(5, 0, 0, Purpose::Arrivals);
+        let mut arriving = poisson.stream(0.25, stream).unwrap();
+        let last = (0..10_000).fold(0.0, |_, _| arriving.next());
+        // 10 000 gaps of 0.5 s; a hundredth is the standard deviation.
+        assert!((4800.0..5200.0).contains(&last), "{last}");
     }
 }

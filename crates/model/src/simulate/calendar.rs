@@ -67,7 +67,8 @@ impl<T: Copy> Calendar<T> {
         let day = (now * self.days_per_second) as u64;
         let ring = self.days.len() as u64;
         // More than a year later each day has to be looked at once.
-        for day in self.today..=day.min(self.today.saturating_add(ring - 1)) {
+        let end = day.saturating_add(1).min(self.today.saturating_add(ring));
+        for day in self.today..end {
             self.take_from((day & (ring - 1)) as usize, now, due);
         }
         self.today = day;

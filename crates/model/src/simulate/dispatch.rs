@@ -203,9 +203,7 @@ impl Choose for Queues {
 /// Servers by the number of their requests.
 struct ByLength {
     sets: Vec<Places>,
-    /// How many are in each set.
-    sizes: Vec<u32>,
-    /// Where the search among equals begins.
+    /// Where the search among equals begins; past the last it begins with the first.
     turn: usize,
 }
 
@@ -215,14 +213,8 @@ const LENGTHS: usize = 64;
 impl ByLength {
     fn new(servers: usize) -> Self {
         let mut sets = vec![Places::none(servers); LENGTHS];
-        let mut sizes = vec![0; LENGTHS];
         (0..servers).for_each(|server| sets[0].insert(server));
-        sizes[0] = servers as u32;
-        Self {
-            sets,
-            sizes,
-            turn: 0,
-        }
+        Self { sets, turn: 0 }
     }
 
     #[inline]
@@ -230,24 +222,17 @@ impl ByLength {
         let (from, to) = (from as usize, to as usize);
         if from < LENGTHS {
             self.sets[from].remove(server);
-            self.sizes[from] -= 1;
         }
         if to < LENGTHS {
             self.sets[to].insert(server);
-            self.sizes[to] += 1;
         }
     }
 
     #[inline]
     fn shortest(&mut self, lengths: &[u32]) -> usize {
-        let set = self.sizes.iter().position(|size| *size > 0);
-        let server = set.and_then(|length| self.sets[length].next(self.turn));
-        let server = server.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
-        self.turn = if server + 1 == lengths.len() {
-            0
-        } else {
-            server + 1
-        };
+        let in_set = self.sets.iter().find_map(|set| set.next(self.turn));
+        let server = in_set.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
+        self.turn = server + 1;
         server
     }
 }
@@ -256,4 +241,106 @@ impl ByLength {
 fn shortest_of_all(lengths: &[u32], turn: usize) -> usize {
     let around = (turn..lengths.len()).chain(0..turn);
     around.min_by_key(|server| lengths[*server]).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends requests on: each comes, is to go to a server, and leaves it.
+    #[track_caller]
+    fn goes(choose: &mut impl Choose, requests: &[(f64, usize, f64)]) {
+        for (at, server, departure) in requests {
+            assert_eq!(choose.choose(*at), *server, "at {at}");
+            choose.sent(*server, *departure);
+        }
+    }
+
+    #[test]
+    fn at_random_each_is_as_likely() {
+        let stream = draw::stream(3, 0, 0, draw::Purpose::Dispatch);
+        let mut random = Random { servers: 3, stream };
+        let mut counts = [0u32; 3];
+        (0..30_000).for_each(|_| counts[random.choose(1.0)] += 1);
+        // Each count has a standard deviation of 82.
+        assert!(
+            counts.iter().all(|count| count.abs_diff(10_000) < 350),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn in_turn_each_has_its_turn() {
+        let mut in_turn = RoundRobin {
+            servers: 3,
+            next: 0,
+        };
+        goes(
+            &mut in_turn,
+            &[0, 1, 2, 0, 1, 2, 0].map(|server| (1.0, server, 9.0)),
+        );
+    }
+
+    #[test]
+    fn the_shortest_queue_is_that_of_those_who_have_not_left() {
+        let mut queues = Queues::new(vec![f64::INFINITY; 3], 0.5, None);
+        goes(
+            &mut queues,
+            &[
+                (1.0, 0, 30.0),
+                (1.5, 1, 6.0),
+                (2.0, 2, 6.5),
+                // Among equals the next in turn.
+                (2.5, 0, 31.0),
+                (3.0, 1, 33.0),
+                (3.5, 2, 34.0),
+                // Who leaves at this instant is gone.
+                (6.0, 1, 35.0),
+                (6.5, 2, 36.0),
+                // One has left the first: it has 1, the others 2; then all have 2.
+                (30.0, 0, 40.0),
+                (30.25, 1, 41.0),
+                (30.5, 2, 42.0),
+                (30.75, 0, 43.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn packing_fills_who_is_awake_then_wakes_then_takes_the_shortest() {
+        // The first never sleeps, the second after 2 s, the third at once.
+        let mut queues = Queues::new(vec![f64::INFINITY, 2.0, 0.0], 1.0, Some(2));
+        goes(
+            &mut queues,
+            &[
+                (0.5, 0, 10.0),
+                (0.75, 0, 11.0),
+                // The first has two: the second is awake until 2.
+                (1.0, 1, 1.5),
+                // It had work, and is awake until 3.5; and so on.
+                (2.5, 1, 3.0),
+                (4.75, 1, 5.0),
+                // From 7 on it sleeps. Of two who sleep the first is woken,
+                (7.0, 1, 20.0),
+                (7.125, 1, 21.0),
+                // then the other.
+                (7.25, 2, 22.0),
+                (7.375, 2, 23.0),
+                // All have two: the shortest queue, in turn.
+                (7.5, 0, 12.0),
+                (7.625, 1, 24.0),
+                (7.75, 2, 25.0),
+                (7.875, 0, 13.0),
+                // One of four has left the first: three each.
+                (10.0, 1, 26.0),
+                // It has two again, which is not fewer than two, but the fewest.
+                (11.0, 0, 14.0),
+                // Two more have left.
+                (13.0, 0, 27.0),
+                // The first has one left; then it is full, and the second has one left.
+                (25.0, 0, 40.0),
+                (25.5, 1, 41.0),
+            ],
+        );
+    }
 }

@@ -24,7 +24,7 @@ impl Estimate {
         let count = values.len() as f64;
         let value = values.iter().sum::<f64>() / count;
         let half_width = StudentsT::new(0.0, 1.0, count - 1.0).ok().map(|student| {
-            let squares = values.iter().map(|other| (other - value) * (other - value));
+            let squares = values.iter().map(|other| (other - value).powi(2));
             let variance = squares.sum::<f64>() / (count - 1.0);
             student.inverse_cdf((1.0 + confidence) / 2.0) * (variance / count).sqrt()
         });
@@ -296,4 +296,198 @@ fn by_server(runs: &[Replication]) -> Vec<Shares> {
     (0..servers)
         .map(|server| mean(runs.iter().map(|run| &run.by_server[server])))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Policy, PowerNap};
+    use crate::power::Power;
+    use crate::service::Service;
+    use crate::simulate::{Arrivals, Dispatcher, Setup, Trace, simulate};
+    use std::ops::ControlFlow;
+
+    /// Two servers in turn, the first napping; whole numbers of 2⁻ⁿ, so that sums are exact.
+    fn by_hand() -> Setup {
+        let text = b"0,1\n1,2\n4,1\n4.5,0.5\n5,2.75\n";
+        let power = Power {
+            active: 128.0,
+            idle: 64.0,
+            nap: 8.0,
+            transition: 96.0,
+        };
+        let nap = PowerNap {
+            suspend: 0.5,
+            resume: 0.25,
+            timeout: 1.0,
+        };
+        let arrivals = Arrivals::Trace(Trace::read(text).unwrap());
+        let service = Service::Exponential { mean: 9.0 };
+        let mut setup = Setup::new(Policy::PowerNap(nap), arrivals, service, power);
+        setup.servers = 2;
+        setup.policies.push(Policy::AlwaysOn);
+        setup.dispatcher = Dispatcher::RoundRobin;
+        setup
+    }
+
+    #[test]
+    fn a_replication_is_as_by_hand() {
+        // The first server: 0 to 1, idle to 2, suspended to 2.5, woken at 4, 4.25 to 5.25, and on
+        // to 8. The second: 1 to 3, and 4.5 to 5; it idles otherwise.
+        let shares = |[active, idle, transition, nap]: [f64; 4]| Shares {
+            active: active / 8.0,
+            idle: idle / 8.0,
+            transition: transition / 8.0,
+            nap: nap / 8.0,
+        };
+        let joules = (4.75 * 128.0 + 64.0 + 0.75 * 96.0 + 1.5 * 8.0) + (2.5 * 128.0 + 5.5 * 64.0);
+        let simulated = simulate(&by_hand(), &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(
+            simulated.runs,
+            [Replication {
+                requests: 5,
+                window: 8.0,
+                response_mean: (1.0 + 2.0 + 1.25 + 0.5 + 3.0) / 5.0,
+                wait_mean: (0.25 + 0.25) / 5.0,
+                response_percentiles: [None; 5],
+                response_max: 3.0,
+                power_mean: joules / 8.0 / 2.0,
+                energy_per_request: joules / 5.0,
+                shares: shares([3.625, 3.25, 0.375, 0.75]),
+                naps: 1,
+                waited: 2,
+                found_asleep: 1,
+                by_server: vec![shares([4.75, 1.0, 0.75, 1.5]), shares([2.5, 5.5, 0.0, 0.0])],
+            }]
+        );
+        assert_eq!(simulated.runs[0].naps_per_s(), 1.0 / 8.0 / 2.0);
+        // 4 gaps in 5 s, for two servers; 7.25 s of work in 5 requests.
+        assert!((simulated.load - 0.4 * 1.45).abs() < 1e-12);
+    }
+
+    /// A replication whose figures are all different.
+    fn replication(requests: u64, scale: f64) -> Replication {
+        let shares = |first: f64| Shares {
+            active: scale * first,
+            idle: scale * 2.0 * first,
+            transition: scale * 3.0 * first,
+            nap: scale * 5.0 * first,
+        };
+        Replication {
+            requests,
+            window: scale * 7.0,
+            response_mean: scale * 11.0,
+            wait_mean: scale * 13.0,
+            response_percentiles: [0.5, 0.9, 0.95, 0.99, 0.999].map(|share| Some(scale * share)),
+            response_max: scale * 17.0,
+            power_mean: scale * 19.0,
+            energy_per_request: scale * 23.0,
+            shares: shares(0.25),
+            naps: 3 * requests,
+            waited: requests / 2,
+            found_asleep: requests / 4,
+            by_server: vec![shares(0.125), shares(0.375)],
+        }
+    }
+
+    #[track_caller]
+    fn close(value: f64, by_hand: f64) {
+        assert!((value - by_hand).abs() < 1e-9, "{value}, {by_hand}");
+    }
+
+    /// Two values, and an interval that holds half: ±1 · |a − b|/√2 /√2, since t(0.75, 1) is 1.
+    #[track_caller]
+    fn of_two(estimate: Estimate, a: f64, b: f64) {
+        close(estimate.value, (a + b) / 2.0);
+        close(estimate.half_width.unwrap(), (a - b).abs() / 2.0);
+    }
+
+    fn simulated(runs: Vec<Replication>) -> Option<Simulated> {
+        let mut setup = by_hand();
+        (setup.confidence, setup.seed) = (0.5, 77);
+        Simulated::of(Plan::of(&setup).unwrap(), runs)
+    }
+
+    #[test]
+    fn what_replications_say_together_is_their_mean_and_how_far_they_lie_apart() {
+        let (mut few, many) = (replication(8, 1.0), replication(200, 3.0));
+        few.response_percentiles[4] = None;
+        // Parts of the requests that differ.
+        few.waited = 2;
+        few.found_asleep = 8;
+        let both = simulated(vec![few, many]).unwrap();
+        let counts = (both.servers, both.seed, both.replications, both.requests);
+        assert_eq!(counts, (2, 77, 2, 208));
+        assert_eq!(both.replications_asked, 1);
+        // An arrival, a departure, and the ends of three naps for each.
+        assert_eq!(both.events, 2 * 208 + 6 * 208);
+        assert_eq!((both.confidence, both.frequency), (0.5, Some(1.0)));
+        assert_eq!((both.warm_up, both.window), (0.0, 14.0));
+        assert_eq!(both.response_max, 51.0);
+        for (estimate, of_1) in [
+            (both.response_mean, 11.0),
+            (both.wait_mean, 13.0),
+            (both.power_mean, 19.0),
+            (both.energy_per_request, 23.0),
+            (both.shares.active, 0.25),
+            (both.shares.idle, 0.5),
+            (both.shares.transition, 0.75),
+            (both.shares.nap, 1.25),
+        ] {
+            of_two(estimate, of_1, 3.0 * of_1);
+        }
+        of_two(both.naps_per_s, 24.0 / 7.0 / 2.0, 600.0 / 21.0 / 2.0);
+        of_two(both.waited, 0.25, 0.5);
+        of_two(both.found_asleep, 1.0, 0.25);
+        for (percentile, share) in both.response_percentiles.iter().zip(PERCENTILES) {
+            assert_eq!(percentile.share, share);
+            match share == 0.999 {
+                true => assert_eq!(percentile.response, None),
+                false => of_two(percentile.response.unwrap(), share, 3.0 * share),
+            }
+        }
+        assert_eq!(both.response_percentiles.len(), 5);
+        let means = both
+            .by_server
+            .iter()
+            .map(|of| [of.active, of.idle, of.transition, of.nap]);
+        let means: Vec<[f64; 4]> = means.collect();
+        assert_eq!(means, [[0.25, 0.5, 0.75, 1.25], [0.75, 1.5, 2.25, 3.75]]);
+        of_two(both.estimate(0.5, |run| run.window).unwrap(), 7.0, 21.0);
+        assert!(simulated(vec![replication(8, 1.0), replication(0, 1.0)]).is_none());
+        assert!(simulated(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn what_is_above_another_is_compared_in_pairs() {
+        let of = |scales: &[f64]| {
+            let runs = scales.iter().map(|scale| replication(8, *scale));
+            simulated(runs.collect()).unwrap()
+        };
+        let (more, less) = (of(&[5.0, 6.0]), of(&[4.0, 3.0]));
+        let window = |run: &Replication| run.window;
+        of_two(more.above(&less, 0.5, window).unwrap(), 7.0, 21.0);
+        of_two(less.above(&more, 0.5, window).unwrap(), -7.0, -21.0);
+        assert_eq!(more.above(&of(&[4.0]), 0.5, window), None);
+        assert_eq!(more.above(&of(&[4.0, 3.0, 2.0]), 0.5, window), None);
+    }
+
+    #[test]
+    fn an_interval_covers_its_ends_and_nothing_beyond() {
+        let estimate = |half_width| Estimate {
+            value: 4.0,
+            half_width,
+        };
+        for (value, is_covered) in [
+            (2.75, false),
+            (3.0, true),
+            (4.0, true),
+            (5.0, true),
+            (5.25, false),
+            (-4.0, false),
+        ] {
+            assert_eq!(estimate(Some(1.0)).covers(value), is_covered, "{value}");
+            assert!(!estimate(None).covers(value));
+        }
+    }
 }

@@ -280,7 +280,7 @@ fn check(setup: &Setup) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Policy;
+    use crate::policy::{CState, CStates, Choice, Dvfs, Law, Policy, PowerNap, Rule};
     use crate::power::Power;
     use crate::simulate::Trace;
 
@@ -324,5 +324,348 @@ mod tests {
         assert_eq!(of(longest * 0.999), Ok(()));
         let error = of(longest * 1.001).unwrap_err();
         assert!(error.contains("too long to simulate"), "{error}");
+    }
+
+    #[test]
+    fn a_clock_that_keeps_just_the_digits_is_taken() {
+        // The mean is a power of 2, so that nothing is rounded but the thousandth.
+        let mean = f64::from_bits((1023 - 32) << 52);
+        let longest = mean * 1e-3 / f64::EPSILON;
+        let mut exact = setup(Arrivals::Poisson { rate: 1.0 }, mean, longest);
+        exact.warm_up = WarmUp::Seconds(0.0);
+        assert_eq!(Plan::of(&exact).unwrap().until, longest);
+        // Of a trace the last arrival counts, wherever the window ends.
+        let of = |last: &str| {
+            let trace = Trace::read(format!("0\n{last}\n").as_bytes()).unwrap();
+            let mut setup = setup(Arrivals::Trace(trace), mean, 1e9);
+            setup.warm_up = WarmUp::Seconds(0.0);
+            Plan::of(&setup).map(|plan| plan.until)
+        };
+        assert_eq!(of("1048"), Ok(1e9));
+        assert!(of("1049").is_err());
+    }
+
+    fn dvfs(frequency: f64) -> Policy {
+        Policy::Dvfs(Dvfs {
+            floor: 0.1,
+            processor_share: 0.5,
+            idle_share: 0.0,
+            law: Law::Cubic,
+            rule: Rule::Fixed(frequency),
+        })
+    }
+
+    fn nap(suspend: f64, resume: f64) -> Policy {
+        Policy::PowerNap(PowerNap {
+            suspend,
+            resume,
+            timeout: 7.0,
+        })
+    }
+
+    fn c_states() -> Policy {
+        let state = |exit_latency, target_residency| CState {
+            name: "C".into(),
+            exit_latency,
+            power: 10.0,
+            target_residency,
+        };
+        Policy::CStates(CStates {
+            states: vec![state(0.25, 0.0), state(0.125, 9.0)],
+            choice: Choice::Deepest,
+        })
+    }
+
+    #[test]
+    fn the_warm_up_is_five_times_relaxation_cycle_and_memory() {
+        let of = |policies: &[Policy], arrivals: Arrivals, service: Service| {
+            let mut setup = setup(arrivals, 1.0, 30.0);
+            (setup.servers, setup.policies) = (2, policies.to_vec());
+            (setup.service, setup.warm_up) = (service, WarmUp::Relaxation);
+            setup.dispatcher = Dispatcher::RoundRobin;
+            let plan = Plan::of(&setup).unwrap();
+            assert_eq!(plan.until, plan.from + 30.0);
+            plan.from
+        };
+        let close = |warm_up: f64, by_hand: f64| {
+            assert!((warm_up - by_hand).abs() < 1e-9, "{warm_up}, {by_hand}");
+        };
+        // 10 a second to each server. Dispersion: rates are left 4 times a second, so
+        // 1 + 2 · 20² · 4 · 4 / (8² · (30 · 4 + 10 · 4)) = 2.25; the memory is 1/8 s.
+        let bursty = Arrivals::Bursty {
+            rates: [30.0, 10.0],
+            stays: [0.25, 0.25],
+        };
+        let gamma = |mean| Service::Gamma { mean, cv: 3.0 };
+        // At half the frequency the load is 0.25, and (1 − √ρ)² too; c_s² is 9.
+        close(
+            of(&[dvfs(0.5)], bursty.clone(), gamma(0.0125)),
+            5.0 * (0.0125 * 2.0 * (2.25 + 9.0) / 0.5 + 0.1 / 0.75 + 0.125),
+        );
+        // Poisson: 1 and no memory. Of two servers' transitions the longer.
+        let poisson = Arrivals::Poisson { rate: 20.0 };
+        let relaxation = 0.025 * (1.0 + 9.0) / 0.5;
+        for (policies, transition) in [
+            (vec![Policy::AlwaysOn], 0.0),
+            (vec![nap(0.5, 0.25)], 0.75),
+            (vec![nap(0.5, 0.25), nap(0.125, 0.5)], 0.75),
+            (vec![nap(0.125, 0.5), nap(0.5, 0.25)], 0.75),
+            // The deepest is not the one that takes longest here.
+            (vec![c_states()], 0.25),
+        ] {
+            close(
+                of(&policies, poisson.clone(), gamma(0.025)),
+                5.0 * (relaxation + (0.1 + transition) / 0.75),
+            );
+        }
+    }
+
+    #[test]
+    fn a_horizon_of_requests_is_the_time_in_which_they_come() {
+        let of = |horizon, arrivals| {
+            let mut setup = setup(arrivals, 0.001, 1.0);
+            setup.horizon = horizon;
+            Plan::of(&setup).map(|plan| plan.until)
+        };
+        let poisson = Arrivals::Poisson { rate: 8.0 };
+        assert_eq!(of(Horizon::Requests(20), poisson.clone()), Ok(2.0 + 2.5));
+        assert_eq!(of(Horizon::Seconds(20.0), poisson.clone()), Ok(2.0 + 20.0));
+        assert!(of(Horizon::Trace, poisson).is_err());
+        let trace = Arrivals::Trace(Trace::read(b"0\n1\n2\n").unwrap());
+        assert_eq!(of(Horizon::Trace, trace.clone()), Ok(f64::INFINITY));
+        assert_eq!(of(Horizon::Requests(3), trace), Ok(2.0 + 3.0));
+    }
+
+    #[test]
+    fn loads_are_those_of_the_slowest_or_of_all_as_the_dispatcher_fills_them() {
+        let of = |dispatcher, policies: &[Policy]| {
+            // 4 a second of 0.25 s to two servers: half of what they do at full frequency.
+            let mut setup = setup(Arrivals::Poisson { rate: 4.0 }, 0.25, 1.0);
+            (setup.servers, setup.policies) = (2, policies.to_vec());
+            setup.dispatcher = dispatcher;
+            let plan = Plan::of(&setup).unwrap();
+            (plan.load, plan.frequency())
+        };
+        let mixed = [dvfs(0.625), dvfs(1.0)];
+        for dispatcher in [Dispatcher::Random, Dispatcher::RoundRobin] {
+            assert_eq!(of(dispatcher, &mixed), (0.8, None));
+        }
+        for dispatcher in [Dispatcher::LeastLoaded, Dispatcher::Packing { bound: 1 }] {
+            assert_eq!(of(dispatcher, &mixed), (0.5 / 0.8125, None));
+            assert_eq!(of(dispatcher, &[dvfs(0.625)]), (0.8, Some(0.625)));
+        }
+    }
+
+    #[test]
+    fn a_load_of_just_1_is_too_much() {
+        let error = |rate: f64| {
+            let setup = setup(Arrivals::Poisson { rate }, 0.25, 1.0);
+            Plan::of(&setup).map(|plan| plan.load)
+        };
+        assert_eq!(error(3.9), Ok(0.975));
+        assert_eq!(
+            error(4.0),
+            Err(Error::Unstable {
+                load: 1.0,
+                hint: ": with fewer than 4 requests a second in all, or a mean service time below 250 ms"
+                    .into()
+            })
+        );
+        assert_eq!(
+            error(5.0),
+            Err(Error::Unstable {
+                load: 1.25,
+                hint: ": with fewer than 4 requests a second in all, or a mean service time below 200 ms"
+                    .into()
+            })
+        );
+    }
+
+    #[test]
+    fn a_trace_has_notes_for_its_order_and_its_load() {
+        let of = |text: &str| {
+            let mut setup = setup(
+                Arrivals::Trace(Trace::read(text.as_bytes()).unwrap()),
+                1.0,
+                1.0,
+            );
+            // Not of a trace that brings its own.
+            setup.service = Service::Exponential { mean: 0.1 };
+            setup.horizon = Horizon::Trace;
+            setup.replications = 1;
+            let plan = Plan::of(&setup).unwrap();
+            (plan.load, plan.recorded().map(<[f64]>::to_vec), plan.notes)
+        };
+        let sorted = |text: &str| vec![text.to_owned()];
+        assert_eq!(of("0\n2\n4\n"), (0.05, None, vec![]));
+        assert_eq!(
+            of("0,0.5\n4,0.25\n2,1.5\n"),
+            (
+                0.375,
+                Some(vec![0.5, 1.5, 0.25]),
+                sorted("a line of the trace came before the one above it; they were sorted")
+            )
+        );
+        assert_eq!(
+            of("4\n2\n0\n"),
+            (
+                0.05,
+                None,
+                sorted("2 lines of the trace came before the line above them; they were sorted")
+            )
+        );
+        assert_eq!(
+            of("0,2\n2,2\n4,2\n"),
+            (
+                1.0,
+                Some(vec![2.0; 3]),
+                sorted(
+                    "the load is 1.000: over the trace more work comes than the servers do, and the \
+                     queue grows; the figures hold for a trace of this length only"
+                )
+            )
+        );
+    }
+
+    #[test]
+    fn one_replication_is_enough_where_nothing_is_drawn() {
+        let even = Arrivals::Deterministic { rate: 4.0 };
+        let trace = |text: &[u8]| Arrivals::Trace(Trace::read(text).unwrap());
+        let (recorded, bare) = (trace(b"0,0.1\n1,0.2\n"), trace(b"0\n1\n"));
+        let poisson = Arrivals::Poisson { rate: 4.0 };
+        let fixed = Service::Deterministic { mean: 0.1 };
+        let drawn = Service::Exponential { mean: 0.1 };
+        let (random, in_turn) = (Dispatcher::Random, Dispatcher::RoundRobin);
+        for (arrivals, service, dispatcher, servers, asked, done) in [
+            (&even, &fixed, in_turn, 2, 3, 1),
+            (&even, &fixed, in_turn, 2, 2, 1),
+            (&even, &fixed, in_turn, 2, 1, 1),
+            (&even, &fixed, random, 1, 3, 1),
+            (&recorded, &drawn, in_turn, 2, 3, 1),
+            (&bare, &fixed, in_turn, 2, 3, 1),
+            // Something is drawn: services, servers, or arrivals.
+            (&bare, &drawn, in_turn, 2, 3, 3),
+            (&even, &drawn, in_turn, 2, 3, 3),
+            (&even, &fixed, random, 2, 3, 3),
+            (&recorded, &drawn, random, 2, 3, 3),
+            (&poisson, &fixed, in_turn, 2, 3, 3),
+            (&poisson, &fixed, random, 1, 3, 3),
+        ] {
+            let mut setup = setup(arrivals.clone(), 0.1, 1.0);
+            (setup.service, setup.dispatcher) = (service.clone(), dispatcher);
+            (setup.servers, setup.replications) = (servers, asked);
+            let plan = Plan::of(&setup).unwrap();
+            let says: &[&str] = match asked == done {
+                true => &[],
+                false => &["nothing is drawn at random: one replication, and no intervals"],
+            };
+            let what = format!("{arrivals:?}, {service:?}, {dispatcher:?}, {servers}");
+            assert_eq!(
+                (plan.replications, plan.notes),
+                (done, says.iter().map(|note| note.to_string()).collect()),
+                "{what}"
+            );
+        }
+    }
+
+    #[test]
+    fn figures_are_taken_up_to_their_bounds_and_not_beyond() {
+        let check = |change: &dyn Fn(&mut Setup), says: Option<&str>| {
+            let mut setup = setup(Arrivals::Poisson { rate: 1.0 }, 0.01, 1.0);
+            change(&mut setup);
+            let refused = Plan::of(&setup).err();
+            assert_eq!(refused, says.map(|says| Error::Usage(says.to_owned())));
+        };
+        for (servers, says) in [
+            (0, Some("servers: 0; give 1 to 100000")),
+            (1, None),
+            (100_000, None),
+            (100_001, Some("servers: 100001; give 1 to 100000")),
+        ] {
+            check(&|setup| setup.servers = servers, says);
+        }
+        for (policies, is_taken) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
+            let says =
+                format!("policies: {policies} for 3 servers; give one for all, or one for each");
+            let change = |setup: &mut Setup| {
+                setup.servers = 3;
+                setup.policies = vec![Policy::AlwaysOn; policies];
+            };
+            check(&change, (!is_taken).then_some(&says));
+        }
+        for (bound, says) in [
+            (0, Some("packing, bound: 0 requests; give 1 or above")),
+            (1, None),
+        ] {
+            check(
+                &|setup| setup.dispatcher = Dispatcher::Packing { bound },
+                says,
+            );
+        }
+        // 2²⁴ runs of a server.
+        for (replications, says) in [
+            (
+                0,
+                Some("replications: 0; give 1 or above, 2 at least for intervals"),
+            ),
+            (1, None),
+            (4096, None),
+            (
+                4097,
+                Some(
+                    "4097 replications of 4096 servers: give at most 16777216 servers in all \
+                     replications together",
+                ),
+            ),
+        ] {
+            check(
+                &|setup| (setup.servers, setup.replications) = (4096, replications),
+                says,
+            );
+        }
+        for (confidence, is_taken) in [
+            (-0.5, false),
+            (0.0, false),
+            (1e-9, true),
+            (1.0 - 1e-9, true),
+            (1.0, false),
+            (1.5, false),
+            (f64::NAN, false),
+        ] {
+            let says = format!("confidence: {confidence}; give a number between 0 and 1");
+            check(
+                &|setup| setup.confidence = confidence,
+                (!is_taken).then_some(&says),
+            );
+        }
+        for (horizon, says) in [
+            (
+                Horizon::Seconds(0.0),
+                Some("horizon: 0 s; give a time above 0"),
+            ),
+            (Horizon::Seconds(1e-9), None),
+            (
+                Horizon::Seconds(f64::INFINITY),
+                Some("horizon: inf s; give a time above 0"),
+            ),
+            (
+                Horizon::Requests(0),
+                Some("horizon: 0 requests; give 1 or above"),
+            ),
+            (Horizon::Requests(1), None),
+        ] {
+            check(&|setup| setup.horizon = horizon, says);
+        }
+        for (seconds, says) in [
+            (-1.0, Some("warm-up: -1 s; give a time of 0 or above")),
+            (0.0, None),
+            (1.0, None),
+            (
+                f64::INFINITY,
+                Some("warm-up: inf s; give a time of 0 or above"),
+            ),
+        ] {
+            check(&|setup| setup.warm_up = WarmUp::Seconds(seconds), says);
+        }
     }
 }

@@ -187,24 +187,25 @@ pub(super) fn together<F: Follow>(
         });
         Queues::new(sleeps_after.collect(), plan.setup.arrivals.rate(), bound)
     };
-    match plan.setup.dispatcher {
-        Dispatcher::Random if servers > 1 => {
+    // With one server there is nothing to choose.
+    let dispatcher = if servers == 1 {
+        Dispatcher::RoundRobin
+    } else {
+        plan.setup.dispatcher
+    };
+    match dispatcher {
+        Dispatcher::Random => {
             let stream = stream(plan.setup.seed, replication, 0, Purpose::Dispatch);
             dispatched(plan, replication, Random { servers, stream }, follow, watch)
         }
-        Dispatcher::LeastLoaded if servers > 1 => {
-            dispatched(plan, replication, queues(None), follow, watch)
+        Dispatcher::RoundRobin => {
+            let in_turn = RoundRobin { servers, next: 0 };
+            dispatched(plan, replication, in_turn, follow, watch)
         }
-        Dispatcher::Packing { bound } if servers > 1 => {
+        Dispatcher::LeastLoaded => dispatched(plan, replication, queues(None), follow, watch),
+        Dispatcher::Packing { bound } => {
             dispatched(plan, replication, queues(Some(bound)), follow, watch)
         }
-        _ => dispatched(
-            plan,
-            replication,
-            RoundRobin { servers, next: 0 },
-            follow,
-            watch,
-        ),
     }
 }
 
@@ -265,4 +266,168 @@ fn dispatched<C: Choose, F: Follow>(
 pub(super) fn is_alone(arrivals: &Arrivals, dispatcher: Dispatcher, servers: usize) -> bool {
     matches!(arrivals, Arrivals::Poisson { .. })
         && (dispatcher == Dispatcher::Random || servers == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{CState, CStates, Choice, Policy, Shares};
+    use crate::power::Power;
+    use crate::service::Service;
+    use crate::simulate::{Horizon, Setup, Trace, WarmUp, follow, simulate};
+    use std::ops::ControlFlow;
+
+    fn setup(arrivals: Arrivals, servers: usize, dispatcher: Dispatcher) -> Setup {
+        let power = Power {
+            active: 100.0,
+            idle: 60.0,
+            nap: 5.0,
+            transition: 80.0,
+        };
+        let service = Service::Deterministic { mean: 0.5 };
+        let mut setup = Setup::new(Policy::AlwaysOn, arrivals, service, power);
+        (setup.servers, setup.dispatcher) = (servers, dispatcher);
+        setup.warm_up = WarmUp::Seconds(2.0);
+        setup.horizon = Horizon::Seconds(3.0);
+        setup
+    }
+
+    #[test]
+    fn the_window_has_its_beginning_and_not_its_end() {
+        // Requests come at 1, 2, 3, 4, 5 s; the window is from 2 to 5.
+        let even = Arrivals::Deterministic { rate: 1.0 };
+        for dispatcher in [
+            Dispatcher::Random,
+            Dispatcher::RoundRobin,
+            Dispatcher::LeastLoaded,
+            Dispatcher::Packing { bound: 1 },
+        ] {
+            let setup = setup(even.clone(), 1, dispatcher);
+            let simulated = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap();
+            let run = &simulated.runs[0];
+            assert_eq!((run.requests, run.window), (3, 3.0));
+            assert_eq!((run.shares.active, run.shares.idle), (0.5, 0.5));
+            assert_eq!(
+                (run.response_mean, run.wait_mean, run.waited),
+                (0.5, 0.0, 0)
+            );
+            let mut seen = Vec::new();
+            follow(&setup, 0, &mut |request| seen.push(*request)).unwrap();
+            let request = |arrival| Request {
+                server: 0,
+                arrival,
+                work: 0.5,
+                start: arrival,
+                departure: arrival + 0.5,
+                found_ready: true,
+            };
+            assert_eq!(seen, [1.0, 2.0, 3.0, 4.0].map(request));
+        }
+    }
+
+    #[test]
+    fn a_window_in_a_trace_cuts_what_is_on_its_edges() {
+        // Served 1 to 4 s, of which 2 are in the window from 2 to 5 s; from 4.5 s on, half a second.
+        let trace = Trace::read(b"0,0\n1,3\n4.5,1\n5,1\n").unwrap();
+        let setup = setup(Arrivals::Trace(trace), 1, Dispatcher::RoundRobin);
+        let simulated = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap();
+        let run = &simulated.runs[0];
+        assert_eq!((run.requests, run.window, run.response_mean), (1, 3.0, 1.0));
+        assert_eq!((run.shares.active, run.shares.idle), (2.5 / 3.0, 0.5 / 3.0));
+    }
+
+    #[test]
+    fn the_oracle_knows_the_next_request_of_a_single_server() {
+        let shares_of = |rate, servers, from| {
+            let arrivals = Arrivals::Deterministic { rate };
+            let mut setup = setup(arrivals, servers, Dispatcher::RoundRobin);
+            setup.policies = vec![Policy::CStates(CStates {
+                states: vec![CState {
+                    name: "C6".into(),
+                    exit_latency: 0.0,
+                    power: 20.0,
+                    target_residency: 3.0,
+                }],
+                choice: Choice::Oracle,
+            })];
+            setup.warm_up = WarmUp::Seconds(from);
+            setup.horizon = Horizon::Seconds(5.0 - from);
+            let simulated = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap();
+            let of = |shares: &Shares| [shares.active, shares.idle, shares.transition, shares.nap];
+            let of: Vec<[f64; 4]> = simulated.runs[0].by_server.iter().map(of).collect();
+            of
+        };
+        // Requests come at 4 and 8 s and take 0.5 s: all idle periods last 3 s and more. The window
+        // is from 1 to 5 s.
+        assert_eq!(shares_of(0.25, 1, 1.0), [[0.5 / 4.0, 0.0, 0.0, 3.5 / 4.0]]);
+        // At 2 and 6 s to one, at 4 and 8 s to the other: nobody knows at 5 s that the first, idle
+        // since 2.5 s, will be so for longer than 3 s. The window is from 3 to 5 s.
+        assert_eq!(
+            shares_of(0.5, 2, 3.0),
+            [[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.5]]
+        );
+    }
+
+    #[test]
+    fn servers_are_alone_where_chance_spreads_poisson_arrivals() {
+        let rate = 1.0;
+        let (poisson, even) = (Arrivals::Poisson { rate }, Arrivals::Deterministic { rate });
+        for (arrivals, dispatcher, servers, alone) in [
+            (&poisson, Dispatcher::Random, 1, true),
+            (&poisson, Dispatcher::Random, 2, true),
+            (&poisson, Dispatcher::LeastLoaded, 1, true),
+            (&poisson, Dispatcher::LeastLoaded, 2, false),
+            (&even, Dispatcher::Random, 1, false),
+            (&even, Dispatcher::Random, 2, false),
+        ] {
+            let what = format!("{arrivals:?}, {dispatcher:?}, {servers}");
+            assert_eq!(is_alone(arrivals, dispatcher, servers), alone, "{what}");
+        }
+    }
+
+    #[test]
+    fn every_65_536th_request_is_told_and_looks_whether_to_stop() {
+        let watch = Watch::default();
+        let told = || watch.simulated.load(Ordering::Relaxed);
+        assert!(watch.goes_on(1) && watch.goes_on(65_535) && told() == 0);
+        assert!(watch.goes_on(65_536) && told() == 65_536);
+        assert!(!watch.is_stopped());
+        watch.stop.store(true, Ordering::Relaxed);
+        assert!(watch.is_stopped());
+        assert!(watch.goes_on(65_537) && told() == 65_536);
+        assert!(!watch.goes_on(131_072) && told() == 131_072);
+        watch.rest(131_072 + 5);
+        assert_eq!(told(), 131_077);
+    }
+
+    #[test]
+    fn all_requests_are_told_at_the_end_with_those_of_the_warm_up() {
+        for (servers, dispatcher) in [(20, Dispatcher::Random), (2, Dispatcher::RoundRobin)] {
+            let mut setup = setup(Arrivals::Poisson { rate: 1e3 }, servers, dispatcher);
+            setup.service = Service::Deterministic { mean: 0.0005 };
+            setup.warm_up = WarmUp::Seconds(20.0);
+            setup.horizon = Horizon::Seconds(80.0);
+            setup.replications = 2;
+            let mut requests = 0;
+            for replication in 0..2 {
+                follow(&setup, replication, &mut |_| requests += 1).unwrap();
+            }
+            let mut told = Vec::new();
+            let simulated = simulate(&setup, &mut |progress| {
+                told.push(*progress);
+                ControlFlow::Continue(())
+            });
+            let simulated = simulated.unwrap();
+            assert!(told.is_sorted_by_key(|told| (told.replications_done, told.simulated)));
+            let last = told.last().unwrap();
+            assert_eq!((last.simulated, last.expected), (requests, 200_000));
+            assert_eq!((last.replications_done, last.replications), (2, 2));
+            assert!(told.iter().all(|told| told.expected == 200_000));
+            let measured = simulated.requests;
+            assert!(
+                measured.abs_diff(160_000) < 2_000 && measured < requests,
+                "{measured}"
+            );
+        }
+    }
 }

@@ -215,7 +215,7 @@ impl Account {
         self.transition += sign * other.transition;
         self.nap += sign * other.nap;
         self.nap_joules += sign * other.nap_joules;
-        self.naps += other.naps * sign as i64;
+        self.naps += sign as i64 * other.naps;
     }
 }
 
@@ -298,5 +298,295 @@ impl Server {
             behaviour.idle(elapsed, total, &mut account);
         }
         account
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{CState, Law};
+
+    const POWER: Power = Power {
+        active: 100.0,
+        idle: 60.0,
+        nap: 5.0,
+        transition: 80.0,
+    };
+
+    fn behaviour(policy: &Policy, rate: f64) -> Behaviour {
+        let service = Service::Deterministic { mean: 1.0 };
+        Behaviour::of(policy, &POWER, &service, rate).unwrap()
+    }
+
+    fn nap(timeout: f64) -> Policy {
+        Policy::PowerNap(PowerNap {
+            suspend: 2.0,
+            resume: 3.0,
+            timeout,
+        })
+    }
+
+    fn c_states(choice: Choice) -> Policy {
+        let state = |exit_latency, power, target_residency| CState {
+            name: "C".into(),
+            exit_latency,
+            power,
+            target_residency,
+        };
+        Policy::CStates(CStates {
+            states: vec![state(0.5, 40.0, 1.0), state(2.0, 20.0, 4.0)],
+            choice,
+        })
+    }
+
+    fn dvfs(floor: f64, rule: Rule) -> Policy {
+        Policy::Dvfs(Dvfs {
+            floor,
+            processor_share: 0.5,
+            idle_share: 0.4,
+            law: Law::Cubic,
+            rule,
+        })
+    }
+
+    /// What a server does up to an instant, and what it draws.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Does {
+        Serves(f64),
+        Idles(f64),
+        /// Begins to, and with it a nap.
+        Suspends,
+        Resumes,
+        Naps(f64),
+        /// Without a suspend before: a nap begins.
+        Enters(f64),
+    }
+    use Does::*;
+
+    /// What falls between two instants: active, idle, transition, nap, joules, and naps begun.
+    fn between(does: &[(Does, f64)], from: f64, until: f64) -> ([f64; 5], i64) {
+        let (mut seconds, mut naps, mut start) = ([0.0; 5], 0, 0.0f64);
+        for (what, end) in does {
+            let part = (end.min(until) - start.max(from)).max(0.0);
+            let (place, watts) = match what {
+                Serves(watts) => (0, *watts),
+                Idles(watts) => (1, *watts),
+                Suspends | Resumes => (2, POWER.transition),
+                Naps(watts) | Enters(watts) => (3, *watts),
+            };
+            seconds[place] += part;
+            seconds[4] += part * watts;
+            let begins = matches!(what, Suspends | Enters(_)) && (from..until).contains(&start);
+            naps += i64::from(begins);
+            start = *end;
+        }
+        (seconds, naps)
+    }
+
+    /// The accounts of all windows whose ends are quarters of a second.
+    #[track_caller]
+    fn accounts_for(policy: &Policy, rate: f64, asked: &[(f64, f64)], does: &[(Does, f64)]) {
+        let behaviour = behaviour(policy, rate);
+        let quarters = (does[does.len() - 1].1 * 4.0) as u32;
+        for from in 0..quarters {
+            for until in from + 1..quarters {
+                let (from, until) = (f64::from(from) / 4.0, f64::from(until) / 4.0);
+                let mut server = Server::default();
+                let mut asked = asked.iter().copied().peekable();
+                while let Some((at, work)) = asked.next_if(|(at, _)| *at < from) {
+                    server.take(&behaviour, at, work);
+                }
+                server.open(&behaviour, from, asked.peek().map(|(at, _)| *at));
+                while let Some((at, work)) = asked.next_if(|(at, _)| *at < until) {
+                    server.take(&behaviour, at, work);
+                }
+                let account = server.close(&behaviour, until, asked.peek().map(|(at, _)| *at));
+                let Account {
+                    active,
+                    idle,
+                    transition,
+                    nap,
+                    ..
+                } = account;
+                let joules = behaviour.energy(&account);
+                let got = ([active, idle, transition, nap, joules], account.naps);
+                assert_eq!(got, between(does, from, until), "{from} to {until}");
+            }
+        }
+    }
+
+    /// Requests that come: at, work, and by hand: start, departure, found ready.
+    type Served5 = (f64, f64, f64, f64, bool);
+
+    #[track_caller]
+    fn serves(policy: &Policy, rate: f64, requests: &[Served5]) -> Vec<(f64, f64)> {
+        let behaviour = behaviour(policy, rate);
+        let mut server = Server::default();
+        for (at, work, start, departure, found_ready) in requests {
+            let served = server.take(&behaviour, *at, *work);
+            let got = (served.start, served.departure, served.found_ready);
+            assert_eq!(got, (*start, *departure, *found_ready), "at {at}");
+        }
+        let asked = requests.iter().map(|(at, work, ..)| (*at, *work));
+        asked.collect()
+    }
+
+    #[test]
+    fn a_napping_server_is_as_by_hand() {
+        let asked = serves(
+            &nap(4.0),
+            0.1,
+            &[
+                (1.0, 2.0, 1.0, 3.0, true),
+                (2.0, 1.0, 3.0, 4.0, true),
+                // Suspended from 8 to 10.
+                (12.0, 1.0, 15.0, 16.0, false),
+                (14.0, 1.0, 16.0, 17.0, false),
+                // Just when it is ready,
+                (15.0, 1.0, 17.0, 18.0, true),
+                // free,
+                (18.0, 2.0, 18.0, 20.0, true),
+                // or would begin to suspend.
+                (24.0, 1.0, 24.0, 25.0, true),
+                // In the suspend from 29 to 31.
+                (30.0, 1.0, 34.0, 35.0, false),
+            ],
+        );
+        let (serves, idles) = (Serves(100.0), Idles(60.0));
+        accounts_for(
+            &nap(4.0),
+            0.1,
+            &asked,
+            &[
+                (idles, 1.0),
+                (serves, 4.0),
+                (idles, 8.0),
+                (Suspends, 10.0),
+                (Naps(5.0), 12.0),
+                (Resumes, 15.0),
+                (serves, 20.0),
+                (idles, 24.0),
+                (serves, 25.0),
+                (idles, 29.0),
+                (Suspends, 31.0),
+                (Resumes, 34.0),
+                (serves, 35.0),
+                (idles, 39.0),
+                (Suspends, 41.0),
+                (Naps(5.0), 45.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_server_in_idle_states_is_as_by_hand() {
+        let (serves_, idles) = (Serves(100.0), Idles(60.0));
+        // The oracle stays awake below 1 s, and takes the deeper state from 4 s on.
+        let asked = serves(
+            &c_states(Choice::Oracle),
+            0.5,
+            &[
+                (0.5, 0.5, 0.5, 1.0, true),
+                (3.0, 1.5, 3.5, 5.0, false),
+                (9.0, 1.0, 11.0, 12.0, false),
+                (13.0, 0.5, 13.5, 14.0, false),
+                (14.0, 0.5, 14.0, 14.5, true),
+            ],
+        );
+        accounts_for(
+            &c_states(Choice::Oracle),
+            0.5,
+            &asked,
+            &[
+                (idles, 0.5),
+                (serves_, 1.0),
+                (Enters(40.0), 3.0),
+                (Resumes, 3.5),
+                (serves_, 5.0),
+                (Enters(20.0), 9.0),
+                (Resumes, 11.0),
+                (serves_, 12.0),
+                (Enters(40.0), 13.0),
+                (Resumes, 13.5),
+                (serves_, 14.5),
+            ],
+        );
+        // A mean of 2 s between requests: the shallower each time; or the deepest each time.
+        for (choice, exit, watts) in [(Choice::Mean, 0.5, 40.0), (Choice::Deepest, 2.0, 20.0)] {
+            let policy = c_states(choice);
+            let asked = serves(
+                &policy,
+                0.5,
+                &[
+                    (0.5, 0.5, 0.5 + exit, 1.0 + exit, false),
+                    (9.0, 1.0, 9.0 + exit, 10.0 + exit, false),
+                ],
+            );
+            accounts_for(
+                &policy,
+                0.5,
+                &asked,
+                &[
+                    (Enters(watts), 0.5),
+                    (Resumes, 0.5 + exit),
+                    (serves_, 1.0 + exit),
+                    (Enters(watts), 9.0),
+                    (Resumes, 9.0 + exit),
+                    (serves_, 10.0 + exit),
+                    (Enters(watts), 15.0),
+                ],
+            );
+        }
+    }
+
+    #[test]
+    fn a_slower_server_takes_longer_and_draws_less() {
+        let policy = dvfs(0.25, Rule::Fixed(0.5));
+        let asked = serves(
+            &policy,
+            0.1,
+            &[(1.0, 1.0, 1.0, 3.0, true), (2.0, 1.5, 3.0, 6.0, true)],
+        );
+        // 0.5³ = 0.125: 100 · (0.5 + 0.5 · 0.125) and 60 · (0.6 + 0.4 · 0.125).
+        let (serves, idles) = (Serves(56.25), Idles(39.0));
+        let does = [(idles, 1.0), (serves, 6.0), (idles, 8.0)];
+        accounts_for(&policy, 0.1, &asked, &does);
+    }
+
+    #[test]
+    fn a_dispatcher_knows_who_sleeps_and_after_how_long() {
+        let no_state = Policy::CStates(CStates {
+            states: Vec::new(),
+            choice: Choice::Oracle,
+        });
+        for (policy, rate, after) in [
+            (Policy::AlwaysOn, 0.5, None),
+            (dvfs(0.5, Rule::Linear), 0.5, None),
+            (nap(4.0), 0.5, Some(4.0)),
+            (nap(f64::INFINITY), 0.5, None),
+            (c_states(Choice::Deepest), 0.5, Some(0.0)),
+            (c_states(Choice::Mean), 0.5, Some(0.0)),
+            // Requests come so often that no state fits.
+            (c_states(Choice::Mean), 2.0, None),
+            (c_states(Choice::Oracle), 2.0, Some(0.0)),
+            (no_state, 0.5, None),
+        ] {
+            assert_eq!(behaviour(&policy, rate).sleeps_after(), after, "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn an_overloaded_server_has_the_highest_frequency_that_its_rule_allows() {
+        for (floor, rule, rate, frequency) in [
+            (0.25, Rule::Fixed(0.5), 0.4, 0.5),
+            (0.25, Rule::Fixed(0.5), 0.75, 0.5),
+            (0.625, Rule::Fixed(0.5), 0.75, 0.625),
+            (0.25, Rule::Linear, 0.5, 0.625),
+            (0.25, Rule::Linear, 1.5, 1.0),
+            (0.25, Rule::Slowdown(2.0), 1.5, 1.0),
+        ] {
+            let policy = dvfs(floor, rule);
+            assert_eq!(behaviour(&policy, rate).frequency, frequency, "{policy:?}");
+        }
     }
 }

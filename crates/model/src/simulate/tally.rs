@@ -6,7 +6,7 @@ use super::run::{Follow, Request};
 pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
 /// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-const FEWEST_BEYOND: f64 = 10.0;
+const FEWEST_BEYOND: u64 = 10;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
@@ -113,11 +113,11 @@ impl Histogram {
     /// The time that this share of requests does not exceed (the rank is rounded up); `None` where
     /// too few lie beyond it.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
-        // Whole numbers but for rounding stay what they are: 100 * (1 - 0.9), 100 * 0.07.
-        if self.total as f64 * (1.0 - share) < FEWEST_BEYOND * (1.0 - 1e-9) {
+        // Whole numbers but for rounding stay what they are: 100 * 0.07.
+        let rank = (self.total as f64 * share * (1.0 - 1e-12)).ceil() as u64;
+        if self.total - rank < FEWEST_BEYOND {
             return None;
         }
-        let rank = (self.total as f64 * share * (1.0 - 1e-12)).ceil() as u64;
         let mut below = 0;
         let place = self.counts.iter().position(|count| {
             below += count;
@@ -204,7 +204,7 @@ mod tests {
         let mut histogram = Histogram::default();
         (1..100).for_each(|time| histogram.add(f64::from(time)));
         assert_eq!(histogram.percentile(0.9), None);
-        // 100 * (1 - 0.9) is 9.999999999999998, and 100 * 0.07 is 7.000000000000001.
+        // 100 * 0.07 is 7.000000000000001.
         histogram.add(100.0);
         let is_near = |share: f64, time: f64| {
             let given = histogram.percentile(share).unwrap();
@@ -212,5 +212,85 @@ mod tests {
         };
         is_near(0.9, 90.0);
         is_near(0.07, 7.0);
+    }
+
+    #[test]
+    fn a_rank_has_its_place_among_the_times_of_its_part() {
+        // 100 of 0.5 s; 400 in the part from 1 s to 1 + 1/256 s; 500 in that from 2 s to
+        // 2 + 2/256 s, to whose end the longest comes near.
+        let mut histogram = Histogram::default();
+        (0..100).for_each(|_| histogram.add(0.5));
+        (0..400).for_each(|_| histogram.add(1.0));
+        (0..500).for_each(|_| histogram.add(2.0 + 1.999 / 256.0));
+        let close = |share: f64, exact: f64| {
+            let given = histogram.percentile(share).unwrap();
+            assert!((given - exact).abs() < 1e-12, "{share}: {given}, {exact}");
+        };
+        close(0.05, 0.5 + 0.5 / 256.0 * 49.5 / 100.0);
+        // The last of its part, and the first of the next.
+        close(0.1, 0.5 + 0.5 / 256.0 * 99.5 / 100.0);
+        close(0.101, 1.0 + 1.0 / 256.0 * 0.5 / 400.0);
+        close(0.5, 1.0 + 1.0 / 256.0 * 399.5 / 400.0);
+        close(0.75, 2.0 + 2.0 / 256.0 * 249.5 / 500.0);
+        // A rank that is no whole number is rounded up.
+        close(0.7496, 2.0 + 2.0 / 256.0 * 249.5 / 500.0);
+        assert_eq!(histogram.max(), 2.0 + 1.999 / 256.0);
+    }
+
+    #[test]
+    fn times_at_the_ends_of_the_octaves_have_the_first_part_and_the_last() {
+        let least = 2f64.powi(-30);
+        let part = least / 256.0;
+        for (time, place, bounds) in [
+            (0.0, 0, (0.0, 0.0)),
+            (least - part / 512.0, 0, (0.0, 0.0)),
+            (least, 1, (least, least + part)),
+            (least + part, 2, (least + part, least + 2.0 * part)),
+            (2.0 * least, 257, (2.0 * least, 2.0 * least + 2.0 * part)),
+            (
+                2f64.powi(34) - 1.0,
+                PARTS,
+                (2f64.powi(34) - 2f64.powi(25), 2f64.powi(34)),
+            ),
+        ] {
+            assert_eq!(Histogram::place(time), place, "{time}");
+            assert_eq!(Histogram::bounds(place), bounds, "{time}");
+        }
+        assert_eq!(Histogram::place(2f64.powi(34)), PARTS);
+    }
+
+    #[test]
+    fn tallies_of_parts_together_are_those_of_all() {
+        let request = |arrival: f64, start: f64, departure: f64, found_ready| Request {
+            server: 0,
+            arrival,
+            work: 9.0,
+            start,
+            departure,
+            found_ready,
+        };
+        let (mut one, mut other) = (Tally::default(), Tally::default());
+        one.measured(&request(1.0, 1.0, 1.5, true));
+        one.measured(&request(2.0, 2.25, 4.0, false));
+        other.measured(&request(2.0, 4.0, 8.0, true));
+        other.measured(&request(16.0, 16.5, 17.0, false));
+        other.measured(&request(20.0, 20.5, 21.0, false));
+        let sums = |sums: &Sums| {
+            let seconds = (sums.response, sums.wait);
+            (sums.requests, seconds, sums.waited, sums.found_asleep)
+        };
+        assert_eq!(sums(&one.sums), (2, (2.5, 0.25), 1, 1));
+        assert_eq!(sums(&other.sums), (3, (8.0, 3.0), 3, 2));
+        one.sums.merge(&other.sums);
+        one.responses.merge(&other.responses);
+        assert_eq!(sums(&one.sums), (5, (10.5, 3.25), 4, 3));
+        assert_eq!((one.responses.total, one.responses.max()), (5, 6.0));
+        let count = |time| one.responses.counts[Histogram::place(time)];
+        assert_eq!([0.5, 1.0, 2.0, 6.0].map(count), [1, 2, 1, 1]);
+        // The longest is in either of the two.
+        let mut shorter = Histogram::default();
+        shorter.add(3.0);
+        one.responses.merge(&shorter);
+        assert_eq!(one.responses.max(), 6.0);
     }
 }

@@ -60,9 +60,7 @@ impl Trace {
     fn of(mut requests: Vec<(f64, Option<f64>)>) -> Self {
         let out_of_order = requests.windows(2).filter(|pair| pair[1].0 < pair[0].0);
         let out_of_order = out_of_order.count();
-        if out_of_order > 0 {
-            requests.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
+        requests.sort_by(|a, b| a.0.total_cmp(&b.0));
         let first = requests.first().map_or(0.0, |(arrival, _)| *arrival);
         Self {
             arrivals: requests
@@ -303,6 +301,98 @@ mod tests {
         ] {
             let error = Trace::read(text).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn requests_of_one_instant_stay_as_they_stood_and_are_in_order() {
+        let trace = Trace::read(b"2,1\n2,2\n3,3\n3,4\n2,5\n").unwrap();
+        assert_eq!(trace.arrivals(), [0.0, 0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(trace.services().unwrap(), [1.0, 2.0, 5.0, 3.0, 4.0]);
+        assert_eq!(trace.out_of_order(), 1);
+        assert_eq!(trace.rate(), 4.0);
+        let trace = Trace::read(b"2,0\n2,2\n4,3\n").unwrap();
+        assert_eq!((trace.out_of_order(), trace.rate()), (0, 1.0));
+        assert_eq!(Trace::default().out_of_order(), 0);
+    }
+
+    #[test]
+    fn two_lines_out_of_order_are_two() {
+        let trace = Trace::read(b"3\n2\n5\n1\n").unwrap();
+        assert_eq!(trace.out_of_order(), 2);
+        assert_eq!(trace.arrivals(), [0.0, 1.0, 2.0, 4.0]);
+        assert_eq!(trace.services(), None);
+    }
+
+    #[test]
+    fn columns_are_found_by_their_names_or_are_the_first_two() {
+        for (text, services) in [
+            (
+                "\"Arrival time\",host,\"Service time\"\n0,9,1\n2,9,3\n",
+                Some([1.0, 3.0]),
+            ),
+            // Not a header that says which: the first two.
+            ("host,service\n0,1\n2,3\n", Some([1.0, 3.0])),
+            ("time,duration\n0,1\n2,3\n", Some([1.0, 3.0])),
+            ("size,arrival\n7,0\n8,2\n", None),
+            ("size,arrival_s,service_s\n7,0,1\n8,2,3\n", Some([1.0, 3.0])),
+        ] {
+            let trace = Trace::read(text.as_bytes()).unwrap();
+            assert_eq!(trace.arrivals(), [0.0, 2.0], "{text}");
+            let services = services.as_ref().map(|services| services.as_slice());
+            assert_eq!(trace.services(), services, "{text}");
+        }
+        // Fields that begin as numbers do: a line of requests.
+        for line in ["+x,y", "-x,y", ".x,y", "x,1"] {
+            let why = Trace::read(format!("{line}\n1,1\n2,1\n").as_bytes());
+            let why = why.unwrap_err().to_string();
+            assert!(why.contains("line 1: the arrival is not"), "{line}: {why}");
+        }
+        for unit in ["ms", "us", "ns"] {
+            let why = Trace::read(format!("arrival,service_{unit}\n0,1\n1,1\n").as_bytes());
+            let says = format!(
+                "trace, line 1: the column service_{unit} is not in seconds; divide it, and name it \
+                 without a unit"
+            );
+            assert_eq!(why, Err(Error::Usage(says)));
+        }
+    }
+
+    #[test]
+    fn times_reach_30_000_years_either_way() {
+        let trace = Trace::read(b"-1e12\n1e12\n").unwrap();
+        assert_eq!(trace.arrivals(), [0.0, 2e12]);
+        for text in [&b"-1.1e12\n0\n"[..], b"1.1e12\n0\n"] {
+            let why = Trace::read(text).unwrap_err().to_string();
+            assert!(why.contains("line 1: the arrival is not"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_is_shown_by_its_first_40_bytes() {
+        for (bytes, shown) in [
+            (39, "x".repeat(39)),
+            (40, "x".repeat(40)),
+            (41, "x".repeat(40) + "…"),
+            (400, "x".repeat(40) + "…"),
+        ] {
+            let why = Trace::read(format!("0\n{}\n", "x".repeat(bytes)).as_bytes());
+            let says = format!(
+                "trace, line 2: the arrival is not a number of seconds: \"{shown}\"; a line is \
+                 ARRIVAL,SERVICE in seconds"
+            );
+            assert_eq!(why, Err(Error::Usage(says)), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn some_work_is_enough() {
+        let trace = Trace::read(b"0,0\n1,0\n2,0.5\n").unwrap();
+        assert_eq!(trace.services().unwrap(), [0.0, 0.0, 0.5]);
+        let mixed = "line 2: some lines have a service time and others have none";
+        for text in [&b"0,1\n1\n"[..], b"0\n1,1\n"] {
+            let why = Trace::read(text).unwrap_err().to_string();
+            assert!(why.contains(mixed), "{why}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn replications(plan: &Plan, tell: Tell) -> Result<Vec<Replication>> 
     let threads = threads(plan).min(parts.len());
     std::thread::scope(|scope| {
         // Few wait to be gathered: each has a histogram.
-        let (sender, receiver) = sync_channel(2 * threads);
+        let (sender, receiver) = sync_channel(threads);
         for _ in 0..threads {
             let (sender, parts, watch, next) = (sender.clone(), &parts, &watch, &next);
             scope.spawn(move || work(plan, parts, next, watch, &sender));
@@ -203,4 +203,70 @@ fn gather(
         }
     }
     Ok(closed.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Policy;
+    use crate::power::Power;
+    use crate::service::Service;
+    use crate::simulate::{Arrivals, Dispatcher, Horizon, Setup};
+
+    fn setup(servers: usize, dispatcher: Dispatcher) -> Setup {
+        let power = Power {
+            active: 100.0,
+            idle: 60.0,
+            nap: 5.0,
+            transition: 80.0,
+        };
+        let service = Service::Deterministic { mean: 0.001 };
+        let arrivals = Arrivals::Poisson { rate: 1.0 };
+        let mut setup = Setup::new(Policy::AlwaysOn, arrivals, service, power);
+        (setup.servers, setup.dispatcher) = (servers, dispatcher);
+        setup.horizon = Horizon::Seconds(10.0);
+        setup.replications = 2;
+        setup
+    }
+
+    #[test]
+    fn a_replication_of_servers_that_are_alone_is_cut_into_parts() {
+        let of = |servers, dispatcher| {
+            let setup = setup(servers, dispatcher);
+            let parts = parts(&Plan::of(&setup).unwrap());
+            let parts = parts
+                .into_iter()
+                .map(|part| (part.replication, part.servers));
+            parts.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(20, Dispatcher::Random),
+            [
+                (0, 0..8),
+                (0, 8..16),
+                (0, 16..20),
+                (1, 0..8),
+                (1, 8..16),
+                (1, 16..20)
+            ]
+        );
+        assert_eq!(of(8, Dispatcher::Random), [(0, 0..8), (1, 0..8)]);
+        assert_eq!(of(20, Dispatcher::LeastLoaded), [(0, 0..20), (1, 0..20)]);
+        // At most 1024: of 98 servers each, and the rest.
+        let many = of(100_000, Dispatcher::Random);
+        assert_eq!(many.len(), 2 * 1021);
+        assert_eq!(many[1020], (0, 99_960..100_000));
+        assert_eq!(many[1021..1023], [(1, 0..98), (1, 98..196)]);
+    }
+
+    #[test]
+    fn threads_are_as_many_as_are_asked_for_or_as_there_are_cpus() {
+        let of = |asked| {
+            let mut setup = setup(1, Dispatcher::Random);
+            setup.threads = asked;
+            threads(&Plan::of(&setup).unwrap())
+        };
+        assert_eq!((of(1), of(3)), (1, 3));
+        assert_eq!(of(0), std::thread::available_parallelism().unwrap().get());
+    }
 }
