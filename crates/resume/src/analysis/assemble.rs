@@ -323,11 +323,13 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
     let all: Us = printed.iter().map(|&(us, _)| us).sum();
     let ms = |us: Us| us as f64 / 1e3;
+    let took = match printed.len() {
+        1 => "1 call took less than the stamps of its lines say".to_owned(),
+        many => format!("{many} calls took less than the stamps of their lines say"),
+    };
     Some(format!(
-        "{} calls took less than the stamps of their lines say, by {:.1} ms in all ({}: {:.1} ms by the \
-         stamps, {:.3} ms by the kernel); the kernel's figures count, and the rest is the printing of \
-         lines on a slow console, or an interruption",
-        printed.len(),
+        "{took}, by {:.1} ms in all ({}: {:.1} ms by the stamps, {:.3} ms by the kernel); the kernel's \
+         figures count, and the rest is the printing of lines on a slow console, or an interruption",
         ms(all),
         one.call.device,
         ms(most + one.duration_us.unwrap_or(0)),
