@@ -12,8 +12,8 @@ use reveille_resume::path::{Part, Why};
 use reveille_resume::what_if::{Change, Pattern, best_removals, replay, steps};
 
 use StageKind::{
-    Complete, CpusOff, CpusOn, Freeze, Platform, Prepare, Resume, ResumeEarly, ResumeNoirq,
-    Suspend, SuspendLate, SuspendNoirq, Thaw,
+    Complete, CpusOn, Freeze, Platform, Prepare, Resume, ResumeEarly, ResumeNoirq, Suspend,
+    SuspendLate, SuspendNoirq, Thaw,
 };
 
 /// Firmware until 0, the devices' resume from 0 to 100 ms; worker 1 is the process that suspends, as
@@ -95,7 +95,17 @@ fn what_ended_with_the_parent_is_no_reason_for_a_later_start() {
         at("y", "p", 5, (4_000, 5_000)),
     ];
     assert_eq!(waits(calls.clone(), "y"), (150, None, some("x")));
-    let mut only = calls;
+    // 210 of 1,000 may be chance; a lag of 999 needs no reason.
+    let with = |end: Us, start: Us| {
+        let mut calls = calls.clone();
+        calls[2].end = Some(end);
+        calls[3].start = Some(start);
+        waits(calls, "y")
+    };
+    assert_eq!(with(3_790, 4_000), (1_000, None, None));
+    assert_eq!(with(3_990, 3_999), (999, None, None));
+    assert_eq!(with(3_990, 4_000), (10, None, some("x")));
+    let mut only = calls.clone();
     only.remove(2);
     assert_eq!(waits(only, "y"), (1_000, None, None));
 }
@@ -873,6 +883,27 @@ fn more_cpus_come_after_those_that_are_there() {
         error(2, &Graph::of(&without)),
         "2 CPUs: the log brings no CPU on, so it does not tell how long one takes"
     );
+    // CPUs that take no time, by the log, and one that is not on before its stage has ended.
+    let paths = |span: (Us, Us), end: Us| {
+        let mut cycle = cycle(1, &[(Platform, 0, 2_000), (CpusOn, 2_000, end)]);
+        cycle.cpus = vec![cpu(1, true, span.0, span.1)];
+        let path = replay(&Graph::of(&cycle), &[Change::Cpus(3)]).unwrap().path;
+        let links = path.links.into_iter();
+        links
+            .map(|link| (link.part, link.start, link.end, link.why))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        paths((2_000, 2_000), 3_000),
+        [(Part::StageItself, 2_000, 3_000, Why::Begins)]
+    );
+    assert_eq!(
+        paths((2_000, 3_001), 3_000),
+        [
+            (Part::MoreCpus(1), 2_000, 3_001, Why::Begins),
+            (Part::StageItself, 3_001, 4_001, Why::Follows),
+        ]
+    );
     // A mean is rounded: of 6 and 11 with 2 µs more it is 8.501, of 1 more 8.5005.
     let mut uneven = machine();
     uneven.cpus[1].end += 1;
@@ -1009,4 +1040,163 @@ fn a_device_is_worth_taking_out_by_what_is_left() {
     for most in 0..5 {
         assert_eq!(steps(most), taken[..most.min(3)], "{most}");
     }
+    // None of two that take equally long saves anything alone.
+    let both = resume(vec![
+        at("x", "none", 2, (0, 9_000)),
+        at("y", "none", 3, (0, 9_000)),
+    ]);
+    let both = Graph::of(&both);
+    assert_eq!(reveille_resume::what_if::steps(&both, &[], 5).unwrap(), []);
+    assert_eq!(removals(&both), [of("x", 0, 0), of("y", 0, 0)]);
+}
+
+#[test]
+fn a_call_may_take_longer_by_what_waits_for_it() {
+    let graph = Graph::of(&machine());
+    // a, with b half a millisecond behind it, has what b has; c is d's thread's.
+    let slack = [4_500, 4_500, 0, 0, 0, 0].map(Some);
+    assert_eq!(graph.slack_us(), slack);
+    let suspend = Graph::of_half(&machine(), &[], Half::Suspend);
+    assert_eq!(suspend.slack_us(), [None; 6]);
+}
+
+#[test]
+fn a_call_whose_line_was_printed_has_printing_in_the_path() {
+    // p until 3,000; y is called by then or 70 later, prints until 8,500 and takes 500.
+    let links = |called: Us| {
+        let mut y = at("y", "p", 5, (called, 9_000));
+        y.says_us = Some(500);
+        let cycle = resume(vec![at("p", "none", 2, (0, 3_000)), y]);
+        let links = Graph::of(&cycle).critical_path().links.into_iter();
+        links
+            .map(|link| (link.part, link.start, link.end, link.why))
+            .collect::<Vec<_>>()
+    };
+    let first = (Part::Call(0), 0, 3_000, Why::Begins);
+    let rest = [
+        (Part::Call(1), 8_500, 9_000, Why::Follows),
+        (Part::StageItself, 9_000, 100_000, Why::WaitsForAll),
+        (Part::Call(2), 100_000, 100_010, Why::StageBegins),
+    ];
+    let at_once = [first, (Part::Printing(1), 3_000, 8_500, Why::Parent)];
+    assert_eq!(links(3_000), [&at_once[..], &rest].concat());
+    let later = [
+        first,
+        (Part::Before(1), 3_000, 3_070, Why::Parent),
+        (Part::Printing(1), 3_070, 8_500, Why::Follows),
+    ];
+    assert_eq!(links(3_070), [&later[..], &rest].concat());
+    let untold = [
+        first,
+        (Part::NotTold(1), 3_000, 4_000, Why::Parent),
+        (Part::Printing(1), 4_000, 8_500, Why::Follows),
+    ];
+    assert_eq!(links(4_000), [&untold[..], &rest].concat());
+}
+
+#[test]
+fn of_a_devices_calls_the_longest_is_set_and_of_equal_ones_the_first() {
+    let graph = |early: (Us, Us)| {
+        let mut cycle = cycle(
+            1,
+            &[
+                (Platform, -9, 0),
+                (ResumeNoirq, 0, 500),
+                (Resume, 500, 2_000),
+            ],
+        );
+        cycle.calls = vec![
+            call("drv a", "none", ResumeNoirq, 1, early),
+            call("drv a", "none", Resume, 1, (1_000, 1_100)),
+        ];
+        Graph::of(&cycle)
+    };
+    let set = |early: (Us, Us)| {
+        let replayed = replay(&graph(early), &[Change::set("a=0s").unwrap()]).unwrap();
+        let took = |call: usize| replayed.calls[call].map(|(start, end)| end - start);
+        (took(0), took(1))
+    };
+    assert_eq!(set((10, 109)), (Some(99), Some(0)));
+    assert_eq!(set((10, 110)), (Some(0), Some(100)));
+    assert_eq!(set((10, 111)), (Some(0), Some(100)));
+}
+
+#[test]
+fn what_waits_for_a_call_that_is_gone_waits_for_what_it_waited_for() {
+    // l, below p, waited for m's end at 15,000 in the process that suspends, and 2,000 more without a
+    // word: without p it is where it was, and its stage waits for that.
+    let l = resume(vec![
+        at("p", "none", 2, (0, 10_000)),
+        at("m", "none", 1, (0, 15_000)),
+        at("l", "p", 1, (17_000, 18_000)),
+    ]);
+    let total = |cycle: &Cycle, what: &str| {
+        let change = Change::without(what).unwrap();
+        let graph = Graph::of(cycle);
+        graph.total_us() - replay(&graph, &[change]).unwrap().total_us
+    };
+    assert_eq!(total(&l, "p"), 1_000);
+    // Where it waited for less than a millisecond nothing is untold.
+    let mut told = l.clone();
+    (told.calls[2].start, told.calls[2].end) = (Some(15_999), Some(16_999));
+    assert_eq!(total(&told, "p"), 1_999);
+    // y began just as x had ended; b, gone, was to begin when x now ends: that is no later.
+    let graph = Graph::of(&resume(vec![
+        at("x", "none", 2, (0, 9_000)),
+        at("b", "none", 1, (2_000, 3_000)),
+        at("y", "none", 1, (9_000, 10_000)),
+    ]));
+    for (us, start, why) in [
+        // What b waited for is not told: nothing is known but that the half had begun.
+        (1_999, 2_000, Why::Begins),
+        (2_000, 2_000, Why::JustAfter),
+        (2_001, 2_001, Why::JustAfter),
+    ] {
+        let changes = [
+            Change::without("b").unwrap(),
+            Change::set(&format!("x={us}us")).unwrap(),
+        ];
+        let replayed = replay(&graph, &changes).unwrap();
+        assert_eq!(replayed.calls[2], Some((start, start + 1_000)));
+        let mut links = replayed.path.links.iter();
+        let y = links.find(|link| link.part == Part::Call(2) || link.part == Part::NotTold(2));
+        assert_eq!(y.unwrap().why, why, "{us}");
+    }
+}
+
+#[test]
+fn a_parent_suspends_when_its_children_have() {
+    let mut cycle = cycle(1, &[(Suspend, 0, 40_000), (Platform, 40_000, 50_000)]);
+    cycle.calls = vec![
+        call("drv c", "p", Suspend, 2, (900, 10_000)),
+        call("drv p", "none", Suspend, 3, (10_500, 30_000)),
+    ];
+    let graph = Graph::of_half(&cycle, &[], Half::Suspend);
+    let links = graph.critical_path().links.into_iter();
+    let links: Vec<_> = links
+        .map(|link| (link.part, link.start, link.end, link.why))
+        .collect();
+    assert_eq!(
+        links,
+        [
+            (Part::Before(0), 0, 900, Why::Begins),
+            (Part::Call(0), 900, 10_000, Why::Follows),
+            (Part::Before(1), 10_000, 10_500, Why::Children),
+            (Part::Call(1), 10_500, 30_000, Why::Follows),
+            (Part::StageItself, 30_000, 40_000, Why::WaitsForAll),
+        ]
+    );
+    // Without its child it has nothing to wait for.
+    let replayed = replay(&graph, &[Change::without("c").unwrap()]).unwrap();
+    assert_eq!(replayed.calls, [None, Some((500, 20_000))]);
+    assert_eq!(replayed.total_us, 30_000);
+    // What it supplies suspends before it, too.
+    cycle.calls[0].parent = None;
+    cycle.devices = vec![known("p", "drv", None, &[]), known("c", "drv", None, &[0])].into();
+    let graph = Graph::of_half(&cycle, &[], Half::Suspend);
+    let links = graph.critical_path().links;
+    assert_eq!(
+        (links[2].part, links[2].why),
+        (Part::Before(1), Why::Consumers)
+    );
 }
