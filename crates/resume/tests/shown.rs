@@ -1204,7 +1204,7 @@ fn every_time_of_the_json_has_its_bounds() {
     }
     let read = |json: &serde_json::Value| read(&serde_json::to_vec(json).unwrap()).map(|_| ());
     // Below zero and above it, by turns.
-    let sign = |number: usize| if number % 2 == 0 { 1 } else { -1 };
+    let sign = |number: usize| [1, -1][number % 2];
     let mut widest = json.clone();
     for (number, at) in all.iter().enumerate() {
         *widest.pointer_mut(at).unwrap() = (sign(number) * most(at).unwrap()).into();
