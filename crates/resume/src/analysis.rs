@@ -314,8 +314,7 @@ impl CycleResult {
 
     /// The calls of the resume.
     pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
-        let calls = self.calls.iter().enumerate();
-        calls.filter(|(_, one)| one.call.stage > StageKind::Test)
+        self.calls_of(Half::Resume)
     }
 
     /// Calls of a half that had not returned when the log ended: nothing of a later stage is there.

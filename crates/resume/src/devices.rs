@@ -130,13 +130,18 @@ mod tests {
         // What is neither is of no kind that the kernel names; `net` only holds interfaces together.
         device("devices/pci0/00:1f.2/net/eth0", "subsystem", "class/net");
         device("devices/platform/clock", "firmware_node", "clock");
-        for (name, status) in [("a", "active"), ("b", "dormant"), ("c", "available")] {
+        for (name, status, supplier) in [
+            ("a", "active", "platform/clock"),
+            ("b", "dormant", "pci0"),
+            ("c", "available", "pci0"),
+        ] {
             let link = format!("devices/virtual/devlink/{name}");
             device(&link, "subsystem", "class/devlink");
             fs::write(at(&link).join("status"), format!("{status}\n")).unwrap();
             let only = if name == "c" { "1\n" } else { "0\n" };
             fs::write(at(&link).join("sync_state_only"), only).unwrap();
-            symlink("../../../platform/clock", at(&link).join("supplier")).unwrap();
+            let supplier = Path::new("../../..").join(supplier);
+            symlink(supplier, at(&link).join("supplier")).unwrap();
             let consumer = at("devices/pci0/00:1f.2").join(format!("supplier:platform:{name}"));
             symlink(Path::new("../../virtual/devlink").join(name), consumer).unwrap();
         }

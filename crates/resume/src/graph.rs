@@ -46,7 +46,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cycle::{Call, Cycle, Name, StageKind, Us};
+use crate::cycle::{Call, Cycle, StageKind, Us};
 
 pub use tree::Tree;
 
@@ -243,20 +243,5 @@ impl Graph {
     /// How long it took, in µs.
     pub fn total_us(&self) -> Us {
         self.end - self.start
-    }
-
-    /// The device of a call, where the step is one.
-    pub fn device(&self, step: usize) -> Option<&Name> {
-        self.steps[step]
-            .device
-            .map(|device| &self.tree.devices[device].name)
-    }
-
-    /// The call of a step.
-    pub fn call(&self, step: usize) -> Option<&Call> {
-        match self.steps[step].what {
-            What::Call(call) => Some(&self.calls[call]),
-            What::Cpu(_) => None,
-        }
     }
 }

@@ -227,19 +227,15 @@ fn stage_links(graph: &Graph, times: &Times, stage: usize, links: &mut Vec<Link>
     } else {
         let mut at = times.last[stage];
         let mut until = end;
-        let (mut why, mut added) = (Why::WaitsForAll, 0);
-        if let Some((_, more, us)) = times.more_cpus.filter(|&(one, ..)| one == stage) {
-            (why, added) = (Why::CpuBefore, us);
-            let last = at.and_then(|step| times.steps[step]);
-            let from = last.map_or(begin, |(_, end)| end);
-            push(Part::StageItself, from + us, end, Why::Follows);
-            push(Part::MoreCpus(more), from, from + us, why);
-            until = from;
-        }
-        match at.and_then(|step| times.steps[step]) {
-            Some((_, last)) if added == 0 => push(Part::StageItself, last, end, why),
-            None if added == 0 => push(Part::StageItself, begin, end, Why::StageBegins),
-            _ => (),
+        let last = at.and_then(|step| times.steps[step]).map(|(_, end)| end);
+        match (times.more_cpus.filter(|&(one, ..)| one == stage), last) {
+            (Some((_, more, us)), _) => {
+                until = last.unwrap_or(begin);
+                push(Part::StageItself, until + us, end, Why::Follows);
+                push(Part::MoreCpus(more), until, until + us, Why::CpuBefore);
+            }
+            (None, Some(last)) => push(Part::StageItself, last, end, Why::WaitsForAll),
+            (None, None) => push(Part::StageItself, begin, end, Why::StageBegins),
         }
         while let Some(step) = at {
             let Some((start, end)) = times.steps[step] else {

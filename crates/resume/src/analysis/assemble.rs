@@ -195,7 +195,7 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
         return cycles.first().map(|cycle| cycle.number);
     };
     let median = all.median;
-    let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), us < median));
+    let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), std::cmp::Reverse(us)));
     nearest.map(|(_, number)| number)
 }
 

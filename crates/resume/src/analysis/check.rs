@@ -65,7 +65,9 @@ fn machine(machine: &Machine) -> Result<(), String> {
         let times = times.chain([what_if.measured_us]).collect::<Vec<Us>>();
         known(
             "a what-if",
-            times.into_iter().all(is_duration) && is_path(&what_if.path),
+            times.into_iter().all(is_duration)
+                && what_if.all_cycles_us.iter().all(is_spread)
+                && is_path(&what_if.path),
         )?;
     }
     known("power", machine.power.as_ref().is_none_or(is_power))?;

@@ -177,8 +177,8 @@ fn between(cycle: &Cycle, next: StageKind) -> StageKind {
     let known = cycle.stages.iter().map(|stage| stage.kind);
     let known = known.chain(cycle.calls.iter().map(|call| call.stage));
     let before = known.filter(|&kind| half.has(kind) && kind < next).max();
-    match devices < next && before.is_none_or(|before| before < devices) {
-        true => devices,
+    match before.is_none_or(|before| before < devices) {
+        true => devices.min(next),
         false => next,
     }
 }

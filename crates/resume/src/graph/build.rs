@@ -37,7 +37,7 @@ pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
         let steps = by_stage.remove(&kind).unwrap_or_default();
         graph.add_stage(kind, start, end, steps);
     }
-    if half == Half::Suspend && !graph.stages.is_empty() {
+    if half == Half::Suspend {
         graph.entry = entry(cycle, graph.end);
         graph.end += graph.entry.map_or(0, |(_, us)| us);
     }
@@ -295,9 +295,8 @@ impl Known {
         }
         if let Some(device) = step.device {
             self.of_device.entry(device).or_default().push(index);
-            let end = (step.end, index);
-            let place = self.ends.partition_point(|one| *one < end);
-            self.ends.insert(place, end);
+            let place = self.ends.partition_point(|&(end, _)| end <= step.end);
+            self.ends.insert(place, (step.end, index));
         }
     }
 

@@ -89,14 +89,14 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
     while n < name.len() {
         match pattern.get(p) {
             Some(b'*') => {
-                star = Some((p, n));
                 p += 1;
+                star = Some((p, n));
             }
             Some(&one) if one == b'?' || one == name[n] => (p, n) = (p + 1, n + 1),
             _ => match star {
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
-                    (p, n) = (at + 1, taken + 1);
+                Some((behind, taken)) => {
+                    (p, n) = (behind, taken + 1);
+                    star = Some((p, n));
                 }
                 None => return false,
             },
