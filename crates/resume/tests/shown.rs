@@ -224,11 +224,11 @@ fn a_machine_without_any_stage_has_no_analysis() {
     slept.asleep_us = Some(7);
     let mut failed = empty();
     failed.failures = vec![failure(3, None, None, "no")];
-    for cycle in [called, slept, failed] {
+    for (cycle, begin) in [(called, 5), (slept, 0), (failed, 3)] {
         let machine = machine(vec![cycle.clone()]);
         let shown = machine.shown();
         assert_eq!(machine.asleep_us.is_some(), cycle.asleep_us.is_some());
-        assert_eq!((shown.start_us, shown.end_us), (0, 0));
+        assert_eq!((shown.start_us, shown.end_us), (begin, begin));
         assert_eq!(shown.stages, []);
     }
     let none = Question {
