@@ -131,7 +131,13 @@ fn signature() -> Option<String> {
     // hypervisor bit. The call is a safe one in newer versions of Rust.
     #[allow(unused_unsafe)]
     let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
+    spelt([leaf.ebx, leaf.ecx, leaf.edx])
+}
+
+/// The text that registers spell, up to a zero; `None` where it is empty or not to be printed.
+#[cfg(any(target_arch = "x86_64", test))]
+fn spelt(registers: [u32; 3]) -> Option<String> {
+    let bytes: Vec<u8> = registers
         .iter()
         .flat_map(|register| register.to_le_bytes())
         .take_while(|&byte| byte != 0)
@@ -198,5 +204,62 @@ mod tests {
         let identity = Identity::read(&Root::at(folder.path()));
         assert_eq!(identity.hypervisor.as_deref(), Some("hypervisor"));
         assert_eq!(identity.architecture.as_deref(), Some("x86_64"));
+    }
+
+    #[test]
+    fn a_hypervisor_is_known_by_its_folder_the_device_tree_or_the_clock() {
+        let guest = ("proc/cpuinfo", "processor : 0\nflags : fpu hypervisor\n");
+        let bare = ("proc/cpuinfo", "processor : 0\nflags : fpu\n");
+        let clock = |name| {
+            let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+            (file, name)
+        };
+        let tree = "proc/device-tree/hypervisor/compatible";
+        let kind = "sys/hypervisor/type";
+        for (files, expected) in [
+            (vec![(kind, "xen\n"), bare], Some("Xen")),
+            (vec![(tree, "linux,kvm\0")], Some("KVM")),
+            (
+                vec![(tree, "xen,xen-4.17\0xen,xen\0")],
+                Some("xen,xen-4.17"),
+            ),
+            (vec![(tree, "\0")], Some("hypervisor")),
+            (vec![guest, clock("kvm-clock\n")], Some("KVM")),
+            (
+                vec![guest, clock("hyperv_clocksource_tsc_page\n")],
+                Some("Hyper-V"),
+            ),
+            (vec![guest, clock("xen\n")], Some("Xen")),
+            (vec![guest, clock("tsc\n")], Some("hypervisor")),
+            (vec![bare, clock("kvm-clock\n")], None),
+            (vec![clock("kvm-clock\n")], None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (file, text) in &files {
+                let path = folder.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            let found = Identity::read(&Root::at(folder.path())).hypervisor;
+            assert_eq!(found.as_deref(), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_what_the_registers_spell() {
+        let of = |text: &[u8; 12]| {
+            let register = |at| u32::from_le_bytes(text[at..at + 4].try_into().unwrap());
+            spelt([register(0), register(4), register(8)])
+        };
+        for (text, spelt) in [
+            (b"KVMKVMKVM\0\0\0", Some("KVMKVMKVM")),
+            (b"BHyVE BHyVE ", Some("BHyVE BHyVE ")),
+            (b"\0KVMKVMKVM\0\0", None),
+            (b"            ", None),
+            (b"KVM\x1bKVMKVM\0\0", None),
+            (b"KVM\xffKVMKVM\0\0", None),
+        ] {
+            assert_eq!(of(text).as_deref(), spelt, "{text:?}");
+        }
     }
 }
