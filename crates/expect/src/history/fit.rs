@@ -180,6 +180,10 @@ mod tests {
         assert_eq!(jumped_after(&jump[..7]), None);
         let down = [800.0, 810.0, 805.0, 795.0, 500.0, 510.0, 490.0, 505.0];
         assert_eq!(jumped_after(&down), Some(4));
+        // 300 above the earlier ones, and 600 among themselves.
+        let spread = [500.0, 501.0, 502.0, 500.0, 800.0, 1000.0, 1200.0, 1400.0];
+        assert_eq!(jumped_after(&spread), None);
+        assert_eq!(jumped_after(&spread.map(|value| -value)), None);
         let drift: Vec<f64> = (0..16).map(|n| 500.0 + 10.0 * f64::from(n)).collect();
         assert_eq!(jumped_after(&drift), None);
     }
