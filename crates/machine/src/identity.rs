@@ -125,13 +125,25 @@ fn hypervisor(
 }
 
 /// The twelve characters that a hypervisor shows in CPUID leaf 0x4000_0000.
-#[cfg(target_arch = "x86_64")]
 fn signature() -> Option<String> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        spelt(hypervisor_leaf())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        None
+    }
+}
+
+/// EBX, ECX and EDX.
+#[cfg(target_arch = "x86_64")]
+fn hypervisor_leaf() -> [u32; 3] {
     // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen the
     // hypervisor bit. The call is a safe one in newer versions of Rust.
     #[allow(unused_unsafe)]
     let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
-    spelt([leaf.ebx, leaf.ecx, leaf.edx])
+    [leaf.ebx, leaf.ecx, leaf.edx]
 }
 
 /// The text that registers spell, up to a zero; `None` where it is empty or not to be printed.
@@ -145,11 +157,6 @@ fn spelt(registers: [u32; 3]) -> Option<String> {
     let name = String::from_utf8(bytes).ok()?;
     (!name.trim().is_empty() && name.chars().all(|c| c.is_ascii_graphic() || c == ' '))
         .then_some(name)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn signature() -> Option<String> {
-    None
 }
 
 /// What people call the hypervisor of that signature or `compatible`.
@@ -261,5 +268,42 @@ mod tests {
         ] {
             assert_eq!(of(text).as_deref(), spelt, "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_architecture_of_a_recording_is_given_away_by_cpuinfo() {
+        for (cpuinfo, expected) in [
+            ("vendor_id : GenuineIntel\nflags : fpu lm\n", Some("x86_64")),
+            ("vendor_id : GenuineIntel\nflags : fpu\n", Some("i686")),
+            // s390 names a vendor and has features.
+            ("vendor_id : IBM/S390\nfeatures : esan3\n", None),
+            ("flags : fpu lm\n", None),
+            (
+                "CPU implementer : 0x41\nCPU architecture: 8\n",
+                Some("aarch64"),
+            ),
+            ("CPU implementer : 0x41\nCPU architecture: 7\n", Some("arm")),
+            ("isa : rv64imafdc\n", Some("riscv64")),
+            ("isa : rv32imac\n", None),
+        ] {
+            let cpuinfo = format!("processor : 0\n{cpuinfo}");
+            let processors = cpuinfo::parse(&cpuinfo);
+            assert_eq!(architecture(&processors[0]), expected, "{cpuinfo}");
+        }
+    }
+
+    #[test]
+    fn the_running_architecture_is_that_of_uname() {
+        let Ok(uname) = std::process::Command::new("uname").arg("-m").output() else {
+            return println!("skipped: there is no uname");
+        };
+        let told = String::from_utf8(uname.stdout).unwrap();
+        assert_eq!(running_architecture().as_deref(), Some(told.trim()));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_running_machines_signature_is_that_of_its_cpuid() {
+        assert_eq!(signature(), spelt(hypervisor_leaf()));
     }
 }

@@ -116,7 +116,12 @@ fn tracing(facts: &Facts) -> Presence {
     let Some(tracepoint) = btf.tracepoint("cpu_idle") else {
         return Presence::Unknown("there is no power:cpu_idle to try it on".to_owned());
     };
-    match attach::to_tracepoint(tracepoint) {
+    tried(facts, attach::to_tracepoint(tracepoint))
+}
+
+/// What came of loading and attaching a program.
+pub(super) fn tried(facts: &Facts, result: io::Result<()>) -> Presence {
+    match result {
         Ok(()) => Presence::Yes("tried: loaded and attached to power:cpu_idle".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             facts.refused("tried, and refused: this user may not".to_owned())
