@@ -389,4 +389,11 @@ mod tests {
         let verdict = judge(&settings, None);
         assert_eq!((verdict.best, verdict.as_good.len()), (Some(2), 0));
     }
+
+    #[test]
+    fn the_comparisons_of_one_setting_share_what_they_may_err_by() {
+        // With four others each may err a quarter as often.
+        let shares = [1, 2, 3, 5].map(one_of_all);
+        assert_eq!(shares, [ERROR, ERROR, ERROR / 2.0, ERROR / 4.0]);
+    }
 }
