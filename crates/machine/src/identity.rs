@@ -128,22 +128,16 @@ fn hypervisor(
 fn signature() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     {
-        spelt(hypervisor_leaf())
+        // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen
+        // the hypervisor bit. The call is a safe one in newer versions of Rust.
+        #[allow(unused_unsafe)]
+        let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+        spelt([leaf.ebx, leaf.ecx, leaf.edx])
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
         None
     }
-}
-
-/// EBX, ECX and EDX.
-#[cfg(target_arch = "x86_64")]
-fn hypervisor_leaf() -> [u32; 3] {
-    // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen the
-    // hypervisor bit. The call is a safe one in newer versions of Rust.
-    #[allow(unused_unsafe)]
-    let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
-    [leaf.ebx, leaf.ecx, leaf.edx]
 }
 
 /// The text that registers spell, up to a zero; `None` where it is empty or not to be printed.
@@ -304,6 +298,9 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn the_running_machines_signature_is_that_of_its_cpuid() {
-        assert_eq!(signature(), spelt(hypervisor_leaf()));
+        // SAFETY: every x86-64 CPU has CPUID.
+        #[allow(unused_unsafe)]
+        let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+        assert_eq!(signature(), spelt([leaf.ebx, leaf.ecx, leaf.edx]));
     }
 }

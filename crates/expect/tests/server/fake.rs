@@ -90,6 +90,7 @@ fn an_older_engine_is_spoken_to_in_its_version() {
 
 #[test]
 fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
+    type Answering = fn(u32) -> Answer;
     let other_version = |_| Answer::Welcome {
         version: VERSION + 1,
         limits: LIMITS,
@@ -98,7 +99,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
         let why = Farewell::TooOften;
         Answer::Closing { why }
     };
-    let answers: [(fn(u32) -> Answer, &str); 4] = [
+    let answers: [(Answering, &str); 4] = [
         (
             |_| closing_for_version(),
             "says: the engine speaks another version of the protocol",

@@ -51,10 +51,16 @@ fn an_empty_recording_claims_nothing() {
     }
     // Nothing is tried on the machine that reads a recording.
     let features = survey(&Root::at(empty.path()));
-    assert_eq!(
-        find(&features, names::TRACING).unwrap().presence,
-        recorded()
-    );
+    for name in [
+        names::TRACING,
+        "clock source",
+        "timers leave idle CPUs",
+        "energy by perf (RAPL)",
+        "energy by powercap (RAPL)",
+    ] {
+        let presence = &find(&features, name).unwrap().presence;
+        assert_eq!(*presence, recorded(), "{name}");
+    }
     let live = survey(&Root::default());
     assert!(live.iter().any(|feature| feature.group == Group::User));
     assert!(live.iter().all(|feature| feature.presence != recorded()));
