@@ -349,7 +349,7 @@ mod tests {
                 costs: vec![Some(5.0); 8],
             };
             let settings = [rising(8, 200.0, 0.0), cheap];
-            let verdict = judge(&settings, Some(Cost::Power));
+            let verdict = judge_by(&settings, Some(Cost::Power), 1);
             let told = verdict.dominated.first();
             told.map(|one| (one.setting, one.by, one.in_figure, one.in_cost))
         };
@@ -364,7 +364,8 @@ mod tests {
             quick.costs = vec![Some(0.5 + awake); 8];
             let mut slow = rising(8, 100.0, 0.0);
             slow.costs = vec![Some(0.5); 8];
-            !judge(&[quick, slow], Some(cost)).dominated.is_empty()
+            let verdict = judge_by(&[quick, slow], Some(cost), 1);
+            !verdict.dominated.is_empty()
         };
         assert!(with(0.009, Cost::TimeAwake) && !with(0.011, Cost::TimeAwake));
         assert!(with(0.024, Cost::Power) && !with(0.026, Cost::Power));
