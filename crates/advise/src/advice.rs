@@ -516,4 +516,16 @@ mod tests {
         // So near to it that no day would be long enough.
         assert_eq!(needed(999_999, 1_000_000_000, 0.001, 0.05), None);
     }
+
+    #[test]
+    fn the_first_number_above_is_found_up_to_the_largest_that_is_asked_for() {
+        let first = |number, from: u64| first_above(number, |tried| tried >= from);
+        assert_eq!(
+            (first(5, 6), first(5, 9), first(0, 1)),
+            (Some(6), Some(9), Some(1))
+        );
+        assert_eq!(first(7, NEEDED_MAX), Some(NEEDED_MAX));
+        assert_eq!(first(7, NEEDED_MAX + 1), None);
+        assert_eq!(first_above(7, |_| false), None);
+    }
 }

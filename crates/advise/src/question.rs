@@ -229,4 +229,23 @@ mod tests {
         assert_eq!(percentile.rank(1001), 1000);
         assert_eq!(percentile.rank(1), 1);
     }
+
+    #[test]
+    fn a_percentage_has_six_decimals_at_most_and_is_told_as_it_was_given() {
+        let percentile: Percentile = "99.999999".parse().unwrap();
+        assert_eq!(percentile.beyond(), 1e-8);
+        let confidence: Confidence = "97.5".parse().unwrap();
+        assert_eq!(confidence.to_string(), "97.5 %");
+        assert_eq!(Latency::Wake.to_string(), "wake latency");
+        assert_eq!(Latency::Interrupt.to_string(), "interrupt latency");
+        let mut question = Question {
+            budget_us: 50,
+            demand: Demand::Percentile("99.9".parse().unwrap()),
+            confidence,
+            latency: Latency::Wake,
+        };
+        assert_eq!(question.to_string(), "50 µs at p99.9");
+        question.demand = Demand::Maximum;
+        assert_eq!(question.to_string(), "50 µs at the maximum");
+    }
 }

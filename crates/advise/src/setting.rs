@@ -171,7 +171,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
              {slow} µs, so that no bound leaves {allowed} and forbids {forbidden}"
         ));
     }
-    if us > 0 && !target.heeds_bounds() && !forbidden_is_empty {
+    if !target.heeds_bounds() && !forbidden_is_empty {
         return Err(HALTPOLL.to_owned());
     }
     let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is no bound"));

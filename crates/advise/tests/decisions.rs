@@ -4,9 +4,12 @@ mod made_up;
 
 use made_up::{loaded, question, sample, sklep0, state, target};
 use reveille_advise::{
-    Advice, Cost, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing, Target,
-    form, why_other_machine,
+    Advice, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing,
+    Target, form, why_other_machine,
 };
+use reveille_dataset::columns::{Column, Values};
+use reveille_dataset::{Columns, Loaded, NULL};
+use reveille_machine::{CoreKind, Cpu, Identity, Idle};
 
 /// Names of the allowed and of the forbidden states.
 fn decided(advice: &Advice) -> (Vec<&str>, Vec<&str>) {
@@ -220,6 +223,134 @@ fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_
     machine.states[1].time_us = None;
     let cost = Cost::of(&result, &machine, &advice);
     assert_eq!(cost.forbidden_time_percent, None);
+    // Of no idle time at all there is no share.
+    for state in &mut machine.states {
+        state.time_us = Some(0);
+    }
+    let cost = Cost::of(&result, &machine, &advice);
+    assert_eq!(cost.forbidden_time_percent, None);
+}
+
+/// Rows with a state, a latency and a frequency; the table of names has one more, `C9`.
+fn with_frequencies(rows: &[(&str, i64, i64)]) -> Loaded {
+    let names = ["C1", "C9", "C1E", "C6", "unknown"];
+    let code = |name: &str| names.iter().position(|known| *known == name).unwrap() as u8;
+    let column = |name: &str, values| Column {
+        name: name.to_owned(),
+        values,
+    };
+    let numbers = |number: fn(&(&str, i64, i64)) -> i64| -> Values {
+        Values::Integer(rows.iter().map(number).collect())
+    };
+    let columns = vec![
+        column(
+            "source",
+            Values::Name {
+                codes: (0..rows.len()).map(|row| row as u8 % 2).collect(),
+                names: vec!["timer".to_owned(), "remote".to_owned()],
+            },
+        ),
+        column(
+            "requested_state",
+            Values::Name {
+                codes: rows.iter().map(|(name, ..)| code(name)).collect(),
+                names: names.map(str::to_owned).to_vec(),
+            },
+        ),
+        column(
+            "requested_state_index",
+            Values::Integer(vec![NULL; rows.len()]),
+        ),
+        column("wake_latency_ns", numbers(|row| row.1)),
+        column("cpu_frequency_khz", numbers(|row| row.2)),
+    ];
+    Loaded {
+        description: made_up::description(),
+        columns: Columns::new(columns).unwrap(),
+    }
+}
+
+#[test]
+fn frequencies_are_those_of_each_states_wakes_and_what_counts_nowhere_is_told() {
+    let loaded = with_frequencies(&[
+        ("C1", 3000, 1_200_000),
+        ("C1E", 3000, 3_000_000),
+        ("C1", 3000, NULL),
+        ("C1", 3000, 800_000),
+        ("unknown", 3000, 5_000_000),
+        ("C1", 3000, 1_000_000),
+        ("C1E", NULL, 2_000_000),
+        ("unknown", 3000, NULL),
+        ("C6", NULL, NULL),
+        ("unknown", 3000, NULL),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
+    // By the timer one of an unknown state, remotely two.
+    assert_eq!((advice.of_unknown_state, advice.without_latency), (3, 2));
+    let cost = Cost::of(&loaded, &sklep0(), &advice);
+    let told = cost.frequency.iter();
+    let told: Vec<_> = told
+        .map(|one| (one.state.as_str(), one.count, one.median_khz))
+        .collect();
+    assert_eq!(told, [("C1", 3, 1_000_000), ("C1E", 2, 2_000_000)]);
+}
+
+#[test]
+fn something_is_to_be_set_where_a_state_is_forbidden() {
+    for (c1, c6, to_be_set) in [
+        (3000, 3000, false),
+        (3000, 90_000, true),
+        (90_000, 90_000, true),
+    ] {
+        let result = loaded(&[
+            ("C1", "timer", vec![c1; 3000]),
+            ("C1E", "timer", vec![c1; 3000]),
+            ("C6", "timer", vec![c6; 3000]),
+        ]);
+        let advice = Advice::of(&result, &sklep0(), question(50, "99.9")).unwrap();
+        let setting = Setting::of(&advice, &sklep0());
+        assert_eq!(setting.is_to_be_set(), to_be_set, "{:?}", setting.leaves);
+    }
+}
+
+#[test]
+fn an_advice_holds_for_the_cpus_of_the_measured_ones_kind() {
+    let of = |kinds: [Option<CoreKind>; 3], measured| {
+        let cpu = |(number, kind)| Cpu {
+            number,
+            online: true,
+            package: None,
+            core: None,
+            resume_latency_us: None,
+            siblings: Vec::new(),
+            kind,
+            states: Vec::new(),
+        };
+        let idle = Idle {
+            driver: None,
+            governor: None,
+            available_governors: Vec::new(),
+            cpus: (0..).zip(kinds).map(cpu).collect(),
+            isolated: Vec::new(),
+            nohz_full: Vec::new(),
+        };
+        let mut description = made_up::description();
+        description.settings.cpu = measured;
+        Target::new(&description, Some((&Identity::default(), &idle))).coverage
+    };
+    let (fast, small) = (Some(CoreKind::Performance), Some(CoreKind::Efficient));
+    let hybrid = Coverage::Hybrid {
+        kind: CoreKind::Efficient.to_string(),
+        cpus: vec![1, 2],
+        others: vec![0],
+    };
+    assert_eq!(of([fast.clone(), small.clone(), small.clone()], 1), hybrid);
+    assert_eq!(
+        of([fast.clone(), fast.clone(), fast], 1),
+        Coverage::AllAlike
+    );
+    assert_eq!(of([None, None, None], 1), Coverage::AllAlike);
+    assert_eq!(of([None, small, None], 7), Coverage::Result);
 }
 
 #[test]
@@ -335,6 +466,10 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
     );
     let none = why_other_machine(&loaded, &idle(&[])).unwrap();
     assert!(none.contains("states (none) than"), "{none}");
+    // C9 is in the table of names, and no datapoint is of it.
+    let mut unused = with_frequencies(&[("C6", 3000, NULL)]);
+    unused.description.settings.cpu = 1;
+    assert_eq!(why_other_machine(&unused, &idle(&["POLL", "C6"])), None);
     loaded.description.states = cpu(1, &["POLL", "C6"]).states;
     assert_eq!(why_other_machine(&loaded, &idle(&["POLL", "C6"])), None);
     let other = why_other_machine(&loaded, &idle(&["POLL", "C1", "C6"])).unwrap();

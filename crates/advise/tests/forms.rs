@@ -57,6 +57,107 @@ fn each_form_says_the_same_setting() {
          ATTR{power/pm_qos_resume_latency_us}=\"10\"\n"
     );
     assert_eq!(form_of(Name::Udev, &machine, &["C1", "C1E"]).mind, None);
+    let file = |name| form_of(name, &machine, &["C1", "C1E"]).file;
+    let files = Name::ALL.map(|name| file(name).unwrap_or_default());
+    assert_eq!(
+        files,
+        [
+            "",
+            "",
+            "",
+            "/etc/tuned/profiles/reveille-50us/tuned.conf",
+            "/etc/systemd/system/reveille-50us.service",
+            "/etc/udev/rules.d/60-reveille.rules",
+        ]
+    );
+}
+
+#[test]
+fn all_forms_are_there_in_their_order_and_by_their_names() {
+    let machine = sklep0();
+    let result = loaded(&[("C1", "timer", vec![3000; 3000])]);
+    let advice = Advice::of(&result, &machine, question(50, "99.9")).unwrap();
+    let setting = Setting::of(&advice, &machine);
+    let forms = form::all(&advice, &setting, &machine);
+    let names: Vec<&str> = forms.iter().map(|form| form.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["hold", "limit", "kernel", "tuned", "systemd", "udev"]
+    );
+    for form in forms {
+        assert_eq!(form, form::one(form.name, &advice, &setting, &machine));
+    }
+}
+
+#[test]
+fn no_sleep_by_a_bound_has_nothing_to_mind_where_a_driver_heeds_it() {
+    let hold = form_of(Name::Hold, &sklep0(), &[]);
+    assert_eq!(hold.text.unwrap(), "reveille hold --latency 0\n");
+    assert_eq!(hold.mind, None);
+}
+
+#[test]
+fn the_kernels_number_says_what_to_mind() {
+    let number = "The number is that of the folder cpuidle/stateN, POLL being 0. On CPUs of which \
+                  intel_idle leaves out an entry of its own table (C1 or C1E on hybrid ones) it may \
+                  leave one state fewer, never one more. 0 would not stop sleep: acpi_idle would \
+                  take over";
+    let halt = "idle=halt comes near, but waits by HLT and not by MWAIT, which was not measured";
+    let mind = |left: &[&str]| form_of(Name::Kernel, &sklep0(), left).mind.unwrap();
+    assert_eq!(mind(&["C1"]), format!("{number}. {halt}"));
+    assert_eq!(mind(&["C1", "C1E"]), number);
+}
+
+#[test]
+fn the_kernel_has_no_parameter_where_no_driver_takes_one() {
+    let mut machine = target(
+        "cpuidle_other",
+        vec![state(1, "A", 1, 2), state(2, "B", 30, 60)],
+    );
+    // On x86 even the first state is not what is left without cpuidle.
+    machine.states[1].index = 0;
+    let why = |machine: &Target| {
+        let form = form_of(Name::Kernel, machine, &["A"]);
+        assert_eq!(form.text, None);
+        form.mind.unwrap()
+    };
+    assert_eq!(
+        why(&machine),
+        "the driver cpuidle_other has no parameter for the depth; take another form"
+    );
+    machine.driver = None;
+    let none = "there is no idle driver whose depth to limit";
+    assert_eq!(why(&machine), none);
+    machine.is_known = false;
+    let unknown = "the idle driver is not known; give the machine with --root";
+    assert_eq!(why(&machine), unknown);
+}
+
+#[test]
+fn udev_disables_states_where_a_governor_looks_and_one_is_left() {
+    let text = |machine: &Target, left: &[&str]| {
+        let form = form_of(Name::Udev, machine, left);
+        let why = "neither a bound nor the states' numbers are known";
+        assert_eq!(form.text.is_none(), form.mind.as_deref() == Some(why));
+        let text = form.text?;
+        let rule = text.lines().nth(1).unwrap();
+        Some(rule.rsplit_once(", ").unwrap().1.to_owned())
+    };
+    let states = || vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)];
+    let disable = |index: u32| format!("ATTR{{cpuidle/state{index}/disable}}=\"1\"");
+    // No bound parts the two.
+    let mut machine = target("intel_idle", states());
+    assert_eq!(text(&machine, &["C1"]), Some(disable(2)));
+    machine.states.remove(0);
+    assert_eq!(text(&machine, &["C1"]), Some(disable(2)));
+    machine.governor = Some("haltpoll".to_owned());
+    assert_eq!(text(&machine, &["C1"]), None);
+    // No driver: no bound either. No sleep at all needs a state that is left.
+    let mut machine = target("none", vec![state(1, "default_idle", 1, 1)]);
+    machine.driver = None;
+    assert_eq!(text(&machine, &[]), Some(disable(1)));
+    machine.states.remove(0);
+    assert_eq!(text(&machine, &[]), None);
 }
 
 #[test]

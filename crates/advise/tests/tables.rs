@@ -161,3 +161,51 @@ fn a_bound_on_the_new_table_leaves_what_advice_for_that_bound_allows() {
         );
     }
 }
+
+#[test]
+fn a_residency_is_scaled_only_by_a_latency_that_was_measured() {
+    let machine = target(
+        "intel_idle",
+        vec![
+            // Some drivers give a state no latency at all.
+            state(1, "C1", 0, 7),
+            state(2, "C1E", 2, 20),
+            state(3, "C6", 133, 600),
+        ],
+    );
+    let result = loaded(&[("C1", "timer", vec![3000; 3000])]);
+    let table = table(&result, &machine, Residency::Scale).unwrap();
+    assert_eq!(
+        table.parameter,
+        "intel_idle.table=C1:3:7,C1E:4:20,C6:133:600"
+    );
+}
+
+#[test]
+fn a_table_warns_of_what_it_is_not_and_of_its_length() {
+    let with = |name: &str, measured: usize, driver: Option<&str>| {
+        let machine = Target {
+            driver: driver.map(str::to_owned),
+            ..target("intel_idle", vec![state(1, name, 2, 2)])
+        };
+        let result = loaded(&[(name, "timer", vec![1500; measured])]);
+        table(&result, &machine, Residency::Keep).unwrap().warnings
+    };
+    let intel = Some("intel_idle");
+    // With `:2:2` the value has 255 bytes, and 256.
+    assert_eq!(with(&"x".repeat(251), 3000, intel), [""; 0]);
+    assert_eq!(
+        with(&"x".repeat(252), 3000, intel),
+        [
+            "The table has 256 bytes, and the kernel keeps 255: leave out rows that are as in the \
+          driver's table."
+        ]
+    );
+    assert_eq!(
+        with("C1", 10, None),
+        [
+            "The idle driver is not known, and only intel_idle takes a table on the command line.",
+            "No row has enough datapoints: this is the driver's own table.",
+        ]
+    );
+}

@@ -6,16 +6,18 @@ use nix::time::{ClockId, clock_gettime};
 
 /// Now, in ns of CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
-    // It cannot fail: Linux always has this clock.
-    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| {
-        now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
-    })
+    reading_ns(ClockId::CLOCK_MONOTONIC)
 }
 
 /// For so long the calling thread has run, ns: not while others went before it.
 pub(crate) fn own_time_ns() -> u64 {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0, |ran| {
-        ran.tv_sec() as u64 * 1_000_000_000 + ran.tv_nsec() as u64
+    reading_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn reading_ns(clock: ClockId) -> u64 {
+    // It cannot fail: Linux always has these clocks.
+    clock_gettime(clock).map_or(0, |reading| {
+        reading.tv_sec() as u64 * 1_000_000_000 + reading.tv_nsec() as u64
     })
 }
 

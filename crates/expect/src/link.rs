@@ -194,3 +194,79 @@ fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use nix::sys::socket::socketpair;
+
+    use super::*;
+
+    /// A link, and the engine's end.
+    fn pair() -> (Link, OwnedFd) {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (socket, engine) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        let limits = Limits::default();
+        (Link { socket, limits }, engine)
+    }
+
+    fn say(engine: &OwnedFd, bytes: &[u8]) {
+        let sent = send(engine.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT);
+        assert_eq!(sent, Ok(bytes.len()));
+    }
+
+    #[test]
+    fn an_engine_that_closes_before_the_hello_may_have_said_why() {
+        for (said, expected) in [
+            (
+                Some(Farewell::Full),
+                "says: the engine has as many clients as it takes",
+            ),
+            (None, "closed the connection"),
+        ] {
+            let (mut link, engine) = pair();
+            if let Some(why) = said {
+                say(&engine, Answer::Closing { why }.encode().as_ref());
+            }
+            drop(engine);
+            match link.be_welcomed(VERSION, monotonic_ns()) {
+                Err(NoLink::Other(why)) => assert_eq!(why, expected),
+                Err(NoLink::Version) => panic!("no version was spoken of"),
+                Ok(()) => panic!("nobody said welcome"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_waited_for_where_an_engine_does_not_read_or_does_not_speak() {
+        let (link, engine) = pair();
+        assert_eq!(link.hear(), Heard::Nothing);
+        let cancel = Request::Cancel { id: 1 };
+        let room = (0..1_000_000).take_while(|_| link.send(&cancel) == Sent::Yes);
+        assert!(room.count() > 0);
+        assert_eq!(link.send(&cancel), Sent::Busy);
+        assert!(!link.wait(monotonic_ns()), "nothing was said");
+        drop(engine);
+        assert_eq!(link.send(&cancel), Sent::Gone);
+        assert_eq!(link.hear(), Heard::Gone);
+    }
+
+    #[test]
+    fn a_message_with_more_behind_it_is_none() {
+        let (link, engine) = pair();
+        let welcome = Answer::Welcome {
+            version: VERSION,
+            limits: Limits::default(),
+        };
+        let mut bytes = welcome.encode().as_ref().to_vec();
+        assert_eq!(bytes.len(), LONGEST);
+        say(&engine, &bytes);
+        assert!(link.wait(monotonic_ns()));
+        assert_eq!(link.hear(), Heard::Answer(welcome));
+        bytes.push(0);
+        say(&engine, &bytes);
+        assert_eq!(link.hear(), Heard::Gone);
+    }
+}

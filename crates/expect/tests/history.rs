@@ -207,6 +207,26 @@ fn the_first_call_after_a_silence_is_neither_predicted_nor_kept() {
 }
 
 #[test]
+fn a_silence_is_more_than_a_second_and_more_than_eight_times_the_gap_before() {
+    for (gap_ns, longest_ns) in [
+        (50 * US, SECOND),
+        (125_000 * US, SECOND),
+        (200_000 * US, 1_600_000 * US),
+    ] {
+        let mut history = History::new();
+        let mut now_ns = SECOND;
+        for _ in 0..5 {
+            now_ns += gap_ns + 500 * US;
+            let took = Duration::from_nanos(500 * US);
+            history.observe_at(KIND, took, now_ns).unwrap();
+        }
+        let next = |ns| history.predict_at(KIND, now_ns + ns);
+        assert!(next(longest_ns).is_some(), "{gap_ns} ns");
+        assert_eq!(next(longest_ns + 1), None, "{gap_ns} ns");
+    }
+}
+
+#[test]
 fn what_is_done_every_two_seconds_is_one_series() {
     let mut program = Program::new();
     for _ in 0..8 {
@@ -238,6 +258,9 @@ fn nonsense_is_refused_and_counted_and_changes_nothing() {
     }
     assert_eq!(program.history.refused(), 3);
     assert_eq!(program.next(), before);
+    let longest = Duration::from_nanos(LONGEST_NS);
+    let taken = program.history.observe_at(KIND, longest, program.now_ns);
+    assert!(taken.is_ok());
 }
 
 #[test]
@@ -257,6 +280,20 @@ fn kinds_are_apart_and_names_are_not_numbers() {
     );
     assert_eq!(history.predict("7"), None);
     assert!(Kind::from("7").number() > u64::from(u32::MAX));
+}
+
+/// The hashes are of the test vectors of FNV's authors (draft-eastlake-fnv, 64 bits, FNV-1a).
+#[test]
+fn a_names_kind_is_its_hash_with_the_highest_bit_set() {
+    for (name, hash) in [
+        ("", 0xcbf2_9ce4_8422_2325),
+        ("a", 0xaf63_dc4c_8601_ec8c),
+        ("fo", 0x0898_5907_b541_d342),
+        ("foobar", 0x8594_4171_f739_67e8),
+    ] {
+        let number = Kind::from(name).number();
+        assert_eq!(number, hash | 0x8000_0000_0000_0000, "{name}");
+    }
 }
 
 #[test]

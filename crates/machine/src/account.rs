@@ -126,8 +126,32 @@ mod tests {
         assert_eq!((named.name.as_str(), named.gid), ("ann", OVERFLOW_GID));
         // One that is known (1 is `daemon` or `bin`), whatever the other variables say.
         if let Ok(known) = Account::find("1") {
+            assert!(known.groups.contains(&known.gid), "{known:?}");
             let told = [("SUDO_UID", "1"), ("SUDO_GID", "77"), ("SUDO_USER", "ann")];
             assert_eq!(by(&told), Some(known));
         }
+    }
+
+    /// Runs itself once more as a child of a sudo that never was.
+    #[test]
+    fn only_root_believes_the_variables_of_sudo() {
+        const UID: &str = "4123456789";
+        if std::env::var("SUDO_UID").as_deref() == Ok(UID) {
+            let told = Account::behind_sudo().map(|account| account.uid.to_string());
+            let is_root = Uid::effective().is_root();
+            assert_eq!(told.as_deref(), is_root.then_some(UID));
+            return;
+        }
+        let test = "account::tests::only_root_believes_the_variables_of_sudo";
+        let again = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test])
+            .env("SUDO_UID", UID)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&again.stdout);
+        assert!(
+            again.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
     }
 }

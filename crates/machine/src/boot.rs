@@ -261,4 +261,135 @@ mod tests {
         let arm = judge("", "processor: 0\nFeatures: fp\n", &[]);
         assert!(arm.does.contains("WFI") && arm.reason.contains("device tree"));
     }
+
+    #[test]
+    fn each_setting_of_idling_has_its_meaning() {
+        let off = "intel_idle is off; acpi_idle takes its place where firmware offers states";
+        for (word, meaning) in [
+            ("intel_idle.max_cstate=0", off),
+            (
+                "intel_idle.max_cstate=2",
+                "intel_idle has no states beyond index 2",
+            ),
+            (
+                "processor.max_cstate=0",
+                "acpi_idle has no state beyond index 1",
+            ),
+            (
+                "processor.max_cstate=1",
+                "acpi_idle has no state beyond index 1",
+            ),
+            (
+                "processor.max_cstate=3",
+                "acpi_idle has no states beyond index 3",
+            ),
+            ("processor.nocst", "the states of ACPI _CST are ignored"),
+            (
+                "intel_idle.no_acpi=1",
+                "intel_idle ignores the states that ACPI offers",
+            ),
+            (
+                "intel_idle.use_acpi=1",
+                "intel_idle enables only those states that ACPI offers",
+            ),
+            (
+                "intel_idle.no_native",
+                "intel_idle uses ACPI's states, not its own table",
+            ),
+            (
+                "intel_idle.states_off=6",
+                "intel_idle's states of mask 6 are off unless enabled later",
+            ),
+            (
+                "intel_idle.preferred_cstates=4",
+                "intel_idle prefers the states of mask 4 where two exclude each other",
+            ),
+            (
+                "intel_idle.table=C1:1:1",
+                "intel_idle's latencies and residencies are the command line's",
+            ),
+            (
+                "cpuidle.off=1",
+                "cpuidle is off: the kernel's default idle routine is used",
+            ),
+            ("cpuidle.governor=teo", "the governor teo is chosen"),
+            (
+                "cpuidle_haltpoll.force=1",
+                "haltpoll loads even where no hypervisor asks",
+            ),
+            ("idle=poll", "idle CPUs poll: no idle state is ever entered"),
+            (
+                "idle=halt",
+                "idle CPUs halt (HLT, C1); intel_idle and acpi_idle are off",
+            ),
+            (
+                "idle=nomwait",
+                "idle states are not entered with MWAIT; intel_idle is off",
+            ),
+            (
+                "nohlt",
+                "idle CPUs poll (not on x86): no idle state is entered",
+            ),
+            ("hlt", "idle CPUs may halt (the default)"),
+        ] {
+            let (name, value) = word.split_once('=').unzip();
+            let expected = Setting {
+                name: name.unwrap_or(word).to_owned(),
+                value: value.map(str::to_owned),
+                meaning: meaning.to_owned(),
+            };
+            assert_eq!(settings(word), [expected]);
+        }
+        for word in ["cpuidle.off=n", "cpuidle.off=N", "cpuidle.off", "nohlt=1"] {
+            assert_eq!(settings(word), [], "{word}");
+        }
+    }
+
+    #[test]
+    fn nohlt_is_heeded_by_other_architectures_than_x86() {
+        let arm = judge("nohlt", "processor: 0\nFeatures: fp\n", &[]);
+        let expected = WithoutDriver {
+            polls: true,
+            does: "Idle CPUs poll and never sleep.".to_owned(),
+            reason: "the command line says nohlt".to_owned(),
+        };
+        assert_eq!(arm, expected);
+        let x86 = judge("nohlt", "processor: 0\nflags: monitor\n", &[]);
+        assert!(!x86.polls && x86.does.contains("MWAIT"), "{x86:?}");
+        assert!(
+            x86.reason.starts_with("no driver knows this CPU"),
+            "{x86:?}"
+        );
+    }
+
+    #[test]
+    fn a_machine_without_a_driver_is_judged_by_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("sys/devices/system/cpu/present", "0\n");
+        put("proc/cmdline", "quiet\n");
+        put("proc/cpuinfo", "processor: 0\nflags: fpu\n");
+        let root = Root::at(folder.path());
+        let of = || WithoutDriver::of(&Idle::read(&root).unwrap(), &root);
+        let expected = WithoutDriver {
+            polls: false,
+            does: "Idle CPUs halt (HLT, C1), the kernel's own idle routine.".to_owned(),
+            reason: "this kernel is built without cpuidle, or the folder cpu/cpuidle is not shown \
+                     here"
+                .to_owned(),
+        };
+        assert_eq!(of(), Some(expected));
+        put("sys/devices/system/cpu/cpuidle/current_driver", "none\n");
+        let reason = of().unwrap().reason;
+        assert!(reason.starts_with("no driver knows this CPU"), "{reason}");
+        put(
+            "sys/devices/system/cpu/cpuidle/current_driver",
+            "acpi_idle\n",
+        );
+        assert_eq!(of(), None);
+    }
 }

@@ -209,4 +209,36 @@ mod tests {
             None => println!("skipped: this kernel has no /sys/kernel/btf/vmlinux"),
         }
     }
+
+    #[test]
+    fn an_array_and_a_longer_header_are_passed_over() {
+        let types = [
+            [0, KIND_ARRAY << 24, 0].as_slice(),
+            &[1, 2, 3],
+            &[NAP, KIND_TYPEDEF << 24, 1],
+        ]
+        .concat();
+        let mut data = btf(&types);
+        assert_eq!(Btf::parse(&data).unwrap().tracepoint("nap"), Some(2));
+        // The header's own length is its second word.
+        for length in [23_u32, 28] {
+            data[4..8].copy_from_slice(&length.to_ne_bytes());
+            if length == 28 {
+                data.splice(24..24, [0; 4]);
+            }
+            let found = Btf::parse(&data).and_then(|btf| btf.tracepoint("nap"));
+            assert_eq!(found, (length == 28).then_some(2), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_machines_types_are_read_from_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(Btf::read(&root), None);
+        let path = root.path("sys/kernel/btf/vmlinux");
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, btf(&[X, KIND_FUNC << 24, 1])).unwrap();
+        assert_eq!(Btf::read(&root).unwrap().function("x"), Some(1));
+    }
 }

@@ -138,4 +138,10 @@ mod tests {
         };
         assert!(!inner.may(Capability::Bpf) && !inner.may(Capability::SysNice));
     }
+
+    #[test]
+    fn the_credentials_of_this_process_are_its_own() {
+        let own = Credentials::of_this_process().unwrap();
+        assert_eq!(own.user, nix::unistd::geteuid().as_raw());
+    }
 }

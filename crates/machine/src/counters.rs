@@ -345,4 +345,35 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn a_counter_counts_whatever_runs_on_its_cpu() {
+        // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK: time in ns, on every kernel with perf events.
+        let clock = Counter {
+            column: "clock".to_owned(),
+            pmu: "software".to_owned(),
+            event: "cpu-clock".to_owned(),
+            unit: Unit::Count,
+            scope: Scope::Cpu,
+            counted_on: Vec::new(),
+            pmu_type: 1,
+            config: [0; 3],
+        };
+        let open = match clock.open(0) {
+            Ok(open) => open,
+            Err(Error::Counter { source, .. }) => {
+                use std::io::ErrorKind::{PermissionDenied, Unsupported};
+                assert!(
+                    matches!(source.kind(), PermissionDenied | Unsupported),
+                    "{source}"
+                );
+                return println!("skipped: perf events: {source}");
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let before = read(&open).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let counted = read(&open).unwrap() - before;
+        assert!(counted >= 10_000_000, "{counted} ns in 20 ms");
+    }
 }

@@ -163,21 +163,24 @@ impl Facts<'_> {
 /// Everything that is worth knowing of the machine below `root`, ordered by group. Of a recorded
 /// machine, what depends on the running kernel and user is unknown.
 pub fn survey(root: &Root) -> Vec<Feature> {
-    let facts = Facts {
+    of(&Facts {
         root,
         credentials: root.is_live().then(Credentials::of_this_process).flatten(),
         idle: Idle::read(root),
         identity: Identity::read(root),
         btf: Btf::read(root),
-    };
+    })
+}
+
+fn of(facts: &Facts) -> Vec<Feature> {
     let mut features = [
-        user::features(&facts),
-        bpf::features(&facts),
-        tracepoints::features(&facts),
-        idling::features(&facts),
-        counting::features(&facts),
-        clock::features(&facts),
-        surroundings::features(&facts),
+        user::features(facts),
+        bpf::features(facts),
+        tracepoints::features(facts),
+        idling::features(facts),
+        counting::features(facts),
+        clock::features(facts),
+        surroundings::features(facts),
     ]
     .concat();
     for feature in &mut features {

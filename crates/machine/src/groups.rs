@@ -206,4 +206,30 @@ mod tests {
         let group = &alike(&[cpu(0, vec![state("C1", 0)])])[0];
         assert_eq!(shares(group, None).1, [None]);
     }
+
+    #[test]
+    fn idle_time_may_be_a_hundredth_above_the_uptime() {
+        for (time_us, of) in [
+            (2_020_000, ShareOf::CpuTimeSinceBoot),
+            (2_020_001, ShareOf::IdleTime),
+        ] {
+            let group = &alike(&[cpu(0, vec![state("C1", time_us)])])[0];
+            assert_eq!(shares(group, Some(2.0)).0, of, "{time_us}");
+        }
+    }
+
+    #[test]
+    fn a_machines_groups_are_those_of_its_cpus() {
+        let cpus = vec![cpu(0, vec![state("C1", 5)]), cpu(1, vec![])];
+        let idle = Idle {
+            driver: None,
+            governor: None,
+            available_governors: vec![],
+            cpus: cpus.clone(),
+            isolated: vec![],
+            nohz_full: vec![],
+        };
+        assert_eq!(idle.groups(), alike(&cpus));
+        assert_eq!(idle.groups().len(), 2);
+    }
 }

@@ -125,13 +125,25 @@ fn hypervisor(
 }
 
 /// The twelve characters that a hypervisor shows in CPUID leaf 0x4000_0000.
-#[cfg(target_arch = "x86_64")]
 fn signature() -> Option<String> {
-    // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen the
-    // hypervisor bit. The call is a safe one in newer versions of Rust.
-    #[allow(unused_unsafe)]
-    let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
-    let bytes: Vec<u8> = [leaf.ebx, leaf.ecx, leaf.edx]
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen
+        // the hypervisor bit. The call is a safe one in newer versions of Rust.
+        #[allow(unused_unsafe)]
+        let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+        spelt([leaf.ebx, leaf.ecx, leaf.edx])
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        None
+    }
+}
+
+/// The text that registers spell, up to a zero; `None` where it is empty or not to be printed.
+#[cfg(any(target_arch = "x86_64", test))]
+fn spelt(registers: [u32; 3]) -> Option<String> {
+    let bytes: Vec<u8> = registers
         .iter()
         .flat_map(|register| register.to_le_bytes())
         .take_while(|&byte| byte != 0)
@@ -139,11 +151,6 @@ fn signature() -> Option<String> {
     let name = String::from_utf8(bytes).ok()?;
     (!name.trim().is_empty() && name.chars().all(|c| c.is_ascii_graphic() || c == ' '))
         .then_some(name)
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn signature() -> Option<String> {
-    None
 }
 
 /// What people call the hypervisor of that signature or `compatible`.
@@ -198,5 +205,102 @@ mod tests {
         let identity = Identity::read(&Root::at(folder.path()));
         assert_eq!(identity.hypervisor.as_deref(), Some("hypervisor"));
         assert_eq!(identity.architecture.as_deref(), Some("x86_64"));
+    }
+
+    #[test]
+    fn a_hypervisor_is_known_by_its_folder_the_device_tree_or_the_clock() {
+        let guest = ("proc/cpuinfo", "processor : 0\nflags : fpu hypervisor\n");
+        let bare = ("proc/cpuinfo", "processor : 0\nflags : fpu\n");
+        let clock = |name| {
+            let file = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+            (file, name)
+        };
+        let tree = "proc/device-tree/hypervisor/compatible";
+        let kind = "sys/hypervisor/type";
+        for (files, expected) in [
+            (vec![(kind, "xen\n"), bare], Some("Xen")),
+            (vec![(tree, "linux,kvm\0")], Some("KVM")),
+            (
+                vec![(tree, "xen,xen-4.17\0xen,xen\0")],
+                Some("xen,xen-4.17"),
+            ),
+            (vec![(tree, "\0")], Some("hypervisor")),
+            (vec![guest, clock("kvm-clock\n")], Some("KVM")),
+            (
+                vec![guest, clock("hyperv_clocksource_tsc_page\n")],
+                Some("Hyper-V"),
+            ),
+            (vec![guest, clock("xen\n")], Some("Xen")),
+            (vec![guest, clock("tsc\n")], Some("hypervisor")),
+            (vec![bare, clock("kvm-clock\n")], None),
+            (vec![clock("kvm-clock\n")], None),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (file, text) in &files {
+                let path = folder.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            let found = Identity::read(&Root::at(folder.path())).hypervisor;
+            assert_eq!(found.as_deref(), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_what_the_registers_spell() {
+        let of = |text: &[u8; 12]| {
+            let register = |at| u32::from_le_bytes(text[at..at + 4].try_into().unwrap());
+            spelt([register(0), register(4), register(8)])
+        };
+        for (text, spelt) in [
+            (b"KVMKVMKVM\0\0\0", Some("KVMKVMKVM")),
+            (b"BHyVE BHyVE ", Some("BHyVE BHyVE ")),
+            (b"\0KVMKVMKVM\0\0", None),
+            (b"            ", None),
+            (b"KVM\x1bKVMKVM\0\0", None),
+            (b"KVM\xffKVMKVM\0\0", None),
+        ] {
+            assert_eq!(of(text).as_deref(), spelt, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_architecture_of_a_recording_is_given_away_by_cpuinfo() {
+        for (cpuinfo, expected) in [
+            ("vendor_id : GenuineIntel\nflags : fpu lm\n", Some("x86_64")),
+            ("vendor_id : GenuineIntel\nflags : fpu\n", Some("i686")),
+            // s390 names a vendor and has features.
+            ("vendor_id : IBM/S390\nfeatures : esan3\n", None),
+            ("flags : fpu lm\n", None),
+            (
+                "CPU implementer : 0x41\nCPU architecture: 8\n",
+                Some("aarch64"),
+            ),
+            ("CPU implementer : 0x41\nCPU architecture: 7\n", Some("arm")),
+            ("isa : rv64imafdc\n", Some("riscv64")),
+            ("isa : rv32imac\n", None),
+        ] {
+            let cpuinfo = format!("processor : 0\n{cpuinfo}");
+            let processors = cpuinfo::parse(&cpuinfo);
+            assert_eq!(architecture(&processors[0]), expected, "{cpuinfo}");
+        }
+    }
+
+    #[test]
+    fn the_running_architecture_is_that_of_uname() {
+        let Ok(uname) = std::process::Command::new("uname").arg("-m").output() else {
+            return println!("skipped: there is no uname");
+        };
+        let told = String::from_utf8(uname.stdout).unwrap();
+        assert_eq!(running_architecture().as_deref(), Some(told.trim()));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_running_machines_signature_is_that_of_its_cpuid() {
+        // SAFETY: every x86-64 CPU has CPUID.
+        #[allow(unused_unsafe)]
+        let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
+        assert_eq!(signature(), spelt([leaf.ebx, leaf.ecx, leaf.edx]));
     }
 }

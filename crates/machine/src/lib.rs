@@ -140,3 +140,44 @@ fn permission_hint(source: &std::io::Error) -> &'static str {
 
 /// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn what_only_root_may_do_is_said_so_and_other_errors_stay() {
+        let of = |kind: ErrorKind| Error::Io {
+            path: "/x".into(),
+            source: kind.into(),
+        };
+        let refused = of(ErrorKind::PermissionDenied).by_root("it can be set");
+        assert_eq!(refused.to_string(), "it can be set by root; run with sudo");
+        let other = of(ErrorKind::NotFound).by_root("it can be set");
+        assert!(matches!(other, Error::Io { .. }), "{other}");
+    }
+
+    #[test]
+    fn a_counter_that_this_user_may_not_open_says_who_may() {
+        let of = |kind: ErrorKind| {
+            let (counter, cpu, source) = ("msr/smi".into(), 3, kind.into());
+            let error = Error::Counter {
+                counter,
+                cpu,
+                source,
+            };
+            error.to_string()
+        };
+        assert_eq!(
+            of(ErrorKind::PermissionDenied),
+            "cannot open the counter msr/smi on CPU 3: permission denied; run as root, with \
+             CAP_PERFMON, or with kernel.perf_event_paranoid at 0 or less"
+        );
+        assert_eq!(
+            of(ErrorKind::NotFound),
+            "cannot open the counter msr/smi on CPU 3: entity not found"
+        );
+    }
+}

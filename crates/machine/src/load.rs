@@ -38,4 +38,14 @@ mod tests {
         assert_eq!(parse(stat), BTreeMap::from([(0, 45), (11, 7)]));
         assert_eq!(parse("cpu1 1 2\nnonsense"), BTreeMap::new());
     }
+
+    #[test]
+    fn a_machines_idle_ticks_are_read_from_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(idle_ticks(&root), None);
+        std::fs::create_dir_all(root.path("proc")).unwrap();
+        std::fs::write(root.path("proc/stat"), "cpu2 1 2 3 40 5 6\n").unwrap();
+        assert_eq!(idle_ticks(&root), Some(BTreeMap::from([(2, 45)])));
+    }
 }

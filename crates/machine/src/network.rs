@@ -393,4 +393,37 @@ mod tests {
         assert_eq!(all.len(), 4);
         assert_eq!(aspm_policy(&Root::at("/nonexistent")), None);
     }
+
+    #[test]
+    fn a_name_that_leads_elsewhere_is_no_interface() {
+        let folder = machine();
+        let root = Root::at(folder.path());
+        // As if the folder of interfaces, and the one above it, were interfaces.
+        for above in ["sys/class/net/ifindex", "sys/class/ifindex"] {
+            fs::write(root.path(above), "7\n").unwrap();
+        }
+        for name in ["", ".", "..", "lo/../lo", "./lo", "/lo"] {
+            assert_eq!(Interface::read(&root, name), None, "{name:?}");
+        }
+        assert!(Interface::read(&root, "lo").is_some());
+    }
+
+    #[test]
+    fn an_interface_is_threaded_where_its_file_is_not_zero() {
+        let folder = machine();
+        let root = Root::at(folder.path());
+        let threaded = || Interface::read(&root, "lo").unwrap().threaded;
+        assert_eq!(threaded(), None);
+        for (text, expected) in [("0\n", false), ("1\n", true)] {
+            fs::write(root.path("sys/class/net/lo/threaded"), text).unwrap();
+            assert_eq!(threaded(), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_namespace_is_the_number_that_its_link_names() {
+        let link = fs::read_link("/proc/self/ns/net").unwrap();
+        let number = format!("net:[{}]", namespace().unwrap());
+        assert_eq!(link, Path::new(&number));
+    }
 }

@@ -138,4 +138,28 @@ mod tests {
         fs::write(folder.path().join("77/fd"), "no folder").unwrap();
         assert_eq!(holders(folder.path()).unwrap(), (vec![], false));
     }
+
+    #[test]
+    fn a_process_that_has_ended_hides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("78")).unwrap();
+        assert_eq!(holders(folder.path()).unwrap(), (vec![], true));
+    }
+
+    #[test]
+    fn a_bound_that_is_held_is_the_current_one() {
+        use std::io::Write;
+        let device = fs::OpenOptions::new().read(true).write(true).open(DEVICE);
+        let mut device = match device {
+            Ok(device) => device,
+            Err(error) => return println!("skipped: {DEVICE}: {error}"),
+        };
+        // A second keeps no CPU from any state.
+        device.write_all(&1_000_000_i32.to_ne_bytes()).unwrap();
+        let mut lowest = [0; 4];
+        device.read_exact(&mut lowest).unwrap();
+        let lowest = i32::from_ne_bytes(lowest);
+        assert!((0..=1_000_000).contains(&lowest), "{lowest}");
+        assert_eq!(current_bound_us().unwrap(), Some(lowest as u32));
+    }
 }

@@ -4,28 +4,41 @@ use std::path::{Path, PathBuf};
 
 /// Where `/sys` and `/proc` are looked for. `Root::default()` is the running machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Root(PathBuf);
+pub struct Root {
+    folder: PathBuf,
+    is_live: bool,
+}
 
 impl Default for Root {
     fn default() -> Self {
-        Self(PathBuf::from("/"))
+        Self::at("/")
     }
 }
 
 impl Root {
     /// A recorded machine: `folder` holds `sys/` and `proc/`.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self(folder.into())
+        let folder = folder.into();
+        let is_live = folder == Path::new("/");
+        Self { folder, is_live }
+    }
+
+    /// A folder that a test takes for the running machine.
+    #[cfg(test)]
+    pub(crate) fn live_at(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        let is_live = true;
+        Self { folder, is_live }
     }
 
     /// Is this the running machine?
     pub fn is_live(&self) -> bool {
-        self.0 == Path::new("/")
+        self.is_live
     }
 
     /// `path` below this root; a leading `/` is allowed.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.0.join(path.trim_start_matches('/'))
+        self.folder.join(path.trim_start_matches('/'))
     }
 
     /// The file's text without trailing white space; `None` where there is no such file or it
@@ -79,5 +92,15 @@ mod tests {
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
         let root = Root::at(folder.path());
         assert_eq!(root.text("latency"), None);
+    }
+
+    #[test]
+    fn only_the_running_machines_root_is_live() {
+        assert!(Root::default().is_live() && Root::at("/").is_live());
+        assert!(!Root::at("/tmp").is_live());
+        assert_eq!(
+            Root::at("/tmp").path("/proc/stat"),
+            Path::new("/tmp/proc/stat")
+        );
     }
 }

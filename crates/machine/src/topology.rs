@@ -259,4 +259,10 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[&2], place(None, Some(7), Some(&[2, 3])));
     }
+
+    #[test]
+    fn frequencies_15_percent_apart_are_one_kind_still() {
+        let kinds = |lower| by_frequency(&[(0, 4_000_000), (1, lower)]).len();
+        assert_eq!((kinds(3_400_000), kinds(3_399_999)), (0, 2));
+    }
 }

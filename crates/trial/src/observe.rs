@@ -457,4 +457,67 @@ mod tests {
             (0, None)
         );
     }
+
+    #[test]
+    fn without_packages_the_battery_says_the_power_and_cpus_their_mean_frequency_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), NOTHING, 0);
+        let put = |file: &str, text: &str| {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let khz = |cpu: u32, khz: &str| {
+            let file = format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+            put(&file, khz);
+        };
+        let battery = |name: &str, uw: &str| {
+            let folder = format!("sys/class/power_supply/{name}");
+            put(&format!("{folder}/type"), "Battery");
+            put(&format!("{folder}/status"), "Discharging");
+            put(&format!("{folder}/power_now"), uw);
+        };
+        let root = Root::at(folder.path());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        assert_eq!(watch.power_source(), None);
+        khz(0, "800000");
+        battery("BAT0", "3000000");
+        let first = watch.read();
+        khz(0, "2000000");
+        khz(1, "3000000");
+        battery("BAT0", "5000000");
+        battery("BAT1", "2500000");
+        assert_eq!(
+            watch.power_source().unwrap(),
+            "Power is what the battery says at the end of each round; it follows slowly, so rounds \
+             should be long."
+        );
+        let mut second = watch.read();
+        second.at = first.at + Duration::from_secs(2);
+        let observed = watch.between(&first, &second);
+        assert_eq!(observed.power_w, Some(7.5));
+        assert_eq!(observed.frequency_mhz, Some(2500.0));
+        assert_eq!(observed.elapsed_s, 2.0);
+    }
+
+    #[test]
+    fn idle_ticks_of_no_cpu_in_common_say_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), NOTHING, 0);
+        let root = Root::at(folder.path());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let first = watch.read();
+        fs::write(folder.path().join("proc/stat"), "cpu2 0 0 0 50 0\n").unwrap();
+        let second = watch.read();
+        assert_eq!(awake_by_ticks(&first, &second, 2.0), None);
+        assert_eq!(awake_by_ticks(&first, &first, 2.0), Some(100.0));
+    }
+
+    #[test]
+    fn a_line_of_proc_stat_is_found_by_its_whole_name() {
+        let stat = "cpu  1 2\nintrs 3\nintr 40 5 6\nctxt x\n";
+        assert_eq!(first_number(stat, "intr"), Some(40));
+        assert_eq!(first_number(stat, "ctxt"), None);
+        assert_eq!(first_number(stat, "btime"), None);
+    }
 }

@@ -529,4 +529,45 @@ pub(crate) mod tests {
         );
         assert!(read(&folder.path().join("absent")).is_err());
     }
+
+    #[test]
+    fn half_a_percentage_point_more_time_awake_is_no_more() {
+        let mut rounds = rounds();
+        for round in &mut rounds {
+            let awake = if round.setting == 0 { 50.0 } else { 50.5 };
+            round.observed.awake_percent = Some(awake);
+        }
+        let (_, cost, verdict) = conclude(&names(), &workload(false), &rounds);
+        assert_eq!(cost, Some(Cost::TimeAwake));
+        let dominated = verdict::Dominated {
+            setting: 0,
+            by: 1,
+            in_figure: true,
+            in_cost: false,
+        };
+        assert_eq!(verdict.dominated, [dominated]);
+    }
+
+    #[test]
+    fn a_trial_keeps_its_verdict_where_it_was_judged_so_or_has_no_rounds() {
+        // What the rounds do not say.
+        let trial = trial();
+        let mut judged = trial.clone();
+        judged.verdict.as_good = vec![0];
+        let read = |trial: &Trial| parse(&serde_json::to_vec(trial).unwrap()).unwrap();
+        assert_eq!(read(&judged), judged);
+        judged.verdict.permutations = 0;
+        assert_eq!(read(&judged), trial);
+        judged.rounds.clear();
+        assert_eq!(read(&judged), judged);
+    }
+
+    #[test]
+    fn a_place_behind_the_last_setting_is_damage() {
+        let mut trial = trial();
+        trial.verdict.best = Some(trial.settings.len());
+        let refused = parse(&serde_json::to_vec(&trial).unwrap()).unwrap_err();
+        let why = "names a setting that it does not have; it is damaged";
+        assert_eq!(refused, why);
+    }
 }

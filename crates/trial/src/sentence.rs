@@ -378,4 +378,187 @@ mod tests {
         assert!(said[1].contains("from 6 rounds on; here are 3"), "{said:?}");
         assert!(said[2].contains("interrupted"), "{said:?}");
     }
+
+    #[test]
+    fn a_unit_and_the_digits_change_where_rounding_would_show_a_fourth_digit() {
+        for (figure, text) in [
+            (999.4, "999 ns"),
+            (999.5, "1.00 µs"),
+            (999.4e3, "999 µs"),
+            (999.5e3, "1.00 ms"),
+            (999.4e6, "999 ms"),
+            (999.5e6, "1.00 s"),
+            (-999.5e3, "-1.00 ms"),
+        ] {
+            assert_eq!(Scale::of(NANOSECONDS, figure).text(figure), text);
+        }
+        for (value, digits) in [
+            (99.95, "100"),
+            (99.94, "99.9"),
+            (9.995, "10.0"),
+            (9.994, "9.99"),
+            (0.9995, "1.00"),
+            (0.9994, "0.999"),
+            (0.09995, "0.100"),
+            (0.09994, "0.0999"),
+            (-99.95, "-100"),
+            (0.00004, "0.0000"),
+        ] {
+            assert_eq!(three_digits(value), digits, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_first_sentence_claims_what_choice_and_interval_allow() {
+        let gain = |estimate, interval| {
+            Some(Difference {
+                estimate,
+                interval,
+                rounds: 10,
+            })
+        };
+        let (clear, unclear) = (Some((-31.0, -29.0)), Some((-31.0, 1.0)));
+        let mut trial = trial();
+        for (best, as_good, gain, said) in [
+            (
+                1,
+                vec![],
+                None,
+                "`no sleep` has the best median, 77.0 ns, and no round in common with `as is` to \
+                 compare it.",
+            ),
+            (
+                0,
+                vec![],
+                None,
+                "Nothing beats `as is`: 107 ns at the median.",
+            ),
+            (
+                0,
+                vec![1],
+                None,
+                "Nothing is shown to beat `as is`: 107 ns at the median.",
+            ),
+            (
+                1,
+                vec![0],
+                gain(-30.0, clear),
+                "`no sleep` has the best median, 77.0 ns, 30.0 ns less than as is [29.0, 31.0]; of 2 \
+                 settings, the best one may be so by chance.",
+            ),
+            (
+                1,
+                vec![0],
+                gain(-30.0, unclear),
+                "`no sleep` has the best median, 77.0 ns, but it cannot be told from `as is` beyond \
+                 noise.",
+            ),
+            (
+                1,
+                vec![],
+                gain(30.0, Some((29.0, 31.0))),
+                "`no sleep` is best: 77.0 ns at the median, 30.0 ns more than as is [29.0, 31.0].",
+            ),
+            // The word and the interval's direction are the same.
+            (
+                1,
+                vec![],
+                gain(0.0, Some((-3.0, 1.0))),
+                "`no sleep` is best: 77.0 ns at the median. That it is more than as is is shown, but \
+                 not by how much: 0 ns [-3.00, 1.00].",
+            ),
+        ] {
+            trial.verdict = Verdict {
+                best: Some(best),
+                as_good,
+                gain,
+                ..Verdict::default()
+            };
+            assert_eq!(sentences(&trial)[0], said);
+        }
+    }
+
+    #[test]
+    fn why_a_setting_is_dominated_is_in_the_words_of_its_figure_and_cost() {
+        let mut trial = trial();
+        let power = Some(Cost::Power);
+        let awake = Some(Cost::TimeAwake);
+        for (higher_is_better, cost, in_figure, in_cost, why) in [
+            (false, awake, true, true, "is quicker and sleeps more"),
+            (false, awake, true, false, "is quicker and sleeps no less"),
+            (false, awake, false, true, "sleeps more and is no worse"),
+            (false, power, true, true, "is quicker and takes less power"),
+            (
+                false,
+                power,
+                true,
+                false,
+                "is quicker and takes no more power",
+            ),
+            (
+                false,
+                power,
+                false,
+                true,
+                "takes less power and is no worse",
+            ),
+            (true, awake, true, true, "is better and sleeps more"),
+            (true, power, true, true, "is better and takes less power"),
+        ] {
+            trial.workload = workload(higher_is_better);
+            trial.cost = cost;
+            trial.verdict.dominated = vec![Dominated {
+                setting: 0,
+                by: 1,
+                in_figure,
+                in_cost,
+            }];
+            let said = &sentences(&trial)[1];
+            let expected =
+                format!("`as is` is dominated: `no sleep` {why} (77.0 ns against 107 ns).");
+            assert_eq!(*said, expected);
+        }
+    }
+
+    #[test]
+    fn from_70_percent_on_the_cpus_are_said_to_have_slept_little() {
+        let mut trial = trial();
+        let mut said = |awake| {
+            let observed = trial.settings[0].observed.as_mut().unwrap();
+            observed.awake_percent = awake;
+            sentences(&trial).get(1).cloned()
+        };
+        let little = "The CPUs were awake 70 % of the time under `as is`: there was little sleep \
+                      whose cost could show.";
+        assert_eq!(said(Some(70.0)).as_deref(), Some(little));
+        assert_eq!(said(Some(69.9)), None);
+        assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn settings_that_are_as_good_are_listed_and_an_early_end_says_why() {
+        let mut trial = trial();
+        for name in ["C1", "C6"] {
+            let mut setting = trial.settings[0].clone();
+            setting.name = name.into();
+            trial.settings.push(setting);
+        }
+        trial.verdict.as_good = vec![0, 2, 3];
+        trial.ended = Ended::Disturbed("CPU 3 went offline".into());
+        let said = sentences(&trial);
+        assert_eq!(
+            said[1..],
+            [
+                "Not told apart from the best by these rounds: `as is`, `C1` and `C6`.",
+                "The trial ended early: CPU 3 went offline; this is what it had gathered.",
+            ]
+        );
+        let listed =
+            |words: &[&str]| list(&words.iter().map(|&one| one.into()).collect::<Vec<_>>());
+        assert_eq!(listed(&[]), "");
+        assert_eq!(
+            (listed(&["a"]), listed(&["a", "b"])),
+            ("a".into(), "a and b".into())
+        );
+    }
 }

@@ -349,7 +349,7 @@ mod tests {
                 costs: vec![Some(5.0); 8],
             };
             let settings = [rising(8, 200.0, 0.0), cheap];
-            let verdict = judge(&settings, Some(Cost::Power));
+            let verdict = judge_by(&settings, Some(Cost::Power), 1);
             let told = verdict.dominated.first();
             told.map(|one| (one.setting, one.by, one.in_figure, one.in_cost))
         };
@@ -364,7 +364,8 @@ mod tests {
             quick.costs = vec![Some(0.5 + awake); 8];
             let mut slow = rising(8, 100.0, 0.0);
             slow.costs = vec![Some(0.5); 8];
-            !judge(&[quick, slow], Some(cost)).dominated.is_empty()
+            let verdict = judge_by(&[quick, slow], Some(cost), 1);
+            !verdict.dominated.is_empty()
         };
         assert!(with(0.009, Cost::TimeAwake) && !with(0.011, Cost::TimeAwake));
         assert!(with(0.024, Cost::Power) && !with(0.026, Cost::Power));
@@ -388,5 +389,12 @@ mod tests {
         ];
         let verdict = judge(&settings, None);
         assert_eq!((verdict.best, verdict.as_good.len()), (Some(2), 0));
+    }
+
+    #[test]
+    fn the_comparisons_of_one_setting_share_what_they_may_err_by() {
+        // With four others each may err a quarter as often.
+        let shares = [1, 2, 3, 5].map(one_of_all);
+        assert_eq!(shares, [ERROR, ERROR, ERROR / 2.0, ERROR / 4.0]);
     }
 }

@@ -105,3 +105,21 @@ pub trait Workload {
 fn no_answer_within(timeout: Duration) -> String {
     format!("no answer within {} ms", timeout.as_millis())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_is_counted_and_the_first_is_told() {
+        let mut gathered = Gathered::default();
+        gathered.fail(|| no_answer_within(Duration::from_millis(1500)));
+        gathered.fail(|| "another reason".into());
+        let expected = Gathered {
+            failed: 2,
+            why: Some("no answer within 1500 ms".into()),
+            ..Gathered::default()
+        };
+        assert_eq!(gathered, expected);
+    }
+}

@@ -133,10 +133,57 @@ mod tests {
     }
 
     #[test]
+    fn without_drift_the_ends_are_the_values_that_a_tenth_lies_beyond() {
+        // Five: none is spared. Ten: one at each end.
+        for (values, [early_ns, next_ns, late_ns]) in [
+            (vec![30.0, 10.0, 50.0, 20.0, 40.0], [10.0, 30.0, 50.0]),
+            (
+                vec![1.0, 90.0, 20.0, 60.0, 40.0, 30.0, 70.0, 10.0, 50.0, 99.0],
+                [10.0, 45.0, 90.0],
+            ),
+        ] {
+            let drift_ns = 0.0;
+            let expected = Fit {
+                next_ns,
+                early_ns,
+                late_ns,
+                drift_ns,
+            };
+            assert_eq!(fit(&values), expected);
+        }
+    }
+
+    #[test]
+    fn a_trend_is_a_sum_of_pairs_beyond_3_3_deviations() {
+        // Of eight durations there are 28 pairs; 3.3 * sqrt(8 * 7 * 21 / 18) = 26.67.
+        let tied = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 7.0];
+        let one_falls = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 7.0];
+        let eight = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0];
+        for (pairs, values, slope) in [
+            (28, &eight[..], Some(1.0)),
+            // A tie neither rises nor falls.
+            (27, &tied, Some(1.0)),
+            (26, &one_falls, None),
+            // 3.3 * sqrt(7 * 6 * 19 / 18) = 21.97.
+            (21, &eight[..7], None),
+        ] {
+            assert_eq!(trend(values), slope, "{pairs} up");
+            let falling: Vec<f64> = values.iter().rev().copied().collect();
+            assert_eq!(trend(&falling), slope.map(|up: f64| -up), "{pairs} down");
+        }
+    }
+
+    #[test]
     fn four_in_a_row_are_a_jump_and_a_drift_is_none() {
         let jump = [500.0, 510.0, 490.0, 505.0, 800.0, 810.0, 805.0, 795.0];
         assert_eq!(jumped_after(&jump), Some(4));
         assert_eq!(jumped_after(&jump[..7]), None);
+        let down = [800.0, 810.0, 805.0, 795.0, 500.0, 510.0, 490.0, 505.0];
+        assert_eq!(jumped_after(&down), Some(4));
+        // 300 above the earlier ones, and 600 among themselves.
+        let spread = [500.0, 501.0, 502.0, 500.0, 800.0, 1000.0, 1200.0, 1400.0];
+        assert_eq!(jumped_after(&spread), None);
+        assert_eq!(jumped_after(&spread.map(|value| -value)), None);
         let drift: Vec<f64> = (0..16).map(|n| 500.0 + 10.0 * f64::from(n)).collect();
         assert_eq!(jumped_after(&drift), None);
     }

@@ -1,5 +1,6 @@
 //! The engine's side of the socket, with clients that behave and clients that do not.
 
+mod fake;
 mod killed;
 mod limits;
 mod plan;

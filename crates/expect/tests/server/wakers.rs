@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use reveille_expect::server::Settings;
 use reveille_expect::{Error, Expected, Refusal, Served, Waker, monotonic_ns};
 
+use crate::fake::listener;
 use crate::plan::{Engine, NO_CPU};
 use crate::raw::{DEADLINE, SECOND, US, wait_for};
 
@@ -109,13 +110,19 @@ fn a_thread_takes_over_when_the_engine_ends() {
     let mut waker = served_by_engine(&path);
     waker.expect(Instant::now() + AHEAD, WINDOW).unwrap();
     assert!(waker.awake().is_none() && waker.lead().is_none());
+    assert!(waker.wait_for_answers(DEADLINE));
     drop(engine);
+    // Where no answer is awaited nothing is heard.
+    assert_eq!(waker.counts().accepted, 1);
+    assert_eq!(waker.served(), Served::ByEngine);
     waker.expect(Instant::now() + AHEAD, WINDOW).unwrap();
     assert_eq!(
         waker.served(),
         Served::ByThread("the engine has ended".into())
     );
     assert_eq!(waker.awake(), Some(Duration::ZERO));
+    // Where the lead begins; it has learnt nothing yet.
+    assert_eq!(waker.lead(), Some(Duration::from_micros(50)));
     waker.cancel().unwrap();
 }
 
@@ -151,13 +158,7 @@ fn without_an_engine_a_thread_serves_and_says_why() {
 fn an_engine_that_hangs_is_not_waited_for_for_long() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hung.sock");
-    use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr};
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let family = AddressFamily::Unix;
-    let listener = nix::sys::socket::socket(family, SockType::SeqPacket, flags, None).unwrap();
-    let address = UnixAddr::new(&path).unwrap();
-    nix::sys::socket::bind(std::os::fd::AsRawFd::as_raw_fd(&listener), &address).unwrap();
-    nix::sys::socket::listen(&listener, Backlog::new(1).unwrap()).unwrap();
+    let _listener = listener(&path);
     // Nobody accepts: first no answer comes, then no connection is to be had.
     for _ in 0..3 {
         let Served::ByThread(why) = Waker::connect_to(&path).served() else {

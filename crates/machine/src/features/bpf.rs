@@ -116,7 +116,12 @@ fn tracing(facts: &Facts) -> Presence {
     let Some(tracepoint) = btf.tracepoint("cpu_idle") else {
         return Presence::Unknown("there is no power:cpu_idle to try it on".to_owned());
     };
-    match attach::to_tracepoint(tracepoint) {
+    tried(facts, attach::to_tracepoint(tracepoint))
+}
+
+/// What came of loading and attaching a program.
+pub(super) fn tried(facts: &Facts, result: io::Result<()>) -> Presence {
+    match result {
         Ok(()) => Presence::Yes("tried: loaded and attached to power:cpu_idle".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             facts.refused("tried, and refused: this user may not".to_owned())
@@ -178,5 +183,93 @@ fn run_time_statistics(facts: &Facts) -> Presence {
             facts.refused("kernel.bpf_stats_enabled is not this user's to set".to_owned())
         }
         _ => Presence::No("no kernel.bpf_stats_enabled".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::Credentials;
+    use crate::{Identity, Idle};
+
+    /// A recorded machine with that file and no BTF; `/` stands for the running one.
+    fn facts(root: &Root) -> Facts<'_> {
+        Facts {
+            root,
+            credentials: None,
+            idle: Idle::read(root),
+            identity: Identity::default(),
+            btf: None,
+        }
+    }
+
+    #[test]
+    fn settings_of_a_recorded_machine_are_told_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let write = |file: &str, text: &str| {
+            let path = root.path(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let jit = "proc/sys/net/core/bpf_jit_enable";
+        let not_shown = "net.core.bpf_jit_enable is not shown here";
+        assert_eq!(compiled(&root), Presence::Unknown(not_shown.to_owned()));
+        write(jit, "0\n");
+        let no = "net.core.bpf_jit_enable is 0";
+        assert_eq!(compiled(&root), Presence::No(no.to_owned()));
+        write(jit, "2\n");
+        let yes = "net.core.bpf_jit_enable is 2";
+        assert_eq!(compiled(&root), Presence::Yes(yes.to_owned()));
+
+        let counting = "proc/sys/kernel/bpf_stats_enabled";
+        assert_eq!(run_time_statistics(&facts(&root)), recorded());
+        write(counting, "0\n");
+        assert_eq!(run_time_statistics(&facts(&root)), recorded());
+        write(counting, "1\n");
+        let on = "kernel.bpf_stats_enabled is 1 already: every BPF program on this machine pays \
+                  for it";
+        let on = Presence::Yes(on.to_owned());
+        assert_eq!(run_time_statistics(&facts(&root)), on);
+
+        assert_eq!(kernel_types(&root, None), recorded());
+        write("sys/kernel/btf/vmlinux", "");
+        let unread = "/sys/kernel/btf/vmlinux cannot be read, or is no BTF known here";
+        assert_eq!(kernel_types(&root, None), Presence::No(unread.to_owned()));
+    }
+
+    #[test]
+    fn counting_on_the_running_machine_is_for_those_who_may_set_it() {
+        let root = Root::default();
+        let setting = root.text("proc/sys/kernel/bpf_stats_enabled");
+        let there = root.path("proc/sys/kernel/bpf_stats_enabled").exists();
+        let of = |user, capabilities| {
+            run_time_statistics(&Facts {
+                credentials: Some(Credentials {
+                    user,
+                    capabilities,
+                    is_outermost: true,
+                }),
+                ..facts(&root)
+            })
+        };
+        let (admin, nobody) = (of(0, u64::MAX), of(1000, 0));
+        match setting.as_deref() {
+            Some("0") => {
+                let on = "kernel.bpf_stats_enabled is 0; put on while counting";
+                assert_eq!(admin, Presence::Yes(on.to_owned()));
+            }
+            // It is on, or the file is not to be read.
+            Some(_) => assert!(admin.is_yes() && nobody.is_yes()),
+            None => assert!(!admin.is_yes()),
+        }
+        if there && setting.as_deref().is_none_or(|value| value == "0") {
+            let refused = "kernel.bpf_stats_enabled is not this user's to set";
+            assert_eq!(nobody, Presence::Denied(refused.to_owned()));
+        }
+        if !there {
+            let none = "no kernel.bpf_stats_enabled";
+            assert_eq!(nobody, Presence::No(none.to_owned()));
+        }
     }
 }

@@ -94,7 +94,13 @@ fn counted(facts: &Facts, pmu: &str, counters: Vec<&Counter>) -> Presence {
     let idle = facts.idle.as_ref().ok();
     let first = idle.and_then(|idle| idle.cpus.iter().find(|cpu| cpu.online));
     let cpu = first.map_or(0, |cpu| cpu.number);
-    match counters.iter().find_map(|counter| counter.open(cpu).err()) {
+    let refused = counters.iter().find_map(|counter| counter.open(cpu).err());
+    opened(facts, &columns, cpu, refused)
+}
+
+/// What came of opening counters: the first refusal.
+pub(super) fn opened(facts: &Facts, columns: &str, cpu: u32, refused: Option<Error>) -> Presence {
+    match refused {
         None => Presence::Yes(format!("{columns} (opened on CPU {cpu})")),
         Some(Error::Counter { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
             facts.refused(format!("{columns}: this user may not open perf counters"))

@@ -158,8 +158,13 @@ fn device(facts: &Facts) -> Presence {
     if !facts.root.is_live() {
         return recorded();
     }
-    match pm_qos::current_bound_us() {
-        Ok(_) => Presence::Yes("can be opened".to_owned()),
+    opened(facts, pm_qos::current_bound_us().map(drop))
+}
+
+/// What came of opening the device.
+pub(super) fn opened(facts: &Facts, result: io::Result<()>) -> Presence {
+    match result {
+        Ok(()) => Presence::Yes("can be opened".to_owned()),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound => Presence::No("there is no such device".to_owned()),
             io::ErrorKind::PermissionDenied => facts.refused("not this user's to open".to_owned()),
@@ -284,5 +289,26 @@ mod tests {
         assert!(matches!(&unknown, Presence::Unknown(why) if why.contains("without root")));
         let seen = judge_held(denied(), Ok((vec![tuned()], false)));
         assert!(matches!(&seen, Presence::Unknown(why) if why.contains("PID 7")));
+    }
+
+    #[test]
+    fn a_bound_without_a_holder_in_sight_may_be_another_users() {
+        let unseen = judge_held(Ok(Some(40)), Ok((vec![], false)));
+        let why = "40 µs; other users' processes are not seen without root";
+        assert_eq!(unseen, Presence::No(why.to_owned()));
+    }
+
+    #[test]
+    fn a_command_line_is_shown_up_to_60_characters() {
+        let words = |length: usize| {
+            in_words(&Holder {
+                command: "µ".repeat(length),
+                ..tuned()
+            })
+        };
+        let sixty = "µ".repeat(60);
+        assert_eq!(words(60), format!("tuned (PID 7: {sixty})"));
+        assert_eq!(words(61), format!("tuned (PID 7: {sixty}…)"));
+        assert_eq!(words(0), "tuned (PID 7)");
     }
 }

@@ -150,4 +150,24 @@ mod tests {
             Presence::No("confidentiality".to_owned())
         );
     }
+
+    #[test]
+    fn only_an_x86_that_tells_its_model_says_that_it_has_no_hypervisor() {
+        let of = |architecture: &str, model: Option<&str>, hypervisor: Option<&str>| {
+            bare_metal(&Identity {
+                architecture: Some(architecture.to_owned()),
+                cpu_model: model.map(str::to_owned),
+                hypervisor: hypervisor.map(str::to_owned),
+                ..Identity::default()
+            })
+        };
+        let yes = Presence::Yes("no hypervisor".to_owned());
+        let untold = Presence::Unknown("nothing tells".to_owned());
+        assert_eq!(of("x86_64", Some("X"), None), yes);
+        assert_eq!(of("i686", Some("X"), None), yes);
+        assert_eq!(of("x86_64", None, None), untold);
+        assert_eq!(of("aarch64", Some("Y"), None), untold);
+        let guest = Presence::No("runs under KVM".to_owned());
+        assert_eq!(of("x86_64", Some("X"), Some("KVM")), guest);
+    }
 }

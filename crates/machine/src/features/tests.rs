@@ -1,6 +1,9 @@
 use std::collections::HashSet;
+use std::io;
 
 use super::*;
+use crate::capabilities::Credentials;
+use crate::pm_qos;
 
 fn feature(name: &str, group: Group, presence: Presence) -> Feature {
     Feature::new(group, name, presence, "", "")
@@ -48,12 +51,19 @@ fn an_empty_recording_claims_nothing() {
     }
     // Nothing is tried on the machine that reads a recording.
     let features = survey(&Root::at(empty.path()));
-    assert_eq!(
-        find(&features, names::TRACING).unwrap().presence,
-        recorded()
-    );
+    for name in [
+        names::TRACING,
+        "clock source",
+        "timers leave idle CPUs",
+        "energy by perf (RAPL)",
+        "energy by powercap (RAPL)",
+    ] {
+        let presence = &find(&features, name).unwrap().presence;
+        assert_eq!(*presence, recorded(), "{name}");
+    }
     let live = survey(&Root::default());
     assert!(live.iter().any(|feature| feature.group == Group::User));
+    assert!(live.iter().all(|feature| feature.presence != recorded()));
     assert_ne!(find(&live, names::TRACING).unwrap().presence, recorded());
 }
 
@@ -142,4 +152,559 @@ fn the_plan_is_the_user_probe_where_anything_of_bpf_is_missing() {
         plan.to_string()
             .starts_with("the user probe (BPF lacks: tracing programs)")
     );
+}
+
+fn no(reason: &str) -> Presence {
+    Presence::No(reason.to_owned())
+}
+
+fn yes_as(detail: &str) -> Presence {
+    Presence::Yes(detail.to_owned())
+}
+
+fn unknown(reason: &str) -> Presence {
+    Presence::Unknown(reason.to_owned())
+}
+
+/// What is found of a group, in its order.
+fn of_group(features: &[Feature], group: Group) -> Vec<(&str, Presence)> {
+    let of_group = features.iter().filter(|feature| feature.group == group);
+    of_group
+        .map(|feature| (feature.name.as_str(), feature.presence.clone()))
+        .collect()
+}
+
+fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, text) in files {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+/// An x86 machine: CPU 0 has no idle states, CPU 1 has two, CPU 2 is offline.
+fn x86() -> tempfile::TempDir {
+    machine(&[
+        ("sys/devices/system/cpu/present", "0-2\n"),
+        ("sys/devices/system/cpu/online", "0-1\n"),
+        (
+            "sys/devices/system/cpu/cpuidle/current_driver",
+            "intel_idle\n",
+        ),
+        ("sys/devices/system/cpu/cpuidle/current_governor", "menu\n"),
+        (
+            "sys/devices/system/cpu/cpuidle/available_governors",
+            "ladder menu teo\n",
+        ),
+        ("sys/devices/system/cpu/cpu1/cpuidle/state0/name", "POLL\n"),
+        ("sys/devices/system/cpu/cpu1/cpuidle/state1/name", "C1\n"),
+        ("sys/devices/system/cpu/cpu2/cpuidle/state0/name", "OFF\n"),
+        (
+            "sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us",
+            "0\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us",
+            "20\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu2/power/pm_qos_resume_latency_us",
+            "30\n",
+        ),
+        ("sys/devices/system/cpu/cpu1/online", "1\n"),
+        ("proc/cmdline", "ro idle=halt nohlt\n"),
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : GenuineIntel\nmodel name : X\nflags : constant_tsc nonstop_tsc lm\n",
+        ),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "hpet\n",
+        ),
+        (
+            "sys/devices/system/clocksource/clocksource0/available_clocksource",
+            "tsc hpet acpi_pm\n",
+        ),
+        ("proc/sys/kernel/timer_migration", "0\n"),
+        ("sys/bus/event_source/devices/cstate_core/type", "11\n"),
+        (
+            "sys/bus/event_source/devices/cstate_core/format/event",
+            "config:0-63\n",
+        ),
+        (
+            "sys/bus/event_source/devices/cstate_core/events/c3-residency",
+            "event=0x01\n",
+        ),
+        (
+            "sys/bus/event_source/devices/cstate_core/events/c6-residency",
+            "event=0x02\n",
+        ),
+        ("sys/bus/event_source/devices/msr/type", "10\n"),
+        (
+            "sys/bus/event_source/devices/msr/format/event",
+            "config:0-63\n",
+        ),
+        (
+            "sys/bus/event_source/devices/msr/events/smi",
+            "event=0x04\n",
+        ),
+        (
+            "sys/bus/event_source/devices/power/events/energy-pkg",
+            "event=0x02\n",
+        ),
+        (
+            "sys/bus/event_source/devices/power/events/energy-pkg.unit",
+            "Joules\n",
+        ),
+        (
+            "sys/bus/event_source/devices/power/events/energy-cores",
+            "event=0x01\n",
+        ),
+        ("sys/class/powercap/intel-rapl:0/energy_uj", "5\n"),
+        ("sys/class/powercap/intel-rapl/enabled", "1\n"),
+        (
+            "sys/kernel/security/lockdown",
+            "[none] integrity confidentiality\n",
+        ),
+    ])
+}
+
+/// An ARM machine with one CPU and hardly a file.
+fn arm() -> tempfile::TempDir {
+    machine(&[
+        ("sys/devices/system/cpu/present", "0\n"),
+        ("proc/cmdline", "quiet\n"),
+        (
+            "proc/cpuinfo",
+            "processor : 0\nmodel name : Y\nCPU implementer : 0x41\nCPU architecture: 8\n",
+        ),
+        (
+            "sys/devices/system/clocksource/clocksource0/current_clocksource",
+            "arch_sys_counter\n",
+        ),
+        ("proc/sys/kernel/timer_migration", "1\n"),
+        ("sys/bus/event_source/devices/power/events/other", "\n"),
+        ("sys/class/powercap/intel-rapl:0/name", "package-0\n"),
+    ])
+}
+
+#[test]
+fn idle_states_and_their_limits_are_told_one_by_one() {
+    let folder = x86();
+    let features = survey(&Root::at(folder.path()));
+    let settings = "idle=halt: idle CPUs halt (HLT, C1); intel_idle and acpi_idle are off; nohlt: \
+                    idle CPUs poll (not on x86): no idle state is entered";
+    assert_eq!(
+        of_group(&features, Group::Idle),
+        [
+            (names::DRIVER, yes_as("intel_idle: POLL, C1")),
+            ("cpuidle governor", yes_as("menu (also: ladder, teo)")),
+            ("switching states off", recorded()),
+            ("no idle settings at boot", no(settings)),
+            (pm_qos::DEVICE, recorded()),
+            ("no latency bound held by others", recorded()),
+            ("no latency bound on single CPUs", no("20 µs on CPUs 1")),
+        ]
+    );
+    let folder = arm();
+    let features = survey(&Root::at(folder.path()));
+    let no_driver = "likely why: this kernel is built without cpuidle, or the folder cpu/cpuidle is \
+                     not shown here";
+    assert_eq!(
+        of_group(&features, Group::Idle),
+        [
+            (names::DRIVER, no(no_driver)),
+            ("cpuidle governor", no("none is told")),
+            ("switching states off", no("there are no states")),
+            ("no idle settings at boot", yes()),
+            (pm_qos::DEVICE, recorded()),
+            ("no latency bound held by others", recorded()),
+            (
+                "no latency bound on single CPUs",
+                unknown("no CPU has a file pm_qos_resume_latency_us"),
+            ),
+        ]
+    );
+    assert_eq!(
+        find(&features, names::DRIVER).unwrap().costs,
+        "Idle CPUs wait for an interrupt (such as WFI), the kernel's own idle routine. There are no \
+         states to choose from, and no driver's figures to check."
+    );
+}
+
+#[test]
+fn counters_clocks_and_surroundings_are_told_one_by_one() {
+    let folder = x86();
+    let features = survey(&Root::at(folder.path()));
+    let to_try = |columns| unknown(&format!("{columns}: could be tried on the machine itself"));
+    let not_counted = no("perf's PMU msr does not count it on this CPU");
+    assert_eq!(
+        of_group(&features, Group::Counters),
+        [
+            (names::CORE_RESIDENCY, to_try("cc3_percent, cc6_percent")),
+            (names::PACKAGE_RESIDENCY, recorded()),
+            (names::SMI, to_try("smi_count")),
+            ("MPERF", not_counted.clone()),
+            ("APERF", not_counted),
+            ("energy by perf (RAPL)", yes_as("cores, pkg")),
+            ("energy by powercap (RAPL)", yes_as("intel-rapl:0")),
+        ]
+    );
+    assert_eq!(
+        of_group(&features, Group::Clock),
+        [
+            ("constant_tsc", yes()),
+            ("nonstop_tsc", yes()),
+            (
+                "tsc_deadline_timer",
+                no("the CPU does not say so in /proc/cpuinfo"),
+            ),
+            ("clock source", no("hpet (also: tsc, acpi_pm)")),
+            ("timers leave idle CPUs", no("kernel.timer_migration is 0")),
+        ]
+    );
+    assert_eq!(
+        of_group(&features, Group::Machine),
+        [
+            (names::BARE_METAL, yes_as("no hypervisor")),
+            ("outside of containers", recorded()),
+            ("no lockdown", yes_as("none")),
+            (names::SECOND_CPU, yes_as("online: 0-1")),
+            ("CPU hotplug", yes_as("CPUs 1")),
+        ]
+    );
+    let folder = arm();
+    let features = survey(&Root::at(folder.path()));
+    assert_eq!(
+        of_group(&features, Group::Counters),
+        [
+            (names::CORE_RESIDENCY, recorded()),
+            (names::PACKAGE_RESIDENCY, recorded()),
+            (names::SMI, recorded()),
+            ("MPERF", recorded()),
+            ("APERF", recorded()),
+            (
+                "energy by perf (RAPL)",
+                no("perf's PMU power counts nothing here"),
+            ),
+            (
+                "energy by powercap (RAPL)",
+                no("its counters are not this user's to read"),
+            ),
+        ]
+    );
+    assert_eq!(
+        of_group(&features, Group::Clock),
+        [
+            ("clock source", yes_as("arch_sys_counter")),
+            (
+                "timers leave idle CPUs",
+                yes_as("kernel.timer_migration is 1")
+            ),
+        ]
+    );
+    assert_eq!(
+        of_group(&features, Group::Machine),
+        [
+            (names::BARE_METAL, unknown("nothing tells")),
+            ("outside of containers", recorded()),
+            ("no lockdown", recorded()),
+            (names::SECOND_CPU, no("online: 0")),
+            ("CPU hotplug", no("no CPU has a file `online`")),
+        ]
+    );
+    std::fs::remove_dir_all(folder.path().join("sys/class/powercap/intel-rapl:0")).unwrap();
+    let features = survey(&Root::at(folder.path()));
+    assert_eq!(
+        find(&features, "energy by powercap (RAPL)")
+            .unwrap()
+            .presence,
+        no("powercap has no RAPL zone")
+    );
+}
+
+const NOBODY: Credentials = Credentials {
+    user: 65534,
+    capabilities: 0,
+    is_outermost: true,
+};
+
+/// That folder as the running machine, by somebody without rights.
+fn live(root: &Root) -> Facts<'_> {
+    Facts {
+        root,
+        credentials: Some(NOBODY),
+        idle: Idle::read(root),
+        identity: Identity::read(root),
+        btf: None,
+    }
+}
+
+#[test]
+fn a_running_machine_says_what_it_lacks_and_who_may_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::live_at(folder.path());
+    let features = of(&live(&root));
+    let expected = [
+        ("BTF", no("there is no /sys/kernel/btf/vmlinux")),
+        ("tracing programs", no("without BTF there are none")),
+        ("probe cost counting", no("no kernel.bpf_stats_enabled")),
+        (
+            names::CORE_RESIDENCY,
+            no("perf has no PMU cstate_core here"),
+        ),
+        (names::SMI, no("perf has no PMU msr here")),
+        ("energy by perf (RAPL)", no("perf has no PMU power here")),
+        (
+            "energy by powercap (RAPL)",
+            no("there is no /sys/class/powercap"),
+        ),
+        (
+            "clock source",
+            unknown("/sys/devices/system/clocksource/clocksource0 cannot be read"),
+        ),
+        (
+            "timers leave idle CPUs",
+            unknown("no kernel.timer_migration"),
+        ),
+        ("outside of containers", yes_as("the first namespaces")),
+        (
+            "no lockdown",
+            yes_as("this kernel has none, or securityfs is not mounted"),
+        ),
+        (names::SECOND_CPU, unknown("the CPUs cannot be listed")),
+        ("CPU hotplug", unknown("the CPUs cannot be listed")),
+    ];
+    for (name, presence) in expected {
+        assert_eq!(find(&features, name).unwrap().presence, presence, "{name}");
+    }
+    let Presence::Unknown(why) = &find(&features, names::DRIVER).unwrap().presence else {
+        panic!("a driver in an empty folder");
+    };
+    assert!(
+        why.ends_with("mount sysfs (mount -t sysfs sysfs /sys)"),
+        "{why}"
+    );
+    // Of a recording it is no matter of mounting.
+    let Err(error) = Idle::read(&Root::at(folder.path())) else {
+        panic!("CPUs in an empty folder");
+    };
+    assert!(matches!(error, crate::Error::Io { .. }), "{error}");
+}
+
+#[test]
+fn what_only_root_may_have_is_brought_by_root() {
+    let folder = x86();
+    let disable = "sys/devices/system/cpu/cpu1/cpuidle/state0/disable";
+    std::fs::write(folder.path().join(disable), "0\n").unwrap();
+    std::fs::create_dir_all(folder.path().join("proc/sys/kernel")).unwrap();
+    let counting = folder.path().join("proc/sys/kernel/bpf_stats_enabled");
+    std::fs::write(&counting, "0\n").unwrap();
+    let root = Root::live_at(folder.path());
+    let features = of(&live(&root));
+    let named = |name| find(&features, name).unwrap();
+    let refused = named("probe cost counting");
+    let why = "kernel.bpf_stats_enabled is not this user's to set";
+    assert_eq!(refused.presence, Presence::Denied(why.to_owned()));
+    assert_eq!(refused.brings, user::AS_ROOT);
+    // Others, and those of the user, keep what they say.
+    assert_eq!(
+        named("cpuidle governor").brings,
+        "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor"
+    );
+    assert!(matches!(named("CAP_BPF").presence, Presence::Denied(_)));
+    let grant = "run as root (sudo reveille ...), or setcap cap_bpf,cap_perfmon+ep on the program";
+    assert_eq!(named("CAP_BPF").brings, grant);
+    let as_admin = |value: &str| {
+        std::fs::write(&counting, value).unwrap();
+        let facts = Facts {
+            credentials: Some(Credentials {
+                user: 0,
+                capabilities: u64::MAX,
+                ..NOBODY
+            }),
+            ..live(&root)
+        };
+        let features = of(&facts);
+        let named = |name: &str| find(&features, name).unwrap().presence.clone();
+        (named("probe cost counting"), named("switching states off"))
+    };
+    let off = yes_as("kernel.bpf_stats_enabled is 0; put on while counting");
+    let written = yes_as("cpu1/cpuidle/state0/disable can be written");
+    assert_eq!(as_admin("0\n").0, off);
+    let on = "kernel.bpf_stats_enabled is 1 already: every BPF program on this machine pays for it";
+    assert_eq!(as_admin("1\n").0, yes_as(on));
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(as_admin("0\n").1, written);
+    }
+    std::fs::remove_file(folder.path().join(disable)).unwrap();
+    let gone = "cpu1/cpuidle/state0/disable cannot be written: No such file or directory";
+    assert_eq!(as_admin("0\n").1, no(gone));
+}
+
+#[test]
+fn a_refusal_for_want_of_rights_is_told_from_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Root::live_at(folder.path());
+    let facts = live(&root);
+    let denied = |why: &str| Presence::Denied(why.to_owned());
+    let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
+    let broken = || io::Error::from(io::ErrorKind::InvalidInput);
+
+    let done = yes_as("tried: loaded and attached to power:cpu_idle");
+    assert_eq!(bpf::tried(&facts, Ok(())), done);
+    let may_not = denied("tried, and refused: this user may not");
+    assert_eq!(bpf::tried(&facts, Err(refused())), may_not);
+    let says = no("tried, and the kernel says: invalid input parameter");
+    assert_eq!(bpf::tried(&facts, Err(broken())), says);
+
+    assert_eq!(idling::opened(&facts, Ok(())), yes_as("can be opened"));
+    let may_not = denied("not this user's to open");
+    assert_eq!(idling::opened(&facts, Err(refused())), may_not);
+    let gone = Err(io::ErrorKind::NotFound.into());
+    assert_eq!(idling::opened(&facts, gone), no("there is no such device"));
+    let says = no("invalid input parameter");
+    assert_eq!(idling::opened(&facts, Err(broken())), says);
+
+    let counter = |source| {
+        let counter = "msr/smi".to_owned();
+        let error = crate::Error::Counter {
+            counter,
+            cpu: 3,
+            source,
+        };
+        counting::opened(&facts, "smi_count", 3, Some(error))
+    };
+    let all = counting::opened(&facts, "smi_count", 3, None);
+    assert_eq!(all, yes_as("smi_count (opened on CPU 3)"));
+    let may_not = denied("smi_count: this user may not open perf counters");
+    assert_eq!(counter(refused()), may_not);
+    let says = no("cannot open the counter msr/smi on CPU 3: invalid input parameter");
+    assert_eq!(counter(broken()), says);
+}
+
+#[test]
+fn a_namespace_that_is_not_the_first_is_a_container() {
+    let folder = machine(&[("proc/self/ns/x", "")]);
+    let root = Root::live_at(folder.path());
+    let link = |kind: &str, target: &str| {
+        std::os::unix::fs::symlink(target, root.path(&format!("proc/self/ns/{kind}"))).unwrap();
+    };
+    link("pid", "pid:[4026531836]");
+    link("user", "user:[4026531837]");
+    assert_eq!(outside_of_containers(&root), yes_as("the first namespaces"));
+    link("cgroup", "cgroup:[4026532999]");
+    let own = no("a namespace of its own for: cgroup");
+    assert_eq!(outside_of_containers(&root), own);
+}
+
+#[test]
+fn tracepoints_are_those_of_the_architecture_and_of_interrupts_that_are_built_in() {
+    let x86 = x86();
+    let put = |name: &str| {
+        let folder = x86.path().join("sys/kernel/tracing/events").join(name);
+        std::fs::create_dir_all(folder).unwrap();
+    };
+    put("power/cpu_idle");
+    put("irq_vectors/thermal_apic_entry");
+    let features = survey(&Root::at(x86.path()));
+    let presence = |name: &str| find(&features, name).map(|found| found.presence.clone());
+    let missing = Some(no("not in tracefs"));
+    assert_eq!(presence("power:cpu_idle"), Some(yes_as("in tracefs")));
+    assert_eq!(presence("irq_vectors:error_apic_entry"), missing);
+    assert_eq!(presence("block:block_rq_issue"), missing);
+    let built_in = presence("irq_vectors:thermal_apic_entry");
+    assert_eq!(built_in, Some(yes_as("in tracefs")));
+    assert_eq!(presence("irq_vectors:threshold_apic_entry"), None);
+    assert_eq!(presence("ipi:ipi_entry"), None);
+
+    let arm = arm();
+    let features = survey(&Root::at(arm.path()));
+    let presence = |name: &str| find(&features, name).map(|found| found.presence.clone());
+    let untold = Some(unknown("neither BTF nor tracefs can be read"));
+    assert_eq!(presence("ipi:ipi_entry"), untold);
+    assert_eq!(presence("power:cpu_idle"), untold);
+    assert_eq!(presence("irq_vectors:error_apic_entry"), None);
+}
+
+#[test]
+fn a_plan_says_what_stands_in_its_way_and_what_is_left() {
+    let with = |names: &[&str]| -> Vec<Feature> {
+        let all = names.iter().map(|name| feature(name, Group::Bpf, yes()));
+        all.collect()
+    };
+    let bpf = [names::BTF, names::CPU_IDLE, names::TRACING];
+    let without_timer = Plan::of(&with(&[&bpf[..], &[names::SECOND_CPU]].concat()));
+    let expected = Plan {
+        probe: Probe::Bpf,
+        instead_of_bpf: None,
+        sources: vec!["remote".to_owned()],
+        arming: None,
+        counted: vec![],
+        cheap_counters: true,
+        states: false,
+    };
+    assert_eq!(without_timer, expected);
+    assert_eq!(
+        without_timer.to_string(),
+        "the BPF probe, no timer or, if asked, remote; no hardware counters; in the kernel's one \
+         default idle state"
+    );
+    let user = Plan::of(&with(&[names::SECOND_CPU, names::SMI, names::DRIVER]));
+    let expected = Plan {
+        probe: Probe::User,
+        instead_of_bpf: Some(names::BTF.to_owned()),
+        sources: vec!["timer".to_owned()],
+        arming: None,
+        counted: vec![],
+        cheap_counters: true,
+        states: true,
+    };
+    assert_eq!(user, expected);
+    assert_eq!(
+        user.to_string(),
+        "the user probe (BPF lacks: BTF), a thread's timer; no hardware counters"
+    );
+    let residencies = [
+        names::TIMER,
+        names::TIMER_ABSOLUTE,
+        names::CORE_RESIDENCY,
+        names::PACKAGE_RESIDENCY,
+        names::DRIVER,
+    ];
+    let mut guest = with(&[&bpf[..], &residencies].concat());
+    let hypervisor = no("runs under KVM");
+    guest.push(feature(names::BARE_METAL, Group::Machine, hypervisor));
+    assert_eq!(
+        Plan::of(&guest).to_string(),
+        "the BPF probe, source timer (absolute); counting core residency, package residency unless \
+         that is slow"
+    );
+    guest.retain(|one| !one.name.ends_with("residency"));
+    assert_eq!(
+        Plan::of(&guest).to_string(),
+        "the BPF probe, source timer (absolute); no hardware counters"
+    );
+    let last = guest.len() - 1;
+    guest[last].presence = yes();
+    assert!(Plan::of(&guest).cheap_counters);
+}
+
+#[test]
+fn each_group_has_its_heading() {
+    let headings = [
+        (Group::User, "This user"),
+        (Group::Bpf, "BPF"),
+        (Group::Tracepoints, "Tracepoints"),
+        (Group::Idle, "Idle states and their limits"),
+        (Group::Counters, "Counters"),
+        (Group::Clock, "Clocks and timers"),
+        (Group::Machine, "The machine"),
+        (Group::Sleep, "Suspend and resume"),
+    ];
+    for (group, heading) in headings {
+        assert_eq!(group.title(), heading);
+    }
 }

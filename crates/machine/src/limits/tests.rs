@@ -191,3 +191,23 @@ fn a_state_that_wakes_just_as_quickly_under_another_name_is_kept() {
     let settings = plan(&idle, &[0, 1], &deepest_of("C6A")).unwrap();
     assert_eq!(said(&settings), ["0-C10", "1+C6A", "1-C6S"]);
 }
+
+#[test]
+fn a_bound_of_the_cpu_that_is_there_and_cannot_be_read_is_an_error() {
+    let (folder, root, states) = machine();
+    let mut journal = Journal::new(&root, &folder.path().join("run"));
+    let bound = root.path("sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us");
+    fs::create_dir_all(bound).unwrap();
+    assert!(allow_up_to(&mut journal, &root, 3, &states, 0).is_err());
+    assert_eq!(disabled(&root), [0, 1, 0]);
+}
+
+#[test]
+fn the_poll_state_is_the_first_and_called_so() {
+    let (_folder, _root, mut states) = machine();
+    assert_eq!(poll(&states), Some(&states[0].clone()));
+    states[0].name = "C1".into();
+    assert_eq!(poll(&states), None);
+    states[1].name = "POLL".into();
+    assert_eq!(poll(&states), None);
+}

@@ -49,8 +49,6 @@ pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) ->
     to_normal_scores(&mut rounds);
     let pooled = pooled_variance(&rounds, figures.len());
     let is_below = |other: usize| below(&rounds, best, other, pooled).filter(|_| other != best);
-    // Deals of the same lead sum the same numbers in other orders: rounding must not part them.
-    let barely = |seen: f64| seen - ROUNDING * seen.abs().max(1.0);
     let seen: Vec<Option<f64>> = (0..figures.len())
         .map(|at| is_below(at).map(barely))
         .collect();
@@ -70,6 +68,11 @@ pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) ->
     p_values
         .map(|(seen, count)| seen.map(|_| share(count)))
         .collect()
+}
+
+/// Deals of the same lead sum the same numbers in other orders: rounding must not part them.
+fn barely(seen: f64) -> f64 {
+    seen - ROUNDING * seen.abs().max(1.0)
 }
 
 /// By round: each figure less its round's median, ranked among all of all rounds; those that tie
@@ -227,6 +230,41 @@ mod tests {
         assert_eq!(pooled_variance(&rounds[..1], 2), 0.0);
         assert_eq!(pooled_variance(&[round([None, None])], 2), 0.0);
         assert_eq!(lead(&[round([None, None])], 2), 0.0);
+        // The lowest mean leads, in however many rounds: 2 is below 3 in two of them.
+        let twice = round([Some(3.0), Some(2.0)]);
+        let alone = round([None, Some(2.0)]);
+        let uneven = [twice.clone(), twice, alone.clone(), alone];
+        near(Some(lead(&uneven, 2)), 1.0 / (1e-9_f64 / 2.0).sqrt());
+    }
+
+    #[test]
+    fn normal_scores_are_the_quantiles_of_the_tables() {
+        // Of three ranks: the quartiles of the normal distribution.
+        let mut rounds = vec![vec![Some(3.0), Some(1.0)], vec![None, Some(2.0)]];
+        to_normal_scores(&mut rounds);
+        let scores: Vec<f64> = rounds.iter().flatten().flatten().copied().collect();
+        for (score, expected) in scores.iter().zip([0.674_49, -0.674_49, 0.0]) {
+            assert!((score - expected).abs() < 1e-5, "{scores:?}");
+        }
+        assert_eq!((scores.len(), rounds[1][0]), (3, None));
+    }
+
+    #[test]
+    fn rounding_is_a_share_of_a_large_lead_and_an_amount_of_a_small_one() {
+        for (seen, less) in [(200_000.0, 2e-4), (0.5, 1e-9), (0.0, 1e-9), (-3.0, 3e-9)] {
+            let rounding = seen - barely(seen);
+            assert!((rounding / less - 1.0).abs() < 1e-3, "{seen}: {rounding}");
+        }
+    }
+
+    #[test]
+    fn large_figures_tie_where_only_rounding_parts_them() {
+        let known = |figures: [f64; 2]| figures.map(Some).to_vec();
+        let low = known([1_000_000.1, 2_000_000.1]);
+        let high = known([1_000_000.4, 2_000_000.4]);
+        assert_ne!(1_000_000.4 - 1_000_000.1, 2_000_000.4 - 2_000_000.1);
+        let ranks = aligned_ranks(&[low, high]);
+        assert_eq!(ranks, [[1.5, 3.5].map(Some); 2]);
     }
 
     #[test]

@@ -169,9 +169,11 @@ mod tests {
         // ends at the third average, here 0.1, 0, 0.
         let (tenth, less) = (0.3 - 0.2, 0.1 - 0.2);
         let seven = [-0.5, -0.4, -0.4, -0.3, less, less, tenth];
-        let difference = median_difference(&seven, ERROR).unwrap();
-        assert_eq!(difference.interval.unwrap().1, 0.0);
-        assert_eq!(difference.against_zero(), Against::Unknown);
+        for unit in [1.0, 1e6] {
+            let difference = median_difference(&seven.map(|one| one * unit), ERROR).unwrap();
+            assert_eq!(difference.interval.unwrap().1, 0.0);
+            assert_eq!(difference.against_zero(), Against::Unknown);
+        }
     }
 
     #[test]
