@@ -177,7 +177,10 @@ mod tests {
         );
         assert_eq!(
             of(ErrorKind::NotFound),
-            "cannot open the counter msr/smi on CPU 3: entity not found"
+            format!(
+                "cannot open the counter msr/smi on CPU 3: {}",
+                ErrorKind::NotFound
+            )
         );
     }
 }

@@ -228,7 +228,10 @@ fn x86() -> tempfile::TempDir {
             "tsc hpet acpi_pm\n",
         ),
         ("proc/sys/kernel/timer_migration", "0\n"),
-        ("sys/bus/event_source/devices/cstate_core/type", "11\n"),
+        (
+            "sys/bus/event_source/devices/cstate_core/type",
+            "4000000011\n",
+        ),
         (
             "sys/bus/event_source/devices/cstate_core/format/event",
             "config:0-63\n",
@@ -241,7 +244,7 @@ fn x86() -> tempfile::TempDir {
             "sys/bus/event_source/devices/cstate_core/events/c6-residency",
             "event=0x02\n",
         ),
-        ("sys/bus/event_source/devices/msr/type", "10\n"),
+        ("sys/bus/event_source/devices/msr/type", "4000000010\n"),
         (
             "sys/bus/event_source/devices/msr/format/event",
             "config:0-63\n",
@@ -551,13 +554,13 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     let facts = live(&root);
     let denied = |why: &str| Presence::Denied(why.to_owned());
     let refused = || io::Error::from(io::ErrorKind::PermissionDenied);
-    let broken = || io::Error::from(io::ErrorKind::InvalidInput);
+    let broken = || io::Error::other("it is on fire");
 
     let done = yes_as("tried: loaded and attached to power:cpu_idle");
     assert_eq!(bpf::tried(&facts, Ok(())), done);
     let may_not = denied("tried, and refused: this user may not");
     assert_eq!(bpf::tried(&facts, Err(refused())), may_not);
-    let says = no("tried, and the kernel says: invalid input parameter");
+    let says = no("tried, and the kernel says: it is on fire");
     assert_eq!(bpf::tried(&facts, Err(broken())), says);
 
     assert_eq!(idling::opened(&facts, Ok(())), yes_as("can be opened"));
@@ -565,7 +568,7 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     assert_eq!(idling::opened(&facts, Err(refused())), may_not);
     let gone = Err(io::ErrorKind::NotFound.into());
     assert_eq!(idling::opened(&facts, gone), no("there is no such device"));
-    let says = no("invalid input parameter");
+    let says = no("it is on fire");
     assert_eq!(idling::opened(&facts, Err(broken())), says);
 
     let counter = |source| {
@@ -581,7 +584,7 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     assert_eq!(all, yes_as("smi_count (opened on CPU 3)"));
     let may_not = denied("smi_count: this user may not open perf counters");
     assert_eq!(counter(refused()), may_not);
-    let says = no("cannot open the counter msr/smi on CPU 3: invalid input parameter");
+    let says = no("cannot open the counter msr/smi on CPU 3: it is on fire");
     assert_eq!(counter(broken()), says);
 }
 
