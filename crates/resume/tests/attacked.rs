@@ -814,6 +814,41 @@ fn a_log_of_hibernations_alone_is_refused_by_that_name() {
 }
 
 #[test]
+fn a_hibernation_with_its_boots_in_it_is_counted_once() {
+    // A serial console: the kernel that boots reads the image, and the one of the image goes on.
+    const ENTRY: &str = "[  100.000000] PM: hibernation: hibernation entry\n\
+        [  100.100000] Freezing user space processes\n\
+        [  102.000000] PM: hibernation: Creating image:\n";
+    const BOOT: &str = "[    0.000000] Linux version 6.1.0-13-amd64\n";
+    const READS: &str = "[    2.000000] PM: hibernation: resume from hibernation\n\
+        [    2.010000] Freezing user space processes\n\
+        [    2.020000] Freezing user space processes completed (elapsed 0.001 seconds)\n";
+    const QUIESCES: &str = "[    9.000000] PM: quiesce of devices complete after 100.000 msecs\n";
+    const EXIT: &str = "[  103.000000] PM: restore of devices complete after 300.000 msecs\n\
+        [  103.400000] OOM killer enabled.\n\
+        [  103.410000] Restarting tasks ... done.\n\
+        [  103.500000] PM: hibernation: hibernation exit\n";
+    let later = TOOK.replace("[  10", "[  20");
+    for (text, count) in [
+        (format!("{ENTRY}{BOOT}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{READS}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
+        // The log begins within it.
+        (format!("{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
+        (format!("{BOOT}{READS}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{EXIT}{EXIT}"), 2),
+        (format!("{ENTRY}{BOOT}{EXIT}{ENTRY}{BOOT}{EXIT}"), 2),
+        // There was no image to read.
+        (format!("{ENTRY}{BOOT}{later}{EXIT}"), 2),
+    ] {
+        let found = log(&text);
+        assert_eq!(found.left_out.hibernations, count, "{text}");
+        let suspends = usize::from(text.contains(&later));
+        assert_eq!(found.cycles.len(), suspends, "{text}");
+    }
+}
+
+#[test]
 fn zeros_of_a_serial_logger_stand_in_no_meters_way() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("meter.csv");
