@@ -656,6 +656,25 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
 }
 
 #[test]
+fn a_call_of_the_resume_is_no_end_of_freezing() {
+    let resumes = |text: &str| {
+        let cycle = one(text);
+        (cycle.stages, cycle.calls.len())
+    };
+    let entry = "[ 5000.000000] PM: suspend entry (deep)\n";
+    let resume = "[ 5100.050000] usb 1-1: calling usb_dev_resume+0x0/0x20 @ 101, parent: usb1\n";
+    assert_eq!(resumes(&format!("{entry}{resume}")), (Vec::new(), 1));
+    // One of the suspend is: processes were frozen by then.
+    let suspend = "[ 5000.050000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1\n";
+    let (stages, calls) = resumes(&format!("{entry}{suspend}{resume}"));
+    assert_eq!((stages.len(), calls), (1, 2));
+    assert_eq!(
+        (stages[0].kind, stages[0].start, stages[0].end),
+        (StageKind::Freeze, 5_000_000_000, 5_000_050_000)
+    );
+}
+
+#[test]
 fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
     // Minutes, if each of them were compared with all others.
     const MANY: usize = 50_000;
