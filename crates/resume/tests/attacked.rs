@@ -804,6 +804,30 @@ fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
 }
 
 #[test]
+fn a_sleep_over_new_year_is_as_long_as_any() {
+    let found = log(&JOURNAL
+        .replace("Dec 08 08:54:55", "Dec 31 23:54:55")
+        .replace("Dec 08 09:00:00", "Jan  1 00:00:00"));
+    assert_eq!(found.left_out.clock_jumps, 0);
+    assert_eq!(found.left_out.late_stamps, 1);
+    assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
+    // By both clocks of each line: from the last line but one to the last, the kernel's goes on for
+    // 0.518 s, the other for 305 s.
+    let both: String = TOOK
+        .lines()
+        .map(|line| {
+            let stamp = match line.contains("suspend exit") {
+                true => "Jan  1 00:00:00",
+                false => "Dec 31 23:54:55",
+            };
+            format!("{stamp} host kernel: {line}\n")
+        })
+        .collect();
+    let both = both.replace("101.000000", "101.500000");
+    assert_eq!(log(&both).cycles[0].asleep_us, Some(304_482_000));
+}
+
+#[test]
 fn a_log_of_hibernations_alone_is_refused_by_that_name() {
     const FREEZES: &str = "[   10.010000] Freezing user space processes\n\
         [   10.020000] Freezing user space processes completed (elapsed 0.010 seconds)\n\
