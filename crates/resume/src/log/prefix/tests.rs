@@ -482,6 +482,7 @@ fn a_year_has_a_29_february_only_if_a_stamp_of_it_is() {
     let march = "Mar  1 00:00:05 h kernel: x";
     let leap = "Feb 29 12:00:00 h kernel: x";
     assert_eq!(steps([february, march]), [10]);
+    assert_eq!(steps([february, "Mar  1 00:00:00 h kernel: x"]), [5]);
     assert_eq!(steps([february, leap, march]), [43_205, 43_205]);
     // The year behind a leap year has none, and is 366 days behind it.
     let december = "Dec 31 23:59:55 h kernel: x";
