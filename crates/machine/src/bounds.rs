@@ -151,7 +151,7 @@ fn holder(holder: &Holder) -> Bound {
 }
 
 /// `CPU 3` or `CPUs 0-2`.
-fn cpus(numbers: &[u32]) -> String {
+pub(crate) fn cpus(numbers: &[u32]) -> String {
     let plural = if numbers.len() == 1 { "" } else { "s" };
     format!("CPU{plural} {}", cpulist::format(numbers))
 }

@@ -149,6 +149,7 @@ mod tests {
     #[test]
     fn a_bound_that_is_held_is_the_current_one() {
         use std::io::Write;
+        use std::os::unix::fs::FileExt;
         let device = fs::OpenOptions::new().read(true).write(true).open(DEVICE);
         let mut device = match device {
             Ok(device) => device,
@@ -157,9 +158,9 @@ mod tests {
         // A second keeps no CPU from any state.
         device.write_all(&1_000_000_i32.to_ne_bytes()).unwrap();
         // Others hold and let go of tighter ones meanwhile.
-        let mut lowest = || {
+        let lowest = || {
             let mut us = [0; 4];
-            device.read_exact(&mut us).unwrap();
+            device.read_exact_at(&mut us, 0).unwrap();
             i32::from_ne_bytes(us)
         };
         let at_rest = (0..1000).find_map(|_| {

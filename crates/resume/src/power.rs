@@ -22,7 +22,7 @@ pub struct Meter {
     pub samples: Vec<Sample>,
     /// What the samples' times count from.
     pub clock: Clock,
-    /// From one sample to the next: the median.
+    /// From one sample to the next: the median, of two in the middle the shorter one.
     pub interval_us: Us,
     /// What kind of file it was read from.
     pub format: Format,

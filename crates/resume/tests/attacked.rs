@@ -656,6 +656,25 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
 }
 
 #[test]
+fn a_call_of_the_resume_is_no_end_of_freezing() {
+    let resumes = |text: &str| {
+        let cycle = one(text);
+        (cycle.stages, cycle.calls.len())
+    };
+    let entry = "[ 5000.000000] PM: suspend entry (deep)\n";
+    let resume = "[ 5100.050000] usb 1-1: calling usb_dev_resume+0x0/0x20 @ 101, parent: usb1\n";
+    assert_eq!(resumes(&format!("{entry}{resume}")), (Vec::new(), 1));
+    // One of the suspend is: processes were frozen by then.
+    let suspend = "[ 5000.050000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1\n";
+    let (stages, calls) = resumes(&format!("{entry}{suspend}{resume}"));
+    assert_eq!((stages.len(), calls), (1, 2));
+    assert_eq!(
+        (stages[0].kind, stages[0].start, stages[0].end),
+        (StageKind::Freeze, 5_000_000_000, 5_000_050_000)
+    );
+}
+
+#[test]
 fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
     // Minutes, if each of them were compared with all others.
     const MANY: usize = 50_000;
@@ -785,6 +804,30 @@ fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
 }
 
 #[test]
+fn a_sleep_over_new_year_is_as_long_as_any() {
+    let found = log(&JOURNAL
+        .replace("Dec 08 08:54:55", "Dec 31 23:54:55")
+        .replace("Dec 08 09:00:00", "Jan  1 00:00:00"));
+    assert_eq!(found.left_out.clock_jumps, 0);
+    assert_eq!(found.left_out.late_stamps, 1);
+    assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
+    // By both clocks of each line: from the last line but one to the last, the kernel's goes on for
+    // 0.518 s, the other for 305 s.
+    let both: String = TOOK
+        .lines()
+        .map(|line| {
+            let stamp = match line.contains("suspend exit") {
+                true => "Jan  1 00:00:00",
+                false => "Dec 31 23:54:55",
+            };
+            format!("{stamp} host kernel: {line}\n")
+        })
+        .collect();
+    let both = both.replace("101.000000", "101.500000");
+    assert_eq!(log(&both).cycles[0].asleep_us, Some(304_482_000));
+}
+
+#[test]
 fn a_log_of_hibernations_alone_is_refused_by_that_name() {
     const FREEZES: &str = "[   10.010000] Freezing user space processes\n\
         [   10.020000] Freezing user space processes completed (elapsed 0.010 seconds)\n\
@@ -810,6 +853,41 @@ fn a_log_of_hibernations_alone_is_refused_by_that_name() {
             "dmesg: only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and \
              no others"
         );
+    }
+}
+
+#[test]
+fn a_hibernation_with_its_boots_in_it_is_counted_once() {
+    // A serial console: the kernel that boots reads the image, and the one of the image goes on.
+    const ENTRY: &str = "[  100.000000] PM: hibernation: hibernation entry\n\
+        [  100.100000] Freezing user space processes\n\
+        [  102.000000] PM: hibernation: Creating image:\n";
+    const BOOT: &str = "[    0.000000] Linux version 6.1.0-13-amd64\n";
+    const READS: &str = "[    2.000000] PM: hibernation: resume from hibernation\n\
+        [    2.010000] Freezing user space processes\n\
+        [    2.020000] Freezing user space processes completed (elapsed 0.001 seconds)\n";
+    const QUIESCES: &str = "[    9.000000] PM: quiesce of devices complete after 100.000 msecs\n";
+    const EXIT: &str = "[  103.000000] PM: restore of devices complete after 300.000 msecs\n\
+        [  103.400000] OOM killer enabled.\n\
+        [  103.410000] Restarting tasks ... done.\n\
+        [  103.500000] PM: hibernation: hibernation exit\n";
+    let later = TOOK.replace("[  10", "[  20");
+    for (text, count) in [
+        (format!("{ENTRY}{BOOT}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{READS}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
+        // The log begins within it.
+        (format!("{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
+        (format!("{BOOT}{READS}{EXIT}"), 1),
+        (format!("{ENTRY}{BOOT}{EXIT}{EXIT}"), 2),
+        (format!("{ENTRY}{BOOT}{EXIT}{ENTRY}{BOOT}{EXIT}"), 2),
+        // There was no image to read.
+        (format!("{ENTRY}{BOOT}{later}{EXIT}"), 2),
+    ] {
+        let found = log(&text);
+        assert_eq!(found.left_out.hibernations, count, "{text}");
+        let suspends = usize::from(text.contains(&later));
+        assert_eq!(found.cycles.len(), suspends, "{text}");
     }
 }
 

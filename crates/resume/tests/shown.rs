@@ -104,10 +104,10 @@ fn each_kind_of_cycle_and_of_call_has_its_note() {
              not in the medians",
             "1 of 6 cycles has no stamps of the kernel (the lines were copied after the resume): what \
              the kernel says of the stages is known, and nothing between them",
-            "1 of 6 cycles has no line that tells where the resume begins and not in the medians; with \
+            "1 of 6 cycles has no line that tells where the resume begins and no place in the medians; with \
              1 in /sys/power/pm_debug_messages, or by `resume capture`, there is one",
             "1 call of a resume has no beginning or no end and no place in a path",
-            "1 call of a resume ends before the beginning, by the log, and without a place in a path",
+            "1 call of a resume ends before it begins, by the log, and has no place in a path",
             "1 call of a resume ends after the stage, which does not wait",
             "1 call took less than the stamps of its lines say, by 2.0 ms in all (e: 2.1 ms by the \
              stamps, 0.100 ms by the kernel); the kernel's figures count, and the rest is the printing \
@@ -133,10 +133,10 @@ fn of_several_cycles_the_notes_count_them() {
              not in the medians",
             "2 of 12 cycles have no stamps of the kernel (the lines were copied after the resume): what \
              the kernel says of the stages is known, and nothing between them",
-            "2 of 12 cycles have no line that tells where the resume begins and not in the medians; with \
+            "2 of 12 cycles have no line that tells where the resume begins and no place in the medians; with \
              1 in /sys/power/pm_debug_messages, or by `resume capture`, there is one",
             "2 calls of resumes have no beginning or no end and no place in a path",
-            "2 calls of resumes end before the beginning, by the log, and without a place in a path",
+            "2 calls of resumes end before they begin, by the log, and have no place in a path",
             "2 calls of resumes end after the stage, which does not wait",
             "2 calls took less than the stamps of their lines say, by 6.4 ms in all (e: 4.5 ms by the \
              stamps, 0.100 ms by the kernel); the kernel's figures count, and the rest is the printing \

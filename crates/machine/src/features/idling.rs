@@ -9,7 +9,7 @@ use nix::unistd::{AccessFlags, access};
 use super::{Facts, Feature, Group, Presence, names, recorded};
 use crate::boot::{self, WithoutDriver};
 use crate::pm_qos::{self, Holder};
-use crate::{Idle, Root, cpulist};
+use crate::{Idle, Root, bounds};
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let root = facts.root;
@@ -245,7 +245,7 @@ fn per_cpu(idle: &Idle) -> Presence {
                 .filter(|cpu| cpu.resume_latency_us == Some(bound));
             let cpus: Vec<u32> = cpus.map(|cpu| cpu.number).collect();
             // -1 is "n/a": no latency is tolerated.
-            format!("{} µs on CPUs {}", bound.max(0), cpulist::format(&cpus))
+            format!("{} µs on {}", bound.max(0), bounds::cpus(&cpus))
         })
         .collect();
     match said.is_empty() {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Facts, Feature, Group, Presence, names, recorded};
-use crate::{Identity, Root, cpulist};
+use crate::{Identity, Root, bounds, cpulist};
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -128,7 +128,7 @@ fn hotplug(facts: &Facts) -> Presence {
     let cpus: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).filter(can).collect();
     match cpus.is_empty() {
         true => Presence::No("no CPU has a file `online`".to_owned()),
-        false => Presence::Yes(format!("CPUs {}", cpulist::format(&cpus))),
+        false => Presence::Yes(bounds::cpus(&cpus)),
     }
 }
 

@@ -308,7 +308,7 @@ fn idle_states_and_their_limits_are_told_one_by_one() {
             ("no idle settings at boot", no(settings)),
             (pm_qos::DEVICE, recorded()),
             ("no latency bound held by others", recorded()),
-            ("no latency bound on single CPUs", no("20 µs on CPUs 1")),
+            ("no latency bound on single CPUs", no("20 µs on CPU 1")),
         ]
     );
     let folder = arm();
@@ -375,7 +375,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
             ("outside of containers", recorded()),
             ("no lockdown", yes_as("none")),
             (names::SECOND_CPU, yes_as("online: 0-1")),
-            ("CPU hotplug", yes_as("CPUs 1")),
+            ("CPU hotplug", yes_as("CPU 1")),
         ]
     );
     let folder = arm();

@@ -357,9 +357,9 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
             notes.push(format!("{} {verb} {what}", of(count)));
         }
     };
-    let left = match cycles.iter().any(CycleResult::is_whole) {
-        false => "",
-        true => " and not in the medians",
+    let (left, without) = match cycles.iter().any(CycleResult::is_whole) {
+        false => ("", ""),
+        true => (" and not in the medians", " and no place in the medians"),
     };
     say(
         |cycle| cycle.cut,
@@ -385,7 +385,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         "has",
         "have",
         &format!(
-            "no line that tells where the resume begins{left}; with 1 in /sys/power/pm_debug_messages, \
+            "no line that tells where the resume begins{without}; with 1 in /sys/power/pm_debug_messages, \
              or by `resume capture`, there is one"
         ),
     );
@@ -405,9 +405,9 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     );
     say(
         |cycle| cycle.left_out.backward_calls,
-        "ends",
-        "end",
-        "before the beginning, by the log, and without a place in a path",
+        "ends before it begins, by the log, and has",
+        "end before they begin, by the log, and have",
+        "no place in a path",
     );
     say(
         |cycle| cycle.left_out.outlast,

@@ -89,6 +89,9 @@ pub(super) struct Cycles {
     /// This kernel prints the stages' times.
     has_stage_times: bool,
     hibernating: bool,
+    /// A hibernation began whose end is still to come. Kernels boot meanwhile: the one that reads the
+    /// image, and the machine's own.
+    hibernation_counted: bool,
 }
 
 impl Cycles {
@@ -195,11 +198,15 @@ impl Cycles {
     pub(super) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
         if let Event::Hibernation { ends } = event {
             let before = self.left_out.hibernations;
+            if ends && let Some(open) = &mut self.open {
+                open.hibernates = true;
+            }
             self.close();
             // It may have begun before the log did.
-            let is_counted = self.hibernating || self.left_out.hibernations > before;
+            let is_counted = self.hibernation_counted || self.left_out.hibernations > before;
             self.left_out.hibernations += u64::from(!ends || !is_counted);
             self.hibernating = !ends;
+            self.hibernation_counted = !ends;
             return;
         }
         if let Event::DevicesTook { kind, us } = event {
@@ -223,10 +230,12 @@ impl Cycles {
             }
             return;
         }
-        let begins = matches!(event, Event::Boot | Event::Begin { first: true, .. });
-        if begins {
+        let suspends = matches!(event, Event::Begin { first: true, .. });
+        if suspends || matches!(event, Event::Boot) {
             self.hibernating = false;
         }
+        // Only a machine that did not come back from a hibernation suspends before its end.
+        self.hibernation_counted &= !suspends;
         if self.hibernating {
             return;
         }
@@ -385,7 +394,7 @@ impl Cycles {
                 self.done.push(cycle);
                 self.slept_by_wall();
             }
-            None => self.left_out.hibernations += 1,
+            None => self.left_out.hibernations += u64::from(!self.hibernation_counted),
         }
     }
 

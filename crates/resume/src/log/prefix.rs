@@ -58,7 +58,10 @@ pub(super) struct Message<'a> {
 pub(super) struct Prefixes {
     /// For `dmesg -H` and `dmesg --time-format delta`: stamps that count from the line before.
     running_us: Us,
-    /// A stamp without a year was of 29 February.
+    /// Of stamps without a year: the last one, and the years that have begun since the first one.
+    last_us: Option<Us>,
+    years_us: Us,
+    /// One of this year was of 29 February.
     leap_year: bool,
 }
 
@@ -280,20 +283,36 @@ impl Prefixes {
         })
     }
 
-    /// A stamp without a year is one of 2000 here. Whether its year has a 29 February is not known
-    /// before a line is of that day: without one, 1 March is the day behind 28 February.
+    /// A stamp without a year is one of 2000 here, or of a year behind it: of the one in which it is
+    /// nearest to the stamp before. Whether its year has a 29 February is not known before a line is of
+    /// that day: without one, 1 March is the day behind 28 February.
     fn date(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
         const DAY_US: Us = 86_400_000_000;
-        const YEAR_2000: Us = 10_957 * DAY_US;
-        const FEBRUARY_29: Us = YEAR_2000 + 59 * DAY_US;
+        const FEBRUARY_29: Us = (10_957 + 59) * DAY_US;
         const MARCH: Us = FEBRUARY_29 + DAY_US;
-        let mut at = text.date()?;
-        if (YEAR_2000..YEAR_2000 + 366 * DAY_US).contains(&at.us) {
-            self.leap_year |= (FEBRUARY_29..MARCH).contains(&at.us);
-            if at.us < MARCH || self.leap_year {
-                at.us += DAY_US;
-            }
+        const HALF_YEAR_US: Us = 180 * DAY_US;
+        /// No log has as many; sums of more could overflow.
+        const YEARS_US_MAX: Us = 1000 * 365 * DAY_US;
+        let (mut at, has_year) = text.date()?;
+        if has_year {
+            return Some(at);
         }
+        let placed = |by: &Self| {
+            let has_more = at.us < MARCH || by.leap_year;
+            at.us + by.years_us + if has_more { DAY_US } else { 0 }
+        };
+        let ahead = self.last_us.map_or(0, |last| placed(self) - last);
+        if ahead < -HALF_YEAR_US && self.years_us < YEARS_US_MAX {
+            self.years_us += if self.leap_year { 366 } else { 365 } * DAY_US;
+            self.leap_year = false;
+        } else if ahead > HALF_YEAR_US && self.years_us > 0 {
+            // The log is there twice.
+            self.years_us = 0;
+            self.leap_year = false;
+        }
+        self.leap_year |= (FEBRUARY_29..MARCH).contains(&at.us);
+        at.us = placed(self);
+        self.last_us = Some(at.us);
         Some(at)
     }
 }

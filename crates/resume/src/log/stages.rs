@@ -443,7 +443,7 @@ impl Open {
                 // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
                 stages.extend(stage(StageKind::Freeze, start, start, None));
                 stages.extend(stage(StageKind::Thaw, exit, exit, None));
-            } else if let Some(first) = self.calls.iter().find_map(|call| call.start) {
+            } else if let Some(first) = self.first_of_suspend() {
                 // A device that never returned: processes were frozen by then.
                 stages.extend(stage(StageKind::Freeze, start, first, None));
             }
@@ -463,6 +463,13 @@ impl Open {
             gaps: self.gaps,
             devices: Default::default(),
         })
+    }
+
+    /// When the first callback of the suspend was called.
+    fn first_of_suspend(&self) -> Option<Us> {
+        let calls = self.calls.iter();
+        let mut of_suspend = calls.filter(|call| call.stage <= StageKind::SuspendNoirq);
+        of_suspend.find_map(|call| call.start)
     }
 
     fn stages(&mut self) -> Vec<Stage> {

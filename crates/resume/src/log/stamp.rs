@@ -143,9 +143,9 @@ impl<'a> Cursor<'a> {
         Some(instant)
     }
 
-    /// `Nov 21 18:00:00`, with a weekday before and a year behind or without. Where the year is
-    /// missing it is taken for 2000, a leap year.
-    pub(super) fn date(&mut self) -> Option<Instant> {
+    /// `Nov 21 18:00:00`, with a weekday before and a year behind or without, and whether it has a year:
+    /// where it is missing it is taken for 2000, a leap year.
+    pub(super) fn date(&mut self) -> Option<(Instant, bool)> {
         let mut ahead = *self;
         if ahead.weekday().is_some() {
             ahead.eat(b' ')?;
@@ -160,7 +160,7 @@ impl<'a> Cursor<'a> {
                     ahead = zone;
                 }
                 *self = ahead;
-                return Some(instant);
+                return Some((instant, true));
             }
         }
         let month = ahead.month()?;
@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
             });
         instant.us += days(year.unwrap_or(2000), month, day) * 86_400 * SECOND_US;
         *self = ahead;
-        Some(instant)
+        Some((instant, year.is_some()))
     }
 }
 
@@ -245,17 +245,19 @@ mod tests {
             "Sat Nov 21 18:00:00 2026]",
             "Sat 2026-11-21 18:00:00 UTC host",
         ] {
-            assert_eq!(
-                Cursor(text.as_bytes()).date().unwrap().us,
-                1_795_284_000 * SECOND_US,
-                "{text}"
-            );
+            let (instant, has_year) = Cursor(text.as_bytes()).date().unwrap();
+            assert_eq!(instant.us, 1_795_284_000 * SECOND_US, "{text}");
+            assert!(has_year, "{text}");
         }
     }
 
     #[test]
     fn without_a_year_differences_within_the_year_are_right() {
-        let at = |text: &str| Cursor(text.as_bytes()).date().unwrap().us;
+        let at = |text: &str| {
+            let (instant, has_year) = Cursor(text.as_bytes()).date().unwrap();
+            assert!(!has_year, "{text}");
+            instant.us
+        };
         assert_eq!(
             at("Mar  1 00:00:00.5 host") - at("Feb 29 23:59:59.250000 host"),
             1_250_000
@@ -330,7 +332,7 @@ mod tests {
         let of = |text: &str| {
             let mut cursor = Cursor(text.as_bytes());
             let instant = cursor.date();
-            instant.map(|instant| {
+            instant.map(|(instant, _)| {
                 (
                     instant.us / SECOND_US,
                     String::from_utf8_lossy(cursor.0).into_owned(),
@@ -395,7 +397,7 @@ mod tests {
             let name = String::from_utf8_lossy(MONTHS[month as usize - 1]).into_owned();
             let text = format!("{name}  1 00:00:00");
             // Without a year it is a leap year, 2000: 10 957 days.
-            let at = Cursor(text.as_bytes()).date().unwrap().us;
+            let at = Cursor(text.as_bytes()).date().unwrap().0.us;
             let day = 10_957 + day_of_year - 1 + leap;
             assert_eq!(at, day * 86_400 * SECOND_US, "{name}");
         }
@@ -439,7 +441,7 @@ mod tests {
     fn a_year_has_four_digits_and_a_zone_a_space_before_it() {
         let of = |text: &str| {
             let mut cursor = Cursor(text.as_bytes());
-            let us = cursor.date().map(|instant| instant.us / SECOND_US);
+            let us = cursor.date().map(|(instant, _)| instant.us / SECOND_US);
             (us, String::from_utf8_lossy(cursor.0).into_owned())
         };
         let (year_2000, year_2026) = (Some(974_829_600), Some(1_795_284_000));

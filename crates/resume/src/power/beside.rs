@@ -37,7 +37,7 @@ pub struct Power {
     pub samples: usize,
     /// Lines of its file that gave no sample.
     pub left_out: LeftOut,
-    /// From one sample to the next: the median.
+    /// From one sample to the next: the median, of two in the middle the shorter one.
     pub interval_us: Us,
     /// Where samples are missing: how often, and for how long in all. Nothing is averaged or added
     /// up over them.

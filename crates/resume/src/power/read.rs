@@ -74,13 +74,12 @@ fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
         .map(|two| two[1].at_us - two[0].at_us)
         .collect();
     intervals.sort_unstable();
-    // Of an even number of intervals it is the mean of the two in the middle.
-    let count = intervals.len();
-    let (lower, upper) = (intervals[(count - 1) / 2], intervals[count / 2]);
+    // Of two in the middle the shorter one: missing samples make intervals longer, never shorter.
+    let middle = (intervals.len() - 1) / 2;
     Ok(Meter {
         samples,
         clock,
-        interval_us: Us::midpoint(lower, upper),
+        interval_us: intervals[middle],
         format,
         left_out,
     })
@@ -446,13 +445,15 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_median_and_of_an_even_number_between_two() {
+    fn the_interval_is_the_one_in_the_middle_and_of_two_the_shorter_one() {
         for (times, interval) in [
             (&[0.0, 2.0][..], 2.0),
             // Of 1 and 2, of 5, 2 and 1, of 4, 1, 2 and 8 s.
-            (&[0.0, 1.0, 3.0], 1.5),
+            (&[0.0, 1.0, 3.0], 1.0),
             (&[0.0, 5.0, 7.0, 8.0], 2.0),
-            (&[0.0, 4.0, 5.0, 7.0, 15.0], 3.0),
+            (&[0.0, 4.0, 5.0, 7.0, 15.0], 2.0),
+            // An hour without samples is no interval.
+            (&[0.0, 1.0, 3601.0], 1.0),
         ] {
             let rows: String = times.iter().map(|time| format!("{time},1\n")).collect();
             assert_eq!(all_of(&rows).2, interval, "{times:?}");

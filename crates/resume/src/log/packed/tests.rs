@@ -162,6 +162,28 @@ fn one_control_character_in_twenty_is_no_text() {
 }
 
 #[test]
+fn blocks_of_zeros_do_not_tell_whether_it_is_text() {
+    let no_text = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+    let zeros = |count: usize| vec![0_u8; count];
+    // A log that begins with them; after 4096 of them nothing is known of the rest.
+    for count in [1, 2, 3, 512, HEAD_BYTES - 1, HEAD_BYTES, 2 * HEAD_BYTES] {
+        let text = [zeros(count), lines()].concat();
+        assert_eq!(text_of(&text), text, "{count}");
+    }
+    // Of what is left one in twenty may be a control character, wherever the zeros are.
+    let of = |controls: usize, others: usize| {
+        let (controls, others) = (vec![1_u8; controls], vec![b'x'; others]);
+        [zeros(1500), controls, zeros(1500), others].concat()
+    };
+    for (controls, others) in [(4, 76), (3, 61), (63, 0)] {
+        assert_eq!(text_of(&of(controls, others)), of(controls, others));
+    }
+    for (controls, others) in [(5, 75), (4, 60), (64, 0)] {
+        assert_eq!(refused(&of(controls, others)), no_text, "{controls}");
+    }
+}
+
+#[test]
 fn what_is_another_file_is_refused_by_its_name() {
     for (bytes, words) in [
         (&b"\xff\xfe\0\0P\0\0\0"[..], "it is UTF-32"),

@@ -408,3 +408,123 @@ fn deltas_and_minutes_have_their_step() {
     assert_eq!(of("[Mar 1 09:07] x"), (march + 547 * 60_000_000, 1_000_000));
     assert_eq!(of("[  +0.000001] x"), (march + 547 * 60_000_000 + 1, 1));
 }
+
+/// The seconds between two stamps, one behind the other.
+fn steps<const N: usize>(stamps: [&'static str; N]) -> Vec<Us> {
+    let mut prefixes = Prefixes::default();
+    let at: Vec<Us> = stamps
+        .iter()
+        .map(|stamp| match prefixes.strip(stamp.as_bytes()) {
+            Stripped::Message(message) => message.at.us / 1_000_000,
+            other => panic!("{stamp}: {other:?}"),
+        })
+        .collect();
+    at.windows(2).map(|two| two[1] - two[0]).collect()
+}
+
+const DAY: Us = 86_400;
+
+#[test]
+fn a_stamp_without_a_year_is_of_the_next_one_where_it_is_half_a_year_before_the_last() {
+    let new_year = ["Dec 31 23:59:55 h kernel: x", "Jan  1 00:00:05 h kernel: x"];
+    assert_eq!(steps(new_year), [10]);
+    // The one after the next, too.
+    let [december, january] = new_year;
+    let (june, october) = ("Jun 30 00:00:05 h kernel: x", "Oct  1 00:00:05 h kernel: x");
+    let of_two = steps([december, january, june, october, december, january]);
+    assert_eq!((of_two[0], of_two[4]), (10, 10));
+    assert_eq!(of_two.iter().sum::<Us>(), 365 * DAY + 10);
+    // In any form.
+    let minutes = ["[Dec31 23:59] x", "[Jan 1 00:01] x"];
+    assert_eq!(steps(minutes), [120]);
+    let mut prefixes = Prefixes::default();
+    for line in minutes.into_iter().chain(["[  +0.5] x"]) {
+        prefixes.strip(line.as_bytes());
+    }
+    // From 2 January of 2000, for want of a year, to 1 January of the next: 10 958 days and 365.
+    let seconds = 11_323 * DAY + 60;
+    assert_eq!(prefixes.running_us, seconds * 1_000_000 + 500_000);
+    // 180 days before it is no other year, and a second more is.
+    let half = |january| steps(["Jul  1 00:00:00 h kernel: x", january]);
+    assert_eq!(half("Jan  2 00:00:00 h kernel: x"), [-180 * DAY]);
+    assert_eq!(half("Jan  1 23:59:59 h kernel: x"), [185 * DAY - 1]);
+    // A log that is there twice goes back as far, whatever it learnt of its years.
+    let twice = [december, january, "Feb 29 00:00:00 h kernel: x"];
+    let twice = steps([twice[0], twice[1], twice[2], twice[0], twice[1], twice[2]]);
+    assert_eq!(twice[3..], twice[..2]);
+    assert_eq!(twice[..3].iter().sum::<Us>(), 0);
+}
+
+#[test]
+fn no_log_has_more_than_a_thousand_years() {
+    let mut prefixes = Prefixes::default();
+    let mut year = || {
+        let stamps = ["Jan  1", "Jun  1", "Nov  1"];
+        let at = stamps.map(|day| {
+            match prefixes.strip(format!("{day} 00:00:00 h kernel: x").as_bytes()) {
+                Stripped::Message(message) => message.at.us / 1_000_000,
+                other => panic!("{day}: {other:?}"),
+            }
+        });
+        at[0]
+    };
+    let first = year();
+    let behind = std::array::from_fn::<Us, 1001, _>(|_| year() - first);
+    assert_eq!(
+        behind[998..],
+        [999, 1000, 1000].map(|years| years * 365 * DAY)
+    );
+}
+
+#[test]
+fn a_year_has_a_29_february_only_if_a_stamp_of_it_is() {
+    let february = "Feb 28 23:59:55 h kernel: x";
+    let march = "Mar  1 00:00:05 h kernel: x";
+    let leap = "Feb 29 12:00:00 h kernel: x";
+    assert_eq!(steps([february, march]), [10]);
+    assert_eq!(steps([february, "Mar  1 00:00:00 h kernel: x"]), [5]);
+    assert_eq!(steps([february, leap, march]), [43_205, 43_205]);
+    // The year behind a leap year has none, and is 366 days behind it.
+    let december = "Dec 31 23:59:55 h kernel: x";
+    let january = "Jan  1 00:00:05 h kernel: x";
+    let two = steps([leap, december, january, february, march]);
+    // 306 days from 29 February to 31 December.
+    assert_eq!(two[0], 306 * DAY + 12 * 3600 - 5);
+    assert_eq!((two[1], two[3]), (10, 10));
+    // The one behind that may have one again.
+    let again = steps([december, january, february, leap, march]);
+    assert_eq!((again[0], again[2], again[3]), (10, 43_205, 43_205));
+    // The first stamp of a year may be of that day.
+    assert_eq!(steps([december, leap, march])[1], 43_205);
+    assert_eq!(
+        steps([december, leap]),
+        [59 * DAY + 12 * 3600 + 5],
+        "31 days of January and 28 of February"
+    );
+}
+
+#[test]
+fn a_stamp_with_a_year_is_of_that_year() {
+    // Clocks without a battery begin with 2000, a leap year.
+    let leap = [
+        "[Mon Feb 28 23:59:55 2000] x",
+        "[Wed Mar  1 00:00:05 2000] x",
+    ];
+    assert_eq!(steps(leap), [DAY + 10]);
+    // `date -u -d "2000-01-01 00:00:10" +%s`.
+    let first = strip("[Sat Jan  1 00:00:10 2000] x");
+    assert_eq!(first.at.us, 946_684_810_000_000);
+    // It goes back where the clock was set back.
+    let back = [
+        "[Sat Nov 21 18:00:00 2026] x",
+        "[Wed Jan 21 18:00:00 2026] x",
+    ];
+    assert_eq!(steps(back), [-304 * DAY]);
+    // And tells nothing of those without one.
+    let among = steps([
+        "Nov 21 18:00:00 h kernel: x",
+        "[Sat Nov 21 18:00:00 2026] x",
+        "Nov 21 18:00:10 h kernel: x",
+    ]);
+    assert_eq!(among.iter().sum::<Us>(), 10);
+}

@@ -89,6 +89,25 @@ fn of_all_silences_the_longest_are_kept_in_their_order() {
     assert!(gaps.is_sorted_by_key(|gap| gap.start));
 }
 
+/// Silences are thrown out when there are four times as many as are kept: a leap pushes none of them out
+/// before it is known to be one.
+#[test]
+fn a_leap_of_the_clock_takes_no_silence_with_it() {
+    let mut cycle = open();
+    let mut at = 0;
+    cycle.hears(at, b"words");
+    for _ in 0..GAPS + 3 {
+        at += GAP_US;
+        cycle.hears(at, b"words");
+    }
+    cycle.last = at;
+    cycle.hears(at + 401 * SECOND, b"words");
+    cycle.forgets_leap();
+    let gaps = cycle.close().unwrap().gaps;
+    assert_eq!(gaps.len(), GAPS);
+    assert!(gaps.iter().all(|gap| gap.end - gap.start == GAP_US));
+}
+
 /// The clock goes on in sleep where it shows at least 98 % of what the kernel says.
 #[test]
 fn a_clock_goes_on_in_sleep_if_it_shows_the_time_asleep() {

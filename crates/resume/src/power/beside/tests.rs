@@ -233,6 +233,16 @@ fn a_sample_stands_for_the_time_since_the_one_before_and_after_a_gap_for_an_inte
 }
 
 #[test]
+fn one_hole_among_three_samples_is_a_gap() {
+    let meter = Meter::parse(b"0,130\n1,130\n101,5\n").unwrap();
+    let power = averaged(&meter, &covered(&meter), LaidBy::Offset, Vec::new());
+    assert_eq!(power.interval_us, SECOND);
+    assert_eq!((power.gaps, power.gaps_us), (1, 100 * SECOND));
+    // What the last sample stands for is a second, and not a hundred.
+    assert_eq!(covered(&meter)[2], (100 * SECOND, 101 * SECOND, 5.0));
+}
+
+#[test]
 fn samples_lie_within_or_outside_wholly_or_count_as_neither() {
     let stairs = stairs(9);
     let in_s = |from: f64, to: f64| within(&stairs, ((from * 1e6) as Us, (to * 1e6) as Us));
