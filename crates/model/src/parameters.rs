@@ -231,6 +231,11 @@ impl Parameters {
             Arrivals::Utilisation(load) => positive("arrivals: utilisation", load)?,
             Arrivals::Rate(rate) => positive("arrivals: rate", rate)?,
         }
+        if self.policies.is_empty() {
+            return Err(Error::Usage(
+                "policies: there is none; give at least one".into(),
+            ));
+        }
         for (place, named) in self.policies.iter().enumerate() {
             named.check()?;
             if self.policies[..place]

@@ -108,7 +108,13 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
     // The p-value knows that it was chosen; the interval may be missing, or wider.
     let is_as_good = trial.verdict.as_good.contains(&AS_IS);
     let holds_zero = |gain: &Difference| gain.against_zero() == Against::Unknown;
-    let more_or_less = |sign: f64| if sign < 0.0 { "less" } else { "more" };
+    // An estimate of 0 has no sign: what is better says in which direction it is.
+    let is_less = |gain: &Difference| match gain.estimate {
+        0.0 => !trial.workload.higher_is_better,
+        estimate => estimate < 0.0,
+    };
+    let more_or_less = |gain: &Difference| if is_less(gain) { "less" } else { "more" };
+    let interval = |gain: &Difference| interval(gain, is_less(gain), scale);
     Some(match &trial.verdict.gain {
         None if place != AS_IS => format!(
             "{name} has the best median, {median}, and no round in common with `as is` to compare it."
@@ -125,32 +131,32 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
             "{name} has the best median, {median}, {} {} than as is{}; of {} settings, the best one \
              may be so by chance.",
             scale.text(difference.estimate.abs()),
-            more_or_less(difference.estimate),
-            interval(difference, scale),
+            more_or_less(difference),
+            interval(difference),
             trial.settings.len()
         ),
         Some(difference) if difference.interval.is_some() && holds_zero(difference) => format!(
             "{name} is best: {median} at the median. That it is {} than as is is shown, but not by \
              how much: {}{}.",
-            more_or_less(difference.estimate),
+            more_or_less(difference),
             scale.text(difference.estimate.abs()),
-            interval(difference, scale)
+            interval(difference)
         ),
         Some(difference) => format!(
             "{name} is best: {median} at the median, {} {} than as is{}.",
             scale.text(difference.estimate.abs()),
-            more_or_less(difference.estimate),
-            interval(difference, scale)
+            more_or_less(difference),
+            interval(difference)
         ),
     })
 }
 
-/// The interval of a size, whatever its sign.
-fn interval(difference: &Difference, scale: &Scale) -> String {
+/// The interval of a size: of how much less it is, or how much more.
+fn interval(difference: &Difference, is_less: bool, scale: &Scale) -> String {
     let Some((low, high)) = difference.interval else {
         return String::new();
     };
-    let (low, high) = match difference.estimate < 0.0 {
+    let (low, high) = match is_less {
         true => (-high, -low),
         false => (low, high),
     };
@@ -453,20 +459,6 @@ mod tests {
                 "`no sleep` has the best median, 77.0 ns, but it cannot be told from `as is` beyond \
                  noise.",
             ),
-            (
-                1,
-                vec![],
-                gain(30.0, Some((29.0, 31.0))),
-                "`no sleep` is best: 77.0 ns at the median, 30.0 ns more than as is [29.0, 31.0].",
-            ),
-            // The word and the interval's direction are the same.
-            (
-                1,
-                vec![],
-                gain(0.0, Some((-3.0, 1.0))),
-                "`no sleep` is best: 77.0 ns at the median. That it is more than as is is shown, but \
-                 not by how much: 0 ns [-3.00, 1.00].",
-            ),
         ] {
             trial.verdict = Verdict {
                 best: Some(best),
@@ -474,6 +466,55 @@ mod tests {
                 gain,
                 ..Verdict::default()
             };
+            assert_eq!(sentences(&trial)[0], said);
+        }
+    }
+
+    #[test]
+    fn what_is_shown_to_be_best_is_said_to_be_less_or_more_as_the_workload_has_it() {
+        let mut trial = trial();
+        for (higher_is_better, estimate, interval, said) in [
+            (
+                false,
+                -30.0,
+                Some((-31.0, -29.0)),
+                ", 30.0 ns less than as is [29.0, 31.0].",
+            ),
+            (
+                true,
+                30.0,
+                Some((29.0, 31.0)),
+                ", 30.0 ns more than as is [29.0, 31.0].",
+            ),
+            (
+                true,
+                30.0,
+                Some((-1.0, 63.0)),
+                ". That it is more than as is is shown, but not by how much: 30.0 ns [-1.00, 63.0].",
+            ),
+            // An estimate of 0 has no sign, and the word is that of what is better.
+            (
+                false,
+                0.0,
+                Some((-3.0, 1.0)),
+                ". That it is less than as is is shown, but not by how much: 0 ns [-1.00, 3.00].",
+            ),
+            (
+                true,
+                0.0,
+                Some((-1.0, 3.0)),
+                ". That it is more than as is is shown, but not by how much: 0 ns [-1.00, 3.00].",
+            ),
+            (false, 0.0, None, ", 0 ns less than as is."),
+            (true, 0.0, None, ", 0 ns more than as is."),
+        ] {
+            trial.workload = workload(higher_is_better);
+            trial.verdict.gain = Some(Difference {
+                estimate,
+                interval,
+                rounds: 10,
+            });
+            let said = format!("`no sleep` is best: 77.0 ns at the median{said}");
             assert_eq!(sentences(&trial)[0], said);
         }
     }

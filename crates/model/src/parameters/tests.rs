@@ -225,7 +225,7 @@ fn always_on_is_known_by_what_it_does_and_policies_by_their_name_in_any_case() {
 
 /// What each change of the paper's parameters is refused with; nothing where it can be meant.
 #[test]
-fn loads_sweeps_and_farms_have_their_limits() {
+fn policies_loads_sweeps_and_farms_have_their_limits() {
     type Change = fn(&mut Parameters);
     type FarmChange = fn(&mut Farm);
     let farm = |change: FarmChange| {
@@ -246,7 +246,7 @@ fn loads_sweeps_and_farms_have_their_limits() {
         change(&mut parameters);
         parameters.check()
     };
-    let cases: [(Change, &str); 12] = [
+    let cases: [(Change, &str); 13] = [
         (|p| p.arrivals = Arrivals::Utilisation(1e-9), ""),
         (|p| p.arrivals = Arrivals::Rate(1e9), ""),
         (
@@ -264,6 +264,10 @@ fn loads_sweeps_and_farms_have_their_limits() {
         (
             |p| p.arrivals = Arrivals::Rate(f64::NAN),
             "arrivals: rate: NaN; give a number above 0",
+        ),
+        (
+            |p| p.policies.clear(),
+            "policies: there is none; give at least one",
         ),
         (|p| p.utilisations = vec![1e-9, 0.5, 0.999], ""),
         (

@@ -203,6 +203,8 @@ impl Choose for Queues {
 /// Servers by the number of their requests.
 struct ByLength {
     sets: Vec<Places>,
+    /// How many are in each set, for a look into an empty one costs as much as into another.
+    sizes: Vec<u32>,
     /// Where the search among equals begins; past the last it begins with the first.
     turn: usize,
 }
@@ -213,8 +215,14 @@ const LENGTHS: usize = 64;
 impl ByLength {
     fn new(servers: usize) -> Self {
         let mut sets = vec![Places::none(servers); LENGTHS];
+        let mut sizes = vec![0; LENGTHS];
         (0..servers).for_each(|server| sets[0].insert(server));
-        Self { sets, turn: 0 }
+        sizes[0] = servers as u32;
+        Self {
+            sets,
+            sizes,
+            turn: 0,
+        }
     }
 
     #[inline]
@@ -222,16 +230,20 @@ impl ByLength {
         let (from, to) = (from as usize, to as usize);
         if from < LENGTHS {
             self.sets[from].remove(server);
+            self.sizes[from] -= 1;
         }
         if to < LENGTHS {
             self.sets[to].insert(server);
+            self.sizes[to] += 1;
         }
     }
 
     #[inline]
     fn shortest(&mut self, lengths: &[u32]) -> usize {
-        let in_set = self.sets.iter().find_map(|set| set.next(self.turn));
-        let server = in_set.unwrap_or_else(|| shortest_of_all(lengths, self.turn));
+        let server = match self.sizes.iter().position(|size| *size > 0) {
+            Some(length) => self.sets[length].next(self.turn).expect("it is not empty"),
+            None => shortest_of_all(lengths, self.turn),
+        };
         self.turn = server + 1;
         server
     }

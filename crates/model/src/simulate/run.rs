@@ -130,23 +130,23 @@ pub(super) fn alone<F: Follow>(
     let mut arriving = arriving(plan, replication, server, 1.0 / plan.setup.servers as f64)?;
     let mut working = Working::of(plan, replication, server);
     let mut state = Server::default();
-    let mut step = |state: &mut Server, at: f64| {
+    let mut step = |state: &mut Server, from: f64, at: f64| {
         let work = working.next();
-        let served = state.take(behaviour, at, work);
+        let served = state.take(behaviour, from, at, work);
         request(server, at, work, &served)
     };
     let (mut at, mut n) = (arriving.next(), 0);
     while at < plan.from {
-        follow.warming(&step(&mut state, at));
+        follow.warming(&step(&mut state, 0.0, at));
         at = arriving.next();
         n += 1;
         if !watch.goes_on(n) {
             return Ok(None);
         }
     }
-    state.open(behaviour, plan.from, Some(at));
+    state.open(plan.from);
     while at < plan.until {
-        follow.measured(&step(&mut state, at));
+        follow.measured(&step(&mut state, plan.from, at));
         at = arriving.next();
         n += 1;
         if !watch.goes_on(n) {
@@ -154,7 +154,12 @@ pub(super) fn alone<F: Follow>(
         }
     }
     watch.rest(n);
-    Ok(Some(state.close(behaviour, plan.until, Some(at))))
+    Ok(Some(state.close(
+        behaviour,
+        plan.from,
+        plan.until,
+        Some(at),
+    )))
 }
 
 #[inline(always)]
@@ -219,28 +224,27 @@ fn dispatched<C: Choose, F: Follow>(
     let mut arriving = arriving(plan, replication, 0, 1.0)?;
     let mut working = Working::of(plan, replication, 0);
     let mut servers = vec![Server::default(); plan.setup.servers];
-    let mut step = |servers: &mut [Server], at: f64| {
+    let mut step = |servers: &mut [Server], from: f64, at: f64| {
         let server = choose.choose(at);
         let work = working.next();
-        let served = servers[server].take(plan.behaviour(server), at, work);
+        let served = servers[server].take(plan.behaviour(server), from, at, work);
         choose.sent(server, served.departure);
         request(server, at, work, &served)
     };
     let (mut at, mut n) = (arriving.next(), 0);
     while at < plan.from {
-        follow.warming(&step(&mut servers, at));
+        follow.warming(&step(&mut servers, 0.0, at));
         at = arriving.next();
         n += 1;
         if !watch.goes_on(n) {
             return Ok(None);
         }
     }
-    let next = |at: f64| (plan.setup.servers == 1).then_some(at);
-    for (server, state) in servers.iter_mut().enumerate() {
-        state.open(plan.behaviour(server), plan.from, next(at));
+    for state in &mut servers {
+        state.open(plan.from);
     }
     while at < plan.until {
-        follow.measured(&step(&mut servers, at));
+        follow.measured(&step(&mut servers, plan.from, at));
         at = arriving.next();
         n += 1;
         if !watch.goes_on(n) {
@@ -253,9 +257,10 @@ fn dispatched<C: Choose, F: Follow>(
         true => plan.until,
         false => servers.iter().map(|server| server.free).fold(0.0, f64::max),
     };
-    let next = next(at).filter(|at| at.is_finite());
+    let next = (plan.setup.servers == 1 && at.is_finite()).then_some(at);
     let states = servers.iter().enumerate();
-    let of = states.map(|(server, state)| state.close(plan.behaviour(server), until, next));
+    let of =
+        states.map(|(server, state)| state.close(plan.behaviour(server), plan.from, until, next));
     Ok(Some(Accounts {
         of: of.collect(),
         window: until - plan.from,
@@ -337,9 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_knows_the_next_request_of_a_single_server() {
-        let shares_of = |rate, servers, from| {
-            let arrivals = Arrivals::Deterministic { rate };
+    fn the_oracle_takes_an_idle_period_for_what_it_has_been_where_nobody_knows_its_end() {
+        let shares_of = |arrivals, servers, from, until| {
             let mut setup = setup(arrivals, servers, Dispatcher::RoundRobin);
             setup.policies = vec![Policy::CStates(CStates {
                 states: vec![CState {
@@ -351,21 +355,42 @@ mod tests {
                 choice: Choice::Oracle,
             })];
             setup.warm_up = WarmUp::Seconds(from);
-            setup.horizon = Horizon::Seconds(5.0 - from);
+            setup.horizon = Horizon::Seconds(until - from);
             let simulated = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap();
             let of = |shares: &Shares| [shares.active, shares.idle, shares.transition, shares.nap];
             let of: Vec<[f64; 4]> = simulated.runs[0].by_server.iter().map(of).collect();
             of
         };
-        // Requests come at 4 and 8 s and take 0.5 s: all idle periods last 3 s and more. The window
-        // is from 1 to 5 s.
-        assert_eq!(shares_of(0.25, 1, 1.0), [[0.5 / 4.0, 0.0, 0.0, 3.5 / 4.0]]);
-        // At 2 and 6 s to one, at 4 and 8 s to the other: nobody knows at 5 s that the first, idle
-        // since 2.5 s, will be so for longer than 3 s. The window is from 3 to 5 s.
+        let even = |rate| Arrivals::Deterministic { rate };
+        // Requests come at 4 and 8 s and take 0.5 s: all idle periods last 3 s and more.
         assert_eq!(
-            shares_of(0.5, 2, 3.0),
+            shares_of(even(0.25), 1, 1.0, 5.0),
+            [[0.5 / 4.0, 0.0, 0.0, 3.5 / 4.0]]
+        );
+        // At 2 and 6 s to one, at 4 and 8 s to the other. Nobody knows at 5 s that the first, idle since
+        // 2.5 s, will be so for longer than 3 s.
+        assert_eq!(
+            shares_of(even(0.5), 2, 3.0, 5.0),
             [[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.5]]
         );
+        // At 1 s the second is idle since 0 s, which is known at 4 s to be long enough.
+        assert_eq!(
+            shares_of(even(0.5), 2, 1.0, 5.0),
+            [[0.125, 0.875, 0.0, 0.0], [0.125, 0.125, 0.0, 0.75]]
+        );
+        // So it is at 3.5 s, before any request comes to it, and not at 2.5 s.
+        assert_eq!(
+            shares_of(even(0.5), 2, 1.5, 3.5),
+            [[0.25, 0.75, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+        );
+        assert_eq!(
+            shares_of(even(0.5), 2, 0.5, 2.5),
+            [[0.25, 0.75, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+        );
+        // A single server that is idle since 2.5 s; the trace has no further request.
+        let trace = || Arrivals::Trace(Trace::read(b"0,0.5\n2,0.5\n").unwrap());
+        assert_eq!(shares_of(trace(), 1, 1.0, 5.0), [[0.125, 0.875, 0.0, 0.0]]);
+        assert_eq!(shares_of(trace(), 1, 1.0, 6.0), [[0.1, 0.2, 0.0, 0.7]]);
     }
 
     #[test]

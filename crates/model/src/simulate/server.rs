@@ -240,14 +240,19 @@ pub(super) struct Server {
 
 impl Server {
     /// A request comes at `at`, not before the one before it, with `work` seconds of service at full
-    /// frequency.
+    /// frequency. The account begins at `from`; how long an idle period is that began before, and with
+    /// it what is not to be accounted for, is known now.
     #[inline(always)]
-    pub(super) fn take(&mut self, behaviour: &Behaviour, at: f64, work: f64) -> Served {
+    pub(super) fn take(&mut self, behaviour: &Behaviour, from: f64, at: f64, work: f64) -> Served {
         let service = work * behaviour.stretch;
         let (start, found_ready) = if at <= self.free {
             (self.free, at >= self.ready)
         } else {
             let idle = at - self.free;
+            if self.free < from {
+                let before = self.idle_before(behaviour, from, Some(at));
+                self.account.add(&before, -1.0);
+            }
             behaviour.idle(idle, idle, &mut self.account);
             let (setup, ready) = behaviour.setup(idle, &mut self.account);
             self.ready = at + setup;
@@ -262,20 +267,24 @@ impl Server {
         }
     }
 
-    /// The account begins at `from`; `next` is when the next request comes, where that is known.
-    pub(super) fn open(&mut self, behaviour: &Behaviour, from: f64, next: Option<f64>) {
-        self.account = Account::default();
-        let after = self.after(from);
-        self.account.add(&after, 1.0);
-        let before = self.idle_before(behaviour, from, next);
-        self.account.add(&before, -1.0);
+    /// The account begins at `from`.
+    pub(super) fn open(&mut self, from: f64) {
+        self.account = self.after(from);
     }
 
-    /// The account up to `until`; `next` is when the next request comes, where that is known.
-    pub(super) fn close(&self, behaviour: &Behaviour, until: f64, next: Option<f64>) -> Account {
+    /// The account from `from` to `until`; `next` is when the next request comes, where that is known.
+    pub(super) fn close(
+        &self,
+        behaviour: &Behaviour,
+        from: f64,
+        until: f64,
+        next: Option<f64>,
+    ) -> Account {
         let mut account = self.account;
         account.add(&self.after(until), -1.0);
         account.add(&self.idle_before(behaviour, until, next), 1.0);
+        let before = self.idle_before(behaviour, from, next.or(Some(until)));
+        account.add(&before, -1.0);
         account
     }
 
@@ -394,13 +403,14 @@ mod tests {
                 let mut server = Server::default();
                 let mut asked = asked.iter().copied().peekable();
                 while let Some((at, work)) = asked.next_if(|(at, _)| *at < from) {
-                    server.take(&behaviour, at, work);
+                    server.take(&behaviour, 0.0, at, work);
                 }
-                server.open(&behaviour, from, asked.peek().map(|(at, _)| *at));
+                server.open(from);
                 while let Some((at, work)) = asked.next_if(|(at, _)| *at < until) {
-                    server.take(&behaviour, at, work);
+                    server.take(&behaviour, from, at, work);
                 }
-                let account = server.close(&behaviour, until, asked.peek().map(|(at, _)| *at));
+                let account =
+                    server.close(&behaviour, from, until, asked.peek().map(|(at, _)| *at));
                 let Account {
                     active,
                     idle,
@@ -423,7 +433,7 @@ mod tests {
         let behaviour = behaviour(policy, rate);
         let mut server = Server::default();
         for (at, work, start, departure, found_ready) in requests {
-            let served = server.take(&behaviour, *at, *work);
+            let served = server.take(&behaviour, 0.0, *at, *work);
             let got = (served.start, served.departure, served.found_ready);
             assert_eq!(got, (*start, *departure, *found_ready), "at {at}");
         }

@@ -205,7 +205,8 @@ fn fields(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Not beyond 30 000 years, which no clock shows, and sums of them are still numbers.
 fn seconds(field: &[u8]) -> Option<f64> {
     const MOST: f64 = 1e12;
-    let value = str::from_utf8(field).ok()?.parse::<f64>().ok()?;
+    // Where both are sorted -0 would come before 0, which is the same instant.
+    let value = str::from_utf8(field).ok()?.parse::<f64>().ok()? + 0.0;
     (value.abs() <= MOST).then_some(value)
 }
 
@@ -311,6 +312,9 @@ mod tests {
         assert_eq!(trace.services().unwrap(), [1.0, 2.0, 5.0, 3.0, 4.0]);
         assert_eq!(trace.out_of_order(), 1);
         assert_eq!(trace.rate(), 4.0);
+        let trace = Trace::read(b"0,1\n-0,2\n1,3\n").unwrap();
+        assert_eq!(trace.services().unwrap(), [1.0, 2.0, 3.0]);
+        assert_eq!(trace.out_of_order(), 0);
         let trace = Trace::read(b"2,0\n2,2\n4,3\n").unwrap();
         assert_eq!((trace.out_of_order(), trace.rate()), (0, 1.0));
         assert_eq!(Trace::default().out_of_order(), 0);

@@ -146,9 +146,14 @@ impl<'a> Plain<'a> {
         while let Some(event) = plain.events.pop() {
             plain.happens(&event);
         }
-        // What it is in stays so until the window ends.
-        plain.now = farm.window.1.max(plain.now);
-        (0..plain.servers.len()).for_each(|server| plain.account(server));
+        // What it is in stays so until the window ends; the oracle knows nothing of later.
+        plain.now = farm.window.1;
+        for (server, policy) in farm.policies.iter().enumerate() {
+            if let Policy::CStates(states) = policy {
+                plain.enters_in_hindsight(server, states);
+            }
+            plain.account(server);
+        }
         plain
     }
 
