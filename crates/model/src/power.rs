@@ -63,16 +63,18 @@ impl Power {
     }
 }
 
+/// A server's, for this crate's tests.
+#[cfg(test)]
+pub(crate) const SERVER: Power = Power {
+    active: 100.0,
+    idle: 60.0,
+    nap: 5.0,
+    transition: 80.0,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const POWER: Power = Power {
-        active: 100.0,
-        idle: 60.0,
-        nap: 5.0,
-        transition: 80.0,
-    };
 
     #[test]
     fn each_share_of_time_draws_its_own_power() {
@@ -82,19 +84,19 @@ mod tests {
             transition: 0.1,
             nap: 0.2,
         };
-        assert!((POWER.of(&shares) - (40.0 + 18.0 + 8.0 + 1.0)).abs() < 1e-12);
+        assert!((SERVER.of(&shares) - (40.0 + 18.0 + 8.0 + 1.0)).abs() < 1e-12);
     }
 
     #[test]
     fn powers_are_from_0_to_1e9_and_always_on_draws_something() {
         type With = fn(f64) -> Power;
         let with: [(&str, With); 4] = [
-            ("active", |active| Power { active, ..POWER }),
-            ("idle", |idle| Power { idle, ..POWER }),
-            ("nap", |nap| Power { nap, ..POWER }),
+            ("active", |active| Power { active, ..SERVER }),
+            ("idle", |idle| Power { idle, ..SERVER }),
+            ("nap", |nap| Power { nap, ..SERVER }),
             ("transition", |transition| Power {
                 transition,
-                ..POWER
+                ..SERVER
             }),
         ];
         for (name, with) in with {
@@ -107,13 +109,13 @@ mod tests {
         }
         let like = Power {
             active: 60.0,
-            ..POWER
+            ..SERVER
         };
         assert_eq!(like.check(), Ok(()));
         let nothing = Power {
             active: 0.0,
             idle: 0.0,
-            ..POWER
+            ..SERVER
         };
         let why = "power: active and idle are both 0 W, and nothing can be compared with that; give one \
                    above 0";

@@ -2,6 +2,8 @@
 //! Latencies" (Xi et al., 2013): a desktop that its SATA links bound, and a Chromebook whose sound
 //! and graphics can go.
 
+mod hand;
+
 use std::sync::Arc;
 
 use reveille_resume::cycle::{Call, CpuStep, Cycle, Name, Stage, StageKind, Us};
@@ -19,21 +21,7 @@ struct Resume {
 
 impl Resume {
     fn new() -> Resume {
-        let cycle = Cycle {
-            number: 1,
-            sleep: Some("deep".to_owned()),
-            at: None,
-            stages: Vec::new(),
-            cpus: Vec::new(),
-            calls: Vec::new(),
-            asleep_us: None,
-            shift_us: 0,
-            failures: Vec::new(),
-            cut: false,
-            stamped: true,
-            gaps: Vec::new(),
-            devices: Default::default(),
-        };
+        let cycle = hand::cycle(1, &[]);
         Resume { cycle }.stage(StageKind::Platform, -100, 0)
     }
 

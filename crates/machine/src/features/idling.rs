@@ -103,7 +103,7 @@ fn driver_costs(without: Option<&WithoutDriver>) -> String {
 
 fn governor(idle: &Idle) -> Presence {
     let Some(governor) = &idle.governor else {
-        return Presence::No("none is told".to_owned());
+        return Presence::No("the kernel reports none".to_owned());
     };
     let others: Vec<&str> = idle
         .available_governors
@@ -207,7 +207,7 @@ fn judge_held(
         (Ok(Some(bound)), false) => Presence::No(format!("{bound} µs; open in {named}{unseen}")),
         (Err(_), true) => Presence::Unknown(format!("{} cannot be read{unseen}", pm_qos::DEVICE)),
         (Err(_), false) => {
-            Presence::Unknown(format!("its value is not told; open in {named}{unseen}"))
+            Presence::Unknown(format!("its value is unknown; open in {named}{unseen}"))
         }
     }
 }

@@ -319,7 +319,7 @@ fn idle_states_and_their_limits_are_told_one_by_one() {
         of_group(&features, Group::Idle),
         [
             (names::DRIVER, no(no_driver)),
-            ("cpuidle governor", no("none is told")),
+            ("cpuidle governor", no("the kernel reports none")),
             ("switching states off", no("there are no states")),
             ("no idle settings at boot", yes()),
             (pm_qos::DEVICE, recorded()),

@@ -1,12 +1,6 @@
 use super::*;
 use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
-
-const POWER: Power = Power {
-    active: 100.0,
-    idle: 60.0,
-    nap: 5.0,
-    transition: 80.0,
-};
+use crate::power::SERVER;
 
 fn exponential(mean: f64) -> Service {
     Service::Exponential { mean }
@@ -34,7 +28,7 @@ fn nap(suspend: f64, resume: f64, timeout: f64) -> Policy {
 }
 
 fn of(policy: &Policy, service: &Service, rate: f64) -> Outcome {
-    outcome(policy, &POWER, service, rate).unwrap()
+    outcome(policy, &SERVER, service, rate).unwrap()
 }
 
 #[track_caller]
@@ -179,7 +173,7 @@ fn a_lone_request_pays_the_resume_and_a_steady_stream_nothing() {
     let service = exponential(0.010);
     let rare = of(&nap(0.05, 0.02, 0.0), &service, 1e-9);
     assert!((rare.response_mean - 0.030).abs() < 1e-9);
-    assert!((rare.power_mean - POWER.nap).abs() < 1e-6);
+    assert!((rare.power_mean - SERVER.nap).abs() < 1e-6);
     let full = of(&nap(0.05, 0.02, 0.0), &service, 99.9999);
     assert!((full.shares.active - 1.0).abs() < 1e-5);
 }
@@ -297,14 +291,14 @@ fn the_oracle_spends_each_idle_period_where_it_pays() {
 #[test]
 fn an_unstable_load_is_said_with_what_would_be_stable() {
     let service = exponential(0.010);
-    let error = outcome(&Policy::AlwaysOn, &POWER, &service, 120.0).unwrap_err();
+    let error = outcome(&Policy::AlwaysOn, &SERVER, &service, 120.0).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the load is 1.200: more work than can be done, and the queue grows for ever; it is stable \
          below 1: with 0.01 s a request that is fewer than 100 requests a second"
     );
     let slow = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
-    let error = outcome(&slow, &POWER, &service, 60.0).unwrap_err();
+    let error = outcome(&slow, &SERVER, &service, 60.0).unwrap_err();
     assert!(
         error.to_string().contains("at relative frequency 0.5"),
         "{error}"
@@ -320,20 +314,23 @@ fn figures_that_cannot_be_meant_are_refused_by_name() {
             .to_string()
     };
     let on = Policy::AlwaysOn;
-    assert!(refused(&on, &POWER, &service, -1.0).starts_with("arrivals"));
-    assert!(refused(&on, &POWER, &service, f64::NAN).starts_with("arrivals"));
-    assert!(refused(&on, &POWER, &exponential(-0.1), 1.0).starts_with("service time"));
+    assert!(refused(&on, &SERVER, &service, -1.0).starts_with("arrivals"));
+    assert!(refused(&on, &SERVER, &service, f64::NAN).starts_with("arrivals"));
+    assert!(refused(&on, &SERVER, &exponential(-0.1), 1.0).starts_with("service time"));
     let nothing = Service::Empirical { values: Vec::new() };
-    assert!(refused(&on, &POWER, &nothing, 1.0).contains("no measured value"));
-    let negative = Power { nap: -1.0, ..POWER };
+    assert!(refused(&on, &SERVER, &nothing, 1.0).contains("no measured value"));
+    let negative = Power {
+        nap: -1.0,
+        ..SERVER
+    };
     assert!(refused(&on, &negative, &service, 1.0).starts_with("power, nap"));
-    assert!(refused(&nap(-0.1, 0.0, 0.0), &POWER, &service, 1.0).starts_with("suspend"));
-    assert!(refused(&nap(0.1, f64::NAN, 0.0), &POWER, &service, 1.0).starts_with("resume"));
+    assert!(refused(&nap(-0.1, 0.0, 0.0), &SERVER, &service, 1.0).starts_with("suspend"));
+    assert!(refused(&nap(0.1, f64::NAN, 0.0), &SERVER, &service, 1.0).starts_with("resume"));
     let stopped = Policy::Dvfs(Dvfs {
         floor: 0.0,
         ..dvfs(Rule::Linear)
     });
-    assert!(refused(&stopped, &POWER, &service, 1.0).starts_with("floor"));
+    assert!(refused(&stopped, &SERVER, &service, 1.0).starts_with("floor"));
 }
 
 fn figures(outcome: &Outcome) -> [f64; 9] {
@@ -479,7 +476,7 @@ fn every_figure_of_idle_states_can_be_worked_out() {
 #[test]
 fn at_a_load_of_just_one_there_is_no_steady_state() {
     let service = exponential(0.010);
-    let unstable = |policy: &Policy, rate: f64| match outcome(policy, &POWER, &service, rate) {
+    let unstable = |policy: &Policy, rate: f64| match outcome(policy, &SERVER, &service, rate) {
         Err(Error::Unstable { load, hint }) => (load, hint),
         other => panic!("{other:?}"),
     };
@@ -505,8 +502,8 @@ fn a_rate_is_a_number_above_zero() {
         (f64::INFINITY, "inf"),
     ] {
         let why = format!("arrivals: {said} requests a second; give a number above 0");
-        let refused = outcome(&Policy::AlwaysOn, &POWER, &service, rate);
+        let refused = outcome(&Policy::AlwaysOn, &SERVER, &service, rate);
         assert_eq!(refused, Err(Error::Usage(why)));
     }
-    assert!(outcome(&Policy::AlwaysOn, &POWER, &service, 1e-300).is_ok());
+    assert!(outcome(&Policy::AlwaysOn, &SERVER, &service, 1e-300).is_ok());
 }

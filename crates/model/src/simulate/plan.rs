@@ -281,19 +281,12 @@ fn check(setup: &Setup) -> Result<()> {
 mod tests {
     use super::*;
     use crate::policy::{CState, CStates, Choice, Dvfs, Law, Policy, PowerNap, Rule};
-    use crate::power::Power;
+    use crate::power::SERVER;
     use crate::simulate::Trace;
-
-    const POWER: Power = Power {
-        active: 100.0,
-        idle: 60.0,
-        nap: 5.0,
-        transition: 80.0,
-    };
 
     fn setup(arrivals: Arrivals, mean: f64, seconds: f64) -> Setup {
         let service = Service::Deterministic { mean };
-        let mut setup = Setup::new(Policy::AlwaysOn, arrivals, service, POWER);
+        let mut setup = Setup::new(Policy::AlwaysOn, arrivals, service, SERVER);
         setup.horizon = Horizon::Seconds(seconds);
         setup.warm_up = WarmUp::Seconds(2.0);
         setup.replications = 3;

@@ -314,17 +314,11 @@ impl Server {
 mod tests {
     use super::*;
     use crate::policy::{CState, Law};
-
-    const POWER: Power = Power {
-        active: 100.0,
-        idle: 60.0,
-        nap: 5.0,
-        transition: 80.0,
-    };
+    use crate::power::SERVER;
 
     fn behaviour(policy: &Policy, rate: f64) -> Behaviour {
         let service = Service::Deterministic { mean: 1.0 };
-        Behaviour::of(policy, &POWER, &service, rate).unwrap()
+        Behaviour::of(policy, &SERVER, &service, rate).unwrap()
     }
 
     fn nap(timeout: f64) -> Policy {
@@ -380,7 +374,7 @@ mod tests {
             let (place, watts) = match what {
                 Serves(watts) => (0, *watts),
                 Idles(watts) => (1, *watts),
-                Suspends | Resumes => (2, POWER.transition),
+                Suspends | Resumes => (2, SERVER.transition),
                 Naps(watts) | Enters(watts) => (3, *watts),
             };
             seconds[place] += part;

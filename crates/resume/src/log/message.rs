@@ -300,7 +300,7 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
 
 /// How much of the time between two messages the kernel accounts for in them: file systems were synced,
 /// or processes froze. To 6.2 a line of that may have the stamp of its beginning or of its end.
-pub(super) fn told_between(before: &[u8], message: &[u8]) -> Us {
+pub(super) fn accounted_between(before: &[u8], message: &[u8]) -> Us {
     let figure = |text: &[u8], word: &[u8]| {
         let (_, figure) = split_at(text, word)?;
         millionths(&mut Cursor(figure))

@@ -1,7 +1,7 @@
 //! From what a cycle's lines said to its stages.
 
 use super::event::{Event, stage_of_name};
-use super::message::told_between;
+use super::message::accounted_between;
 use super::prefix::Clock;
 use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
 
@@ -73,7 +73,7 @@ pub(super) struct Open {
     pub(super) exit: Option<Us>,
     gaps: Vec<Gap>,
     /// Of gaps, by their ends: for how much of them the kernel accounts.
-    told: Vec<(Us, Us)>,
+    accounted: Vec<(Us, Us)>,
     /// The message before.
     said: Vec<u8>,
     said_at: Option<Us>,
@@ -111,7 +111,7 @@ impl Open {
             failed: None,
             exit: None,
             gaps: Vec::new(),
-            told: Vec::new(),
+            accounted: Vec::new(),
             said: Vec::new(),
             said_at: None,
         }
@@ -134,9 +134,9 @@ impl Open {
             if self.gaps.len() >= 4 * GAPS {
                 self.keep_longest_gaps();
             }
-            let told = told_between(&self.said, message);
-            if told > 0 && self.told.len() < GAPS {
-                self.told.push((at, told));
+            let accounted = accounted_between(&self.said, message);
+            if accounted > 0 && self.accounted.len() < GAPS {
+                self.accounted.push((at, accounted));
             }
         }
         self.said_at = Some(at);
@@ -298,12 +298,12 @@ impl Open {
         if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
             return None;
         }
-        let untold = |gap: &Gap| {
-            let told = self.told.iter().find(|&&(end, _)| end == gap.end);
-            gap.end - gap.start - told.map_or(0, |&(_, us)| us)
+        let unaccounted = |gap: &Gap| {
+            let accounted = self.accounted.iter().find(|&&(end, _)| end == gap.end);
+            gap.end - gap.start - accounted.map_or(0, |&(_, us)| us)
         };
-        let longest = self.gaps.iter().max_by_key(|gap| untold(gap))?;
-        let (end, us) = (longest.end, untold(longest));
+        let longest = self.gaps.iter().max_by_key(|gap| unaccounted(gap))?;
+        let (end, us) = (longest.end, unaccounted(longest));
         let marks = self.marks.iter().enumerate();
         let frozen = marks.flat_map(|(kind, mark)| match kind {
             0 => [None, mark.end],
