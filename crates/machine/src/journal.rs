@@ -101,6 +101,8 @@ pub struct Journal {
     /// Among this process's journals.
     number: u32,
     has_claims: bool,
+    /// The records with its claims, as they were last written: the file may be gone in the end.
+    remembered: Vec<Record>,
     kept: bool,
 }
 
@@ -114,6 +116,7 @@ impl Journal {
             folder: folder.to_owned(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             has_claims: false,
+            remembered: Vec::new(),
             kept: false,
         }
     }
@@ -175,7 +178,18 @@ impl Journal {
             claimed.push(place);
         }
         self.has_claims |= !claimed.is_empty();
-        self.enforce(&mut book, &claimed, &owner)
+        let enforced = self.enforce(&mut book, &claimed, &owner);
+        self.remember(&book, &owner);
+        enforced
+    }
+
+    fn remember(&mut self, book: &Book, owner: &Owner) {
+        let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
+        let records = book.records.iter();
+        self.remembered = records
+            .filter(|record| record.claims.iter().any(mine))
+            .cloned()
+            .collect();
     }
 
     /// Brings the settings at these places, where this journal has just staked its last claim, to
@@ -272,7 +286,7 @@ impl Journal {
     }
 
     /// Notes where the kernel sends the interrupts now, and forgets those that it did not move.
-    fn read_interrupts_back(&self, owner: &Owner) -> Result<()> {
+    fn read_interrupts_back(&mut self, owner: &Owner) -> Result<()> {
         let mut book = self.book()?;
         book.records.retain_mut(|record| {
             let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
@@ -290,6 +304,7 @@ impl Journal {
             }
             !record.claims.is_empty()
         });
+        self.remember(&book, owner);
         book.save()
     }
 
@@ -320,13 +335,13 @@ impl Journal {
         }
         let number = self.number;
         let restored = Owner::this().and_then(|owner| {
-            give_up(&self.root, &self.folder, PATIENCE, |claim| {
-                claim.journal == number && claim.owner == owner
-            })
+            let mine = |claim: &Claim| claim.journal == number && claim.owner == owner;
+            give_up(&self.root, &self.folder, PATIENCE, &self.remembered, mine)
         });
         match restored {
             Ok(restored) => {
                 self.has_claims = false;
+                self.remembered.clear();
                 restored
             }
             Err(error) => Restored {
@@ -390,7 +405,7 @@ impl Drop for Journal {
 /// Where the journal is not to be trusted, cannot be read, or is in use for long.
 pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
     let mut lives = Lives::default();
-    give_up(root, folder, PATIENCE_AT_START, |claim| {
+    give_up(root, folder, PATIENCE_AT_START, &[], |claim| {
         lives.is_dead(claim)
     })
 }
@@ -402,7 +417,7 @@ pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
 /// As [`recover`].
 pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
     let mut lives = Lives::default();
-    give_up(root, folder, PATIENCE, |claim| {
+    give_up(root, folder, PATIENCE, &[], |claim| {
         match claim.owner.is_known_here() {
             true => claim.kept || lives.is_dead(claim),
             false => all,
@@ -454,24 +469,31 @@ fn stake(record: &mut Record, claim: Claim, present: &str) {
 }
 
 /// Removes the claims that `is_over` names, and brings their settings to what the others come to.
+/// `remembered` are records that a running program knows to have had such claims: what the file has
+/// lost of them since (somebody removed it, say) is put back by what the program knows.
 fn give_up(
     root: &Root,
     folder: &Path,
     patience: Duration,
+    remembered: &[Record],
     mut is_over: impl FnMut(&Claim) -> bool,
 ) -> Result<Restored> {
-    let mut book = match Book::open(folder, false, patience) {
+    let mut restored = Restored::default();
+    let mut book = match Book::open(folder, !remembered.is_empty(), patience) {
         Ok(Some(book)) => book,
-        Ok(None) => return Ok(Restored::default()),
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+        Ok(None) => return Ok(restored),
+        Err(Error::Io { source, .. })
+            if source.kind() == std::io::ErrorKind::PermissionDenied && remembered.is_empty() =>
+        {
             return only_look(root, folder, is_over);
         }
-        Err(error) => return Err(error),
+        Err(error) if remembered.is_empty() => return Err(error),
+        Err(error) => {
+            restored.refused.push(error.to_string());
+            Book::in_memory()
+        }
     };
-    let mut restored = Restored {
-        refused: std::mem::take(&mut book.refused),
-        ..Restored::default()
-    };
+    restored.refused.append(&mut book.refused);
     let mut given_up: HashMap<usize, Claim> = HashMap::new();
     for (place, record) in book.records.iter_mut().enumerate() {
         record.claims.retain(|claim| {
@@ -482,6 +504,24 @@ fn give_up(
             !over
         });
         record.settled &= !given_up.contains_key(&place);
+    }
+    let is_lost = |known: &&Record| {
+        let mut found = given_up.keys().map(|&place| &book.records[place].path);
+        !found.any(|path| *path == known.path)
+    };
+    let lost: Vec<Record> = remembered.iter().filter(is_lost).cloned().collect();
+    if !lost.is_empty() {
+        restored.refused.push(format!(
+            "{}: the record of {} is gone; put back by what this run knows",
+            folder.display(),
+            match &lost[..] {
+                [one] => one.path.clone(),
+                all => format!("{} settings", all.len()),
+            }
+        ));
+    }
+    for known in lost {
+        add_lost(&mut book.records, known);
     }
     bury(&mut book.records);
     let mut touched = unsettled(&book.records);
@@ -516,8 +556,28 @@ fn give_up(
     restored.elsewhere = left
         .filter(|record| record.claims.iter().any(is_elsewhere))
         .count();
-    book.close()?;
+    if let Err(error) = book.close() {
+        // It lists what is put back already: the next start finds that, and clears it.
+        restored.refused.push(error.to_string());
+    }
     Ok(restored)
+}
+
+/// A record that the file has lost, without its claims. Whoever has claimed the setting since took our
+/// value for the original.
+fn add_lost(records: &mut Vec<Record>, known: Record) {
+    match records.iter_mut().find(|record| record.path == known.path) {
+        Some(record) if known.ours.contains(&record.original) => {
+            record.original = known.original;
+            record.settled = false;
+        }
+        Some(_) => {}
+        None => records.push(Record {
+            claims: Vec::new(),
+            settled: false,
+            ..known
+        }),
+    }
 }
 
 /// For who may not change the settings: what there would be to put back.

@@ -111,9 +111,9 @@ pub(super) struct Book {
     pub records: Vec<Record>,
     /// What was found and could not be used, and what became of it.
     pub refused: Vec<String>,
-    folder: Folder,
-    /// Its drop unlocks, also where a process that is about to be started has a copy.
-    _lock: Flock<File>,
+    /// The lock's drop unlocks, also where a process that is about to be started has a copy. `None`
+    /// where the records are in memory only.
+    place: Option<(Folder, Flock<File>)>,
 }
 
 impl Book {
@@ -138,9 +138,17 @@ impl Book {
         Ok(Some(Self {
             records,
             refused,
-            folder,
-            _lock: lock,
+            place: Some((folder, lock)),
         }))
+    }
+
+    /// No records, and no file to write them to.
+    pub fn in_memory() -> Self {
+        Self {
+            records: Vec::new(),
+            refused: Vec::new(),
+            place: None,
+        }
     }
 
     /// The records without the lock, for who may not take it: only to be looked at.
@@ -172,9 +180,12 @@ impl Book {
     /// # Errors
     /// [`Error::Io`]; then the former ones still stand there.
     pub fn save(&self) -> Result<()> {
-        self.folder.remove(NEXT)?;
+        let Some((folder, _)) = &self.place else {
+            return Ok(());
+        };
+        folder.remove(NEXT)?;
         if self.records.is_empty() {
-            return self.folder.remove(FILE);
+            return folder.remove(FILE);
         }
         let page = Page {
             version: VERSION,
@@ -182,9 +193,9 @@ impl Book {
             records: self.records.clone(),
         };
         let text = serde_json::to_vec(&page).expect("records are plain data");
-        let written = self.folder.replace(&text);
+        let written = folder.replace(&text);
         if written.is_err() {
-            let _ = self.folder.remove(NEXT);
+            let _ = folder.remove(NEXT);
         }
         written
     }
@@ -192,9 +203,9 @@ impl Book {
 
 impl Drop for Book {
     fn drop(&mut self) {
-        if self.records.is_empty() {
+        if let (Some((folder, _)), true) = (&self.place, self.records.is_empty()) {
             // While it is held: who waits for it sees that the file has gone.
-            let _ = self.folder.remove(LOCK);
+            let _ = folder.remove(LOCK);
         }
     }
 }
@@ -429,7 +440,8 @@ fn trust(path: &Path, about: &FileStat) -> Result<()> {
 
 fn refused(path: &Path, why: &str) -> Error {
     Error::Cannot(format!(
-        "{}: {why}; what it says is not trusted. Look at it, remove it, and run again",
+        "{}: {why}; it is not trusted. End every reveille that runs, look at it, remove it, and run \
+         again",
         path.display()
     ))
 }

@@ -31,10 +31,10 @@ impl Owner {
     /// This process.
     pub fn this() -> Result<Self> {
         let pid = std::process::id();
-        let (started, _) = stat(pid).ok_or_else(|| Error::Content {
-            path: "/proc/self/stat".into(),
-            expected: "this process's start time",
-            found: String::new(),
+        let (started, _) = stat(pid).ok_or_else(|| {
+            let why =
+                "/proc/self/stat: this process's start time is unreadable; mount proc on /proc";
+            Error::Cannot(why.to_owned())
         })?;
         Ok(Self {
             pid,

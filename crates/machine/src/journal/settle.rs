@@ -19,13 +19,17 @@ pub(super) enum Outcome {
 /// each that was tried, by its place in `places`. What is about to be written is in the file before.
 /// The caller saves the records after it.
 ///
+/// With `for_claim` the first failure ends it. Without, claims have gone: a file that cannot be written
+/// (a full disk) still lists them, so that the next start finishes what a kill leaves undone, and the
+/// settings are brought about all the same.
+///
 /// # Errors
-/// Where the file cannot be written: then nothing was changed.
+/// With `for_claim`, where the file cannot be written: then nothing was changed.
 pub(super) fn bring_about(
     root: &Root,
     book: &mut Book,
     places: &[usize],
-    until_one_fails: bool,
+    for_claim: bool,
 ) -> Result<Vec<(usize, Outcome)>> {
     let mut plans = Vec::new();
     for &place in places {
@@ -38,7 +42,10 @@ pub(super) fn bring_about(
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    book.save()?;
+    let saved = book.save();
+    if for_claim {
+        saved?;
+    }
     let offline = book
         .records
         .iter()
@@ -52,7 +59,7 @@ pub(super) fn bring_about(
         };
         let failed = matches!(outcome, Outcome::Failed(_));
         outcomes.push((nth, outcome));
-        if failed && until_one_fails {
+        if failed && for_claim {
             break;
         }
     }

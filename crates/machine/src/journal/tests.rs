@@ -545,9 +545,6 @@ fn a_folder_or_page_that_others_may_write_or_that_is_no_file_is_refused() {
             fs::remove_file(machine.page()).unwrap();
             fs::create_dir(machine.page()).unwrap();
         }),
-        ("not a file", |machine| {
-            fs::create_dir(machine.run.join("settings.json.next")).unwrap();
-        }),
         ("not a folder", |machine| {
             let moved = machine.run.with_extension("moved");
             fs::rename(&machine.run, &moved).unwrap();
@@ -650,6 +647,65 @@ fn where_the_journal_cannot_be_written_nothing_is_changed() {
     fs::create_dir(machine.run.join("settings.json.next")).unwrap();
     assert!(machine.journal().set(DISABLE, "1").is_err());
     assert_eq!(machine.at(DISABLE), "0");
+}
+
+#[test]
+fn where_the_journal_cannot_be_written_in_the_end_settings_are_put_back_all_the_same() {
+    let machine = Machine::new();
+    let mut journal = machine.claim(DISABLE, "1");
+    let next = machine.run.join("settings.json.next");
+    fs::create_dir(&next).unwrap();
+    let restored = journal.restore();
+    assert_eq!(machine.at(DISABLE), "0");
+    assert_eq!((restored.undone.len(), restored.refused.len()), (1, 1));
+    // Its program ends with its claim in the file; the next start finds nothing to do.
+    fs::remove_dir(&next).unwrap();
+    machine.rewrite(|claim| claim.owner.gone());
+    assert!(machine.recover().foreign.is_empty());
+    assert_eq!(machine.at(DISABLE), "0");
+    assert!(machine.is_clean());
+}
+
+#[test]
+fn a_run_whose_record_is_gone_puts_back_what_it_knows_and_reports_it() {
+    type Lose = fn(&Machine);
+    let lose: [Lose; 3] = [
+        |machine| fs::remove_dir_all(&machine.run).unwrap(),
+        |machine| fs::remove_file(machine.page()).unwrap(),
+        // Whatever stands in it is not trusted.
+        |machine| fs::set_permissions(&machine.run, PermissionsExt::from_mode(0o777)).unwrap(),
+    ];
+    for (nth, lose) in lose.into_iter().enumerate() {
+        let machine = Machine::new();
+        let mut journal = machine.claim(DISABLE, "1");
+        journal.set(BOUND, "n/a").unwrap();
+        lose(&machine);
+        let restored = journal.restore();
+        assert_eq!(
+            (machine.at(DISABLE), machine.at(BOUND)),
+            ("0".into(), "0".into())
+        );
+        assert_eq!(restored.undone.len(), 2, "{nth}");
+        let complaints = restored.complaints().join("\n");
+        assert!(
+            complaints.contains("the record of 2 settings is gone"),
+            "{complaints}"
+        );
+        assert_eq!(journal.restore(), Restored::default());
+    }
+}
+
+#[test]
+fn what_was_set_when_the_record_went_is_nobodys_original() {
+    let machine = Machine::new();
+    let first = machine.claim(BOUND, "100");
+    fs::remove_file(machine.page()).unwrap();
+    let second = machine.claim(BOUND, "50");
+    drop(first);
+    assert_eq!(machine.at(BOUND), "50");
+    drop(second);
+    assert_eq!(machine.at(BOUND), "0");
+    assert!(machine.is_clean());
 }
 
 #[test]
