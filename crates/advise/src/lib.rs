@@ -22,7 +22,7 @@ pub use cost::Cost;
 pub use form::Form;
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
-pub use target::{Coverage, Target, why_other_machine};
+pub use target::{Coverage, Target, speaks_for, why_other_machine};
 
 /// Why a result gives no advice. Each message is one line.
 #[derive(Debug, thiserror::Error)]

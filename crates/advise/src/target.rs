@@ -3,7 +3,7 @@
 use reveille_dataset::description::Probe;
 use reveille_dataset::statistics::UNKNOWN;
 use reveille_dataset::{Description, Loaded};
-use reveille_machine::{Identity, Idle, IdleState};
+use reveille_machine::{Cpu, Identity, Idle, IdleState};
 use serde::Serialize;
 
 /// The state in which nothing sleeps.
@@ -21,8 +21,8 @@ pub struct Target {
     pub is_known: bool,
     /// As uname gives it: `x86_64`; `None` where neither result nor machine tells.
     pub architecture: Option<String>,
-    /// The number of the CPU that was measured.
-    pub measured_cpu: u32,
+    /// The number of the CPU that was measured; `None` where the result lacks it.
+    pub measured_cpu: Option<u32>,
     /// In the driver's order, which is that of depth; empty where neither the result nor a machine
     /// tells.
     pub states: Vec<IdleState>,
@@ -53,13 +53,12 @@ impl Target {
     /// As the result describes it. `machine` is the machine that it was measured on, where that can
     /// be read: it tells the other CPUs, and the table where the result has none.
     pub fn new(description: &Description, machine: Option<(&Identity, &Idle)>) -> Self {
-        let measured_cpu = description.settings.cpu;
         let mut target = Self {
             driver: description.driver.clone(),
             governor: description.governor.clone(),
             is_known: description.probe != Probe::Foreign || machine.is_some(),
             architecture: description.machine.architecture.clone(),
-            measured_cpu,
+            measured_cpu: description.settings.cpu,
             states: description.states.clone(),
             coverage: Coverage::Result,
         };
@@ -67,13 +66,13 @@ impl Target {
             if target.states.is_empty() {
                 target.driver.clone_from(&idle.driver);
                 target.governor.clone_from(&idle.governor);
-                let cpu = idle.cpu(measured_cpu);
+                let cpu = speaks_for(target.measured_cpu, idle);
                 target.states = cpu.map(|cpu| cpu.states.clone()).unwrap_or_default();
             }
             if target.architecture.is_none() {
                 target.architecture.clone_from(&identity.architecture);
             }
-            target.coverage = coverage(idle, measured_cpu);
+            target.coverage = coverage(idle, target.measured_cpu);
         }
         target
     }
@@ -118,14 +117,33 @@ impl Target {
     }
 }
 
+/// The CPU that a result speaks for: the measured one or, where its number is unknown, any on a machine
+/// whose CPUs are all of one kind. `None` where there is no such CPU.
+pub fn speaks_for(measured: Option<u32>, idle: &Idle) -> Option<&Cpu> {
+    match measured {
+        Some(number) => idle.cpu(number),
+        None => {
+            let first = idle.cpus.first()?;
+            let all_alike = idle.cpus.iter().all(|cpu| cpu.kind == first.kind);
+            all_alike.then_some(first)
+        }
+    }
+}
+
 /// Why a machine is not the one that the result is of, in words; `None` where it may be. It has the
 /// measured CPU, and that CPU has the idle states of the result's table, or those that its datapoints
 /// name (the column `requested_state`).
 pub fn why_other_machine(loaded: &Loaded, idle: &Idle) -> Option<String> {
     let number = loaded.description.settings.cpu;
-    let Some(cpu) = idle.cpu(number) else {
-        return Some(format!("there is no CPU {number}, which the result is of"));
+    let Some(cpu) = speaks_for(number, idle) else {
+        return Some(match number {
+            Some(number) => format!("there is no CPU {number}, which the result is of"),
+            None => {
+                "it has CPUs of several kinds, and which CPU was measured is unknown".to_owned()
+            }
+        });
     };
+    let number = cpu.number;
     let here: Vec<&str> = cpu.states.iter().map(|one| one.name.as_str()).collect();
     let table = &loaded.description.states;
     let there: Vec<&str> = match table.is_empty() {
@@ -167,11 +185,11 @@ pub(crate) fn sleeps(state: &str) -> bool {
     state != POLL && state != reveille_dataset::schema::AWAKE
 }
 
-fn coverage(idle: &Idle, measured: u32) -> Coverage {
-    let Some(cpu) = idle.cpu(measured) else {
+fn coverage(idle: &Idle, measured: Option<u32>) -> Coverage {
+    let Some(cpu) = speaks_for(measured, idle) else {
         return Coverage::Result;
     };
-    let alike = |other: &&reveille_machine::Cpu| other.kind == cpu.kind;
+    let alike = |other: &&Cpu| other.kind == cpu.kind;
     let (same, others): (Vec<_>, Vec<_>) = idle.cpus.iter().partition(alike);
     match &cpu.kind {
         Some(kind) if !others.is_empty() => Coverage::Hybrid {

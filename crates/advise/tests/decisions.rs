@@ -335,7 +335,7 @@ fn an_advice_holds_for_the_cpus_of_the_measured_ones_kind() {
             nohz_full: Vec::new(),
         };
         let mut description = made_up::description();
-        description.settings.cpu = measured;
+        description.settings.cpu = Some(measured);
         Target::new(&description, Some((&Identity::default(), &idle))).coverage
     };
     let (fast, small) = (Some(CoreKind::Performance), Some(CoreKind::Efficient));
@@ -453,7 +453,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
         ("C6", "timer", vec![1000; 3]),
         ("unknown", "timer", vec![1000; 3]),
     ]);
-    loaded.description.settings.cpu = 1;
+    loaded.description.settings.cpu = Some(1);
     // Without a table: those that the datapoints name.
     assert_eq!(
         why_other_machine(&loaded, &idle(&["POLL", "C1", "C6"])),
@@ -468,7 +468,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
     assert!(none.contains("states (none) than"), "{none}");
     // C9 is in the table of names, and no datapoint is of it.
     let mut unused = with_frequencies(&[("C6", 3000, NULL)]);
-    unused.description.settings.cpu = 1;
+    unused.description.settings.cpu = Some(1);
     assert_eq!(why_other_machine(&unused, &idle(&["POLL", "C6"])), None);
     loaded.description.states = cpu(1, &["POLL", "C6"]).states;
     assert_eq!(why_other_machine(&loaded, &idle(&["POLL", "C6"])), None);
@@ -477,7 +477,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
         other.ends_with("than the result is of (POLL, C6)"),
         "{other}"
     );
-    loaded.description.settings.cpu = 2;
+    loaded.description.settings.cpu = Some(2);
     let no_cpu = why_other_machine(&loaded, &idle(&["C1"])).unwrap();
     assert_eq!(no_cpu, "there is no CPU 2, which the result is of");
 }

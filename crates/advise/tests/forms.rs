@@ -303,7 +303,7 @@ fn a_recorded_hybrid_machine_tells_its_kinds_and_its_table() {
     };
     let (identity, idle) = (Identity::read(&root), Idle::read(&root).unwrap());
     let mut description = made_up::description();
-    (description.driver, description.settings.cpu) = (None, 12);
+    (description.driver, description.settings.cpu) = (None, Some(12));
     let machine = Target::new(&description, Some((&identity, &idle)));
     let Coverage::Hybrid { kind, cpus, others } = &machine.coverage else {
         panic!("{:?}", machine.coverage);

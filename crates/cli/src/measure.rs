@@ -185,10 +185,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Why a run that went to its end has no datapoint.
 fn why_none(description: &Description) -> String {
-    let (counts, cpu) = (&description.counts, description.settings.cpu);
+    let (counts, cpu) = (&description.counts, description.settings.cpu_name());
     if counts.launched == 0 {
         return format!(
-            "no datapoint: nothing was launched on CPU {cpu}; `reveille doctor` says what this \
+            "no datapoint: nothing was launched on {cpu}; `reveille doctor` says what this \
              machine can do"
         );
     }
@@ -198,7 +198,7 @@ fn why_none(description: &Description) -> String {
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
     format!(
-        "no datapoint: each of {} launches on CPU {cpu} was dropped ({}); choose an idle CPU with \
+        "no datapoint: each of {} launches on {cpu} was dropped ({}); choose an idle CPU with \
          --cpu",
         counts.launched,
         dropped.join(", ")
@@ -314,7 +314,7 @@ const QUIET_LOOK: Duration = Duration::from_millis(250);
 fn settings(options: &Options) -> Settings {
     Settings {
         sources: options.sources.clone(),
-        cpu: options.cpu,
+        cpu: Some(options.cpu),
         datapoints: options.datapoints,
         duration_s: options.duration.map(|duration| duration.as_secs_f64()),
         distance_min_ns: options.distances.min_ns,

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use reveille_advise::{
-    Advice, Coverage, Demand, Error, Latency, Question, Target, why_other_machine,
+    Advice, Coverage, Demand, Error, Latency, Question, Target, speaks_for, why_other_machine,
 };
 use reveille_dataset::Description;
 use reveille_dataset::description::Probe;
 use reveille_dataset::statistics::{self, Summary};
-use reveille_machine::{CoreKind, Cpu, Idle, IdleState};
+use reveille_machine::{CoreKind, Cpu, Identity, Idle, IdleState};
 
 use crate::exit::Failure;
 
@@ -68,7 +68,8 @@ pub struct Measured {
 const CONFIDENCE: &str = "95";
 
 /// What a judgement needs of a result.
-const JUDGED: [&str; 4] = [
+const JUDGED: [&str; 5] = [
+    "cpu",
     "requested_state",
     "requested_state_index",
     "source",
@@ -101,7 +102,7 @@ impl Measured {
             governor: idle.governor.clone(),
             is_known: true,
             architecture: None,
-            measured_cpu: self.cpu.number,
+            measured_cpu: Some(self.cpu.number),
             states: states.to_vec(),
             coverage: Coverage::Result,
         };
@@ -145,7 +146,7 @@ impl Measured {
     }
 
     /// What a reader must know of the figures.
-    pub fn notes(&self, cpu_model: Option<&str>) -> Vec<String> {
+    pub fn notes(&self, here: &Identity) -> Vec<String> {
         let mut notes = Vec::new();
         let name = &self.name;
         if self.description.probe == Probe::User {
@@ -153,11 +154,20 @@ impl Measured {
                 "{name} was measured by a waiting thread: scheduling is in its figures"
             ));
         }
-        let theirs = self.description.machine.cpu_model.as_deref();
-        if let (Some(theirs), Some(here)) = (theirs, cpu_model)
-            && theirs != here
-        {
+        let there = &self.description.machine;
+        let differs = |there: &Option<String>, here: &Option<String>| {
+            there
+                .clone()
+                .filter(|there| here.as_ref().is_some_and(|here| here != there))
+        };
+        if let Some(theirs) = differs(&there.cpu_model, &here.cpu_model) {
             notes.push(format!("{name} was measured on another CPU, {theirs}"));
+        }
+        if let Some(theirs) = differs(&there.hostname, &here.hostname) {
+            notes.push(format!("{name} was measured on another computer, {theirs}"));
+        }
+        if there.hostname.is_none() && there.cpu_model.is_none() {
+            notes.push(format!("{name}: the machine that was measured is unknown"));
         }
         notes
     }
@@ -182,6 +192,6 @@ pub fn open_of_machine<'a>(
     if loaded.description.statistics.is_empty() {
         loaded.description.statistics = statistics::by_state(&loaded.columns, &|_| None, &[]);
     }
-    let cpu = idle.cpu(loaded.description.settings.cpu);
+    let cpu = speaks_for(loaded.description.settings.cpu, idle);
     Ok((loaded.description, cpu.expect("it was found there")))
 }

@@ -33,14 +33,26 @@ pub enum Ended {
     Disturbed(String),
 }
 
+/// `CPU 3`, or `an unknown CPU`.
+pub fn cpu_name(number: Option<u32>) -> String {
+    number.map_or("an unknown CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+}
+
+impl Settings {
+    /// The measured CPU, as [`cpu_name`].
+    pub fn cpu_name(&self) -> String {
+        cpu_name(self.cpu)
+    }
+}
+
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     /// Sources used, in order.
     pub sources: Vec<String>,
-    /// The measured CPU's number.
-    pub cpu: u32,
+    /// The measured CPU's number; `None` where it is unknown (another tool's result, a CSV file alone).
+    pub cpu: Option<u32>,
     /// Datapoints that were asked for; `None`: the duration ends it.
     pub datapoints: Option<u64>,
     /// Seconds that were asked for; `None`: the datapoints end it.

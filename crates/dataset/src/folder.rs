@@ -257,13 +257,25 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
     };
     let mut description = match described {
         Some(description) => description,
-        None => Description::unknown(residency_columns(&columns)),
+        None => {
+            let mut unknown = Description::unknown(residency_columns(&columns));
+            unknown.settings.cpu = only_cpu(&columns);
+            unknown
+        }
     };
     description.notes.extend(notes);
     Ok(Loaded {
         description,
         columns,
     })
+}
+
+/// The measured CPU, where all datapoints that were read name the same one.
+fn only_cpu(columns: &Columns) -> Option<u32> {
+    let cpus = columns.integers("cpu")?;
+    let first = *cpus.first()?;
+    let same = cpus.iter().all(|cpu| *cpu == first);
+    same.then(|| first.try_into().ok()).flatten()
 }
 
 fn residency_columns(columns: &Columns) -> Vec<String> {
@@ -306,6 +318,7 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         description
             .notes
             .push("A Parquet file alone: machine and settings are unknown.".into());
+        description.settings.cpu = only_cpu(&columns);
         return Ok(Loaded {
             description,
             columns,
@@ -320,6 +333,7 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         let fields = own_csv::fields(&csv.header, wanted)?;
         let table = csv.all(&fields, LastLine::MayLackNewline)?;
         let mut description = Description::unknown(residency_columns(&table.columns));
+        description.settings.cpu = only_cpu(&table.columns);
         description
             .notes
             .push("A CSV file alone: machine and settings are unknown.".into());

@@ -449,7 +449,7 @@ fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) ->
             .map(|source| source.as_str().to_owned())
             .into_iter()
             .collect(),
-        cpu: cpu.unwrap_or_default(),
+        cpu,
         ..Settings::default()
     };
     if let Some(device) = value("devdescr").or_else(|| value("devid")) {

@@ -507,6 +507,7 @@ fn a_file_alone_is_a_result_without_a_description() {
         assert_eq!(export.columns.rows, rows, "{short}");
         assert_eq!(export.description.name, format!("export.{short}"));
         assert_eq!(export.description.residency_columns, residency());
+        assert_eq!(export.description.settings.cpu, Some(1));
         let unknown = "A CSV file alone: machine and settings are unknown.";
         assert_eq!(
             export.description.notes,

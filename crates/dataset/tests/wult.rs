@@ -41,7 +41,7 @@ fn a_result_is_read_in_nanoseconds_under_our_names() {
     let (description, columns) = (&loaded.description, &loaded.columns);
     assert_eq!(description.tool, "wult 1.11.22");
     assert_eq!(description.name, "first try");
-    assert_eq!(description.settings.cpu, 3);
+    assert_eq!(description.settings.cpu, Some(3));
     assert_eq!(
         description.residency_columns,
         [
@@ -434,7 +434,7 @@ fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
     assert_eq!(described.name, "night # 2");
     assert_eq!(described.started, "1 Jan 2024 12:30");
     assert_eq!(described.machine.hostname.as_deref(), Some("ant"));
-    assert_eq!(described.settings.cpu, 7);
+    assert_eq!(described.settings.cpu, Some(7));
     assert_eq!(described.settings.sources, ["timer"]);
     assert_eq!(described.settings.arming, "a kernel timer");
     assert_eq!((described.counts.kept, described.counts.launched), (2, 0));
@@ -461,7 +461,10 @@ fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
     assert_eq!(described.name, name);
     assert_eq!(described.started, "");
     assert_eq!(described.machine.hostname, None);
-    assert_eq!((described.settings.cpu, described.counts.kept), (5, 1));
+    assert_eq!(
+        (described.settings.cpu, described.counts.kept),
+        (Some(5), 1)
+    );
     assert_eq!(described.settings.arming, "tdt");
     assert_eq!(described.notes, [METHOD]);
 
@@ -475,6 +478,8 @@ fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
     fs::write(&alone, "WakeLatency,IntrOff\n1.5,1\n").unwrap();
     let described = open(&alone).unwrap().description;
     assert_eq!((&*described.tool, &*described.name), ("wult", "alone"));
+    assert_eq!(described.settings.cpu, None);
+    assert_eq!(described.settings.cpu_name(), "an unknown CPU");
     assert_eq!(
         described.notes,
         [

@@ -45,7 +45,7 @@ pub fn target(driver: &str, states: Vec<IdleState>) -> Target {
         governor: Some("menu".to_owned()),
         is_known: true,
         architecture: Some("x86_64".to_owned()),
-        measured_cpu: 1,
+        measured_cpu: Some(1),
         states: all,
         coverage: Coverage::AllAlike,
     }

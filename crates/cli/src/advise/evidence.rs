@@ -67,7 +67,8 @@ pub fn head(answer: &Answer, loaded: &Loaded, out: &mut impl Write) -> io::Resul
 /// The result's name, its CPU and its machine.
 pub fn of_what(loaded: &Loaded) -> String {
     let description = &loaded.description;
-    let mut words = format!("{}: CPU {}", description.name, description.settings.cpu);
+    let cpu = description.settings.cpu_name();
+    let mut words = format!("{}: {cpu}", description.name);
     if let Some(model) = &description.machine.cpu_model {
         words += &format!(" of {model}");
     }

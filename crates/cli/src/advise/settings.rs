@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use reveille_advise::{
     Advice, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
 };
-use reveille_dataset::description::Floor;
+use reveille_dataset::description::{Floor, cpu_name};
 use reveille_machine::cpulist;
 
 use super::text::{about, listed, named, us, wrapped};
@@ -166,12 +166,12 @@ fn costs(answer: &Answer) -> Vec<String> {
         return Vec::new();
     }
     let forbidden = listed(&setting.forbidden);
-    let cpu = answer.target.measured_cpu;
+    let cpu = cpu_name(answer.target.measured_cpu);
     let residency = match cost.forbidden_time_percent {
         Some(percent) => format!(
-            "CPU {cpu} spent {percent:.1} % of its idle time, from boot to the run, in {forbidden}"
+            "{cpu} spent {percent:.1} % of its idle time, from boot to the run, in {forbidden}"
         ),
-        None => format!("how long CPU {cpu} spent in {forbidden} is not in the result"),
+        None => format!("how long {cpu} spent in {forbidden} is not in the result"),
     };
     if cost.frequency.is_empty() {
         let unknown = "watts are not known, for a result has none. Cores that are kept in shallow \
@@ -201,14 +201,14 @@ fn costs(answer: &Answer) -> Vec<String> {
 }
 
 fn covers(answer: &Answer) -> String {
-    let cpu = answer.target.measured_cpu;
+    let cpu = cpu_name(answer.target.measured_cpu);
     match &answer.target.coverage {
         Coverage::Result => format!(
-            "CPU {cpu} was measured; others are taken to be like it. On a machine with several \
+            "{cpu} was measured; others are taken to be like it. On a machine with several \
              kinds of core give it with --root"
         ),
         Coverage::AllAlike => {
-            format!("CPU {cpu} was measured; the machine's other CPUs are of its kind")
+            format!("{cpu} was measured; the machine's other CPUs are of its kind")
         }
         Coverage::Hybrid { kind, cpus, others } => format!(
             "the {kind}, CPUs {}. CPUs {} are of another kind, and nothing is known of them: \

@@ -138,8 +138,7 @@ impl Plan {
         let groups = groups::alike(online.iter().copied());
         let identity = Identity::read(root);
         if let Some(measured) = wanted.measured {
-            self.notes
-                .extend(measured.notes(identity.cpu_model.as_deref()));
+            self.notes.extend(measured.notes(&identity));
             self.request_us = self.request_by_result(&groups, idle, measured)?;
         }
         if !requests::is_kept_to(idle, self.request_us) {

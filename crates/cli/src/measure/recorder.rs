@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     fn describe(&self, outcome: &Outcome) -> Description {
-        let cpu = outcome.idle.cpu(self.settings.cpu);
+        let cpu = self.settings.cpu.and_then(|cpu| outcome.idle.cpu(cpu));
         let mut settings = self.settings.clone();
         settings.arming = outcome.arming.join("; ");
         Description {

@@ -44,7 +44,7 @@ fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
     let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
     line(
         out,
-        &format!("CPU {}", description.settings.cpu),
+        &description.settings.cpu_name(),
         &or_unknown(&machine.cpu_model),
     )?;
     let hypervisor = machine

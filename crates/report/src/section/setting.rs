@@ -66,7 +66,9 @@ fn machines(views: &Views<'_>) -> String {
     add("probe", &|of| Some(super::probe(of.probe, &of.tool)));
     add("started", &|of| Some(of.started.clone()));
     add("command", &|of| Some(of.command_line.join(" ")));
-    add("measured CPU", &|of| Some(of.settings.cpu.to_string()));
+    add("measured CPU", &|of| {
+        of.settings.cpu.map(|cpu| cpu.to_string())
+    });
     add("sources", &|of| Some(of.settings.sources.join(", ")));
     add("deepest states allowed", &|of| {
         Some(of.settings.deepest_states.join(", "))

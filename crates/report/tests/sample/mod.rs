@@ -242,7 +242,7 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
     description.command_line = vec!["reveille".to_owned(), "measure".to_owned()];
     description.settings = Settings {
         sources: vec!["timer".to_owned()],
-        cpu: 3,
+        cpu: Some(3),
         distance_min_ns: 100_000,
         distance_max_ns: 8_000_000,
         protocol: "random".to_owned(),
