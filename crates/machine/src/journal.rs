@@ -479,6 +479,7 @@ fn give_up(
     mut is_over: impl FnMut(&Claim) -> bool,
 ) -> Result<Restored> {
     let mut restored = Restored::default();
+    let mut is_usable = true;
     let mut book = match Book::open(folder, !remembered.is_empty(), patience) {
         Ok(Some(book)) => book,
         Ok(None) => return Ok(restored),
@@ -489,7 +490,9 @@ fn give_up(
         }
         Err(error) if remembered.is_empty() => return Err(error),
         Err(error) => {
-            restored.refused.push(error.to_string());
+            is_usable = false;
+            let memory = "this run puts its settings back from memory";
+            restored.refused.push(format!("{error}; {memory}"));
             Book::in_memory()
         }
     };
@@ -510,9 +513,9 @@ fn give_up(
         !found.any(|path| *path == known.path)
     };
     let lost: Vec<Record> = remembered.iter().filter(is_lost).cloned().collect();
-    if !lost.is_empty() {
+    if is_usable && !lost.is_empty() {
         restored.refused.push(format!(
-            "{}: the record of {} is gone; put back by what this run knows",
+            "{}: the record of {} is missing; this run puts it back from memory",
             folder.display(),
             match &lost[..] {
                 [one] => one.path.clone(),
