@@ -94,6 +94,7 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         failures: Vec::new(),
         cut: true,
         stamped: true,
+        resolution_us: 1,
         gaps: Vec::new(),
         devices: Default::default(),
     })

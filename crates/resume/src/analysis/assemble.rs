@@ -180,7 +180,7 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
             .stages
             .iter()
             .find(|one| one.stage == StageKind::Resume);
-        stage.map(|stage| stage.duration_us)
+        stage.and_then(|stage| stage.duration_us)
     };
     let has_resume = cycles.iter().any(|cycle| cycle.resume_us.is_some());
     let known = cycles.iter().filter_map(|cycle| {
@@ -230,34 +230,26 @@ fn times_of(cycle: &Cycle) -> Option<times::Times> {
     })
 }
 
-/// Stamps of whole seconds carry no time below two of them.
-fn carries(cycle: &Cycle, us: Us) -> bool {
-    const SECOND_US: Us = 1_000_000;
-    // Of freezing the kernel says itself how long it took.
-    let stages = cycle.stages.iter();
-    let mut stages = stages.filter(|stage| stage.kind != StageKind::Freeze);
-    let is_coarse = stages.all(|stage| stage.end % SECOND_US == 0);
-    us >= 2 * SECOND_US || !is_coarse
-}
-
 fn result(cycle: &Cycle) -> Option<CycleResult> {
     let times = times_of(cycle)?;
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
     let is_known = |half| match half {
-        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| carries(cycle, us)),
-        Half::Resume => times.resume_us.map_or(cycle.cut, |us| carries(cycle, us)),
+        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
+        Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
     };
+    // Between stamps of one step nothing is longer or shorter than another.
+    let is_fine = |half| cycle.resolution_us <= 1 || is_known(half);
     let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
         true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
         false => Vec::new(),
     };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
-        duration_us: call.took_us(),
+        duration_us: cycle.took_us(call),
         slack_us: match Half::Resume.has(call.stage) {
-            true => after[place],
-            false => before[place],
+            true => after[place].filter(|_| is_fine(Half::Resume)),
+            false => before[place].filter(|_| is_fine(Half::Suspend)),
         },
         call: call.clone(),
     };
@@ -267,10 +259,10 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         at: cycle.at.clone(),
         cut: cycle.cut,
         aborted: times.aborted,
-        suspend_us: times.suspend_us.filter(|&us| carries(cycle, us)),
-        platform_us: times.platform_us,
+        suspend_us: times.suspend_us.filter(|&us| cycle.carries(us)),
+        platform_us: times.platform_us.filter(|&us| cycle.carries(us)),
         asleep_us: times.asleep_us,
-        resume_us: times.resume_us.filter(|&us| carries(cycle, us)),
+        resume_us: times.resume_us.filter(|&us| cycle.carries(us)),
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -284,6 +276,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         suspend_has: cycle.device_times(Half::Suspend),
         resume_has: cycle.device_times(Half::Resume),
         stamped: cycle.stamped,
+        resolution_us: cycle.resolution_us,
         gaps: cycle.gaps.clone(),
     };
     // A half that did not end has neither a length nor a path.
@@ -300,15 +293,19 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {
     let one = |stage: &crate::cycle::Stage| {
+        let us = stage.end - stage.start;
         let calls = cycle.calls.iter().filter(|call| call.stage == stage.kind);
         let durations: Vec<Us> = calls
             .clone()
-            .filter_map(crate::cycle::Call::took_us)
+            .filter_map(|call| cycle.took_us(call))
             .collect();
         StageResult {
             stage: stage.kind,
             start_us: stage.start,
-            duration_us: stage.end - stage.start,
+            duration_us: match cycle.resolution_us {
+                ..=1 => Some(us),
+                _ => stage.says_us.or(Some(us).filter(|&us| cycle.carries(us))),
+            },
             says_us: stage.says_us,
             calls: calls.count(),
             calls_us: durations.iter().sum(),
@@ -322,7 +319,9 @@ const PRINTING_US: Us = 2_000;
 
 /// Of calls whose lines' stamps are further apart than the kernel says that they took.
 fn printing(cycles: &[CycleResult]) -> Option<String> {
-    let calls = cycles.iter().flat_map(|cycle| &cycle.calls);
+    // Coarse stamps tell nothing of it.
+    let cycles = cycles.iter().filter(|cycle| cycle.resolution_us <= 1);
+    let calls = cycles.flat_map(|cycle| &cycle.calls);
     let printed = calls.map(|one| (one.call.printing_us(), one));
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;

@@ -139,7 +139,7 @@ fn steps_by_stage(
         match (call.start, call.end) {
             (Some(start), Some(end)) if start <= end => {
                 let device = tree.find(&call.device, call.driver.as_ref());
-                let printing = call.printing_us();
+                let printing = cycle.printing_us(call);
                 let span = (start + printing, end);
                 add(call.stage, What::Call(index), device, span, printing);
             }

@@ -203,6 +203,7 @@ mod tests {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
             gaps: Vec::new(),
             devices: Default::default(),
         }

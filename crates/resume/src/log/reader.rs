@@ -189,6 +189,7 @@ impl Reader {
                     clock: Some(message.clock),
                     wall: message.wall,
                     caller: message.caller,
+                    resolution_us: message.at.resolution_us,
                 };
                 self.printk.passes(&at);
                 if let (Clock::Kernel, Some(wall)) = (message.clock, message.wall_at) {
@@ -205,6 +206,7 @@ impl Reader {
                     clock: None,
                     wall: None,
                     caller: pid,
+                    resolution_us: at.resolution_us,
                 };
                 self.ftrace.passes(&stamp);
                 self.pending.begin(&stamp, at.resolution_us, event);
@@ -242,6 +244,7 @@ impl Reader {
             clock: Some(entry.clock),
             wall: None,
             caller: None,
+            resolution_us: 1,
         };
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();
@@ -263,6 +266,7 @@ impl Reader {
             clock,
             wall: self.pending.has_wall.then_some(&self.pending.wall),
             caller: self.pending.caller,
+            resolution_us: at.resolution_us,
         };
         let glued;
         let first = self.pending.joints.first().copied();

@@ -75,6 +75,7 @@ impl Truth {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
             gaps: Vec::new(),
             devices: Default::default(),
         }

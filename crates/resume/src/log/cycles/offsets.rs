@@ -118,6 +118,7 @@ mod tests {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
             gaps: Vec::new(),
             shift_us: 0,
             devices: [].into(),
