@@ -37,7 +37,7 @@ fn the_json_has_the_logs_truth() {
     let folder = tempfile::tempdir().unwrap();
     let analysis = analysis(&[], &log(folder.path(), 3));
     assert_eq!(analysis["format"], "reveille-resume");
-    assert_eq!(analysis["version"], 2);
+    assert_eq!(analysis["version"], 3);
     let machine = &analysis["machines"][0];
     assert_eq!(machine["name"], "chromebook.txt");
     assert_eq!(machine["cycles"].as_array().unwrap().len(), 3);

@@ -24,7 +24,7 @@ use crate::power::beside::Power;
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
 pub use failed::Failed;
-pub use named::{half_name, no_devices, stage_name, stage_words, why_words};
+pub use named::{extent, half_name, no_devices, no_length, stage_name, stage_words, why_words};
 pub use what_if::{Removal, Replay, WhatIf};
 
 /// What the JSON says it is.
@@ -140,9 +140,11 @@ pub struct CycleResult {
     pub calls: Vec<CallResult>,
     /// What failed, in the order of time.
     pub failures: Vec<Failure>,
-    /// The critical path of the resume; its links' times add up to `resume_us`.
+    /// The critical path of the resume; its links' times add up to `resume_us`. Where that is `None`
+    /// because the log is cut, it is the path to the log's end.
     pub path: Vec<LinkResult>,
-    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`.
+    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`, or are
+    /// what the log has of it.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,

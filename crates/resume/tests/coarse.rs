@@ -1,9 +1,13 @@
 //! Logs whose stamps are of whole seconds (`dmesg -T`, a syslog without the kernel's stamps).
 
-use reveille_resume::analysis::{Analysis, CycleResult, Input, Question, Source, analyse};
+use reveille_resume::Result;
+use reveille_resume::analysis::{
+    Analysis, CycleResult, Input, Question, Source, analyse, extent, no_length,
+};
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::log;
+use reveille_resume::what_if::Change;
 
 /// A suspend of 91 ms and a resume of 130 ms within a second; device 1-1 prepares, suspends and resumes.
 const LOG: &str = "\
@@ -49,13 +53,17 @@ fn in_seconds(log: &str, later: f64) -> String {
 }
 
 fn analysed(text: &str) -> Analysis {
+    asked(text, &Question::default()).unwrap()
+}
+
+fn asked(text: &str, question: &Question) -> Result<Analysis> {
     let input = Input {
         name: "m".to_owned(),
         source: Source::default(),
         cycles: log::read(text.as_bytes()).unwrap().cycles,
         notes: Vec::new(),
     };
-    analyse(vec![input], &Question::default()).unwrap()
+    analyse(vec![input], question)
 }
 
 fn only(text: &str) -> CycleResult {
@@ -187,5 +195,78 @@ fn a_long_resume_keeps_its_length_and_its_path() {
         let printing = analysed(&in_seconds(&lines.concat(), f64::from(tenth) / 10.0));
         let notes = printing.machines[0].notes.join("\n");
         assert!(!notes.contains("printing"), "{notes}");
+    }
+}
+
+/// Its fine figures end with this line.
+fn until(line: &str) -> String {
+    let end = LOG.find(line).unwrap();
+    let end = end + LOG[end..].find('\n').unwrap() + 1;
+    LOG[..end].to_owned()
+}
+
+#[test]
+fn a_resume_that_is_too_short_for_the_stamps_is_in_the_log_all_the_same() {
+    let machine = analysed(&in_seconds(LOG, 0.0)).machines.remove(0);
+    assert_eq!(
+        machine.notes,
+        [
+            "the stamps of the cycle are 1000 ms apart at the least: of times below 2000 ms only those are \
+             known that the kernel itself states"
+        ]
+    );
+    assert_eq!(
+        no_length(machine.shown(), Half::Resume).unwrap(),
+        "The resume took less than 2000 ms, and the log's stamps are 1000 ms apart"
+    );
+    assert_eq!(analysed(LOG).machines[0].notes, [""; 0]);
+}
+
+#[test]
+fn coarse_stamps_are_of_their_cycle_and_not_of_the_log() {
+    let both = format!("{}{LOG}", in_seconds(&until("CPU1 is up"), 0.0));
+    let machine = analysed(&both).machines.remove(0);
+    let steps = machine.cycles.iter().map(|cycle| cycle.resolution_us);
+    assert_eq!(steps.collect::<Vec<_>>(), [1_000_000, 1]);
+    let notes = machine.notes.join("\n");
+    assert!(
+        notes.contains("the stamps of 1 of 2 cycles are 1000 ms"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_resume_that_the_log_cuts_has_a_path_to_its_end_and_no_savings() {
+    let cut = until("usb_dev_resume+0x0/0x20 returned");
+    let machine = analysed(&cut).machines.remove(0);
+    let cycle = machine.shown();
+    assert_eq!(cycle.resume_us, None);
+    let seen: Us = cycle.path.iter().map(|link| link.duration_us).sum();
+    assert_eq!(seen, 100_000);
+    assert_eq!(extent(cycle, Half::Resume), " until the log ends");
+    assert_eq!(extent(cycle, Half::Suspend), "");
+    assert_eq!(
+        no_length(cycle, Half::Resume).unwrap(),
+        "The log ends before the resume does"
+    );
+    assert!(machine.removals.is_empty() && !machine.suspend_removals.is_empty());
+    let has_slack = |half| cycle.calls_of(half).any(|(_, one)| one.slack_us.is_some());
+    assert!(has_slack(Half::Suspend) && !has_slack(Half::Resume));
+    // A whole one has both.
+    let whole = analysed(LOG).machines.remove(0);
+    assert_eq!(no_length(whole.shown(), Half::Resume), None);
+    assert!(!whole.removals.is_empty());
+    for change in [Change::without("1-1"), Change::cpus("8")] {
+        let question = Question {
+            changes: vec![change.unwrap()],
+            steps: 1,
+            ..Question::default()
+        };
+        let error = asked(&cut, &question).unwrap_err().to_string();
+        assert!(
+            error.contains("The log ends before the resume does"),
+            "{error}"
+        );
+        assert!(asked(LOG, &question).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! Stages, slack and removals in figures.
 
 use reveille_resume::analysis::{
-    CallResult, CycleResult, Machine, half_name, no_devices, stage_words,
+    CallResult, CycleResult, Machine, half_name, no_devices, no_length, stage_words,
 };
 use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
@@ -115,6 +115,10 @@ pub fn removals(machine: &Machine, half: Half, top: usize) -> String {
         return String::new();
     }
     if let Some(why) = no_devices(cycle, half) {
+        return format!("<p>{}</p>", escape(&why));
+    }
+    if let Some(why) = no_length(cycle, half) {
+        let why = format!("{why}: what a removal would save is unknown.");
         return format!("<p>{}</p>", escape(&why));
     }
     let removals = match half {

@@ -1,11 +1,11 @@
 //! From cycles to what is shown of them.
 
 use super::across::{self, spread};
-use super::no_devices;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
+use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
@@ -64,6 +64,11 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
         };
         if !machines.iter().any(is_met) {
             let first = machines.first().map(Machine::shown);
+            if let Some(why) = first.and_then(|cycle| no_length(cycle, Half::Resume)) {
+                return Err(Error::Usage(format!(
+                    "{words}: {why}; what a change would save is unknown"
+                )));
+            }
             if let Some(why) = first.and_then(|cycle| no_devices(cycle, Half::Resume))
                 && !matches!(change, Change::Cpus(_))
             {
@@ -130,7 +135,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
-    let ends = |half| of_shown.is_some_and(|cycle| cycle.unreturned(half).next().is_none());
+    // Of a whole that is unknown nothing can be saved.
+    let ends = |half| of_shown.is_some_and(|cycle| no_length(cycle, half).is_none());
     let graph = cycle
         .filter(|cycle| cycle.stamped && ends(Half::Resume))
         .map(Graph::of)
@@ -239,8 +245,11 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
         Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
     };
-    // Between stamps of one step nothing is longer or shorter than another.
-    let is_fine = |half| cycle.resolution_us <= 1 || is_known(half);
+    // What a whole of unknown length has time for is unknown, too.
+    let has_length = |half| match half {
+        Half::Suspend => times.suspend_us.is_some_and(|us| cycle.carries(us)),
+        Half::Resume => times.resume_us.is_some_and(|us| cycle.carries(us)),
+    };
     let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
         true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
         false => Vec::new(),
@@ -248,8 +257,8 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: cycle.took_us(call),
         slack_us: match Half::Resume.has(call.stage) {
-            true => after[place].filter(|_| is_fine(Half::Resume)),
-            false => before[place].filter(|_| is_fine(Half::Suspend)),
+            true => after[place].filter(|_| has_length(Half::Resume)),
+            false => before[place].filter(|_| has_length(Half::Suspend)),
         },
         call: call.clone(),
     };
@@ -341,6 +350,22 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     ))
 }
 
+/// Finer stamps than this, µs, are fine enough for every stage.
+const COARSE_US: Us = 1_000;
+
+/// What stamps of whole seconds, or milliseconds, do not tell.
+fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
+    let steps = cycles.iter().map(|cycle| cycle.resolution_us);
+    let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
+    let ms = steps.iter().max()? / 1_000;
+    Some(format!(
+        "the stamps of {} are {ms} ms apart at the least: of times below {} ms only those are known that \
+         the kernel itself states",
+        of(steps.len()),
+        2 * ms
+    ))
+}
+
 /// What of the cycles a reader must know before trusting the figures.
 fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -380,7 +405,10 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
          stages is known, and nothing between them",
     );
     say(
-        |cycle| cycle.resume_us.is_none() && !cycle.cut && !cycle.aborted && cycle.stamped,
+        |cycle| {
+            let is_told = cycle.resume_us.is_some() || cycle.resume_start_us.is_some();
+            !is_told && !cycle.cut && !cycle.aborted && cycle.stamped
+        },
         "has",
         "have",
         &format!(
@@ -388,6 +416,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
              or by `resume capture`, there is one"
         ),
     );
+    notes.extend(coarse(cycles, of));
     let mut say = |figure: fn(&CycleResult) -> usize, one: &str, many: &str, what: &str| {
         let count: usize = cycles.iter().map(figure).sum();
         match count {

@@ -135,13 +135,6 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn input(log: Log, name: String, files: Vec<String>) -> Input {
     let left_out = log.left_out.reasons().into_iter();
-    let mut notes = Vec::new();
-    if let Some(us) = log.resolution_us.filter(|us| *us >= 1_000) {
-        notes.push(format!(
-            "the log's stamps are {} ms apart at the least: nothing shorter can be told",
-            us / 1_000
-        ));
-    }
     Input {
         name,
         source: Source {
@@ -152,6 +145,6 @@ fn input(log: Log, name: String, files: Vec<String>) -> Input {
             kernel: None,
         },
         cycles: log.cycles,
-        notes,
+        notes: Vec::new(),
     }
 }
