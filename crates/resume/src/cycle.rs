@@ -48,6 +48,10 @@ pub struct Cycle {
     /// The step of the stamps of its lines, µs: a million where they are of whole seconds.
     #[serde(default = "one")]
     pub resolution_us: Us,
+    /// The kernel's first word after the sleep, where its last one before it is missing (an excerpt);
+    /// otherwise a stage ends there.
+    #[serde(default)]
+    pub woke: Option<Us>,
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,

@@ -95,6 +95,7 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         cut: true,
         stamped: true,
         resolution_us: 1,
+        woke: None,
         gaps: Vec::new(),
         devices: Default::default(),
     })

@@ -61,6 +61,7 @@ fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     let first = spans.first().map(|&(_, start, _)| start);
     match (half, rest, first) {
         (Half::Resume, Some(rest), Some(first)) => rest.end.min(first),
+        (Half::Resume, None, Some(first)) => cycle.woke.map_or(first, |woke| woke.min(first)),
         (_, _, first) => first.unwrap_or_default(),
     }
 }

@@ -204,6 +204,7 @@ mod tests {
             cut: false,
             stamped: true,
             resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             devices: Default::default(),
         }

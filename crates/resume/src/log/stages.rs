@@ -50,6 +50,8 @@ pub(super) struct Open {
     /// The last word before sleep, and the first one after it.
     down: Option<Us>,
     up: Option<Us>,
+    /// The first one after it where no line is before it: an excerpt.
+    woke: Option<Us>,
     /// A word of the kernel tells that it was asleep.
     pub(super) slept: bool,
     /// When it last told how long.
@@ -105,6 +107,7 @@ impl Open {
             suspending: None,
             down: None,
             up: None,
+            woke: None,
             slept: false,
             slept_at: None,
             stands_still: false,
@@ -282,8 +285,12 @@ impl Open {
 
     /// A word after it; the first one counts.
     pub(super) fn comes_up(&mut self, at: Us) {
-        if self.down.is_some() && self.up.is_none() && !self.idling {
-            self.up = Some(at);
+        if self.up.is_some() || self.idling {
+            return;
+        }
+        match self.down {
+            Some(_) => self.up = Some(at),
+            None => _ = self.woke.get_or_insert(at),
         }
     }
 
@@ -471,6 +478,14 @@ impl Open {
                 stages.extend(stage(StageKind::Freeze, start, first, None));
             }
         }
+        let woke = self.woke.filter(|_| stamped && self.up.is_none());
+        let woke = woke.filter(|&woke| {
+            let is_between = |stage: &Stage| match stage.kind < StageKind::Platform {
+                true => stage.end <= woke,
+                false => woke <= stage.start,
+            };
+            stages.iter().all(is_between)
+        });
         Some(Cycle {
             number: 0,
             cut: !(self.began && self.ended),
@@ -484,6 +499,7 @@ impl Open {
             failures: self.failures,
             stamped,
             resolution_us: self.resolution_us,
+            woke,
             gaps: self.gaps,
             devices: Default::default(),
         })
@@ -682,7 +698,7 @@ impl Open {
             // Without a word of processes that are let go, they are by then.
             let last = found.iter().flatten().map(|stage| stage.end).max();
             let last = last
-                .max(self.up)
+                .max(self.up.or(self.woke))
                 .filter(|_| self.marks[StageKind::Thaw as usize].start.is_none());
             thaw.start = thaw.start.or(last.map(|last| last.min(exit)));
             thaw.end = thaw.start.map(|_| exit);

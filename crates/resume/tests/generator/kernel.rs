@@ -76,6 +76,7 @@ impl Truth {
             cut: false,
             stamped: true,
             resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             devices: Default::default(),
         }

@@ -26,6 +26,7 @@ pub fn cycle(number: usize, stages: &[(StageKind, Us, Us)]) -> Cycle {
         cut: false,
         stamped: true,
         resolution_us: 1,
+        woke: None,
         gaps: Vec::new(),
         devices: Default::default(),
     }

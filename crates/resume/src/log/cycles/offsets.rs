@@ -119,6 +119,7 @@ mod tests {
             cut: false,
             stamped: true,
             resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             shift_us: 0,
             devices: [].into(),
