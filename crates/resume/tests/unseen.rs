@@ -837,3 +837,32 @@ fn a_first_word_behind_a_stage_of_the_resume_does_not_begin_it() {
     let times = times::of(&log.cycles[0]).unwrap();
     assert_eq!(times.resume_start, Some(898_153_259 - 556_675));
 }
+
+#[test]
+fn freezing_ends_where_the_cpus_go_off_at_the_latest() {
+    let log = read(
+        b"[  100.000000] Filesystems sync: 0.015 seconds\n\
+          [  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.\n\
+          [  100.330000] i2c_hid_acpi i2c-WCOM5120:00: failed to change power setting.\n\
+          [  100.669000] Disabling non-boot CPUs ...\n\
+          [  100.672000] smpboot: CPU 1 is now offline\n\
+          [  100.676000] smpboot: CPU 2 is now offline\n\
+          [  100.685000] Enabling non-boot CPUs ...\n\
+          [  100.690000] CPU1 is up\n\
+          [  100.695000] CPU2 is up\n\
+          [  100.965000] Restarting tasks ... done.\n"
+            .as_slice(),
+    )
+    .unwrap();
+    let cycle = &log.cycles[0];
+    let begin = cycle.stages[0].start;
+    assert_eq!(
+        stage(cycle, StageKind::Freeze),
+        (begin, 100_669_000),
+        "{:#?}",
+        cycle.stages
+    );
+    for pair in cycle.stages.windows(2) {
+        assert!(pair[0].end <= pair[1].start, "{pair:?}");
+    }
+}

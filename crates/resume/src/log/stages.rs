@@ -708,8 +708,10 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        // Without a word of a device it went on until the machine slept, or processes were let go again.
-        let silent = self.down.or(thaw.start);
+        // Without a word of a device it went on until the CPUs went off, the machine slept, or processes
+        // were let go again.
+        let off = self.of_cpus(StageKind::CpusOff).map(|off| off.start);
+        let silent = off.or(self.down).or(thaw.start);
         let silent = silent.filter(|_| found.iter().all(Option::is_none));
         if let (Some(start), Some(end)) = (freeze.start, frozen.or(silent)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
