@@ -265,7 +265,7 @@ fn bad_input_gets_one_line() {
             &[folder.path().to_str().unwrap()],
             "neither dmesg.txt nor trace.txt",
         ),
-        (&[log, "--cycle", "7"], "has 1 cycles"),
+        (&[log, "--cycle", "7"], "has 1 cycle,"),
         (&[log, "--cycle", "0"], "1.."),
         (
             &[log, "--without", "nosuch*"],
@@ -275,7 +275,7 @@ fn bad_input_gets_one_line() {
         (&[log, "--set", "ata1=fast"], "is not a time"),
         (&[log, "--set", "ata1"], "no '='"),
         (&[log, "--cpus", "0"], "not a number of CPUs"),
-        (&[log, "--name", "a", "--name", "b"], "2 names for 1 logs"),
+        (&[log, "--name", "a", "--name", "b"], "2 names for 1 log;"),
         (&[log, log, "--power", &flat], "belongs to one machine"),
         (&[log, "--power-offset", "3s"], "--power"),
         (&["-", "-"], "once only"),

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::counted;
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
 use reader::Reader;
@@ -226,11 +227,13 @@ impl Log {
         if !self.cycles.is_empty() {
             return Ok(self);
         }
-        let why = if self.left_out.lines_without_stamp > 0 {
+        let untimed = self.left_out.lines_without_stamp;
+        let why = if untimed > 0 {
             format!(
-                "its {} lines about a suspend have no time; boot with printk.time=1, or use \
-                 `dmesg` or `journalctl -k -o short-monotonic`",
-                self.left_out.lines_without_stamp
+                "its {} about a suspend {} no time; boot with printk.time=1, or use `dmesg` or \
+                 `journalctl -k -o short-monotonic`",
+                counted(untimed as usize, "line"),
+                if untimed == 1 { "has" } else { "have" }
             )
         } else if self.left_out.hibernations > 0 {
             "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no \
@@ -240,10 +243,10 @@ impl Log {
             "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
         } else {
             format!(
-                "no suspend is in its {} lines; expected lines such as `PM: suspend entry (deep)` \
+                "no suspend is in its {}; expected lines such as `PM: suspend entry (deep)` \
                  (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
                  `reveille resume capture` makes such a log",
-                self.lines
+                counted(self.lines as usize, "line")
             )
         };
         Err(Error::Unreadable {

@@ -100,8 +100,8 @@ fn each_kind_of_cycle_and_of_call_has_its_note() {
         [
             "1 cycle has nothing but its first line",
             "1 of 6 cycles is cut at the beginning or the end and not in the medians",
-            "1 of 6 cycles is without a sleep, since something failed or woke the machine before and \
-             not in the medians",
+            "1 of 6 cycles is without a sleep and not in the medians: something failed or woke the \
+             machine before",
             "1 of 6 cycles has no stamps of the kernel (the lines were copied after the resume): what \
              the kernel says of the stages is known, and nothing between them",
             "1 of 6 cycles has no line that tells where the resume begins and no place in the medians; with \
@@ -129,8 +129,8 @@ fn of_several_cycles_the_notes_count_them() {
         [
             "2 cycles have nothing but their first line",
             "2 of 12 cycles are cut at the beginning or the end and not in the medians",
-            "2 of 12 cycles are without a sleep, since something failed or woke the machine before and \
-             not in the medians",
+            "2 of 12 cycles are without a sleep and not in the medians: something failed or woke the \
+             machine before",
             "2 of 12 cycles have no stamps of the kernel (the lines were copied after the resume): what \
              the kernel says of the stages is known, and nothing between them",
             "2 of 12 cycles have no line that tells where the resume begins and no place in the medians; with \
@@ -154,7 +154,7 @@ fn of_one_cycle_the_notes_are_of_the_cycle() {
     assert_eq!(of(0), ["the cycle is cut at the beginning or the end"]);
     assert_eq!(
         of(1),
-        ["the cycle is without a sleep, since something failed or woke the machine before"]
+        ["the cycle is without a sleep: something failed or woke the machine before"]
     );
     assert_eq!(
         of(4),
@@ -238,6 +238,10 @@ fn a_machine_without_any_stage_has_no_analysis() {
     assert_eq!(
         asked(vec![whole(1), whole(2)], &none).unwrap_err(),
         "--cycle 3: m has 2 cycles, numbered from 1"
+    );
+    assert_eq!(
+        asked(vec![whole(1)], &none).unwrap_err(),
+        "--cycle 3: m has 1 cycle, numbered from 1"
     );
     let second = Question {
         cycle: Some(2),
@@ -892,10 +896,10 @@ fn words_are_the_jsons_and_a_peoples_and_each_is_its_own() {
         assert_eq!(stage_words(kind), words);
         let json = serde_json::to_value(kind).unwrap();
         assert_eq!(json, stage_name(kind));
-        // A change names it likewise.
+        // A change of the resume names it likewise.
         let text = format!("stage:{}=1ms", stage_name(kind));
-        let set = Change::set(&text).unwrap();
-        assert_eq!(set.to_string(), text);
+        let set = Change::set(&text).map(|set| set.to_string()).ok();
+        assert_eq!(set, Half::Resume.has(kind).then_some(text));
     }
     assert_eq!(
         [Half::Suspend, Half::Resume].map(half_name),

@@ -5,7 +5,7 @@ use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
-use super::{no_devices, no_length};
+use super::{named, no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
@@ -100,7 +100,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         cycles.retain(|cycle| cycle.number == number);
         if cycles.is_empty() {
             return Err(Error::Usage(format!(
-                "--cycle {number}: {name} has {there} cycles, numbered from 1"
+                "--cycle {number}: {name} has {}, numbered from 1",
+                named::counted(there, "cycle")
             )));
         }
     }
@@ -395,7 +396,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| cycle.aborted,
         "is",
         "are",
-        &format!("without a sleep, since something failed or woke the machine before{left}"),
+        &format!("without a sleep{left}: something failed or woke the machine before"),
     );
     say(
         |cycle| !cycle.stamped,

@@ -5,6 +5,11 @@ use crate::cycle::StageKind;
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
 
+/// `1 cycle`, `2 cycles`: of nouns that take an s.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {
     match half {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reveille_resume::analysis::{Input, Source};
+use reveille_resume::analysis::{Input, Source, counted};
 use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
 use reveille_resume::devices::Device;
 use reveille_resume::log::{self, Log};
@@ -16,9 +16,9 @@ use crate::exit::Failure;
 pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
     if !names.is_empty() && names.len() != logs.len() {
         return Err(Failure::usage(format!(
-            "--name: {} names for {} logs; give one for each, or none",
-            names.len(),
-            logs.len()
+            "--name: {} for {}; give one for each, or none",
+            counted(names.len(), "name"),
+            counted(logs.len(), "log")
         )));
     }
     let stdin = logs.iter().filter(|log| log.as_os_str() == "-").count();

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use reveille_resume::analysis::{
-    CycleResult, LinkKind, LinkResult, Machine, Removal, Spread, extent, half_name, no_devices,
-    no_length, why_words,
+    CycleResult, LinkKind, LinkResult, Machine, Removal, Spread, counted, extent, half_name,
+    no_devices, no_length, why_words,
 };
 use reveille_resume::cycle::{Gap, Us};
 use reveille_resume::graph::Half;
@@ -206,9 +206,9 @@ pub fn devices(machine: &Machine, half: Half, top: usize, out: &mut impl Write) 
     let shown = rows.len().min(top);
     writeln!(
         out,
-        "\nSlowest in the {}, {shown} of {} devices{}",
+        "\nSlowest in the {}, {shown} of {}{}",
         half_name(half),
-        rows.len(),
+        counted(rows.len(), "device"),
         if several {
             "; medians of all cycles"
         } else {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{CycleResult, Machine, Spread, stage_name, stage_words};
+use reveille_resume::analysis::{CycleResult, Machine, Spread, counted, stage_name, stage_words};
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 
@@ -36,10 +36,7 @@ fn summary(machine: &Machine, cycle: &CycleResult, out: &mut impl Write) -> io::
     let kernel = kernel.map_or(String::new(), |kernel| format!(", Linux {kernel}"));
     let sleep = cycle.sleep.as_ref();
     let sleep = sleep.map_or(String::new(), |sleep| format!(", {sleep}"));
-    let cycles = match machine.cycles.len() {
-        1 => "1 cycle".to_owned(),
-        count => format!("{count} cycles"),
-    };
+    let cycles = counted(machine.cycles.len(), "cycle");
     wrapped(
         out,
         "",

@@ -354,7 +354,7 @@ fn a_log_without_a_suspend_is_told_in_one_line() {
         ("", "it is empty"),
         (
             "[    1.000000] usb 1-1: hello\n",
-            "no suspend is in its 1 lines",
+            "no suspend is in its 1 line;",
         ),
         (
             "PM: suspend entry (deep)\nPM: suspend exit\n",
