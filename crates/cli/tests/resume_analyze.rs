@@ -369,4 +369,14 @@ fn a_capture_adds_what_its_logs_do_not_tell() {
     assert_eq!(machine["cycles"][0]["at"], "2026-11-21T18:00:01.5Z");
     assert_eq!(machine["source"]["kernel"], "6.12.9");
     assert_eq!(machine["notes"][0], "no trace: tracefs is not mounted");
+
+    // Its logs are as good without it, and a note states what is missing.
+    std::fs::write(capture.join("capture.json"), &record.to_string()[..90]).unwrap();
+    let machine = &analysis(&[], &capture)["machines"][0];
+    assert_eq!(machine["cycles"][0]["asleep_us"], Value::Null);
+    let note = machine["notes"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("capture.json cannot be read (EOF"),
+        "{note}"
+    );
 }

@@ -53,13 +53,28 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     let log = log::read_files(&files).map_err(failure)?;
     let names = files.iter().map(|file| short_name(file)).collect();
     let mut input = input(log, name, names);
-    let record = std::fs::read(path.join(RECORD)).ok();
     // A capture's own notes are an extra: its logs are as good without them.
-    let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-    if let Some(record) = record {
-        add(&mut input, record);
+    match record(path) {
+        Ok(Some(record)) => add(&mut input, record),
+        Ok(None) => {}
+        Err(why) => input.notes.push(format!(
+            "{RECORD} cannot be read ({why}): the capture's own clocks, devices and notes are missing"
+        )),
     }
     Ok(input)
+}
+
+/// What a capture noted of itself; `None` where the path is not a folder with that.
+fn record(folder: &Path) -> Result<Option<Record>, String> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::read(folder.join(RECORD)) {
+        Ok(text) => match serde_json::from_slice(&text) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => Err(error.to_string()),
+        },
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What a capture knows and its logs do not: the wall clock, and the time asleep by two clocks.
