@@ -37,7 +37,7 @@ fn the_json_has_the_logs_truth() {
     let folder = tempfile::tempdir().unwrap();
     let analysis = analysis(&[], &log(folder.path(), 3));
     assert_eq!(analysis["format"], "reveille-resume");
-    assert_eq!(analysis["version"], 2);
+    assert_eq!(analysis["version"], 3);
     let machine = &analysis["machines"][0];
     assert_eq!(machine["name"], "chromebook.txt");
     assert_eq!(machine["cycles"].as_array().unwrap().len(), 3);
@@ -265,7 +265,7 @@ fn bad_input_gets_one_line() {
             &[folder.path().to_str().unwrap()],
             "neither dmesg.txt nor trace.txt",
         ),
-        (&[log, "--cycle", "7"], "has 1 cycles"),
+        (&[log, "--cycle", "7"], "has 1 cycle,"),
         (&[log, "--cycle", "0"], "1.."),
         (
             &[log, "--without", "nosuch*"],
@@ -275,7 +275,7 @@ fn bad_input_gets_one_line() {
         (&[log, "--set", "ata1=fast"], "is not a time"),
         (&[log, "--set", "ata1"], "no '='"),
         (&[log, "--cpus", "0"], "not a number of CPUs"),
-        (&[log, "--name", "a", "--name", "b"], "2 names for 1 logs"),
+        (&[log, "--name", "a", "--name", "b"], "2 names for 1 log;"),
         (&[log, log, "--power", &flat], "belongs to one machine"),
         (&[log, "--power-offset", "3s"], "--power"),
         (&["-", "-"], "once only"),
@@ -369,4 +369,14 @@ fn a_capture_adds_what_its_logs_do_not_tell() {
     assert_eq!(machine["cycles"][0]["at"], "2026-11-21T18:00:01.5Z");
     assert_eq!(machine["source"]["kernel"], "6.12.9");
     assert_eq!(machine["notes"][0], "no trace: tracefs is not mounted");
+
+    // Its logs are as good without it, and a note states what is missing.
+    std::fs::write(capture.join("capture.json"), &record.to_string()[..90]).unwrap();
+    let machine = &analysis(&[], &capture)["machines"][0];
+    assert_eq!(machine["cycles"][0]["asleep_us"], Value::Null);
+    let note = machine["notes"][0].as_str().unwrap();
+    assert!(
+        note.starts_with("capture.json cannot be read (EOF"),
+        "{note}"
+    );
 }

@@ -11,7 +11,7 @@ use generator::machine::{Draw, Machine};
 use reveille_report::is_page;
 use reveille_report::resume::{Options, from_json, page};
 use reveille_resume::analysis::{Analysis, Input, Question, Source, analyse};
-use reveille_resume::cycle::{Cycle, Failure};
+use reveille_resume::cycle::{Cycle, Failure, Us};
 use reveille_resume::power::Meter;
 use reveille_resume::what_if::Change;
 
@@ -220,4 +220,19 @@ fn a_picture_of_a_minute_has_no_length_that_a_browser_cuts() {
         }
     }
     assert!((900_000.0..=1_000_000.0).contains(&widest), "{widest}");
+}
+
+#[test]
+fn stamps_of_whole_seconds_draw_no_picture_of_a_shorter_resume() {
+    let page_of = |resolution_us: Us| {
+        let mut cycles = cycles(3, 20, 1);
+        cycles[0].resolution_us = resolution_us;
+        page(&analysis(cycles, &Question::default()), &Options::default())
+    };
+    let (fine, coarse) = (page_of(1), page_of(100_000_000));
+    for words in ["Timeline of the resume", "When calls begin and end"] {
+        assert!(fine.contains(words), "{words}");
+        assert!(!coarse.contains(words), "{words}");
+    }
+    assert!(coarse.contains("The resume took less than 200000 ms"));
 }

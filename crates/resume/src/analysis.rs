@@ -12,9 +12,11 @@ mod failed;
 mod named;
 mod what_if;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us};
+use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us, carries, one};
 use crate::graph::{self, DeviceTimes, Half};
 use crate::path::Why;
 use crate::power::beside::Power;
@@ -22,7 +24,9 @@ use crate::power::beside::Power;
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
 pub use failed::Failed;
-pub use named::{half_name, no_devices, stage_name, stage_words, why_words};
+pub use named::{
+    counted, extent, half_name, no_devices, no_length, stage_name, stage_words, why_words,
+};
 pub use what_if::{Removal, Replay, WhatIf};
 
 /// What the JSON says it is.
@@ -32,8 +36,8 @@ pub const FORMAT: &str = "reveille-resume";
 pub const FILE: &str = "resume.json";
 
 /// Of the JSON. A reader refuses a higher one. 2: stages `idle` and `test`, links `silence`, and what
-/// the suspend has.
-pub const VERSION: u32 = 2;
+/// the suspend has. 3: a stage's length may be unknown.
+pub const VERSION: u32 = 3;
 
 /// All that was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,7 +65,7 @@ pub struct Machine {
     pub asleep_us: Option<Spread>,
     /// Of all cycles that have their resume whole.
     pub resume_us: Option<Spread>,
-    /// In the order of a cycle; those that no cycle has are left out.
+    /// In the order of a cycle; those whose length no cycle tells are left out.
     pub stages: Vec<StageSpread>,
     /// Those of the resume that took longest, over all cycles, the longest first.
     pub devices: Vec<DeviceSpread>,
@@ -138,9 +142,11 @@ pub struct CycleResult {
     pub calls: Vec<CallResult>,
     /// What failed, in the order of time.
     pub failures: Vec<Failure>,
-    /// The critical path of the resume; its links' times add up to `resume_us`.
+    /// The critical path of the resume; its links' times add up to `resume_us`. Where that is `None`
+    /// because the log is cut, it is the path to the log's end.
     pub path: Vec<LinkResult>,
-    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`.
+    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`, or are
+    /// what the log has of it.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
@@ -153,6 +159,10 @@ pub struct CycleResult {
     /// False: the log's stamps are not the kernel's, and only the lengths of stages are known.
     #[serde(default = "yes")]
     pub stamped: bool,
+    /// The step of the log's stamps, µs. Where it is more than 1 no length below two steps is known but by
+    /// the kernel's word, and instants are as coarse.
+    #[serde(default = "one")]
+    pub resolution_us: Us,
     /// The longest times without a message of the kernel, in their order.
     #[serde(default)]
     pub gaps: Vec<Gap>,
@@ -173,8 +183,8 @@ pub struct StageResult {
     pub stage: StageKind,
     /// By the log's clock.
     pub start_us: Us,
-    /// By the log's stamps.
-    pub duration_us: Us,
+    /// By the log's stamps; where those are coarse, by the kernel's word. `None` where neither tells.
+    pub duration_us: Option<Us>,
     /// As the kernel gives it.
     pub says_us: Option<Us>,
     /// Devices' callbacks in it.
@@ -306,6 +316,17 @@ impl CycleResult {
         }
     }
 
+    /// From the cycle's beginning to this stage's; `None` where the stamps do not tell.
+    pub fn begins_us(&self, stage: &StageResult) -> Option<Us> {
+        let us = stage.start_us - self.start_us;
+        let is_first = self
+            .stages
+            .first()
+            .is_some_and(|first| first.stage == stage.stage);
+        let is_told = is_first || carries(self.resolution_us, us);
+        (self.stamped && is_told).then_some(us)
+    }
+
     /// The calls of a half.
     pub fn calls_of(&self, half: Half) -> impl Iterator<Item = (usize, &CallResult)> {
         let calls = self.calls.iter().enumerate();
@@ -353,6 +374,19 @@ impl CycleResult {
 }
 
 impl Machine {
+    /// The stages of the shown cycle and of those that it stands for, in their order, with their lengths
+    /// in all of these as far as they are known.
+    pub fn all_stages(&self) -> Vec<(StageKind, Option<Spread>)> {
+        let mut all: BTreeMap<StageKind, Option<Spread>> = BTreeMap::new();
+        all.extend(self.shown().stages.iter().map(|one| (one.stage, None)));
+        all.extend(
+            self.stages
+                .iter()
+                .map(|one| (one.stage, Some(one.duration_us))),
+        );
+        all.into_iter().collect()
+    }
+
     /// The cycle that stands for the others.
     pub fn shown(&self) -> &CycleResult {
         let shown = self.cycles.iter().find(|cycle| cycle.number == self.shown);

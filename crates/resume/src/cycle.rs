@@ -45,6 +45,13 @@ pub struct Cycle {
     /// and `end` tell nothing but their lengths.
     #[serde(default = "yes")]
     pub stamped: bool,
+    /// The step of the stamps of its lines, µs: a million where they are of whole seconds.
+    #[serde(default = "one")]
+    pub resolution_us: Us,
+    /// The kernel's first word after the sleep, where its last one before it is missing (an excerpt);
+    /// otherwise a stage ends there.
+    #[serde(default)]
+    pub woke: Option<Us>,
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,
@@ -54,6 +61,30 @@ pub struct Cycle {
 }
 
 impl Cycle {
+    /// Does the log's clock tell a time of this length? Not one below two of its steps, where those are
+    /// coarse.
+    pub fn carries(&self, us: Us) -> bool {
+        carries(self.resolution_us, us)
+    }
+
+    /// How long one of its calls took, in µs: [`Call::took_us`], but by the kernel's figure where the
+    /// stamps are coarse, and `None` where those do not tell.
+    pub fn took_us(&self, call: &Call) -> Option<Us> {
+        match self.resolution_us {
+            ..=1 => call.took_us(),
+            _ => call
+                .told_us()
+                .or_else(|| call.took_us().filter(|&us| self.carries(us))),
+        }
+    }
+
+    /// [`Call::printing_us`], as far as the stamps tell such a time.
+    pub fn printing_us(&self, call: &Call) -> Us {
+        Some(call.printing_us())
+            .filter(|&us| self.carries(us))
+            .unwrap_or(0)
+    }
+
     /// Something failed, or broke the suspend off, before the machine could sleep.
     pub fn suspend_failed(&self) -> bool {
         self.failures.iter().any(Failure::is_of_suspend)
@@ -69,6 +100,16 @@ impl Failure {
 
 fn yes() -> bool {
     true
+}
+
+pub(crate) fn one() -> Us {
+    1
+}
+
+/// Does a clock of such steps tell a time of this length? Two stamps in one step may be as good as a
+/// step apart.
+pub(crate) fn carries(resolution_us: Us, us: Us) -> bool {
+    resolution_us <= 1 || us >= resolution_us.saturating_mul(2)
 }
 
 /// Of a cycle are kept.
@@ -191,18 +232,22 @@ impl Call {
     /// a line is printed after its stamp was taken, which on a slow console takes longer than most calls.
     pub fn took_us(&self) -> Option<Us> {
         let stamps = self.start.zip(self.end).map(|(start, end)| end - start);
-        // The form without a function's name has 1024 ns for a microsecond.
-        let told = self.says_us.map(|us| match self.function {
-            None => us.saturating_mul(128) / 125,
-            Some(_) => us,
-        });
-        match (stamps, told) {
+        match (stamps, self.told_us()) {
             (Some(stamps), Some(told)) => {
                 let differ = (stamps - told).abs() > APART_US.max(told / 20);
                 Some(if differ || stamps < 0 { told } else { stamps })
             }
             (stamps, told) => stamps.or(told),
         }
+    }
+
+    /// The kernel's own figure, in µs.
+    fn told_us(&self) -> Option<Us> {
+        // The form without a function's name has 1024 ns for a microsecond.
+        self.says_us.map(|us| match self.function {
+            None => us.saturating_mul(128) / 125,
+            Some(_) => us,
+        })
     }
 
     /// From the stamp of its first line to its own beginning, in µs: that line was printed, or something

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::analysis::counted;
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
 use reader::Reader;
@@ -53,6 +54,42 @@ pub struct Log {
     pub resolution_us: Option<Us>,
     /// What was not understood.
     pub left_out: LeftOut,
+    /// The form of lines about a suspend whose times are not read.
+    #[serde(default)]
+    pub unread: Option<Unread>,
+}
+
+/// A form of which messages are seen and times are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unread {
+    /// `dmesg --json`
+    DmesgJson,
+    /// `journalctl -o verbose`, or an export without the times of its entries.
+    JournalFields,
+}
+
+impl Unread {
+    /// The form of a line without a stamp, and its message.
+    fn of(line: &[u8]) -> Option<(Self, &[u8])> {
+        const NAME: &[u8] = b"\"msg\":";
+        let line = line.trim_ascii();
+        if let Some(at) = memchr::memmem::find(line, NAME) {
+            let quoted = line[at + NAME.len()..].trim_ascii_start();
+            let message = quoted.strip_prefix(b"\"")?;
+            let end = message.iter().rposition(|&byte| byte == b'"')?;
+            return Some((Self::DmesgJson, &message[..end]));
+        }
+        let message = line.strip_prefix(b"MESSAGE=")?;
+        Some((Self::JournalFields, message))
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::DmesgJson => "`dmesg --json`",
+            Self::JournalFields => "`journalctl -o verbose`",
+        }
+    }
 }
 
 /// What was not understood, and how often.
@@ -226,11 +263,19 @@ impl Log {
         if !self.cycles.is_empty() {
             return Ok(self);
         }
-        let why = if self.left_out.lines_without_stamp > 0 {
+        let untimed = self.left_out.lines_without_stamp;
+        let why = if let Some(form) = self.unread.filter(|_| untimed > 0) {
             format!(
-                "its {} lines about a suspend have no time; boot with printk.time=1, or use \
-                 `dmesg` or `journalctl -k -o short-monotonic`",
-                self.left_out.lines_without_stamp
+                "its form, {}, is not read; use `dmesg`, or `journalctl -k` with `-o short-monotonic`, \
+                 `-o json` or `-o export`",
+                form.words()
+            )
+        } else if untimed > 0 {
+            format!(
+                "its {} about a suspend {} no time; boot with printk.time=1, or use `dmesg` or \
+                 `journalctl -k -o short-monotonic`",
+                counted(untimed as usize, "line"),
+                if untimed == 1 { "has" } else { "have" }
             )
         } else if self.left_out.hibernations > 0 {
             "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no \
@@ -240,10 +285,10 @@ impl Log {
             "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
         } else {
             format!(
-                "no suspend is in its {} lines; expected lines such as `PM: suspend entry (deep)` \
+                "no suspend is in its {}; expected lines such as `PM: suspend entry (deep)` \
                  (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
                  `reveille resume capture` makes such a log",
-                self.lines
+                counted(self.lines as usize, "line")
             )
         };
         Err(Error::Unreadable {

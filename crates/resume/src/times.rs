@@ -59,6 +59,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     };
     let resume_start = rest
         .map(|rest| rest.end)
+        .or(cycle.woke)
         .or(resumes.first().map(|resume| resume.start))
         .filter(|_| after.is_some() && cycle.stamped);
     // A log that is cut lacks its beginning or its end; which one, the stages tell.

@@ -94,6 +94,8 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         failures: Vec::new(),
         cut: true,
         stamped: true,
+        resolution_us: 1,
+        woke: None,
         gaps: Vec::new(),
         devices: Default::default(),
     })

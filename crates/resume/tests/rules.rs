@@ -664,7 +664,8 @@ fn a_change_is_read_and_written_at_the_bounds_of_its_numbers() {
         ("a=501ns", Some("a=1us")),
         ("a=b=5ms", Some("a=b=5ms")),
         ("a@b@resume=5ms", Some("a@b@resume=5ms")),
-        ("a,b*@suspend_noirq=7s", Some("a,b*@suspend_noirq=7s")),
+        ("a,b*@resume_noirq=7s", Some("a,b*@resume_noirq=7s")),
+        ("a,b*@suspend_noirq=7s", None),
         ("stage:cpus_on=1ms", Some("stage:cpus_on=1ms")),
         ("a=ms", None),
         ("a,=1ms", None),
@@ -683,7 +684,9 @@ fn a_change_is_read_and_written_at_the_bounds_of_its_numbers() {
         Change::set("stage:noirq=5ms")
             .unwrap_err()
             .to_string()
-            .starts_with("\"noirq\" is not a stage; the stages are freeze, prepare, suspend, ")
+            .starts_with(
+                "\"noirq\" is not a stage of the resume; its stages are cpus_on, resume_noirq, "
+            )
     );
     assert_eq!(Change::cpus(" 1 ").unwrap(), Change::Cpus(1));
     assert_eq!(

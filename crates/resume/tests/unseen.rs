@@ -775,3 +775,94 @@ fn of_two_cycles_the_median_is_between_them_and_the_slower_one_is_shown() {
     assert!(all.min < all.max);
     assert_eq!(machine.shown().resume_us, Some(all.max));
 }
+
+/// An excerpt without the stages of the suspend.
+const WITHOUT_SUSPEND: &str = "\
+[  881.799289] PM: suspend entry (s2idle)
+[  897.491720] PM: resume from suspend-to-idle
+[  898.153259] PM: noirq resume of devices complete after 556.675 msecs
+[  898.160000] PM: early resume of devices complete after 5.0 msecs
+[  898.960000] PM: resume of devices complete after 700.0 msecs
+[  899.826378] PM: suspend exit
+";
+
+#[test]
+fn the_kernels_first_word_begins_a_resume_whose_suspend_has_no_lines() {
+    let resume = |text: &str| {
+        let log = read(text.as_bytes()).unwrap();
+        assert_eq!(log.cycles.len(), 1, "{text}");
+        let cycle = &log.cycles[0];
+        let graph = Graph::of(cycle);
+        let us = times::of(cycle).unwrap().resume_us;
+        assert_eq!(us, Some(graph.total_us()), "{text}");
+        us.unwrap()
+    };
+    let all = 899_826_378 - 897_491_720;
+    assert_eq!(resume(WITHOUT_SUSPEND), all);
+    let words = "PM: resume from suspend-to-idle";
+    let deep = WITHOUT_SUSPEND.replace("s2idle", "deep");
+    let deep = deep.replace(words, "ACPI: PM: Low-level resume complete");
+    assert_eq!(resume(&deep), all);
+    // With one stage of the suspend it is the same.
+    let entry = "(s2idle)\n";
+    let suspends = "[  882.100000] PM: noirq suspend of devices complete after 6.675 msecs\n";
+    let with_one = WITHOUT_SUSPEND.replace(entry, &format!("{entry}{suspends}"));
+    assert_eq!(resume(&with_one), all);
+    // Without that word the first stage is all that tells.
+    let silent: String = WITHOUT_SUSPEND
+        .lines()
+        .filter(|line| !line.contains(words))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(resume(&silent), 899_826_378 - (898_153_259 - 556_675));
+    // Nothing but three lines of it.
+    let three: String = WITHOUT_SUSPEND
+        .lines()
+        .filter(|line| !line.contains("devices"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(resume(&three), all);
+}
+
+#[test]
+fn a_first_word_behind_a_stage_of_the_resume_does_not_begin_it() {
+    let late = "\
+[  898.153259] PM: noirq resume of devices complete after 556.675 msecs
+[  898.160000] PM: early resume of devices complete after 5.0 msecs
+[  898.170000] ACPI: PM: Waking up from system sleep state S3
+[  898.960000] PM: resume of devices complete after 700.0 msecs
+[  899.826378] PM: suspend exit
+";
+    let log = read(late.as_bytes()).unwrap();
+    let times = times::of(&log.cycles[0]).unwrap();
+    assert_eq!(times.resume_start, Some(898_153_259 - 556_675));
+}
+
+#[test]
+fn freezing_ends_where_the_cpus_go_off_at_the_latest() {
+    let log = read(
+        b"[  100.000000] Filesystems sync: 0.015 seconds\n\
+          [  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.\n\
+          [  100.330000] i2c_hid_acpi i2c-WCOM5120:00: failed to change power setting.\n\
+          [  100.669000] Disabling non-boot CPUs ...\n\
+          [  100.672000] smpboot: CPU 1 is now offline\n\
+          [  100.676000] smpboot: CPU 2 is now offline\n\
+          [  100.685000] Enabling non-boot CPUs ...\n\
+          [  100.690000] CPU1 is up\n\
+          [  100.695000] CPU2 is up\n\
+          [  100.965000] Restarting tasks ... done.\n"
+            .as_slice(),
+    )
+    .unwrap();
+    let cycle = &log.cycles[0];
+    let begin = cycle.stages[0].start;
+    assert_eq!(
+        stage(cycle, StageKind::Freeze),
+        (begin, 100_669_000),
+        "{:#?}",
+        cycle.stages
+    );
+    for pair in cycle.stages.windows(2) {
+        assert!(pair[0].end <= pair[1].start, "{pair:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use reveille_machine::{Identity, Root, journal};
+use reveille_resume::analysis::counted;
 use reveille_resume::capture::{self, CycleRecord, Mode, Options, Progress, Record};
 
 use super::analyze::{self, failure};
@@ -149,9 +150,9 @@ fn conclude(record: &Record, folder: &Path) {
     }
     if record.interrupted {
         say(format_args!(
-            "ended after {} of {} cycles",
+            "ended after {} of {}",
             record.cycles.len(),
-            record.cycles_asked
+            counted(record.cycles_asked, "cycle")
         ));
     }
     say(format_args!("kept in {}", folder.display()));

@@ -13,7 +13,9 @@ use crate::chart::{Frame, Quantity};
 const BINS: Us = 16;
 
 pub fn chart(cycle: &CycleResult) -> String {
-    let Some(start) = cycle.resume_start_us else {
+    // Stamps that do not tell the resume's length do not spread its calls.
+    let is_told = cycle.resolution_us <= 1 || cycle.resume_us.is_some();
+    let Some(start) = cycle.resume_start_us.filter(|_| is_told) else {
         return String::new();
     };
     let end = |call: &reveille_resume::cycle::Call| call.end.map(|end| end - start);

@@ -1,7 +1,8 @@
 //! The critical path as a table, and in a sentence.
 
 use reveille_resume::analysis::{
-    CycleResult, LinkKind, LinkResult, half_name, no_devices, stage_words, why_words,
+    CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
+    why_words,
 };
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
@@ -25,16 +26,12 @@ pub fn sentence(cycle: &CycleResult, half: Half) -> String {
             return no_devices(cycle, half).unwrap_or_default();
         }
         return match half {
-            Half::Resume if !cycle.stamped => {
-                "The log's stamps are not the kernel's, and so there is no critical path."
-                    .to_owned()
-            }
-            Half::Resume if cycle.resume_us.is_none() => {
-                "The log has no resume, and so there is no critical path.".to_owned()
-            }
-            _ => String::new(),
+            Half::Resume => no_length(cycle, half)
+                .map_or(String::new(), |why| format!("{why}: no critical path.")),
+            Half::Suspend => String::new(),
         };
     }
+    let extent = extent(cycle, half);
     let no_devices = no_devices(cycle, half);
     let mut parts: Vec<(&str, Us)> = Vec::new();
     for link in path {
@@ -52,7 +49,7 @@ pub fn sentence(cycle: &CycleResult, half: Half) -> String {
         .collect();
     let parts = parts.join(", ");
     if let Some(why) = no_devices {
-        return format!("The {name} is {parts}.{} {why}", silence(path));
+        return format!("The {name}{extent} is {parts}.{} {why}", silence(path));
     }
     let longest = path.iter().filter(|link| link.what == LinkKind::Call);
     let longest = longest.max_by_key(|link| link.duration_us);
@@ -64,7 +61,7 @@ pub fn sentence(cycle: &CycleResult, half: Half) -> String {
             time(link.duration_us)
         )
     });
-    format!("The critical path of the {name} is {parts}.{longest}")
+    format!("The critical path of the {name}{extent} is {parts}.{longest}")
 }
 
 /// What a link's time went to.
@@ -136,8 +133,11 @@ pub fn table(cycle: &CycleResult, half: Half) -> String {
         ("share", None),
     ];
     let caption = format!(
-        "What waited for what, from the {}'s begin to its end",
-        half_name(half)
+        "What waited for what, {}",
+        match no_length(cycle, half) {
+            None => format!("from the {}'s begin to its end", half_name(half)),
+            Some(_) => format!("in the {}{}", half_name(half), extent(cycle, half)),
+        }
     );
     let mut table = Table::new(&caption, 4, &heads);
     let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();

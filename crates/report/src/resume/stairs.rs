@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::Machine;
+use reveille_resume::analysis::{Machine, counted};
 use reveille_resume::cycle::Us;
 
 use super::below_bars;
@@ -45,9 +45,9 @@ pub fn stairs(machine: &Machine) -> String {
             html,
             "<p class=\"about\">{}</p>",
             escape(&format!(
-                "{}: {} devices; the last, {}, is ready {} after the resume's begin.",
+                "{}: {}; the last, {}, is ready {} after the resume's begin.",
                 replay.change,
-                replay.deferred.len(),
+                counted(replay.deferred.len(), "device"),
                 last.device,
                 time(last.ready_us)
             ))

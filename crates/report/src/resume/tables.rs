@@ -1,7 +1,7 @@
 //! Stages, slack and removals in figures.
 
 use reveille_resume::analysis::{
-    CallResult, CycleResult, Machine, half_name, no_devices, stage_words,
+    CallResult, CycleResult, Machine, half_name, no_devices, no_length, stage_words,
 };
 use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
@@ -34,20 +34,22 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
         false => "The cycle".to_owned(),
     };
     let mut table = Table::new(&caption, 1, &heads);
-    for all in &machine.stages {
-        let stage = cycle.stages.iter().find(|one| one.stage == all.stage);
-        let begin = stage.filter(|_| cycle.stamped);
+    for (kind, all) in machine.all_stages() {
+        let stage = cycle.stages.iter().find(|one| one.stage == kind);
         let mut row = vec![
-            stage_words(all.stage).to_owned(),
-            known(begin, |stage| time(stage.start_us - cycle.start_us)),
-            known(stage, |stage| time(stage.duration_us)),
+            stage_words(kind).to_owned(),
+            known(stage.and_then(|stage| cycle.begins_us(stage)), time),
+            known(stage.and_then(|stage| stage.duration_us), time),
             known(stage.and_then(|stage| stage.says_us), time),
             known(stage, |stage| count(stage.calls as u64)),
             known(stage, |stage| time(stage.calls_us)),
         ];
         if several {
-            let spread = &all.duration_us;
-            row.extend([time(spread.median), time(spread.min), time(spread.max)]);
+            row.extend([
+                known(all, |all| time(all.median)),
+                known(all, |all| time(all.min)),
+                known(all, |all| time(all.max)),
+            ]);
         }
         table.row(&row);
     }
@@ -113,6 +115,10 @@ pub fn removals(machine: &Machine, half: Half, top: usize) -> String {
         return String::new();
     }
     if let Some(why) = no_devices(cycle, half) {
+        return format!("<p>{}</p>", escape(&why));
+    }
+    if let Some(why) = no_length(cycle, half) {
+        let why = format!("{why}: what a removal would save is unknown.");
         return format!("<p>{}</p>", escape(&why));
     }
     let removals = match half {

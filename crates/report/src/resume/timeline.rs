@@ -7,7 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::{CallResult, CycleResult, LinkKind, LinkResult, stage_words};
+use reveille_resume::analysis::{
+    CallResult, CycleResult, LinkKind, LinkResult, StageResult, stage_words,
+};
 use reveille_resume::cycle::{Name, Us};
 use reveille_resume::graph::Half;
 
@@ -41,7 +43,16 @@ enum Row {
     Device(Name, Option<Name>),
 }
 
-/// The picture of one half; empty where the log has none.
+/// Of a length.
+const UNKNOWN: &str = "unknown";
+
+/// A stage of unknown length is a line.
+fn stage_end(stage: &StageResult) -> Us {
+    stage.start_us + stage.duration_us.unwrap_or(0)
+}
+
+/// The picture of one half; empty where the log has none, or its stamps do not tell one instant from the
+/// next.
 pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
     let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
     let path = match half {
@@ -53,10 +64,13 @@ pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
         Half::Suspend => stages().map(|stage| stage.start_us).min(),
     };
     // A suspend's path goes on behind its last stage.
-    let ends = stages().map(|stage| stage.start_us + stage.duration_us);
+    let ends = stages().map(stage_end);
     let end = ends
         .chain(path.iter().map(|link| link.start_us + link.duration_us))
         .max();
+    if cycle.resolution_us > 1 && path.is_empty() {
+        return String::new();
+    }
     let Some((start, end)) = start.zip(end).filter(|(start, end)| end > start) else {
         return String::new();
     };
@@ -274,7 +288,7 @@ impl Drawing<'_> {
             .iter()
             .filter(|stage| self.half.has(stage.stage));
         for stage in stages {
-            let span = (stage.start_us, stage.start_us + stage.duration_us);
+            let span = (stage.start_us, stage_end(stage));
             let _ = write!(
                 svg,
                 "<path class=\"edge\" d=\"M{} 0v{high}\"/>",
@@ -284,7 +298,7 @@ impl Drawing<'_> {
                 "{}\nbegins: {}\ntakes: {}\ncalls: {}",
                 stage_words(stage.stage),
                 time(span.0 - self.start),
-                time(stage.duration_us),
+                stage.duration_us.map_or(UNKNOWN.to_owned(), time),
                 stage.calls
             );
             self.bar(
@@ -433,7 +447,7 @@ fn legend(cycle: &CycleResult, half: Half) -> String {
             "<span class=\"key {}\"><i></i>{}, {}</span> ",
             stage_class(stage.stage),
             stage_words(stage.stage),
-            time(stage.duration_us)
+            stage.duration_us.map_or(UNKNOWN.to_owned(), time)
         );
     }
     html.push_str("</p>");

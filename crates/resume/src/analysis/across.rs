@@ -52,7 +52,7 @@ pub fn stages(cycles: &[&CycleResult]) -> Vec<StageSpread> {
         durations
             .entry(stage.stage)
             .or_default()
-            .push(stage.duration_us);
+            .extend(stage.duration_us);
     }
     let one = |(stage, durations)| {
         let duration_us = spread(durations)?;

@@ -1,11 +1,11 @@
 //! From cycles to what is shown of them.
 
 use super::across::{self, spread};
-use super::no_devices;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
+use super::{named, no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
@@ -64,6 +64,11 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
         };
         if !machines.iter().any(is_met) {
             let first = machines.first().map(Machine::shown);
+            if let Some(why) = first.and_then(|cycle| no_length(cycle, Half::Resume)) {
+                return Err(Error::Usage(format!(
+                    "{words}: {why}; what a change would save is unknown"
+                )));
+            }
             if let Some(why) = first.and_then(|cycle| no_devices(cycle, Half::Resume))
                 && !matches!(change, Change::Cpus(_))
             {
@@ -95,7 +100,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         cycles.retain(|cycle| cycle.number == number);
         if cycles.is_empty() {
             return Err(Error::Usage(format!(
-                "--cycle {number}: {name} has {there} cycles, numbered from 1"
+                "--cycle {number}: {name} has {}, numbered from 1",
+                named::counted(there, "cycle")
             )));
         }
     }
@@ -130,7 +136,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
-    let ends = |half| of_shown.is_some_and(|cycle| cycle.unreturned(half).next().is_none());
+    // Of a whole that is unknown nothing can be saved.
+    let ends = |half| of_shown.is_some_and(|cycle| no_length(cycle, half).is_none());
     let graph = cycle
         .filter(|cycle| cycle.stamped && ends(Half::Resume))
         .map(Graph::of)
@@ -180,7 +187,7 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
             .stages
             .iter()
             .find(|one| one.stage == StageKind::Resume);
-        stage.map(|stage| stage.duration_us)
+        stage.and_then(|stage| stage.duration_us)
     };
     let has_resume = cycles.iter().any(|cycle| cycle.resume_us.is_some());
     let known = cycles.iter().filter_map(|cycle| {
@@ -230,34 +237,29 @@ fn times_of(cycle: &Cycle) -> Option<times::Times> {
     })
 }
 
-/// Stamps of whole seconds carry no time below two of them.
-fn carries(cycle: &Cycle, us: Us) -> bool {
-    const SECOND_US: Us = 1_000_000;
-    // Of freezing the kernel says itself how long it took.
-    let stages = cycle.stages.iter();
-    let mut stages = stages.filter(|stage| stage.kind != StageKind::Freeze);
-    let is_coarse = stages.all(|stage| stage.end % SECOND_US == 0);
-    us >= 2 * SECOND_US || !is_coarse
-}
-
 fn result(cycle: &Cycle) -> Option<CycleResult> {
     let times = times_of(cycle)?;
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
     let is_known = |half| match half {
-        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| carries(cycle, us)),
-        Half::Resume => times.resume_us.map_or(cycle.cut, |us| carries(cycle, us)),
+        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
+        Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
+    };
+    // What a whole of unknown length has time for is unknown, too.
+    let has_length = |half| match half {
+        Half::Suspend => times.suspend_us.is_some_and(|us| cycle.carries(us)),
+        Half::Resume => times.resume_us.is_some_and(|us| cycle.carries(us)),
     };
     let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
         true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
         false => Vec::new(),
     };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
-        duration_us: call.took_us(),
+        duration_us: cycle.took_us(call),
         slack_us: match Half::Resume.has(call.stage) {
-            true => after[place],
-            false => before[place],
+            true => after[place].filter(|_| has_length(Half::Resume)),
+            false => before[place].filter(|_| has_length(Half::Suspend)),
         },
         call: call.clone(),
     };
@@ -267,10 +269,10 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         at: cycle.at.clone(),
         cut: cycle.cut,
         aborted: times.aborted,
-        suspend_us: times.suspend_us.filter(|&us| carries(cycle, us)),
-        platform_us: times.platform_us,
+        suspend_us: times.suspend_us.filter(|&us| cycle.carries(us)),
+        platform_us: times.platform_us.filter(|&us| cycle.carries(us)),
         asleep_us: times.asleep_us,
-        resume_us: times.resume_us.filter(|&us| carries(cycle, us)),
+        resume_us: times.resume_us.filter(|&us| cycle.carries(us)),
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -284,6 +286,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         suspend_has: cycle.device_times(Half::Suspend),
         resume_has: cycle.device_times(Half::Resume),
         stamped: cycle.stamped,
+        resolution_us: cycle.resolution_us,
         gaps: cycle.gaps.clone(),
     };
     // A half that did not end has neither a length nor a path.
@@ -300,15 +303,19 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {
     let one = |stage: &crate::cycle::Stage| {
+        let us = stage.end - stage.start;
         let calls = cycle.calls.iter().filter(|call| call.stage == stage.kind);
         let durations: Vec<Us> = calls
             .clone()
-            .filter_map(crate::cycle::Call::took_us)
+            .filter_map(|call| cycle.took_us(call))
             .collect();
         StageResult {
             stage: stage.kind,
             start_us: stage.start,
-            duration_us: stage.end - stage.start,
+            duration_us: match cycle.resolution_us {
+                ..=1 => Some(us),
+                _ => stage.says_us.or(Some(us).filter(|&us| cycle.carries(us))),
+            },
             says_us: stage.says_us,
             calls: calls.count(),
             calls_us: durations.iter().sum(),
@@ -322,7 +329,9 @@ const PRINTING_US: Us = 2_000;
 
 /// Of calls whose lines' stamps are further apart than the kernel says that they took.
 fn printing(cycles: &[CycleResult]) -> Option<String> {
-    let calls = cycles.iter().flat_map(|cycle| &cycle.calls);
+    // Coarse stamps tell nothing of it.
+    let cycles = cycles.iter().filter(|cycle| cycle.resolution_us <= 1);
+    let calls = cycles.flat_map(|cycle| &cycle.calls);
     let printed = calls.map(|one| (one.call.printing_us(), one));
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
@@ -339,6 +348,22 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
         one.call.device,
         ms(most + one.duration_us.unwrap_or(0)),
         ms(one.duration_us.unwrap_or(0)),
+    ))
+}
+
+/// Finer stamps than this, µs, are fine enough for every stage.
+const COARSE_US: Us = 1_000;
+
+/// What stamps of whole seconds, or milliseconds, do not tell.
+fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
+    let steps = cycles.iter().map(|cycle| cycle.resolution_us);
+    let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
+    let ms = steps.iter().max()? / 1_000;
+    Some(format!(
+        "the stamps of {} are {ms} ms apart at the least: of times below {} ms only those are known that \
+         the kernel itself states",
+        of(steps.len()),
+        2 * ms
     ))
 }
 
@@ -371,7 +396,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| cycle.aborted,
         "is",
         "are",
-        &format!("without a sleep, since something failed or woke the machine before{left}"),
+        &format!("without a sleep{left}: something failed or woke the machine before"),
     );
     say(
         |cycle| !cycle.stamped,
@@ -381,7 +406,10 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
          stages is known, and nothing between them",
     );
     say(
-        |cycle| cycle.resume_us.is_none() && !cycle.cut && !cycle.aborted && cycle.stamped,
+        |cycle| {
+            let is_told = cycle.resume_us.is_some() || cycle.resume_start_us.is_some();
+            !is_told && !cycle.cut && !cycle.aborted && cycle.stamped
+        },
         "has",
         "have",
         &format!(
@@ -389,6 +417,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
              or by `resume capture`, there is one"
         ),
     );
+    notes.extend(coarse(cycles, of));
     let mut say = |figure: fn(&CycleResult) -> usize, one: &str, many: &str, what: &str| {
         let count: usize = cycles.iter().map(figure).sum();
         match count {

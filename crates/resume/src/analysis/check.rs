@@ -106,6 +106,7 @@ fn is_cycle(cycle: &CycleResult) -> bool {
         cycle.platform_us,
         cycle.asleep_us,
         cycle.resume_us,
+        Some(cycle.resolution_us),
     ];
     let instants = [
         Some(cycle.start_us),
@@ -116,7 +117,7 @@ fn is_cycle(cycle: &CycleResult) -> bool {
     let mut instants: Vec<Option<Us>> = instants.to_vec();
     for stage in &cycle.stages {
         instants.push(Some(stage.start_us));
-        durations.extend([Some(stage.duration_us), Some(stage.calls_us), stage.says_us]);
+        durations.extend([stage.duration_us, Some(stage.calls_us), stage.says_us]);
     }
     for step in &cycle.cpus {
         instants.extend([Some(step.start), Some(step.end)]);

@@ -1,9 +1,14 @@
 //! Words for what the model tells by kind.
 
-use super::{CycleResult, LinkKind, LinkResult};
+use super::{CycleResult, LinkKind, LinkResult, StageResult};
 use crate::cycle::StageKind;
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
+
+/// `1 cycle`, `2 cycles`: of nouns that take an s.
+pub fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
 
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {
@@ -35,6 +40,48 @@ pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
              devices. It has them after `echo 1 > /sys/power/pm_print_times` (stages: \
              pm_debug_messages), or by `reveille resume capture`."
         )),
+    }
+}
+
+/// Why the length of a half is unknown; `None` where it is known. A half of unknown length has no savings.
+pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
+    let name = half_name(half);
+    let (us, there) = match half {
+        Half::Suspend => (cycle.suspend_us, cycle.stages.iter().any(is_of_suspend)),
+        Half::Resume => (cycle.resume_us, cycle.resume_start_us.is_some()),
+    };
+    if us.is_some() {
+        return None;
+    }
+    let is_begun = half == Half::Resume || cycle.stages.first().is_some_and(is_begin);
+    Some(match (cycle.stamped, there, cycle.cut) {
+        (false, ..) => "The log's stamps are not the kernel's".to_owned(),
+        (true, false, _) => format!("No {name} in the log"),
+        (true, true, true) if is_begun => format!("The log ends before the {name} does"),
+        (true, true, true) => format!("The log begins after the {name} does"),
+        (true, true, false) if cycle.resolution_us > 1 => format!(
+            "The {name} took less than {} ms, and the log's stamps are {} ms apart",
+            2 * cycle.resolution_us / 1_000,
+            cycle.resolution_us / 1_000
+        ),
+        (true, true, false) => format!("The log does not tell where the {name} begins or ends"),
+    })
+}
+
+fn is_of_suspend(stage: &StageResult) -> bool {
+    Half::Suspend.has(stage.stage)
+}
+
+fn is_begin(stage: &StageResult) -> bool {
+    stage.stage <= StageKind::Prepare
+}
+
+/// Of what a path is, behind its name: the half, or what the log has of it.
+pub fn extent(cycle: &CycleResult, half: Half) -> &'static str {
+    match (no_length(cycle, half), half) {
+        (None, _) => "",
+        (Some(_), Half::Resume) => " until the log ends",
+        (Some(_), Half::Suspend) => " as far as the log has it",
     }
 }
 

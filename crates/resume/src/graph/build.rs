@@ -61,6 +61,7 @@ fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     let first = spans.first().map(|&(_, start, _)| start);
     match (half, rest, first) {
         (Half::Resume, Some(rest), Some(first)) => rest.end.min(first),
+        (Half::Resume, None, Some(first)) => cycle.woke.map_or(first, |woke| woke.min(first)),
         (_, _, first) => first.unwrap_or_default(),
     }
 }
@@ -139,7 +140,7 @@ fn steps_by_stage(
         match (call.start, call.end) {
             (Some(start), Some(end)) if start <= end => {
                 let device = tree.find(&call.device, call.driver.as_ref());
-                let printing = call.printing_us();
+                let printing = cycle.printing_us(call);
                 let span = (start + printing, end);
                 add(call.stage, What::Call(index), device, span, printing);
             }

@@ -203,6 +203,8 @@ mod tests {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             devices: Default::default(),
         }

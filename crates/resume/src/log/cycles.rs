@@ -49,6 +49,8 @@ pub(super) struct At<'a> {
     pub(super) clock: Option<Clock>,
     pub(super) wall: Option<&'a [u8]>,
     pub(super) caller: Option<u32>,
+    /// Of the clock's stamps.
+    pub(super) resolution_us: Us,
 }
 
 /// A stamp that is far before the one ahead of it.
@@ -428,6 +430,10 @@ impl Cycles {
             return;
         }
         open.last = us;
+        // Lines that were copied later have no stamps of their own.
+        if at.clock != Some(Clock::None) {
+            open.resolution_us = open.resolution_us.max(at.resolution_us);
+        }
         match event {
             Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
             Event::Begin { sleep, .. } => {
@@ -442,7 +448,7 @@ impl Cycles {
                 open.mark(StageKind::Freeze).start.get_or_insert(us);
             }
             Event::Frozen { after_us } => {
-                open.mark(StageKind::Freeze).end = Some(us + after_us.unwrap_or(0));
+                open.mark(StageKind::Freeze).end = Some(open.told(us + after_us.unwrap_or(0)));
             }
             Event::Done if open.stage == StageKind::Freeze && !open.ended => {
                 open.mark(StageKind::Freeze).end = Some(us);
@@ -577,10 +583,11 @@ impl Cycles {
                 return;
             }
             if kind == StageKind::ResumeNoirq {
-                open.comes_up(us - says_us);
+                open.comes_up(open.told(us - says_us));
             }
-            open.calls_since(us - says_us, kind);
+            open.calls_since(open.told(us - says_us), kind);
         }
+        open.settled = open.calls.len();
         if kind == StageKind::SuspendNoirq && !aborted {
             open.goes_down(us);
         }

@@ -74,14 +74,19 @@ impl Export {
     /// `None`: not a line of an export. `Some(Some(…))`: an entry ends with it.
     pub(super) fn line(&mut self, line: &[u8]) -> Option<Option<Entry>> {
         if !self.inside {
-            if !line.starts_with(b"__CURSOR=") {
+            // Some programs write an entry without its cursor.
+            let begins: [&[u8]; 3] = [
+                b"__CURSOR=",
+                b"__REALTIME_TIMESTAMP=",
+                b"__MONOTONIC_TIMESTAMP=",
+            ];
+            if !begins.iter().any(|begin| line.starts_with(begin)) {
                 return None;
             }
             *self = Self {
                 inside: true,
                 ..Self::default()
             };
-            return Some(None);
         }
         if line.is_empty() {
             let ended = std::mem::take(self);
@@ -150,6 +155,16 @@ mod tests {
         }
         assert_eq!(export.line(b""), Some(Some(expected())));
         assert_eq!(export.line(b""), None);
+        // Without its cursor, which a filter may drop.
+        for line in [
+            "__REALTIME_TIMESTAMP=1795284000123456",
+            "_TRANSPORT=kernel",
+            "MESSAGE=PM: suspend exit",
+            "_SOURCE_MONOTONIC_TIMESTAMP=12345678",
+        ] {
+            assert_eq!(export.line(line.as_bytes()), Some(None), "{line}");
+        }
+        assert_eq!(export.line(b""), Some(Some(expected())));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::lines::{self, Line};
 use super::message::Messages;
 use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
-use super::{Log, both, packed, trace};
+use super::{Log, Unread, both, packed, trace};
 use crate::cycle::Us;
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
@@ -34,6 +34,7 @@ pub(super) struct Reader {
     resolution_us: Option<Us>,
     long_lines: u64,
     unstamped: u64,
+    unread: Option<Unread>,
     torn: u64,
     repeated: u64,
     lost: u64,
@@ -79,6 +80,7 @@ impl Reader {
             resolution_us: None,
             long_lines: 0,
             unstamped: 0,
+            unread: None,
             torn: 0,
             repeated: 0,
             lost: 0,
@@ -135,6 +137,7 @@ impl Reader {
             told_lines: self.told,
             resolution_us: self.resolution_us,
             left_out,
+            unread: self.unread,
         }
     }
 
@@ -189,6 +192,7 @@ impl Reader {
                     clock: Some(message.clock),
                     wall: message.wall,
                     caller: message.caller,
+                    resolution_us: message.at.resolution_us,
                 };
                 self.printk.passes(&at);
                 if let (Clock::Kernel, Some(wall)) = (message.clock, message.wall_at) {
@@ -205,6 +209,7 @@ impl Reader {
                     clock: None,
                     wall: None,
                     caller: pid,
+                    resolution_us: at.resolution_us,
                 };
                 self.ftrace.passes(&stamp);
                 self.pending.begin(&stamp, at.resolution_us, event);
@@ -228,8 +233,13 @@ impl Reader {
             return;
         }
         self.flush();
-        if matches!(self.messages.said(text), Said::Event(_)) {
+        let (form, message) = match Unread::of(text) {
+            Some((form, message)) => (Some(form), message),
+            None => (None, text),
+        };
+        if matches!(self.messages.said(message), Said::Event(_)) {
             self.unstamped += 1;
+            self.unread = self.unread.or(form);
         }
     }
 
@@ -242,6 +252,7 @@ impl Reader {
             clock: Some(entry.clock),
             wall: None,
             caller: None,
+            resolution_us: 1,
         };
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();
@@ -263,6 +274,7 @@ impl Reader {
             clock,
             wall: self.pending.has_wall.then_some(&self.pending.wall),
             caller: self.pending.caller,
+            resolution_us: at.resolution_us,
         };
         let glued;
         let first = self.pending.joints.first().copied();

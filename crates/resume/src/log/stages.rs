@@ -3,7 +3,9 @@
 use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
 use super::prefix::Clock;
-use crate::cycle::{Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us};
+use crate::cycle::{
+    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us, carries,
+};
 
 /// The kinds that have callbacks.
 const WITH_CALLS: [StageKind; 8] = [
@@ -48,6 +50,8 @@ pub(super) struct Open {
     /// The last word before sleep, and the first one after it.
     down: Option<Us>,
     up: Option<Us>,
+    /// The first one after it where no line is before it: an excerpt.
+    woke: Option<Us>,
     /// A word of the kernel tells that it was asleep.
     pub(super) slept: bool,
     /// When it last told how long.
@@ -61,6 +65,11 @@ pub(super) struct Open {
     pub(super) hibernates: bool,
     /// The stamp of its last line.
     pub(super) last: Us,
+    /// The coarsest step of its stamps.
+    pub(super) resolution_us: Us,
+    /// So many calls began before the line that ended a stage last: they are of that one, or of those
+    /// before it.
+    pub(super) settled: usize,
     /// Of all its stamps; `None` for ftrace.
     pub(super) clock: Option<Clock>,
     /// What it does between its suspend and its resume.
@@ -98,6 +107,7 @@ impl Open {
             suspending: None,
             down: None,
             up: None,
+            woke: None,
             slept: false,
             slept_at: None,
             stands_still: false,
@@ -105,6 +115,8 @@ impl Open {
             platform_unknown: false,
             hibernates: false,
             last: us,
+            resolution_us: 1,
+            settled: 0,
             clock,
             rest: StageKind::Platform,
             refusing: false,
@@ -147,6 +159,13 @@ impl Open {
 
     pub(super) fn has_heard_nothing(&self) -> bool {
         self.said_at.is_none()
+    }
+
+    /// An instant that is reckoned from a stamp and a time that the kernel tells, as a stamp would have
+    /// it: it is no finer than that stamp, which is half a step early in the mean.
+    pub(super) fn told(&self, us: Us) -> Us {
+        let step = self.resolution_us.max(1);
+        (us + step / 2).div_euclid(step) * step
     }
 
     /// The clock was set: what lies between two messages is not known.
@@ -266,8 +285,12 @@ impl Open {
 
     /// A word after it; the first one counts.
     pub(super) fn comes_up(&mut self, at: Us) {
-        if self.down.is_some() && self.up.is_none() && !self.idling {
-            self.up = Some(at);
+        if self.up.is_some() || self.idling {
+            return;
+        }
+        match self.down {
+            Some(_) => self.up = Some(at),
+            None => _ = self.woke.get_or_insert(at),
         }
     }
 
@@ -381,7 +404,13 @@ impl Open {
     /// say otherwise: before a stage is over its calls cannot be told from those of another.
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
         let suspends = kind <= StageKind::SuspendNoirq;
-        for call in self.calls.iter_mut().rev() {
+        // Stamps of one step do not order calls; the lines do.
+        let settled = if self.resolution_us > 1 {
+            self.settled
+        } else {
+            0
+        };
+        for call in self.calls[settled..].iter_mut().rev() {
             let Some(at) = call.start.or(call.end) else {
                 continue;
             };
@@ -421,14 +450,15 @@ impl Open {
         let mut stages = self.stages();
         let asleep_us = self.asleep_us.or_else(|| {
             let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
-            Some(idle.end - idle.start)
+            Some(idle.end - idle.start).filter(|&us| carries(self.resolution_us, us))
         });
         let rests = |gap: &Gap| {
             let rest = stages.iter().find(|stage| stage.kind.is_rest());
             rest.is_some_and(|rest| (rest.start..rest.end).contains(&gap.start))
         };
         let mut gaps = std::mem::take(&mut self.gaps);
-        gaps.retain(|gap| stamped && !rests(gap));
+        let is_told = |gap: &Gap| carries(self.resolution_us, gap.end - gap.start);
+        gaps.retain(|gap| stamped && !rests(gap) && is_told(gap));
         self.gaps = gaps;
         self.keep_longest_gaps();
         if !stamped {
@@ -448,6 +478,14 @@ impl Open {
                 stages.extend(stage(StageKind::Freeze, start, first, None));
             }
         }
+        let woke = self.woke.filter(|_| stamped && self.up.is_none());
+        let woke = woke.filter(|&woke| {
+            let is_between = |stage: &Stage| match stage.kind < StageKind::Platform {
+                true => stage.end <= woke,
+                false => woke <= stage.start,
+            };
+            stages.iter().all(is_between)
+        });
         Some(Cycle {
             number: 0,
             cut: !(self.began && self.ended),
@@ -460,6 +498,8 @@ impl Open {
             shift_us: 0,
             failures: self.failures,
             stamped,
+            resolution_us: self.resolution_us,
+            woke,
             gaps: self.gaps,
             devices: Default::default(),
         })
@@ -590,7 +630,7 @@ impl Open {
         let calls = || self.calls.iter().filter(|call| call.stage == kind);
         let first = calls().filter_map(|call| call.start).min();
         let told = match (mark.end, mark.says_us) {
-            (Some(end), Some(us)) => Some(end - us),
+            (Some(end), Some(us)) => Some(self.told(end - us)),
             _ => None,
         };
         // The line comes a little after the time in it was taken: a call that began before what it
@@ -641,7 +681,7 @@ impl Open {
             // `start suspend of devices complete` is the end of the suspend, too.
             let prepare = mark(StageKind::Prepare);
             let start = match (prepare.end, prepare.says_us) {
-                (Some(end), Some(us)) => Some(end - us),
+                (Some(end), Some(us)) => Some(self.told(end - us)),
                 _ => self.suspending,
             };
             let end = suspend.or(prepare.end.filter(|_| prepare.aborted));
@@ -658,7 +698,7 @@ impl Open {
             // Without a word of processes that are let go, they are by then.
             let last = found.iter().flatten().map(|stage| stage.end).max();
             let last = last
-                .max(self.up)
+                .max(self.up.or(self.woke))
                 .filter(|_| self.marks[StageKind::Thaw as usize].start.is_none());
             thaw.start = thaw.start.or(last.map(|last| last.min(exit)));
             thaw.end = thaw.start.map(|_| exit);
@@ -668,8 +708,10 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        // Without a word of a device it went on until the machine slept, or processes were let go again.
-        let silent = self.down.or(thaw.start);
+        // Without a word of a device it went on until the CPUs went off, the machine slept, or processes
+        // were let go again.
+        let off = self.of_cpus(StageKind::CpusOff).map(|off| off.start);
+        let silent = off.or(self.down).or(thaw.start);
         let silent = silent.filter(|_| found.iter().all(Option::is_none));
         if let (Some(start), Some(end)) = (freeze.start, frozen.or(silent)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::cycle::{StageKind, Us};
-use crate::graph::{Graph, Tree};
+use crate::graph::{Graph, Half, Tree};
 use crate::{Error, Result};
 
 /// A change of a machine or of its kernel.
@@ -132,10 +132,12 @@ impl Change {
             return Ok(Change::Set { what, us });
         }
         // Names have an @ as well: `eeprom@2`.
-        let with_stage = what.rsplit_once('@');
-        let with_stage = with_stage.and_then(|(name, kind)| Some((name, stage(kind).ok()?)));
-        let (pattern, stage) = match with_stage {
-            Some((pattern, kind)) => (pattern, Some(kind)),
+        let (pattern, stage) = match what.rsplit_once('@') {
+            Some((pattern, kind)) => match stage(kind) {
+                Ok(kind) => (pattern, Some(kind)),
+                Err(error) if is_of_suspend(kind) => return Err(error),
+                Err(_) => (what, None),
+            },
             None => (what, None),
         };
         let pattern = Pattern::parse(pattern)?;
@@ -237,14 +239,20 @@ fn stage_name(kind: StageKind) -> &'static str {
 }
 
 fn stage(name: &str) -> Result<StageKind> {
-    let found = STAGES.iter().find(|(one, _)| *one == name);
+    let of_resume = || STAGES.iter().filter(|(_, kind)| Half::Resume.has(*kind));
+    let found = of_resume().find(|(one, _)| *one == name);
     found.map(|&(_, kind)| kind).ok_or_else(|| {
-        let names: Vec<&str> = STAGES.iter().map(|&(name, _)| name).collect();
+        let names: Vec<&str> = of_resume().map(|&(name, _)| name).collect();
         Error::Usage(format!(
-            "{name:?} is not a stage; the stages are {}",
+            "{name:?} is not a stage of the resume; its stages are {}",
             names.join(", ")
         ))
     })
+}
+
+fn is_of_suspend(name: &str) -> bool {
+    let mut stages = STAGES.iter();
+    stages.any(|&(one, kind)| one == name && !Half::Resume.has(kind))
 }
 
 /// A time with its unit, rounded to microseconds.
@@ -320,6 +328,17 @@ mod tests {
             "stage:resume_noirq=2us"
         );
         assert_eq!(set("eeprom@2=1us").unwrap(), "eeprom@2=1us");
+        // A what-if changes the resume.
+        for of_suspend in ["stage:freeze=1ms", "ata1@suspend=1ms", "stage:foo=1ms"] {
+            let error = set(of_suspend).unwrap_err().to_string();
+            assert!(
+                error.ends_with(
+                    "is not a stage of the resume; its stages are cpus_on, resume_noirq, resume_early, \
+                     resume, complete, thaw"
+                ),
+                "{error}"
+            );
+        }
         for bad in [
             "ata1",
             "ata1=",

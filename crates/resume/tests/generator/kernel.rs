@@ -75,6 +75,8 @@ impl Truth {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             devices: Default::default(),
         }

@@ -25,6 +25,8 @@ pub fn cycle(number: usize, stages: &[(StageKind, Us, Us)]) -> Cycle {
         failures: Vec::new(),
         cut: false,
         stamped: true,
+        resolution_us: 1,
+        woke: None,
         gaps: Vec::new(),
         devices: Default::default(),
     }

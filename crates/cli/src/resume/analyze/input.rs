@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reveille_resume::analysis::{Input, Source};
+use reveille_resume::analysis::{Input, Source, counted};
 use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
 use reveille_resume::devices::Device;
 use reveille_resume::log::{self, Log};
@@ -16,9 +16,9 @@ use crate::exit::Failure;
 pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
     if !names.is_empty() && names.len() != logs.len() {
         return Err(Failure::usage(format!(
-            "--name: {} names for {} logs; give one for each, or none",
-            names.len(),
-            logs.len()
+            "--name: {} for {}; give one for each, or none",
+            counted(names.len(), "name"),
+            counted(logs.len(), "log")
         )));
     }
     let stdin = logs.iter().filter(|log| log.as_os_str() == "-").count();
@@ -53,13 +53,28 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     let log = log::read_files(&files).map_err(failure)?;
     let names = files.iter().map(|file| short_name(file)).collect();
     let mut input = input(log, name, names);
-    let record = std::fs::read(path.join(RECORD)).ok();
     // A capture's own notes are an extra: its logs are as good without them.
-    let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-    if let Some(record) = record {
-        add(&mut input, record);
+    match record(path) {
+        Ok(Some(record)) => add(&mut input, record),
+        Ok(None) => {}
+        Err(why) => input.notes.push(format!(
+            "{RECORD} cannot be read ({why}): the capture's own clocks, devices and notes are missing"
+        )),
     }
     Ok(input)
+}
+
+/// What a capture noted of itself; `None` where the path is not a folder with that.
+fn record(folder: &Path) -> Result<Option<Record>, String> {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match std::fs::read(folder.join(RECORD)) {
+        Ok(text) => match serde_json::from_slice(&text) {
+            Ok(record) => Ok(Some(record)),
+            Err(error) => Err(error.to_string()),
+        },
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// What a capture knows and its logs do not: the wall clock, and the time asleep by two clocks.
@@ -135,13 +150,6 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 fn input(log: Log, name: String, files: Vec<String>) -> Input {
     let left_out = log.left_out.reasons().into_iter();
-    let mut notes = Vec::new();
-    if let Some(us) = log.resolution_us.filter(|us| *us >= 1_000) {
-        notes.push(format!(
-            "the log's stamps are {} ms apart at the least: nothing shorter can be told",
-            us / 1_000
-        ));
-    }
     Input {
         name,
         source: Source {
@@ -152,6 +160,6 @@ fn input(log: Log, name: String, files: Vec<String>) -> Input {
             kernel: None,
         },
         cycles: log.cycles,
-        notes,
+        notes: Vec::new(),
     }
 }

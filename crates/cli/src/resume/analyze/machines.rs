@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{DeviceSpread, Machine, Spread, stage_words};
+use reveille_resume::analysis::{DeviceSpread, Machine, Spread, counted, stage_words};
 use reveille_resume::cycle::StageKind;
 
 use super::tables::{NAME, cut};
@@ -19,7 +19,7 @@ const LETTERS: [&str; 26] = [
 pub fn side_by_side(machines: &[Machine], top: usize, out: &mut impl Write) -> io::Result<()> {
     for (letter, machine) in LETTERS.iter().zip(machines) {
         let words = [
-            format!("{} cycles", machine.cycles.len()),
+            counted(machine.cycles.len(), "cycle"),
             format!("suspend {}", known(machine.suspend_us, range)),
             format!(
                 "asleep {}",

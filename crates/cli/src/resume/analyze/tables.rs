@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use reveille_resume::analysis::{
-    CycleResult, LinkKind, LinkResult, Machine, Removal, Spread, half_name, no_devices, why_words,
+    CycleResult, LinkKind, LinkResult, Machine, Removal, Spread, counted, extent, half_name,
+    no_devices, no_length, why_words,
 };
 use reveille_resume::cycle::{Gap, Us};
 use reveille_resume::graph::Half;
@@ -30,19 +31,17 @@ pub fn path(cycle: &CycleResult, half: Half, top: usize, out: &mut impl Write) -
         return match half {
             Half::Suspend => Ok(()),
             Half::Resume => {
-                let why = match cycle.stamped {
-                    true => "No resume in the log",
-                    false => "The log's stamps are not the kernel's",
-                };
-                writeln!(out, "\n{why}, and so no critical path.")?;
+                let why = no_length(cycle, half).unwrap_or_default();
+                wrapped(out, "\n", 0, &format!("{why}: no critical path."))?;
                 gaps(cycle, top, out)
             }
         };
     }
+    let (extent, total_words) = (extent(cycle, half), duration(total));
     match no_devices(cycle, half) {
-        None => writeln!(out, "\nCritical path of the {name}, {}", duration(total))?,
+        None => writeln!(out, "\nCritical path of the {name}{extent}, {total_words}")?,
         Some(why) => {
-            writeln!(out, "\nWhere the {name} spends its {}", duration(total))?;
+            writeln!(out, "\nWhere the {name} spends its {total_words}{extent}")?;
             // The resume's table has said so already.
             if half == Half::Resume || cycle.has(half) != cycle.has(Half::Resume) {
                 wrapped(out, "", 2, &why)?;
@@ -207,9 +206,9 @@ pub fn devices(machine: &Machine, half: Half, top: usize, out: &mut impl Write) 
     let shown = rows.len().min(top);
     writeln!(
         out,
-        "\nSlowest in the {}, {shown} of {} devices{}",
+        "\nSlowest in the {}, {shown} of {}{}",
         half_name(half),
-        rows.len(),
+        counted(rows.len(), "device"),
         if several {
             "; medians of all cycles"
         } else {
@@ -252,6 +251,10 @@ pub fn removals(machine: &Machine, half: Half, top: usize, out: &mut impl Write)
     // Where single devices are not known the path has said so.
     if cycle.path_of(half).is_empty() || no_devices(cycle, half).is_some() {
         return Ok(());
+    }
+    if let Some(why) = no_length(cycle, half) {
+        let words = format!("{why}: what a removal would save is unknown.");
+        return wrapped(out, "\n", 0, &words);
     }
     let name = half_name(half);
     let removals = match half {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_resume::analysis::{CycleResult, Machine, Spread, stage_name, stage_words};
+use reveille_resume::analysis::{CycleResult, Machine, Spread, counted, stage_name, stage_words};
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 
@@ -36,10 +36,7 @@ fn summary(machine: &Machine, cycle: &CycleResult, out: &mut impl Write) -> io::
     let kernel = kernel.map_or(String::new(), |kernel| format!(", Linux {kernel}"));
     let sleep = cycle.sleep.as_ref();
     let sleep = sleep.map_or(String::new(), |sleep| format!(", {sleep}"));
-    let cycles = match machine.cycles.len() {
-        1 => "1 cycle".to_owned(),
-        count => format!("{count} cycles"),
-    };
+    let cycles = counted(machine.cycles.len(), "cycle");
     wrapped(
         out,
         "",
@@ -115,25 +112,27 @@ fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
         ]);
     }
     let mut table = Table::new(&heads);
-    for all in &machine.stages {
-        let stage = cycle.stages.iter().find(|one| one.stage == all.stage);
+    for (kind, all) in machine.all_stages() {
+        let stage = cycle.stages.iter().find(|one| one.stage == kind);
         let with_calls = stage.filter(|stage| stage.calls > 0);
-        let begin = stage.filter(|_| cycle.stamped);
         let mut row = vec![
-            stage_words(all.stage).to_owned(),
-            known(begin, |stage| ms(stage.start_us - cycle.start_us)),
-            known(stage, |stage| ms(stage.duration_us)),
+            stage_words(kind).to_owned(),
+            known(stage.and_then(|stage| cycle.begins_us(stage)), ms),
+            known(stage.and_then(|stage| stage.duration_us), ms),
             with_calls.map_or(String::new(), |stage| stage.calls.to_string()),
             with_calls.map_or(String::new(), |stage| ms(stage.calls_us)),
         ];
         if several {
-            let spread = &all.duration_us;
-            row.extend([ms(spread.median), ms(spread.min), ms(spread.max)]);
+            row.extend([
+                known(all, |all| ms(all.median)),
+                known(all, |all| ms(all.min)),
+                known(all, |all| ms(all.max)),
+            ]);
         }
         table.push(row);
         let is_asleep =
-            all.stage == StageKind::Idle && cycle.asleep_us == stage.map(|stage| stage.duration_us);
-        if matches!(all.stage, StageKind::Platform | StageKind::Idle)
+            kind == StageKind::Idle && cycle.asleep_us == stage.and_then(|stage| stage.duration_us);
+        if matches!(kind, StageKind::Platform | StageKind::Idle)
             && !is_asleep
             && let Some(asleep) = cycle.asleep_us
         {

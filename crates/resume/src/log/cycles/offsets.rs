@@ -118,6 +118,8 @@ mod tests {
             failures: Vec::new(),
             cut: false,
             stamped: true,
+            resolution_us: 1,
+            woke: None,
             gaps: Vec::new(),
             shift_us: 0,
             devices: [].into(),

@@ -12,6 +12,7 @@ fn stamp(us: Us, clock: Option<Clock>) -> At<'static> {
         clock,
         wall: None,
         caller: None,
+        resolution_us: 1,
     }
 }
 

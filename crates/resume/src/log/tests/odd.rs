@@ -354,11 +354,25 @@ fn a_log_without_a_suspend_is_told_in_one_line() {
         ("", "it is empty"),
         (
             "[    1.000000] usb 1-1: hello\n",
-            "no suspend is in its 1 lines",
+            "no suspend is in its 1 line;",
         ),
         (
             "PM: suspend entry (deep)\nPM: suspend exit\n",
             "its 2 lines about a suspend have no time",
+        ),
+        (
+            "   \"dmesg\": [\n{\n  \"pri\": 6,\n  \"time\": 100.000000,\n  \"msg\": \"PM: suspend entry \
+             (deep)\"\n},{\n",
+            "its form, `dmesg --json`, is not read; use `dmesg`",
+        ),
+        (
+            "{\"pri\":6,\"time\":100.000000,\"msg\":\"PM: suspend entry (deep)\"},\n",
+            "its form, `dmesg --json`, is not read; use `dmesg`",
+        ),
+        (
+            "Sat 2026-11-21 18:00:00.900000 UTC [s=1;i=2]\n    _TRANSPORT=kernel\n    MESSAGE=PM: suspend \
+             entry (deep)\n",
+            "its form, `journalctl -o verbose`, is not read; use `dmesg`",
         ),
         (
             "[    1.000000] PM: hibernation: hibernation entry\n",
