@@ -53,22 +53,25 @@ impl Bound {
     }
 }
 
-/// Runs on each of these CPUs for a moment, and is then where it was allowed before.
+/// Lets a thread of its own run on each of these CPUs for a moment. The calling one stays where it may
+/// run: it could not be put back where a CPU of its own is offline just then.
 ///
 /// A CPU counts its stay in an idle state when it leaves it, and looks at a new limit when it goes
 /// idle next: after the visit both have happened. A CPU that this process may not use is passed
 /// over.
 pub fn visit(cpus: &[u32]) {
-    let Ok(before) = sched_getaffinity(THIS) else {
-        return;
-    };
-    for &cpu in cpus {
-        let mut one = CpuSet::new();
-        if one.set(cpu as usize).is_ok() {
-            let _ = sched_setaffinity(THIS, &one);
+    let visit = || {
+        for &cpu in cpus {
+            let mut one = CpuSet::new();
+            if one.set(cpu as usize).is_ok() {
+                let _ = sched_setaffinity(THIS, &one);
+            }
         }
-    }
-    let _ = sched_setaffinity(THIS, &before);
+    };
+    std::thread::scope(|scope| {
+        // Without a thread to be had no CPU is visited.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, visit);
+    });
 }
 
 #[cfg(test)]
