@@ -266,6 +266,34 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
 }
 
 #[test]
+fn a_run_without_a_datapoint_prints_no_empty_table() {
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let child = reveille()
+        .args(["measure", "--probe", "user", "--duration", "10min", "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The floor is measured next, for a second.
+    let end = Instant::now() + PATIENCE;
+    while !out.join("result.json").exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    if !said.contains("\nKept      0 of 0 launched") {
+        return println!("skipped: a_run_without_a_datapoint...: it was too late: {said}");
+    }
+    assert!(!said.contains("above floor"), "{said}");
+    assert!(!said.contains("\n\n\n"), "{said}");
+}
+
+#[test]
 fn a_run_leaves_no_journal_and_no_program_behind() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     if !has_bpf() {
