@@ -262,6 +262,11 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
     }
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(is_full, "{}", ended.stderr);
+    let line = ended.stderr.lines().last().unwrap();
+    assert!(line.starts_with("reveille: ended early: "), "{line}");
+    let kept = line.split_once("; ").map(|(_, kept)| kept.to_owned());
+    let is_kept = format!(" datapoints are kept in {}", out.display());
+    assert!(kept.is_some_and(|kept| kept.ends_with(&is_kept)), "{line}");
     assert!(loaded.unwrap().columns.rows > 100);
 }
 
