@@ -100,9 +100,7 @@ impl Setting {
             },
             forbidden: Vec::new(),
             bound: None,
-            why_no_bound: Some(format!(
-                "nothing can be said for want of datapoints, of {state} to begin with"
-            )),
+            why_no_bound: Some(format!("there are too few datapoints of {state}")),
             budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
             cpus: target.cpus().map(<[u32]>::to_vec),
         }

@@ -29,6 +29,9 @@ pub enum Error {
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),
+    /// Something changed under a turn: its figures are not of what they were to be.
+    #[error("{0}")]
+    Disturbed(String),
     /// The machine could not be read.
     #[error(transparent)]
     Machine(#[from] reveille_machine::Error),

@@ -6,7 +6,7 @@ mod table;
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -134,7 +134,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Ok(()),
     };
     // What was followed is said, even if it could not be kept.
-    let said = say(&args, &cost);
+    let folder = out.as_ref().filter(|_| kept.is_ok());
+    let said = say(&args, &cost, folder.map(Folder::path));
     kept?;
     exit::reader_may_leave(said)?;
     if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
@@ -310,8 +311,8 @@ fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn say(args: &Args, cost: &Cost) -> std::io::Result<()> {
-    let folder = args.out.as_deref();
+/// `folder`: where it was kept.
+fn say(args: &Args, cost: &Cost, folder: Option<&Path>) -> std::io::Result<()> {
     if args.json {
         let out = &mut terminal::data();
         serde_json::to_writer_pretty(&mut *out, cost)?;

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use reveille_dataset::description::{Description, Ended, Probe, Settings};
 use reveille_machine::interrupts::{self, Interrupts};
@@ -149,8 +148,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let outcome = match measured {
         Ok(outcome) => outcome,
         Err(error) => {
-            let kept = recorder.abandon();
-            return Err(failure(error)).with_context(|| kept.unwrap_or_default());
+            let error = failure(error);
+            return Err(match recorder.abandon() {
+                // Not what was asked for, nor what the machine cannot do: something was gathered.
+                Some(kept) => anyhow::anyhow!("ended early: {error:#}; {kept}"),
+                None => error,
+            });
         }
     };
     let ended = outcome.ended.clone();

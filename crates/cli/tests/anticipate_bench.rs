@@ -86,6 +86,8 @@ fn what_cannot_be_meant_is_one_line() {
         (vec!["--dir", missing], "no such folder"),
         (vec!["--size", "1000"], "no multiple of 512"),
         (vec!["--size", "0"], "no size"),
+        (vec!["--file-size", "1"], "--file-size 1 bytes: is less"),
+        (vec!["--file-size", "5000"], "is no multiple of 512"),
         (vec!["--gaps", "1"], "not a duration"),
         (vec!["--gaps=-1ms"], "-1ms"),
         (vec!["--gaps", "1min"], "longer than 10 s"),

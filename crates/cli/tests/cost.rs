@@ -51,6 +51,39 @@ fn without_the_right_it_says_what_to_do() {
 }
 
 #[test]
+fn what_could_not_be_kept_is_not_said_to_be_kept() {
+    use nix::mount::{MntFlags, MsFlags, mount, umount2};
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: what_could_not_be_kept...: not root");
+    }
+    let disk = tempfile::tempdir().unwrap();
+    let (flags, room) = (MsFlags::empty(), Some("size=64k"));
+    if mount(Some("none"), disk.path(), Some("tmpfs"), flags, room).is_err() {
+        return println!("skipped: what_could_not_be_kept...: no tmpfs");
+    }
+    std::fs::write(disk.path().join("mine"), vec![b'x'; 60 << 10]).unwrap();
+    // Full: a page is left, and it is the folder's.
+    std::fs::create_dir(disk.path().join("folder")).unwrap();
+    let _ = std::fs::write(disk.path().join("rest"), vec![b'x'; 64 << 10]);
+    let mut command = reveille();
+    command.args(["cost", "--all", "--duration", "300ms", "--out"]);
+    let output = command.arg(disk.path().join("folder")).output();
+    umount2(disk.path(), MntFlags::MNT_DETACH).unwrap();
+    let output = output.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return println!("skipped: what_could_not_be_kept...: {errors}");
+    }
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("No space left"), "{errors}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("Cost ") && !said.contains("Kept in"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_workload_that_is_never_woken_is_said_and_exit_code_1() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: a_workload_that_is_never_woken...: not root");

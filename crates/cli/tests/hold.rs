@@ -624,6 +624,7 @@ fn where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why() {
         ("mount -t tmpfs none /sys", one, "mount sysfs"),
         ("mount -t tmpfs none /sys", &["states"], "mount sysfs"),
         ("mount -t tmpfs none /sys", &["measure"], "mount sysfs"),
+        ("mount -t tmpfs none /sys", &["anticipate"], "mount sysfs"),
     ] {
         if let Some(mut command) = under_mounts(test, mounts, arguments) {
             complains(&mut command, 3, words);

@@ -262,7 +262,40 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
     }
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(is_full, "{}", ended.stderr);
+    let line = ended.stderr.lines().last().unwrap();
+    assert!(line.starts_with("reveille: ended early: "), "{line}");
+    let kept = line.split_once("; ").map(|(_, kept)| kept.to_owned());
+    let is_kept = format!(" datapoints are kept in {}", out.display());
+    assert!(kept.is_some_and(|kept| kept.ends_with(&is_kept)), "{line}");
     assert!(loaded.unwrap().columns.rows > 100);
+}
+
+#[test]
+fn a_run_without_a_datapoint_prints_no_empty_table() {
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let child = reveille()
+        .args(["measure", "--probe", "user", "--duration", "10min", "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The floor is measured next, for a second.
+    let end = Instant::now() + PATIENCE;
+    while !out.join("result.json").exists() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send(&child, Signal::SIGINT);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    if !said.contains("\nKept      0 of 0 launched") {
+        return println!("skipped: a_run_without_a_datapoint...: it was too late: {said}");
+    }
+    assert!(!said.contains("above floor"), "{said}");
+    assert!(!said.contains("\n\n\n"), "{said}");
 }
 
 #[test]

@@ -119,6 +119,35 @@ fn a_trace_beside_its_parameters_is_found_and_simulated() {
 }
 
 #[test]
+fn where_no_request_comes_the_key_that_was_given_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.toml");
+    let at = file.to_str().unwrap();
+    let trace = folder.path().join("requests.csv");
+    std::fs::write(&trace, "0,1\n1,1\n").unwrap();
+    let recorded = ["--trace", trace.to_str().unwrap()];
+    for (lines, flags, says) in [
+        ("requests = 0", &[][..], "requests: 0; give 1 or above"),
+        // Of this seed none comes.
+        (
+            "requests = 1\nreplications = 1",
+            &[],
+            "requests: 1 in the mean",
+        ),
+        (
+            "horizon = \"1us\"\nreplications = 1",
+            &[],
+            "horizon: no request",
+        ),
+        ("warm_up = \"1h\"", &recorded, "shorter `warm_up`"),
+    ] {
+        std::fs::write(&file, format!("[simulation]\n{lines}\n")).unwrap();
+        let said = refused(&[&["--params", at], flags].concat());
+        assert!(said.contains(says), "{lines}: {said}");
+    }
+}
+
+#[test]
 fn anybody_can_simulate() {
     let Some((_folder, mut command)) = as_nobody() else {
         println!("skipped: simulating as nobody: this user cannot become nobody");

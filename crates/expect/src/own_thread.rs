@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::unistd::{Pid, gettid};
 
@@ -280,11 +280,7 @@ impl Shared {
                 self.sleep(sequence, None);
                 continue;
             };
-            if self.cpu.load(Ordering::Relaxed) != cpu {
-                // Its CPU may have gone; the window then passes where the thread is.
-                let _ = bind(Pid::from_raw(0), cpu);
-                self.cpu.store(cpu, Ordering::Relaxed);
-            }
+            self.go_to(cpu);
             let start_ns = window
                 .at_ns
                 .saturating_sub(self.lead_ns.load(Ordering::Relaxed));
@@ -293,8 +289,21 @@ impl Shared {
                     continue;
                 }
                 self.learn(monotonic_ns().saturating_sub(start_ns));
+                self.go_to(cpu);
             }
             self.spin(sequence, window.end_ns());
+        }
+    }
+
+    /// Binds the thread to the CPU where it does not run there: for another window, or because the kernel
+    /// ended its binding, as it does for good when the CPU goes offline. Where the CPU is gone, the
+    /// window passes where the thread is, and the next request for that CPU is refused.
+    fn go_to(&self, cpu: u32) {
+        let on_it = sched_getcpu() == Ok(cpu as usize) && self.cpu.load(Ordering::Relaxed) == cpu;
+        if !on_it {
+            let bound = bind(Pid::from_raw(0), cpu);
+            let is_there = bound.map_or(NOWHERE, |()| cpu);
+            self.cpu.store(is_there, Ordering::Relaxed);
         }
     }
 
@@ -481,6 +490,30 @@ mod tests {
         // And the application where it was.
         let mine = sched_getaffinity(Pid::from_raw(0)).unwrap();
         assert_eq!(mine, own.allowed);
+    }
+
+    #[test]
+    fn it_goes_back_to_a_cpu_that_was_offline_for_a_moment() {
+        let cpus: Vec<u32> = (0..CpuSet::count() as u32)
+            .filter(|&cpu| {
+                let mine = sched_getaffinity(Pid::from_raw(0)).unwrap();
+                mine.is_set(cpu as usize) == Ok(true)
+            })
+            .collect();
+        let [cpu, .., other] = cpus[..] else {
+            return println!("skipped: needs two CPUs");
+        };
+        let mut own = OwnThread::start().unwrap();
+        own.expect(1, cpu, from_now(1_000_000, 1_000)).unwrap();
+        let tid = Pid::from_raw(own.shared.tid.load(Ordering::Relaxed));
+        // The kernel moves it elsewhere; its binding does not come back.
+        bind(tid, other).unwrap();
+        let mut only = CpuSet::new();
+        only.set(cpu as usize).unwrap();
+        wait_for("the thread to be back", || {
+            let _ = own.expect(2, cpu, from_now(1_000_000, 1_000));
+            sched_getaffinity(tid) == Ok(only)
+        });
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
 //!   child that it left with the connection does not keep them: the process itself is watched, too
 //!   (pidfd).
-//! - One that says what is no message, or not one that may be said then, or no hello in time, is told
-//!   once and disconnected.
+//! - An invalid message, one that may not be sent then, or no hello in time is answered with one error,
+//!   and the connection is closed.
 //! - Nothing waits for one: sockets do not block, in a turn each is heard a few times, one that sends
 //!   faster than it may is not read until it may again, and an answer that does not fit into the
 //!   buffer of one that does not read is dropped and counted.

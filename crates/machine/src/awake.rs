@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::{Error, Result};
@@ -18,9 +19,21 @@ use crate::{Error, Result};
 /// CPUs that do not sleep until this is dropped.
 #[derive(Debug)]
 pub struct Awake {
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// A thread found itself on another CPU.
+    moved: AtomicBool,
+}
+
+/// So often a thread spins before it looks whether it is to stop and where it is: some microseconds.
+const SPINS: u32 = 100;
+/// A thread whose CPU is offline tries so often to go back.
+const AWAY: Duration = Duration::from_millis(10);
 
 impl Awake {
     /// Starts a spinning thread on each of these CPUs, and returns when all of them spin. Needs no
@@ -31,15 +44,15 @@ impl Awake {
     /// where no thread can be had.
     pub fn keep(cpus: &[u32]) -> Result<Self> {
         let mut awake = Self {
-            stop: Arc::default(),
+            shared: Arc::default(),
             threads: Vec::new(),
         };
         let (report, reports) = mpsc::channel();
         for &cpu in cpus {
-            let (stop, report) = (awake.stop.clone(), report.clone());
+            let (shared, report) = (awake.shared.clone(), report.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("awake-{cpu}"))
-                .spawn(move || spin(cpu, &stop, &report))
+                .spawn(move || spin(cpu, &shared, &report))
                 .map_err(|error| not_kept(cpu, &error))?;
             awake.threads.push(thread);
         }
@@ -49,24 +62,40 @@ impl Awake {
         }
         Ok(awake)
     }
+
+    /// Was one of the CPUs not kept awake for a while? It went offline, or another process moved its
+    /// thread. It is kept awake again as soon as it is online.
+    pub fn was_interrupted(&self) -> bool {
+        self.shared.moved.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Awake {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
 }
 
-fn spin(cpu: u32, stop: &AtomicBool, report: &mpsc::Sender<Result<()>>) {
+fn spin(cpu: u32, shared: &Shared, report: &mpsc::Sender<Result<()>>) {
     let settled = settle(cpu).map_err(|errno| not_kept(cpu, &errno.into()));
     let spins = settled.is_ok();
     // The receiver is there until every thread has reported, or has gone with an error.
     let _ = report.send(settled);
-    while spins && !stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
+    while spins && !shared.stop.load(Ordering::Relaxed) {
+        if sched_getcpu() != Ok(cpu as usize) {
+            // The kernel moves the thread elsewhere, for good, when its CPU goes offline.
+            shared.moved.store(true, Ordering::Relaxed);
+            if bind(cpu).is_err() {
+                std::thread::sleep(AWAY);
+            }
+            continue;
+        }
+        for _ in 0..SPINS {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -77,6 +106,10 @@ fn settle(cpu: u32) -> nix::Result<()> {
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread only.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
     Errno::result(set)?;
+    bind(cpu)
+}
+
+fn bind(cpu: u32) -> nix::Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu as usize)?;
     sched_setaffinity(Pid::from_raw(0), &only)
@@ -109,6 +142,31 @@ mod tests {
         }
     }
 
+    /// Moves the thread, as the kernel does when its CPU goes offline.
+    fn goes_back(awake: &Awake, cpu: u32, other: u32) {
+        assert!(!awake.was_interrupted());
+        let named = |task: &std::path::PathBuf| {
+            let name = std::fs::read_to_string(task.join("comm"));
+            name.is_ok_and(|name| name.trim() == format!("awake-{cpu}"))
+        };
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let task = tasks.map(|task| task.path()).find(named).unwrap();
+        let thread = task.file_name().unwrap().to_str().unwrap();
+        let thread = Pid::from_raw(thread.parse().unwrap());
+        let only = |cpu: u32| {
+            let mut only = CpuSet::new();
+            only.set(cpu as usize).unwrap();
+            only
+        };
+        sched_setaffinity(thread, &only(other)).unwrap();
+        let began = std::time::Instant::now();
+        while nix::sched::sched_getaffinity(thread) != Ok(only(cpu)) {
+            assert!(began.elapsed().as_secs() < 60, "it did not go back");
+            std::thread::yield_now();
+        }
+        assert!(awake.was_interrupted());
+    }
+
     #[test]
     fn the_threads_are_there_until_it_is_dropped_and_a_cpu_that_is_not_is_an_error() {
         // In one test: both count this process's threads.
@@ -118,6 +176,9 @@ mod tests {
             .unwrap();
         let awake = Awake::keep(&[cpu as u32]).unwrap();
         assert_eq!(spinning(), 1);
+        if let Some(other) = (cpu + 1..CpuSet::count()).find(|&cpu| first.is_set(cpu) == Ok(true)) {
+            goes_back(&awake, cpu as u32, other as u32);
+        }
         drop(awake);
         none_spins();
         let error = Awake::keep(&[cpu as u32, 1000]).unwrap_err();

@@ -150,9 +150,24 @@ pub fn simulate(
             "no replication was completed; give a shorter horizon, or more time".into(),
         ));
     }
-    Simulated::of(plan, runs).ok_or_else(|| {
-        Error::Nothing("no request came within the horizon; give a longer one".into())
-    })
+    Simulated::of(plan, runs).ok_or_else(|| Error::Nothing(no_request(setup.horizon)))
+}
+
+/// In words, with the key of `[simulation]` that says how much is measured.
+fn no_request(horizon: Horizon) -> String {
+    match horizon {
+        Horizon::Seconds(seconds) => {
+            format!(
+                "horizon: no request came within {seconds} s of a replication; give a longer one"
+            )
+        }
+        Horizon::Requests(requests) => {
+            format!("requests: {requests} in the mean, and none came in a replication; give more")
+        }
+        Horizon::Trace => {
+            "trace: no request came after the warm-up; give a shorter `warm_up`".into()
+        }
+    }
 }
 
 /// Hands out each request of one replication, those of the warm-up too: in the order of arrival at

@@ -369,7 +369,7 @@ fn what_cannot_be_meant_is_refused_in_one_line() {
     );
     refused(|s| s.confidence = 1.0, "confidence: 1");
     refused(|s| s.horizon = Horizon::Seconds(-1.0), "horizon: -1 s");
-    refused(|s| s.horizon = Horizon::Requests(0), "horizon: 0 requests");
+    refused(|s| s.horizon = Horizon::Requests(0), "requests: 0;");
     refused(|s| s.horizon = Horizon::Trace, "no trace");
     refused(|s| s.warm_up = WarmUp::Seconds(f64::NAN), "warm-up: NaN");
     refused(

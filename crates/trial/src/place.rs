@@ -1,25 +1,16 @@
 //! Where threads run.
 
 use nix::errno::Errno;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
-pub use reveille_machine::affinity::{allowed, visit};
+pub use reveille_machine::affinity::{Bound, allowed, visit};
 
 use crate::{Error, Result};
-
-/// This thread.
-const THIS: Pid = Pid::from_raw(0);
 
 /// Lets this thread run on that CPU only.
 ///
 /// # Errors
 /// [`Error::Usage`] where there is no such CPU, or this process may not use it.
-pub fn on_cpu(cpu: u32) -> Result<()> {
-    let mut cpus = CpuSet::new();
-    let done = cpus
-        .set(cpu as usize)
-        .and_then(|()| sched_setaffinity(THIS, &cpus));
-    done.map_err(|errno| match errno {
+pub fn on_cpu(cpu: u32) -> Result<Bound> {
+    Bound::here(cpu).map_err(|errno| match errno {
         Errno::EINVAL => Error::Usage(format!(
             "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
         )),

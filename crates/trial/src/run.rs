@@ -160,8 +160,9 @@ impl Trial<'_> {
         let before = self.watch.read();
         let gathered = workload.round(stop);
         let after = self.watch.read();
+        let interrupted = applied.interrupted();
         let left_by_others = applied.end();
-        let gathered = match gathered {
+        let gathered = match interrupted.map_or(gathered, |why| Err(Error::Failed(why))) {
             Ok(gathered) => gathered,
             Err(error) if self.rounds.is_empty() => return Err(error),
             Err(error) => return Ok(Some(Ended::Disturbed(error.to_string()))),

@@ -259,7 +259,7 @@ impl Setting {
         let mut applied = Applied {
             journal: Journal::new(root, journal_folder),
             _request: None,
-            _awake: None,
+            awake: None,
         };
         match &self.kind {
             Kind::AsIs => {}
@@ -279,7 +279,7 @@ impl Setting {
             }
             Kind::NoSleep => {
                 let cpus: Vec<u32> = online(idle).map(|cpu| cpu.number).collect();
-                applied._awake = Some(Awake::keep(&cpus)?);
+                applied.awake = Some(Awake::keep(&cpus)?);
             }
         }
         Ok(applied)
@@ -290,10 +290,19 @@ impl Setting {
 pub struct Applied {
     journal: Journal,
     _request: Option<requests::Request>,
-    _awake: Option<Awake>,
+    awake: Option<Awake>,
 }
 
 impl Applied {
+    /// Why the setting was not in force all the time; `None` where it was, as far as that is known.
+    pub fn interrupted(&self) -> Option<String> {
+        let awake = self.awake.as_ref().filter(|awake| awake.was_interrupted());
+        awake.map(|_| {
+            "a CPU that was to be kept awake went offline, or another process moved its thread"
+                .into()
+        })
+    }
+
     /// Takes the setting back, and says what somebody else changed meanwhile or could not be put
     /// back; `None` where all is as before.
     pub fn end(mut self) -> Option<String> {
@@ -432,6 +441,34 @@ mod tests {
         let error = choose(&idle, &wanted(&["as-is"], &[])).unwrap_err();
         assert!(error.to_string().contains("nothing to compare"), "{error}");
         assert!(choose(&idle, &wanted(&[], &[5, 5])).is_err());
+    }
+
+    #[test]
+    fn a_cpu_that_was_not_kept_awake_all_the_time_is_known() {
+        use nix::sched::{CpuSet, sched_setaffinity};
+        if crate::place::allowed() != [0, 1] {
+            return println!("skipped: a_cpu_that_was_not_kept_awake...: needs the CPUs 0 and 1");
+        }
+        let (folder, root, idle) = machine(&[]);
+        let no_sleep = Setting::new(NO_SLEEP, Kind::NoSleep);
+        let applied = no_sleep.apply(&root, &idle, folder.path()).unwrap();
+        assert_eq!(applied.interrupted(), None);
+        // As the kernel does with the thread on CPU 1 when that goes offline.
+        let mut other = CpuSet::new();
+        other.set(0).unwrap();
+        for task in fs::read_dir("/proc/self/task").unwrap().flatten() {
+            let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            if name.trim() == "awake-1" {
+                let thread = task.file_name().to_string_lossy().parse().unwrap();
+                sched_setaffinity(nix::unistd::Pid::from_raw(thread), &other).unwrap();
+            }
+        }
+        let began = std::time::Instant::now();
+        while applied.interrupted().is_none() {
+            assert!(began.elapsed().as_secs() < 60);
+            std::thread::yield_now();
+        }
+        assert_eq!(applied.end(), None);
     }
 
     #[test]

@@ -277,11 +277,7 @@ impl<'a> Run<'a> {
             _ => self.by_bpf(),
         };
         if let Err(error) = gathered {
-            // No thread can be bound to a CPU that is offline; that is the cause to name.
-            match self.disturbance() {
-                Some(why) if self.begun && !matches!(error, Error::Sink(_)) => self.end_early(why),
-                _ => return Err(error),
-            }
+            self.failed(error)?;
         }
         if let Some(why) = self.gave_up.take() {
             self.end_early(why);
@@ -296,6 +292,24 @@ impl<'a> Run<'a> {
             self.outcome.notes.extend(restored.complaints());
         }
         Ok(self.outcome)
+    }
+
+    /// Ends the run well where the error is a consequence of what ended it, or where datapoints were
+    /// gathered before.
+    fn failed(&mut self, error: Error) -> Result<()> {
+        if !self.begun || matches!(error, Error::Sink(_)) {
+            return Err(error);
+        }
+        if matches!(self.outcome.ended, Ended::Disturbed(_)) {
+            return Ok(());
+        }
+        // No thread can be bound to a CPU that is offline; that is the cause to name.
+        match self.disturbance() {
+            Some(why) => self.end_early(why),
+            None if self.outcome.counts.kept > 0 => self.end_early(error.to_string()),
+            None => return Err(error),
+        }
+        Ok(())
     }
 
     /// What is known so far goes to the sink.

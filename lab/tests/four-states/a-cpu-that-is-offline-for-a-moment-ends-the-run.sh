@@ -16,3 +16,12 @@ ends_early 1 'CPU 1 went offline' --source timer
 ends_early 1 'CPU 1 went offline' --source remote
 ends_early 1 'CPU 1 went offline' --probe user
 ends_early 0 'CPU 1, which woke it, went offline' --source remote
+
+# It is gone when the second source begins: what the first one gave is kept and said.
+begin reveille measure --cpu 0 --source timer,remote --duration 40s --out /tmp/gone
+gathers /tmp/gone 1
+echo 0 >"$cpus/cpu1/online"
+ends 1
+echo 1 >"$cpus/cpu1/online"
+says 'what it printed' '^Result ' "$(cat /tmp/begun)"
+says 'why it ended' 'source remote' "$(described /tmp/gone disturbed)"

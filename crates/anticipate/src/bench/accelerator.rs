@@ -185,7 +185,7 @@ impl<'a> Accelerator<'a> {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Sample> {
-        place::on_cpu(self.options.cpu)?;
+        let bound = place::on_cpu(self.options.cpu)?;
         let kind = point as u32;
         let mut waking = match (policy, self.connect) {
             (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
@@ -219,6 +219,7 @@ impl<'a> Accelerator<'a> {
             }
             spin_until(place::now_ns() + CONTROL_WORK_NS);
         }
+        place::stayed(bound)?;
         sample.elapsed_ns = place::now_ns() - began;
         sample.asleep_ns = self.counts.read().since(&before);
         sample.run_ns = Some(sample.elapsed_ns);
@@ -403,7 +404,7 @@ impl Work for Accelerator<'_> {
             let stand_in = scope.spawn(|| {
                 let placed = place::on_cpu(self.other_cpu);
                 device.serve();
-                placed
+                placed.and_then(place::stayed)
             });
             let control = scope
                 .spawn(|| self.control(point, policy, &times, &device, stop))
@@ -481,6 +482,63 @@ mod tests {
                 assisted: 2,
             }
         }
+    }
+
+    /// Loses the control thread's binding, as the kernel does when its CPU goes offline.
+    struct Loses(nix::sched::CpuSet);
+
+    impl Waking for Loses {
+        fn observe(&mut self, _: u32, _: u64) {
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &self.0).unwrap();
+        }
+        fn predict(&mut self, _: u32) -> Option<Predicted> {
+            None
+        }
+        fn expect(&mut self, _: u64, _: u64) -> Result<()> {
+            Ok(())
+        }
+        fn cancel(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn account(&mut self) -> Account {
+            Account::default()
+        }
+    }
+
+    impl Connect for nix::sched::CpuSet {
+        fn connect(&self) -> Result<Box<dyn Waking>> {
+            Ok(Box::new(Loses(*self)))
+        }
+        fn how(&self) -> String {
+            "moves the thread".into()
+        }
+    }
+
+    #[test]
+    fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
+        let root = Root::default();
+        let machine = Machine {
+            idle: Idle::read(&root).unwrap(),
+            root,
+            journal_folder: "/nonexistent".into(),
+        };
+        let options = Options {
+            calls: 2,
+            turn: Duration::from_secs(10),
+            cpu: place::allowed()[0],
+            seed: 1,
+        };
+        let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let work = match Accelerator::new(&machine, options, Some(&all)) {
+            Ok(work) => work,
+            Err(error) => return println!("skipped: the stand-in for an accelerator: {error}"),
+        };
+        let never = AtomicBool::new(false);
+        let error = work.turn(0, Policy::Anticipate, 0, &never).unwrap_err();
+        assert!(
+            matches!(&error, Error::Disturbed(why) if why.contains("offline")),
+            "{error}"
+        );
     }
 
     /// The told one lives as long as the test's process.

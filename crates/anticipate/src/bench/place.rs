@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
-pub use reveille_machine::affinity::{allowed, visit};
+pub use reveille_machine::affinity::{Bound, allowed, visit};
 use reveille_machine::interrupts::{self, Interrupts};
 use reveille_machine::{Root, load};
 
@@ -24,12 +24,8 @@ const QUIET_LOOK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// [`Error::Usage`] where there is no such CPU, or this process may not use it.
-pub fn on_cpu(cpu: u32) -> Result<()> {
-    let mut cpus = CpuSet::new();
-    let done = cpus
-        .set(cpu as usize)
-        .and_then(|()| sched_setaffinity(THIS, &cpus));
-    done.map_err(|errno| match errno {
+pub fn on_cpu(cpu: u32) -> Result<Bound> {
+    Bound::here(cpu).map_err(|errno| match errno {
         Errno::EINVAL => Error::Usage(format!(
             "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
         )),
@@ -38,6 +34,14 @@ pub fn on_cpu(cpu: u32) -> Result<()> {
             source: errno.into(),
         },
     })
+}
+
+/// # Errors
+/// [`Error::Disturbed`] where the thread did not stay on its CPU.
+pub(crate) fn stayed(bound: Bound) -> Result<()> {
+    bound
+        .lost()
+        .map_or(Ok(()), |why| Err(Error::Disturbed(why)))
 }
 
 /// Keeps this thread, and those that it will start, off that CPU, where there is another one.

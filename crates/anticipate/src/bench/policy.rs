@@ -125,7 +125,7 @@ impl Machine {
         let mut cpus = self.online();
         cpus.retain(|cpu| allowed.contains(cpu));
         let mut in_force = self.unchanged(how);
-        in_force._awake = Some(Awake::keep(&cpus)?);
+        in_force.awake = Some(Awake::keep(&cpus)?);
         Ok(in_force)
     }
 
@@ -135,7 +135,7 @@ impl Machine {
             how,
             journal: Journal::new(&self.root, &self.journal_folder),
             _request: None,
-            _awake: None,
+            awake: None,
             assist: None,
         }
     }
@@ -147,7 +147,7 @@ pub struct InForce {
     pub how: String,
     journal: Journal,
     _request: Option<requests::Request>,
-    _awake: Option<Awake>,
+    awake: Option<Awake>,
     assist: Option<Box<dyn Running>>,
 }
 
@@ -167,6 +167,15 @@ impl InForce {
     /// What waking in time takes itself while `waits` runs; `None` where nothing counts it.
     pub fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
         self.assist.as_ref()?.own_cost(waits)
+    }
+
+    /// Why the policy was not in force all the time; `None` where it was, as far as that is known.
+    pub fn interrupted(&self) -> Option<String> {
+        let awake = self.awake.as_ref().filter(|awake| awake.was_interrupted());
+        awake.map(|_| {
+            "a CPU that was to be kept awake went offline, or another process moved its thread"
+                .into()
+        })
     }
 
     /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;

@@ -246,8 +246,12 @@ impl Bench<'_> {
         let sample = self.work.turn(point, policy, round, stop);
         let account_after = in_force.account();
         let after = self.watch.read();
+        let interrupted = in_force.interrupted();
         let wrong = in_force.end();
         let mut sample = sample?;
+        if let Some(why) = interrupted {
+            return Err(Error::Disturbed(why));
+        }
         if let Some(wrong) = wrong {
             return Err(Error::Cannot(wrong));
         }

@@ -167,7 +167,8 @@ impl Pattern {
         turn.meeting.wait();
         let elapsed_ns = place::now_ns() - began;
         let asleep_ns = self.counts.read().since(&before);
-        (elapsed_ns, asleep_ns.filter(|_| bound.is_ok()))
+        let stayed = bound.and_then(place::stayed);
+        (elapsed_ns, asleep_ns.filter(|_| stayed.is_ok()))
     }
 
     /// One thread: I/Os that do not count, the meetings at which the counters are read, and those that
@@ -187,18 +188,19 @@ impl Pattern {
             if turn.polls {
                 ios.polled = Some(Polled::new().map_err(|error| self.failed(error))?);
             }
-            place::on_cpu(self.options.cpu)?;
+            let bound = place::on_cpu(self.options.cpu)?;
             place::exact_timers();
             let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
             ios.go(share(self.options.warm_up), idle_ns)?;
             ios.latencies_ns.clear();
-            Ok(ios)
+            Ok((ios, bound))
         };
         let warmed_up = turn.noted(warm_up());
         turn.meeting.wait();
         turn.meeting.wait();
-        let went = warmed_up.and_then(|mut ios| {
+        let went = warmed_up.and_then(|(mut ios, bound)| {
             ios.go(share(self.options.ios), turn.idle_ns)?;
+            place::stayed(bound)?;
             Ok(ios)
         });
         let went = turn.noted(went);

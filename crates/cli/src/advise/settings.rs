@@ -77,10 +77,7 @@ fn in_words(advice: &Advice, setting: &Setting) -> String {
                 "none" => String::new(),
                 over => format!(". Over the budget: {over}"),
             };
-            format!(
-                "nothing can be said for want of datapoints, of {state} to begin with, and so \
-                 nothing to set{over}"
-            )
+            format!("unknown: there are too few datapoints of {state}. Nothing is to be set{over}")
         }
     }
 }

@@ -336,15 +336,14 @@ fn described(
 /// Keeps what the rounds gave, and says it.
 fn finish(args: &Args, mut bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
     // First of all it is kept: the terminal may be gone.
-    if let Some(folder) = out {
-        result::write(&bench, folder)?;
-    }
+    let kept = out.map_or(Ok(()), |folder| result::write(&bench, folder).map(drop));
     let code = match bench.ended {
         Ended::Completed => ExitCode::SUCCESS,
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     };
-    exit::reader_may_leave(if args.json {
+    // What was measured is said, even if it could not be kept.
+    let said = if args.json {
         bench.turns.clear();
         writeln!(
             terminal::data(),
@@ -352,8 +351,11 @@ fn finish(args: &Args, mut bench: Bench, out: Option<&Folder>) -> anyhow::Result
             serde_json::to_string_pretty(&bench)?
         )
     } else {
-        summary::print(&bench, args.out.as_deref())
-    })?;
+        let folder = out.filter(|_| kept.is_ok());
+        summary::print(&bench, folder.map(Folder::path))
+    };
+    kept?;
+    exit::reader_may_leave(said)?;
     Ok(code)
 }
 

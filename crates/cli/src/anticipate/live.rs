@@ -94,6 +94,10 @@ fn announce(told: Sender<News>) {
 }
 
 fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
+    if !root.path("sys/block").exists() {
+        // Without sysfs no disk is known; this says what to do.
+        Idle::read(root)?;
+    }
     let mut devices = Vec::new();
     for name in &args.device {
         devices.push(BlockDevice::named(root, name).map_err(failure)?);

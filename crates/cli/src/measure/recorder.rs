@@ -120,7 +120,7 @@ impl Recorder {
         // On a full disk this fails, and the partial file is what is read.
         let _ = writer?.finish();
         Some(format!(
-            "{}: {rows} datapoints are kept",
+            "{rows} datapoints are kept in {}",
             self.folder.path().display()
         ))
     }

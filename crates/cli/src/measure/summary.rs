@@ -17,15 +17,17 @@ const INDENT: usize = 10;
 pub fn print(description: &Description, folder: &Path, report: Option<&Path>) -> io::Result<()> {
     let mut out = terminal::stdout();
     head(description, &mut out)?;
-    match wrap::terminal() {
-        Some(columns) => table(description).write_folded(columns, KEYS, &mut out)?,
-        None => table(description).write(&mut out)?,
+    if !description.statistics.is_empty() {
+        match wrap::terminal() {
+            Some(columns) => table(description).write_folded(columns, KEYS, &mut out)?,
+            None => table(description).write(&mut out)?,
+        }
+        writeln!(out)?;
+        for statistics in &description.statistics {
+            verdict(description, statistics, &mut out)?;
+        }
+        writeln!(out)?;
     }
-    writeln!(out)?;
-    for statistics in &description.statistics {
-        verdict(description, statistics, &mut out)?;
-    }
-    writeln!(out)?;
     counts(description, &mut out)?;
     writeln!(out, "Result    {}", folder.display())?;
     if let Some(report) = report {

@@ -40,7 +40,7 @@ fn command(args: &Args) -> anyhow::Result<Box<dyn Workload>> {
 fn ping(args: &Args, host: &str) -> anyhow::Result<Box<dyn Workload>> {
     let size = size(args, 56, PING_MIN_SIZE, PING_MAX_SIZE)?;
     let address = resolve(host, 0)?.ip();
-    place_thread(args)?;
+    let asks_on = bind(args.cpu)?;
     let ping = Ping::new(address, size).map_err(failure)?;
     let mut notes = Vec::new();
     if is_local(address) {
@@ -59,6 +59,7 @@ fn ping(args: &Args, host: &str) -> anyhow::Result<Box<dyn Workload>> {
     );
     Ok(Box::new(Requests::new(
         ping,
+        asks_on,
         pace(args)?,
         description,
         args.seed,
@@ -72,23 +73,21 @@ fn echo(args: &Args, server: &str) -> anyhow::Result<Box<dyn Workload>> {
         false => (Transport::Udp, "UDP"),
     };
     let mut notes = Vec::new();
-    let (echo, name) = if server == "self" {
+    let (echo, asks_on, name) = if server == "self" {
         let (here, there) = two_cpus(args.cpu);
-        if let Some(here) = here {
-            place::on_cpu(here).map_err(failure)?;
-        }
+        let asks_on = bind(here)?;
         if let Some((here, there)) = here.zip(there) {
             notes.push(format!(
                 "CPU {here} asks, CPU {there} answers: each wakes the other, over loopback."
             ));
         }
         let echo = Echo::with_own_server(transport, size, there).map_err(failure)?;
-        (echo, "itself".to_owned())
+        (echo, asks_on, "itself".to_owned())
     } else {
         let address = resolve_server(server)?;
-        place_thread(args)?;
         (
             Echo::new(address, transport, size),
+            bind(args.cpu)?,
             named(server, &address.to_string()),
         )
     };
@@ -96,6 +95,7 @@ fn echo(args: &Args, server: &str) -> anyhow::Result<Box<dyn Workload>> {
     let description = description(args, "echo", &what, size, notes);
     Ok(Box::new(Requests::new(
         echo,
+        asks_on,
         pace(args)?,
         description,
         args.seed,
@@ -155,8 +155,9 @@ fn size(args: &Args, default: usize, min: usize, max: usize) -> anyhow::Result<u
     }
 }
 
-fn place_thread(args: &Args) -> anyhow::Result<()> {
-    args.cpu.map_or(Ok(()), place::on_cpu).map_err(failure)
+/// Binds this thread to that CPU, if one is given.
+fn bind(cpu: Option<u32>) -> anyhow::Result<Option<place::Bound>> {
+    cpu.map(place::on_cpu).transpose().map_err(failure)
 }
 
 /// The CPU that asks and another one that answers; the same one twice is `None` for the second.

@@ -197,7 +197,10 @@ impl Drop for SocketFile {
 
 const TAKEN: &str = "another engine serves there; end that one first";
 
+/// # Errors
+/// In words that name the file, or [`TAKEN`].
 fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
+    let shown = path.display();
     loop {
         let file = OpenOptions::new()
             .write(true)
@@ -207,15 +210,20 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
             // A FIFO is not waited for.
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| match errno(error) {
+                Errno::ELOOP => format!("{shown} is a symbolic link; move it away"),
+                errno => format!("{shown}: {}", errno.desc()),
+            })?;
         let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((_, Errno::EWOULDBLOCK)) => return Err(TAKEN.into()),
-            Err((_, errno)) => return Err(errno.desc().into()),
+            Err((_, errno)) => return Err(format!("{shown}: {}", errno.desc())),
         };
         // Between opening and locking, who held it may have removed it: then the lock is of a file
         // that nobody else will find.
-        let locked = lock.metadata().map_err(|error| error.to_string())?;
+        let locked = lock
+            .metadata()
+            .map_err(|error| format!("{shown}: {error}"))?;
         if fs::symlink_metadata(path).is_ok_and(|there| there.ino() == locked.ino()) {
             return Ok(lock);
         }
@@ -258,6 +266,22 @@ mod tests {
         let long = format!("there/{}/socket", "a".repeat(120));
         assert!(SocketFile::listen(&at(&long)).is_err());
         assert_eq!(fs::read_dir(at("there")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_cannot_be_had_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink(at("elsewhere"), at("link.sock.lock")).unwrap();
+        fs::create_dir(at("folder.sock.lock")).unwrap();
+        for (name, words) in [
+            ("link.sock", "link.sock.lock is a symbolic link"),
+            ("folder.sock", "folder.sock.lock: "),
+        ] {
+            let error = SocketFile::listen(&at(name)).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(!at("elsewhere").exists());
     }
 
     #[test]

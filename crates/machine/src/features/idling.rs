@@ -51,7 +51,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "root, a writable /sys, and an idle driver",
         ),
         feature(
-            "no idle settings at boot",
+            "default idle settings at boot",
             boot_settings(root),
             "the kernel uses fewer or other states than this CPU has",
             "a kernel command line without them",
@@ -63,13 +63,13 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in",
         ),
         feature(
-            "no latency bound held by others",
+            "latency unbounded by other processes",
             held(root),
             "deeper states are not entered while it is held, and cannot be measured",
             "ending that process, or its setting (tuned's profile, an audio server, a game)",
         ),
         feature(
-            "no latency bound on single CPUs",
+            "latency unbounded on each CPU",
             per_cpu(idle),
             "deeper states are not entered on those CPUs, and cannot be measured there",
             "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
@@ -198,8 +198,8 @@ fn judge_held(
         "; other users' processes are not seen without root"
     };
     match (bound_us, holders.is_empty()) {
-        (Ok(None), true) => Presence::Yes("none".to_owned()),
-        (Ok(None), false) => Presence::Yes(format!("none; open, without a bound: {named}")),
+        (Ok(None), true) => Presence::Yes("no bound".to_owned()),
+        (Ok(None), false) => Presence::Yes(format!("no bound; open in {named}")),
         (Ok(Some(bound)), true) if saw_all => Presence::No(format!(
             "{bound} µs, requested by the kernel itself (a driver)"
         )),
@@ -249,7 +249,7 @@ fn per_cpu(idle: &Idle) -> Presence {
         })
         .collect();
     match said.is_empty() {
-        true => Presence::Yes("none".to_owned()),
+        true => Presence::Yes("no bound".to_owned()),
         false => Presence::No(said.join(", ")),
     }
 }

@@ -27,7 +27,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "running on the host, or a privileged container with /sys writable",
         ),
         feature(
-            "no lockdown",
+            "lockdown off",
             no_lockdown(root),
             "BPF programs may not read kernel memory, so that there is no BPF probe",
             "booting without lockdown=confidentiality",

@@ -305,12 +305,16 @@ fn idle_states_and_their_limits_are_told_one_by_one() {
             (names::DRIVER, yes_as("intel_idle: POLL, C1")),
             ("cpuidle governor", yes_as("menu (also: ladder, teo)")),
             ("switching states off", recorded()),
-            ("no idle settings at boot", no(settings)),
+            ("default idle settings at boot", no(settings)),
             (pm_qos::DEVICE, recorded()),
-            ("no latency bound held by others", recorded()),
-            ("no latency bound on single CPUs", no("20 µs on CPU 1")),
+            ("latency unbounded by other processes", recorded()),
+            ("latency unbounded on each CPU", no("20 µs on CPU 1")),
         ]
     );
+    // "no   no lockdown" would be read twice.
+    for feature in &features {
+        assert!(!feature.name.starts_with("no "), "{}", feature.name);
+    }
     let folder = arm();
     let features = survey(&Root::at(folder.path()));
     let no_driver = "likely why: this kernel is built without cpuidle, or the folder cpu/cpuidle is \
@@ -321,11 +325,11 @@ fn idle_states_and_their_limits_are_told_one_by_one() {
             (names::DRIVER, no(no_driver)),
             ("cpuidle governor", no("the kernel reports none")),
             ("switching states off", no("there are no states")),
-            ("no idle settings at boot", yes()),
+            ("default idle settings at boot", yes()),
             (pm_qos::DEVICE, recorded()),
-            ("no latency bound held by others", recorded()),
+            ("latency unbounded by other processes", recorded()),
             (
-                "no latency bound on single CPUs",
+                "latency unbounded on each CPU",
                 unknown("no CPU has a file pm_qos_resume_latency_us"),
             ),
         ]
@@ -373,7 +377,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
         [
             (names::BARE_METAL, yes_as("no hypervisor")),
             ("outside of containers", recorded()),
-            ("no lockdown", yes_as("none")),
+            ("lockdown off", yes_as("none")),
             (names::SECOND_CPU, yes_as("online: 0-1")),
             ("CPU hotplug", yes_as("CPU 1")),
         ]
@@ -413,7 +417,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
         [
             (names::BARE_METAL, unknown("nothing tells")),
             ("outside of containers", recorded()),
-            ("no lockdown", recorded()),
+            ("lockdown off", recorded()),
             (names::SECOND_CPU, no("online: 0")),
             ("CPU hotplug", no("no CPU has a file `online`")),
         ]
@@ -474,7 +478,7 @@ fn a_running_machine_says_what_it_lacks_and_who_may_have_it() {
         ),
         ("outside of containers", yes_as("the first namespaces")),
         (
-            "no lockdown",
+            "lockdown off",
             yes_as("this kernel has none, or securityfs is not mounted"),
         ),
         (names::SECOND_CPU, unknown("the CPUs cannot be listed")),

@@ -265,7 +265,7 @@ fn check(setup: &Setup) -> Result<()> {
             return usage(format!("horizon: {seconds} s; give a time above 0"));
         }
         Horizon::Requests(0) => {
-            return usage("horizon: 0 requests; give 1 or above".into());
+            return usage("requests: 0; give 1 or above".into());
         }
         _ => {}
     }

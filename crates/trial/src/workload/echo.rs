@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::requests::{Answer, Exchange};
 use super::{message, server};
-use crate::{Error, Result, place};
+use crate::place::{self, Bound};
+use crate::{Error, Result};
 
 /// By what it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Echo {
     sequence: u32,
     request: Vec<u8>,
     answer: Vec<u8>,
+    /// The own server's thread, where it is bound to a CPU.
+    answers_on: Option<Bound>,
 }
 
 enum Way {
@@ -46,6 +49,7 @@ impl Echo {
             sequence: 0,
             request: message::request(size),
             answer: vec![0; size],
+            answers_on: None,
         }
     }
 
@@ -58,7 +62,7 @@ impl Echo {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let (placed, is_placed) = mpsc::channel();
         let here = move || {
-            let done = cpu.map_or(Ok(()), place::on_cpu);
+            let done = cpu.map(place::on_cpu).transpose();
             let may_run = done.is_ok();
             // The other end waits for it, and is gone only if this process ends.
             let _ = placed.send(done);
@@ -79,18 +83,20 @@ impl Echo {
                 let listener = TcpListener::bind(local).map_err(wrong)?;
                 let address = listener.local_addr().map_err(wrong)?;
                 thread::spawn(move || {
-                    // Threads of its connections inherit the CPU.
                     if here() {
-                        server::answer_connections(&listener);
+                        server::answer_one_by_one(&listener);
                     }
                 });
                 address
             }
         };
-        is_placed
+        let answers_on = is_placed
             .recv()
             .map_err(|_| Error::Failed("echo over loopback: its server ended".into()))??;
-        Ok(Self::new(address, transport, size))
+        Ok(Self {
+            answers_on,
+            ..Self::new(address, transport, size)
+        })
     }
 
     fn open(&self, timeout: Duration) -> io::Result<Way> {
@@ -171,6 +177,10 @@ impl Exchange for Echo {
                 _ => error.to_string(),
             }),
         }
+    }
+
+    fn bound(&self) -> Option<Bound> {
+        self.answers_on
     }
 }
 

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Description, Gathered, Workload};
+use crate::place::Bound;
 use crate::{Error, Result};
 
 /// How often is asked.
@@ -36,11 +37,18 @@ pub enum Answer {
 pub trait Exchange {
     /// Sends a request and waits for its answer, until `timeout`.
     fn ask(&mut self, timeout: Duration) -> Answer;
+
+    /// Its own thread that answers, where that is bound to a CPU.
+    fn bound(&self) -> Option<Bound> {
+        None
+    }
 }
 
 /// Asking as a workload.
 pub struct Requests<E> {
     exchange: E,
+    /// The asking thread, where it is bound to a CPU.
+    asks_on: Option<Bound>,
     pace: Pace,
     description: Description,
     random: fastrand::Rng,
@@ -52,10 +60,18 @@ const LOST_IN_A_ROW: u32 = 5;
 const TRIES: u32 = 3;
 
 impl<E: Exchange> Requests<E> {
-    /// `seed` is that of the pauses between requests.
-    pub fn new(exchange: E, pace: Pace, description: Description, seed: u64) -> Self {
+    /// `asks_on` is the calling thread, where it was bound to a CPU; `seed` is that of the pauses
+    /// between requests.
+    pub fn new(
+        exchange: E,
+        asks_on: Option<Bound>,
+        pace: Pace,
+        description: Description,
+        seed: u64,
+    ) -> Self {
         Self {
             exchange,
+            asks_on,
             pace,
             description,
             random: fastrand::Rng::with_seed(seed),
@@ -125,7 +141,12 @@ impl<E: Exchange> Workload for Requests<E> {
                 break;
             }
         }
-        Ok(gathered)
+        // Figures of other CPUs than the result names are none of this round.
+        let bound = [self.asks_on, self.exchange.bound()];
+        match bound.iter().flatten().find_map(Bound::lost) {
+            Some(why) => Err(Error::Failed(why)),
+            None => Ok(gathered),
+        }
     }
 
     fn expected(&self) -> Option<Duration> {
@@ -168,7 +189,31 @@ mod tests {
             pace: None,
             notes: vec![],
         };
-        Requests::new(Told(answers), pace, description, 1)
+        Requests::new(Told(answers), None, pace, description, 1)
+    }
+
+    #[test]
+    fn a_round_whose_binding_was_lost_meanwhile_is_an_error() {
+        std::thread::spawn(|| {
+            let cpus = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+            let allowed = crate::place::allowed();
+            if allowed.len() < 2 {
+                return println!("skipped: needs two CPUs");
+            }
+            let mut requests = asking(vec![true; 2], 1);
+            requests.asks_on = Some(crate::place::on_cpu(allowed[1]).unwrap());
+            let stop = AtomicBool::new(false);
+            assert_eq!(requests.round(&stop).unwrap().figures, [1000.0]);
+            // As the kernel does when the CPU goes offline.
+            nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &cpus).unwrap();
+            let error = requests.round(&stop).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("CPU {} went offline", allowed[1])),
+                "{error}"
+            );
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -101,6 +101,18 @@ pub(super) fn answer_connections(listener: &TcpListener) {
     }
 }
 
+/// Each connection in the calling thread, until it is closed: only that thread answers.
+pub(super) fn answer_one_by_one(listener: &TcpListener) {
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        // However it ended, the connection is over.
+        let _ = answer_stream(stream);
+    }
+}
+
 fn answer_stream(mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(SILENCE))?;

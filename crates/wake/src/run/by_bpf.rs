@@ -71,7 +71,7 @@ impl Run<'_> {
             self.characterise(&kernel, source.as_mut(), &conversion)?;
             let arming = source.arming(&kernel);
             self.outcome.arming.push(arming);
-            if self.phases(&kernel, source.as_mut(), &conversion)? {
+            if self.over() || self.phases(&kernel, source.as_mut(), &conversion)? {
                 break;
             }
         }
@@ -111,6 +111,9 @@ impl Run<'_> {
             self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
         }
         self.floor(kernel, source, conversion)?;
+        if self.over() {
+            return Ok(());
+        }
         let characterised = &self.outcome.characterisation;
         if characterised.probe_cost_per_idle_ns.is_none() {
             let (distances, seed) = (self.options.distances, self.options.seed);

@@ -73,7 +73,10 @@ impl Target {
             ));
         }
         let target = match source {
-            Source::Own { folder, bytes } => own(root, folder, *bytes, stop)?,
+            Source::Own { folder, bytes } => {
+                refuse_size(*bytes, operation, size)?;
+                own(root, folder, *bytes, stop)?
+            }
             Source::File(path) => file(root, path)?,
             Source::Device(path) => device(root, path)?,
         };
@@ -90,6 +93,30 @@ impl Target {
             )));
         }
         Ok(target)
+    }
+}
+
+/// # Errors
+/// For a file of its own that holds no I/O, or that direct I/O cannot write whole.
+fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
+    /// Of most disks' sectors; those that are larger refuse --size, too.
+    const SECTOR: u64 = 512;
+    let shown = size_text(bytes);
+    if bytes < size as u64 {
+        return Err(Error::Usage(format!(
+            "--file-size {shown}: is less than one {} of {} (--size)",
+            match operation {
+                Operation::Read => "read",
+                Operation::Write => "write",
+            },
+            size_text(size as u64)
+        )));
+    }
+    match bytes.is_multiple_of(SECTOR) {
+        true => Ok(()),
+        false => Err(Error::Usage(format!(
+            "--file-size {shown}: is no multiple of {SECTOR}, which direct I/O needs"
+        ))),
     }
 }
 
