@@ -2,6 +2,7 @@
 //! that it was skipped and why.
 
 mod gathered;
+mod other_timers;
 #[path = "../../../bpf/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 mod second_method;
