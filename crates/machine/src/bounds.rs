@@ -74,7 +74,7 @@ pub fn in_force_us(cpu: &Cpu, request_us: Option<u32>) -> Option<u32> {
 
 /// The states of a CPU that a bound rules out: those whose exit latency is above it. Where the
 /// driver does not tell the latency, the state is not named.
-fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
+pub fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
     let above = |latency: Option<u64>| latency.is_some_and(|us| us > u64::from(bound_us));
     let states = cpu
         .states

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::fence;
+use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
@@ -101,7 +102,6 @@ impl Kernel {
 
         bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
-            ("tp_btf", "hrtimer_start") => !remote,
             ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
             ("fentry", _) => fentry,
             _ => true,
@@ -167,6 +167,7 @@ impl Kernel {
             dropped: types::drops {
                 not_idle: word!(place, types::bss, dropped.not_idle).load(Relaxed),
                 other_interrupt: word!(place, types::bss, dropped.other_interrupt).load(Relaxed),
+                earlier_timer: word!(place, types::bss, dropped.earlier_timer).load(Relaxed),
                 no_interrupt: word!(place, types::bss, dropped.no_interrupt).load(Relaxed),
                 nmi: word!(place, types::bss, dropped.nmi).load(Relaxed),
                 smi: word!(place, types::bss, dropped.smi).load(Relaxed),
@@ -184,6 +185,32 @@ impl Kernel {
     /// The measured CPU was offline, or is, since the programs were loaded.
     pub fn was_offline(&self) -> bool {
         word!(self.shared.at(0), types::bss, replugged).load(Relaxed) != 0
+    }
+
+    /// Finds out where the kernel keeps the timers of `cpu`, the measured one. Until that is known
+    /// no launch is dropped for an earlier timer. False where it is not to be had.
+    ///
+    /// # Errors
+    /// Where no thread can be bound to that CPU.
+    pub fn find_timers(&self, cpu: u32) -> Result<bool> {
+        const TRIES: usize = 5;
+        let found = || word!(self.shared.at(0), types::bss, hot.timers).load(Relaxed) != 0;
+        if !self.skel.progs.on_hrtimer_start.autoload() {
+            return Ok(false);
+        }
+        let _teller = self.skel.progs.on_hrtimer_start.attach()?;
+        for _ in 0..TRIES {
+            // Its own timer is armed there, or, where that one goes to another CPU (nohz_full), the
+            // tick when the CPU goes idle.
+            self.on_cpu(cpu, |_| {
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(())
+            })?;
+            if found() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Events that all readers together were handed so far.
@@ -337,6 +364,7 @@ impl Counts {
         let by_cpu = [
             drops.not_idle,
             drops.other_interrupt,
+            drops.earlier_timer,
             drops.no_interrupt,
             drops.nmi,
             drops.smi,

@@ -1,6 +1,7 @@
 //! A whole measurement: preparation, characterisation, the phases, and everything put back.
 //! How it goes with each of the two probes is in [`by_bpf`] and [`by_thread`].
 
+mod bound;
 #[cfg(feature = "bpf")]
 mod by_bpf;
 #[cfg(not(feature = "bpf"))]
@@ -21,6 +22,7 @@ use reveille_dataset::Datapoint;
 use reveille_dataset::description::{Characterisation, Counts, Ended, Probe};
 use reveille_machine::{Idle, IdleState, Journal, Root, limits};
 
+use self::bound::Bound;
 use crate::distance::{DRAWN, LIMITS_NS};
 use crate::placement::{self, Elsewhere};
 use crate::{Distances, Error, Result};
@@ -178,6 +180,8 @@ struct Run<'a> {
     phases: usize,
     finished: usize,
     governor: Option<String>,
+    /// The latency bound on the measured CPU before the run set anything.
+    bound: Option<Bound>,
     by_state: BTreeMap<String, u64>,
     /// The sink has begun: what comes from here on is kept.
     begun: bool,
@@ -222,6 +226,7 @@ impl<'a> Run<'a> {
             phases,
             finished: 0,
             governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
+            bound: Bound::in_force(root, options.cpu),
             by_state: BTreeMap::new(),
             begun: false,
             gave_up: None,
@@ -237,6 +242,9 @@ impl<'a> Run<'a> {
                 notes: Vec::new(),
             },
         };
+        if let Some(bound) = &run.bound {
+            run.note(bound.note(options.cpu));
+        }
         run.go_elsewhere()?;
         if options.offline_others {
             run.take_others_offline()?;
@@ -291,6 +299,7 @@ impl<'a> Run<'a> {
         for restored in [self.limits.restore(), self.journal.restore()] {
             self.outcome.notes.extend(restored.complaints());
         }
+        self.compare_bounds();
         Ok(self.outcome)
     }
 
@@ -310,6 +319,19 @@ impl<'a> Run<'a> {
             None => return Err(error),
         }
         Ok(())
+    }
+
+    /// The latency bound at the end beside the one at the start. Not where the CPU or the governor
+    /// went away, which may keep to none.
+    fn compare_bounds(&mut self) {
+        if matches!(self.outcome.ended, Ended::Disturbed(_)) {
+            return;
+        }
+        let cpu = self.options.cpu;
+        let end = Bound::in_force(self.root, cpu);
+        if let Some(changed) = bound::change(cpu, self.bound.as_ref(), end.as_ref()) {
+            self.note(changed);
+        }
     }
 
     /// What is known so far goes to the sink.

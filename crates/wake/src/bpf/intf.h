@@ -46,6 +46,8 @@ struct drops {
 	unsigned long long not_idle;
 	/* Another interrupt fell between TBI and the end. */
 	unsigned long long other_interrupt;
+	/* The CPU's own timer was due before the launch: the CPU began to wake before LT. */
+	unsigned long long earlier_timer;
 	/* The interrupt that the source makes was not seen. */
 	unsigned long long no_interrupt;
 	unsigned long long nmi;
@@ -61,9 +63,6 @@ struct counted {
 
 /* One wake-up as seen, uncorrected. Sent cut off after the counters that are read. */
 struct event {
-	/* The instant for which the wake-up was armed, and when it was armed. */
-	unsigned long long launch;
-	unsigned long long armed_at;
 	/* Before idle, after idle, at the first interrupt; 0: not seen. */
 	unsigned long long tbi;
 	unsigned long long tai;
@@ -79,6 +78,9 @@ struct event {
 	unsigned char source;
 	/* The number of the idle entry that was seen, from 1; 0: none was (floor). */
 	unsigned long long entry;
+	/* The instant for which the wake-up was armed, and when it was armed. */
+	unsigned long long launch;
+	unsigned long long armed_at;
 	/* What each is, the program knows. */
 	struct counted counters[MAX_COUNTERS];
 };
@@ -105,6 +107,11 @@ struct hot {
 	unsigned int idle;
 	/* Launches on a CPU that is awake count: the floor where there is no poll state. */
 	unsigned int awake_counts;
+	/* Where the kernel keeps the measured CPU's hrtimers (struct hrtimer_cpu_base); 0: not
+	 * known. */
+	unsigned long long timers;
+	/* When the CPU's own timer was due to interrupt it, as the present idle period began. */
+	unsigned long long timer_due;
 	/* What is seen in the present idle period. */
 	struct event now;
 };

@@ -14,8 +14,19 @@ struct timerqueue_node {
 	ktime_t expires;
 } __attribute__((preserve_access_index));
 
+struct hrtimer_cpu_base {
+	unsigned int cpu;
+	unsigned int hres_active : 1;
+	ktime_t expires_next;
+} __attribute__((preserve_access_index));
+
+struct hrtimer_clock_base {
+	struct hrtimer_cpu_base *cpu_base;
+} __attribute__((preserve_access_index));
+
 struct hrtimer {
 	struct timerqueue_node node;
+	struct hrtimer_clock_base *base;
 } __attribute__((preserve_access_index));
 
 enum cpuhp_state {

@@ -35,7 +35,13 @@
 
 #define CLOCK_MONOTONIC 1
 
+/* From 6.2 on: memory of the kernel, read as a type of its own without a call. */
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
 #define AWAKE (-1)
+
+/* A time that never comes. */
+#define NEVER (~0ULL)
 
 /* Set before loading. */
 const volatile unsigned int cpu;
@@ -170,6 +176,10 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 		if (!is_message(hot.now.vector))
 			return &dropped.other_interrupt;
 	}
+	/* One interrupt serves several timers. Where another was due before LT and the interrupt
+	 * came after it, the CPU was on its way already when the launch came. */
+	if (hot.timer_due < launch->time)
+		return &dropped.earlier_timer;
 	return NULL;
 }
 
@@ -216,6 +226,26 @@ static __always_inline void settle_what_fired(void)
 	}
 }
 
+/*
+ * When the measured CPU's own timer is due to interrupt it, by CLOCK_MONOTONIC: what its clock
+ * event device is programmed for, so timers that run in softirqs are in it, and a timer with slack
+ * by the end of that. While the CPU sleeps nobody makes it earlier: another CPU neither arms a
+ * timer here that would be the first (hrtimer_check_target()) nor programs this CPU's device.
+ */
+static __always_inline unsigned long long timer_due(void)
+{
+	const struct hrtimer_cpu_base *base = (const void *)hot.timers;
+	unsigned long long due;
+
+	if (!base || !bpf_core_field_exists(struct hrtimer_cpu_base, expires_next))
+		return NEVER;
+	if (bpf_rdonly_cast) {
+		base = bpf_rdonly_cast(base, bpf_core_type_id_kernel(struct hrtimer_cpu_base));
+		return base->expires_next;
+	}
+	return bpf_core_read(&due, sizeof(due), &base->expires_next) ? NEVER : due;
+}
+
 static __always_inline void begin_window(int state, unsigned long long entry)
 {
 	hot.now.tai = 0;
@@ -226,6 +256,7 @@ static __always_inline void begin_window(int state, unsigned long long entry)
 	hot.now.nmis = 0;
 	hot.now.state = state;
 	hot.now.entry = entry;
+	hot.timer_due = timer_due();
 }
 
 SEC("tp_btf/cpu_idle")
@@ -377,17 +408,39 @@ int BPF_PROG(on_cpuhp_enter, unsigned int changed, int target)
 }
 
 /*
- * Timer source.
+ * Any timer that is armed on the measured CPU leads to where its hrtimers are kept. Their symbol
+ * (hrtimer_bases) would too, but only with CONFIG_KALLSYMS_ALL. Without high resolution the tick
+ * serves timers, and `expires_next` is not kept up to date.
  */
+static __always_inline void find_timers(struct hrtimer *hrtimer)
+{
+	struct hrtimer_cpu_base *base;
+
+	if (!bpf_core_field_exists(struct hrtimer, base) ||
+	    !bpf_core_field_exists(struct hrtimer_clock_base, cpu_base) ||
+	    !bpf_core_field_exists(struct hrtimer_cpu_base, cpu) ||
+	    !bpf_core_field_exists(struct hrtimer_cpu_base, hres_active) ||
+	    !bpf_core_field_exists(struct hrtimer_cpu_base, expires_next))
+		return;
+	base = hrtimer->base->cpu_base;
+	if (base->cpu == cpu && BPF_CORE_READ_BITFIELD(base, hres_active))
+		hot.timers = (unsigned long long)base;
+}
 
 /* Where the kernel arms relatively, only it knows the instant; it tells it here. */
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *hrtimer)
 {
+	if (!hot.timers)
+		find_timers(hrtimer);
 	if (arming && bpf_get_smp_processor_id() == cpu)
 		armed_expiry = BPF_CORE_READ(hrtimer, node.expires);
 	return 0;
 }
+
+/*
+ * Timer source.
+ */
 
 static int arm_next(struct alarm *alarm)
 {

@@ -104,6 +104,13 @@ impl Run<'_> {
         conversion: &Conversion,
     ) -> Result<()> {
         self.tell("characterising", 0.0);
+        let cpu = self.options.cpu;
+        if !kernel.find_timers(cpu)? {
+            self.note(format!(
+                "a launch just after another timer of CPU {cpu} is not dropped, and looks too fast: \
+                 this kernel does not show when the CPU's next timer is due"
+            ));
+        }
         source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
         source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
         if source.source() == Source::Timer && !kernel.timer_is_pinned() {
@@ -535,6 +542,7 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
     vec![
         (NOT_IDLE, n.not_idle - b.not_idle),
         ("another interrupt", n.other_interrupt - b.other_interrupt),
+        ("an earlier timer", n.earlier_timer - b.earlier_timer),
         (
             "the source's interrupt was not seen",
             n.no_interrupt - b.no_interrupt,

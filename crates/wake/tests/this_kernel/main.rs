@@ -1,7 +1,9 @@
 //! The probes on the running kernel, for real. They need root and BPF; without, each test says
 //! that it was skipped and why.
 
+mod bounded;
 mod gathered;
+mod other_timers;
 #[path = "../../../bpf/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 mod second_method;
