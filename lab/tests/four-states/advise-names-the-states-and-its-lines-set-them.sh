@@ -28,5 +28,5 @@ ends 0
 equal "CPU 1's disabled states afterwards" "$(disabled 1)" ""
 
 # Nothing carries that percentile, so that nothing can be said; and the driver takes no table.
-complains 3 "want of datapoints" reveille advise /tmp/advice --budget 1s --percentile 99.99 --form kernel
+complains 3 "too few datapoints" reveille advise /tmp/advice --budget 1s --percentile 99.99 --form kernel
 complains 3 "only intel_idle takes one" reveille advise /tmp/advice --table

@@ -641,10 +641,7 @@ mod tests {
                 Horizon::Seconds(f64::INFINITY),
                 Some("horizon: inf s; give a time above 0"),
             ),
-            (
-                Horizon::Requests(0),
-                Some("horizon: 0 requests; give 1 or above"),
-            ),
+            (Horizon::Requests(0), Some("requests: 0; give 1 or above")),
             (Horizon::Requests(1), None),
         ] {
             check(&|setup| setup.horizon = horizon, says);
