@@ -489,5 +489,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn us(value: &Value) -> String {
-    format!("{:.2} µs", number(value) / 1e3)
+    value
+        .as_f64()
+        .map_or("unknown".to_owned(), |ns| format!("{:.2} µs", ns / 1e3))
 }
