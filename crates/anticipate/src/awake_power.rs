@@ -13,8 +13,8 @@ use reveille_machine::{Awake, Root};
 use serde::Serialize;
 
 use crate::bench::place;
-use crate::bench::statistics::Figure;
 use crate::{Error, Result};
+use reveille_figures::rounds::Figure;
 
 /// The counters are renewed each millisecond: a turn of a hundred is known to 1 %.
 const TURN: Duration = Duration::from_millis(100);

@@ -21,7 +21,6 @@ pub mod policy;
 pub mod result;
 pub mod run;
 pub mod sentence;
-pub mod statistics;
 pub mod storage;
 
 use crate::Result;

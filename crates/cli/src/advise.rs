@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Tell which idle states may be allowed for a latency budget, and how to set that.
 ///

@@ -22,7 +22,7 @@ use crate::command::{As, Child};
 use crate::exit::{self, Failure};
 use crate::measured::open_of_machine;
 use crate::signals;
-use crate::terminal;
+use reveille_show::terminal;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.

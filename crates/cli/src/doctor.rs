@@ -7,8 +7,8 @@ use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
 use reveille_machine::{Idle, Root};
 use serde::Serialize;
 
-use crate::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
-use crate::wrap::{self, COLUMNS};
+use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
+use reveille_show::wrap::{self, COLUMNS};
 
 /// Say what this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
 ///

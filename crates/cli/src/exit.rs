@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use reveille_dataset::FilterError;
 
-use crate::terminal::shown;
+use reveille_show::terminal::shown;
 
 /// Wrong use: a flag, a name or a file that cannot be meant.
 pub const USAGE: u8 = 2;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use reveille_dataset::output::{Existing, Naming, OutputFile};
 use reveille_dataset::{StreamError, export_result};
 
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Write a result's datapoints as CSV.
 ///

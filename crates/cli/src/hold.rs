@@ -15,9 +15,9 @@ use crate::command::As;
 use crate::exit;
 use crate::measured::{Measured, Percentile};
 use crate::restore;
-use crate::terminal;
 use crate::until::Until;
 use plan::{Plan, Through};
+use reveille_show::terminal;
 
 /// Hold CPUs awake as far as a latency bound needs, while a command runs.
 ///

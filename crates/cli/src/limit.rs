@@ -14,10 +14,10 @@ use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::exit::{self, Failure};
 use crate::restore;
-use crate::table::{Side, Table};
-use crate::terminal;
 use crate::until::Until;
 use plan::{Group, Plan};
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
 
 /// Disable idle states while a command runs, or until `reveille restore`.
 ///

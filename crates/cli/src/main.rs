@@ -25,12 +25,9 @@ mod restore;
 mod resume;
 mod signals;
 mod states;
-mod table;
-mod terminal;
 mod top;
 mod trial;
 mod until;
-mod wrap;
 
 use std::process::ExitCode;
 

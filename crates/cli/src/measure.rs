@@ -18,8 +18,8 @@ use reveille_wake::{Distances, Options, Protocol};
 
 use crate::exit::{self, Failure};
 use crate::signals;
-use crate::terminal;
 use recorder::Recorder;
+use reveille_show::terminal;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
 ///

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::terminal;
-use crate::wrap;
+use reveille_show::terminal;
+use reveille_show::wrap;
 
 /// Tell what a transition time is worth: the power that napping, frequency scaling or idle states
 /// save, and what requests pay in response time.

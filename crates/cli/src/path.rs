@@ -21,7 +21,7 @@ use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::measured::open_of_machine;
 use crate::signals;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Tell where the time goes for packets that reach this machine.
 ///

@@ -13,7 +13,7 @@ use reveille_report::{Error, Input, Options, page};
 use serde::de::IgnoredAny;
 
 use crate::exit::{self, Failure};
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Make a page with charts and tables from one result, or from several side by side.
 ///

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use reveille_machine::{Journal, Restored, Root, journal};
 
 use crate::exit;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///

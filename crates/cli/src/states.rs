@@ -12,8 +12,8 @@ use reveille_machine::{Identity, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
 use crate::chosen::{self, CpuList};
-use crate::terminal;
-use crate::wrap;
+use reveille_show::terminal;
+use reveille_show::wrap;
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
 ///

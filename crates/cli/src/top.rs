@@ -30,9 +30,9 @@ use reveille_machine::{Identity, Root};
 use reveille_watch::live::Watch;
 
 use crate::exit::Failure;
-use crate::terminal;
 use draw::About;
 use pace::Pace;
+use reveille_show::terminal;
 use tables::Tables;
 
 /// Show live what sleeps, what wakes it, and what holds it awake.

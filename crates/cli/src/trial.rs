@@ -27,8 +27,8 @@ use crate::chosen;
 use crate::command::As;
 use crate::exit::{self, Failure};
 use crate::signals;
-use crate::terminal;
 use progress::Bar;
+use reveille_show::terminal;
 
 /// Run one workload under several idle settings and compare.
 ///

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use reveille_figures::quantile::{P90, P99, Share};
 use reveille_machine::{Identity, IdleState};
 use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
 use crate::schema::{self, SCHEMA_VERSION};
-use crate::statistics::{Share, StateStatistics};
+use crate::statistics::StateStatistics;
 
 /// How the waking was seen. Results of different probes are not compared without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,8 +246,8 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     for floor in &mut description.characterisation.floors {
         // Written by a version that told them of any number.
         let is_carried = |quantile: Share| quantile.is_carried_by(floor.count as usize);
-        floor.p90_ns = floor.p90_ns.filter(|_| is_carried(Share(9, 10)));
-        floor.p99_ns = floor.p99_ns.filter(|_| is_carried(Share(99, 100)));
+        floor.p90_ns = floor.p90_ns.filter(|_| is_carried(P90));
+        floor.p99_ns = floor.p99_ns.filter(|_| is_carried(P99));
     }
     Ok(description)
 }

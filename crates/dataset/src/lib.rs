@@ -2,8 +2,8 @@
 //!
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
-//! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`tail`]
-//! estimate, the [`verdict`] and the [`compare`] test. What other commands keep is [`kept`]. Every
+//! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`verdict`] and
+//! the comparison of two results ([`compare`]). What other commands keep is [`kept`]. Every
 //! output file is made in [`output`].
 
 pub mod columns;
@@ -15,18 +15,15 @@ pub mod description;
 mod export;
 pub mod filter;
 mod folder;
-pub mod interval;
 pub mod kept;
 mod nearest;
 pub mod output;
 mod own_csv;
 mod parquet_file;
-mod random;
 pub mod read;
 pub mod schema;
 pub mod statistics;
 mod stream;
-pub mod tail;
 pub mod text;
 pub mod verdict;
 mod writer;

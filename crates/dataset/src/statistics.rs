@@ -1,10 +1,11 @@
 //! Statistics per requested state.
 
+use reveille_figures::quantile::{MEDIAN, Moments, P90, P99, P99_9, P99_99};
+use reveille_figures::tail::{self, Tail};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::NO_NAME;
 use crate::description::Floor;
-use crate::tail::{self, Tail};
 use crate::verdict::{Exceedance, Verdict};
 use crate::{Columns, NULL};
 
@@ -56,10 +57,6 @@ pub struct StateStatistics {
     /// What lies beyond the data.
     pub tail: Tail,
 }
-
-/// Datapoints that must lie beyond a quantile for it to be told: with ten, their number is known
-/// within a factor of two either way (the 95 % interval of a Poisson count of 10 is 4.8 to 18.4).
-const BEYOND_MIN: usize = 10;
 
 /// The statistics of every (requested state, source) in `columns`, by state index; without indices
 /// by median, which is the order of depth. `driver` gives the driver's exit latency for a state's
@@ -184,54 +181,21 @@ fn of_sample(
 }
 
 /// The summary of a sample (any order; it is sorted in place). `None` if it is empty.
-///
-/// A quantile is the smallest value that at least that share of the sample does not exceed: the
-/// inverse of the empirical distribution, type 1 of Hyndman and Fan, "Sample Quantiles in
-/// Statistical Packages", The American Statistician 50 (1996). It is always a value that occurred.
 pub fn summarise(sample: &mut [i64]) -> Option<Summary> {
     sample.sort_unstable();
     let sorted: &[i64] = sample;
-    let (&min_ns, &max_ns) = (sorted.first()?, sorted.last()?);
-    let count = sorted.len();
     let sum: i128 = sorted.iter().map(|&value| i128::from(value)).sum();
-    let mean_ns = sum as f64 / count as f64;
-    // In two passes: the differences are small where the values are large.
-    let squares: f64 = sorted
-        .iter()
-        .map(|&value| (value as f64 - mean_ns).powi(2))
-        .sum();
-    let carried = |quantile: Share| {
-        quantile
-            .is_carried_by(count)
-            .then(|| sorted[quantile.rank(count) - 1])
-    };
+    let moments = Moments::about(sum as f64, sorted.iter().map(|&value| value as f64))?;
     Some(Summary {
-        count: count as u64,
-        min_ns,
-        median_ns: sorted[Share(1, 2).rank(count) - 1],
-        p90_ns: carried(Share(9, 10)),
-        p99_ns: carried(Share(99, 100)),
-        p99_9_ns: carried(Share(999, 1000)),
-        p99_99_ns: carried(Share(9999, 10_000)),
-        max_ns,
-        mean_ns,
-        standard_deviation_ns: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
+        count: sorted.len() as u64,
+        min_ns: *sorted.first()?,
+        median_ns: MEDIAN.of(sorted)?,
+        p90_ns: P90.carried(sorted),
+        p99_ns: P99.carried(sorted),
+        p99_9_ns: P99_9.carried(sorted),
+        p99_99_ns: P99_99.carried(sorted),
+        max_ns: *sorted.last()?,
+        mean_ns: moments.mean,
+        standard_deviation_ns: moments.standard_deviation,
     })
-}
-
-/// A share as a fraction: 0.99 has no exact binary one, and a rank must not hang on that.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share(pub(crate) u64, pub(crate) u64);
-
-impl Share {
-    /// The rank, from 1, of that quantile in a sample of `count`, which is not empty.
-    pub(crate) fn rank(self, count: usize) -> usize {
-        let rank = (count as u128 * u128::from(self.0)).div_ceil(u128::from(self.1));
-        (rank as usize).clamp(1, count)
-    }
-
-    /// Do enough of a sample of `count` lie beyond that quantile for it to be told?
-    pub(crate) fn is_carried_by(self, count: usize) -> bool {
-        count > 0 && count - self.rank(count) >= BEYOND_MIN
-    }
 }

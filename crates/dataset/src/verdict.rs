@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval;
+use reveille_figures::interval;
 
 /// Exceedances rarer than one in this many are a matter of the maximum.
 const RARE: f64 = 1000.0;

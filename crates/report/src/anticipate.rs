@@ -11,10 +11,10 @@ use reveille_anticipate::bench::result::{Bench, parse};
 use reveille_anticipate::bench::sentence::sentences;
 use serde_json::json;
 
-use crate::chart::colour;
-use crate::markup::escape;
-use crate::page::framed;
 use crate::trial::plain;
+use reveille_show::chart::colour;
+use reveille_show::markup::escape;
+use reveille_show::page::framed;
 
 /// The page of a `bench.json`.
 ///

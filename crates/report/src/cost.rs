@@ -8,10 +8,10 @@ use std::fmt::Write as _;
 use reveille_watch::cost::{Cost, Replacement, StateCost, Waited, read};
 use serde_json::json;
 
-use crate::markup::escape;
-use crate::page::framed;
-use crate::quantity::{count, duration, nanoseconds, share};
-use crate::section::table::{Origin, Table, known};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::markup::escape;
+use reveille_show::page::framed;
+use reveille_show::quantity::{count, duration, nanoseconds, share};
 
 /// The page of a `cost.json`.
 ///

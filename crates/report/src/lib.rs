@@ -16,17 +16,12 @@
 //! of their state (`groups.rs`) are drawn one by one and carry all their fields.
 
 pub mod anticipate;
-mod axis;
-mod chart;
 pub mod cost;
-mod density;
 mod groups;
-mod markup;
 pub mod model;
 mod outliers;
 mod page;
 pub mod path;
-mod quantity;
 pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
@@ -38,7 +33,8 @@ mod view;
 use reveille_dataset::columns::Values;
 use reveille_dataset::{Columns, Filter, FilterError, Loaded, statistics};
 
-pub use page::{is_page, page};
+pub use page::page;
+pub use reveille_show::page::is_page;
 
 /// One result.
 #[derive(Debug, Clone, PartialEq)]

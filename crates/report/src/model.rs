@@ -9,9 +9,9 @@ use reveille_model::sentence;
 use reveille_model::sweep::Sweep;
 use serde_json::json;
 
-use crate::chart::colour;
-use crate::markup::escape;
-use crate::page::framed;
+use reveille_show::chart::colour;
+use reveille_show::markup::escape;
+use reveille_show::page::framed;
 
 /// The page of a sweep. `notes` are what a reader must know of where its parameters come from.
 pub fn page(sweep: &Sweep, notes: &[String], title: Option<&str>) -> String {
@@ -99,7 +99,7 @@ const ALWAYS_ON: &str = "c6 dash2";
 
 /// The look of the policy at that place.
 fn class(place: usize) -> String {
-    match place / crate::chart::COLOURS {
+    match place / reveille_show::chart::COLOURS {
         0 => colour(place),
         round => format!("{} dash{}", colour(place), (round - 1) % 3 + 1),
     }

@@ -1,49 +1,11 @@
-//! The page around its sections.
+//! The page on results of measurements.
 
-use sha2::{Digest, Sha256};
+use reveille_show::page::framed;
+use reveille_show::quantity::datapoints;
 
-use crate::markup::{escape, script_json};
-use crate::quantity::datapoints;
 use crate::section::{charts, difference, headline, setting, statistics};
 use crate::view::{View, Views};
 use crate::{Error, Input, Options, Result, outliers};
-
-const STYLE: &str = include_str!("../assets/page.css");
-const SCRIPT: &str = include_str!("../assets/page.js");
-/// The timelines of a suspend and a resume.
-pub(crate) const RESUME_SCRIPT: &str = include_str!("../assets/resume.js");
-
-/// The page's own law: nothing from outside, and nothing runs but what this crate has written,
-/// whatever slipped in. A script or a style is known by its hash (Content Security Policy Level 3,
-/// section 8.4).
-fn policy() -> String {
-    let [style, script, resume] = [STYLE, SCRIPT, RESUME_SCRIPT].map(hash);
-    format!(
-        "default-src 'none'; style-src {style}; script-src {script} {resume}; img-src data:; \
-         base-uri 'none'; form-action 'none'"
-    )
-}
-
-fn hash(content: &str) -> String {
-    format!("'sha256-{}'", base64(&Sha256::digest(content)))
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            text.push(match digit <= three.len() {
-                true => char::from(DIGITS[(bits >> (18 - 6 * digit)) as usize % 64]),
-                false => '=',
-            });
-        }
-    }
-    text
-}
 
 /// One HTML page on these results. It is the same text for the same results.
 ///
@@ -83,60 +45,9 @@ const NOTE: &str = "Figures come from the idle driver's table, from what was mea
                     otherwise: from the launch time to the first instruction, less the \
                     instrument's overhead.";
 
-/// A whole page: the title, lines of what it is about, the sections, and a word on the figures.
-/// `outliers` is what the script tells of single datapoints; an empty array where it tells nothing.
-pub(crate) fn framed(
-    title: &str,
-    about: &[String],
-    body: &str,
-    note: &str,
-    outliers: &serde_json::Value,
-) -> String {
-    [
-        head(title).as_str(),
-        &header(title, about),
-        body,
-        &foot(note, outliers),
-    ]
-    .concat()
-}
-
-/// Is this the beginning of a page that [`page`] made? Whoever writes pages can tell by it what may
-/// be written over.
-pub fn is_page(beginning: &str) -> bool {
-    beginning.contains("<meta name=\"generator\" content=\"reveille ")
-}
-
 fn default_title(views: &[View<'_>]) -> String {
     let names: Vec<String> = views.iter().map(View::title).collect();
     format!("Wake latency: {}", names.join(", "))
-}
-
-fn head(title: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\">\
-         <meta name=\"generator\" content=\"reveille {}\">\
-         <link rel=\"icon\" href=\"data:,\"><title>{}</title><style>{STYLE}</style></head><body>",
-        policy(),
-        env!("CARGO_PKG_VERSION"),
-        escape(title)
-    )
-}
-
-/// The title, and in a line what was measured.
-fn header(title: &str, about: &[String]) -> String {
-    let lines: String = about
-        .iter()
-        .map(|line| format!("<p class=\"about\">{}</p>", escape(line)))
-        .collect();
-    format!(
-        "<header><h1>{}</h1><button id=\"theme\" type=\"button\" hidden>Theme: automatic</button>\
-         {lines}</header><main>",
-        escape(title)
-    )
 }
 
 fn about(view: &View<'_>) -> String {
@@ -159,39 +70,4 @@ fn about(view: &View<'_>) -> String {
         .as_ref()
         .map_or(String::new(), |letter| format!("{letter}: "));
     format!("{letter}{}", parts.join(" · "))
-}
-
-fn foot(note: &str, outliers: &serde_json::Value) -> String {
-    let data = script_json(outliers);
-    format!(
-        "</main><footer><p>{} Made by reveille {}.</p></footer>\
-         <div id=\"reading\" role=\"status\" aria-live=\"polite\" hidden></div>\
-         <script type=\"application/json\" id=\"outliers\">{data}</script>\
-         <script>{SCRIPT}</script></body></html>\n",
-        escape(note),
-        env!("CARGO_PKG_VERSION")
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        // RFC 4648, section 10.
-        for (bytes, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foobar", "Zm9vYmFy"),
-        ] {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-        // echo -n alert | openssl dgst -sha256 -binary | base64
-        assert_eq!(
-            hash("alert"),
-            "'sha256-35BQWN1npAn++BSA6B5HNlcrDttNf7mHxpXNB+Jg7IE='"
-        );
-    }
 }

@@ -6,12 +6,12 @@ use reveille_dataset::statistics::Summary;
 use reveille_watch::path::{Follow, Group, Path, Stage, StageFigures, read};
 use serde_json::json;
 
-use crate::axis::Axis;
-use crate::chart::{COLOURS, colour};
-use crate::markup::escape;
-use crate::page::framed;
-use crate::quantity::{count, duration, nanoseconds};
-use crate::section::table::{Origin, Table, known};
+use reveille_show::axis::Axis;
+use reveille_show::chart::{COLOURS, colour};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::markup::escape;
+use reveille_show::page::framed;
+use reveille_show::quantity::{count, duration, nanoseconds};
 
 /// The page of a `path.json`.
 ///

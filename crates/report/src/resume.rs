@@ -15,10 +15,10 @@ use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 use serde_json::json;
 
-use crate::axis::Axis;
-use crate::markup::escape;
-use crate::page::{RESUME_SCRIPT, framed};
-use crate::quantity::{count, duration};
+use reveille_show::axis::Axis;
+use reveille_show::markup::escape;
+use reveille_show::page::{RESUME_SCRIPT, framed};
+use reveille_show::quantity::{count, duration};
 
 /// What the page shows besides the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,7 +5,6 @@ pub mod difference;
 pub mod headline;
 pub mod setting;
 pub mod statistics;
-pub mod table;
 
 use reveille_dataset::description::Probe;
 

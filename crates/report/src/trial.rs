@@ -12,10 +12,10 @@ use reveille_trial::verdict::Cost;
 use reveille_trial::workload::NANOSECONDS;
 use serde_json::json;
 
-use crate::axis::Axis;
-use crate::chart::{Quantity, colour};
-use crate::markup::escape;
-use crate::page::framed;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Quantity, colour};
+use reveille_show::markup::escape;
+use reveille_show::page::framed;
 
 /// The page of a `trial.json`.
 ///

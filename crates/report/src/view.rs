@@ -3,13 +3,13 @@
 
 use reveille_dataset::columns::Values;
 use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::tail::Tail;
 use reveille_dataset::{Columns, NULL};
+use reveille_figures::tail::Tail;
 
-use crate::axis::Axis;
-use crate::density::Density;
 use crate::groups::{Group, Groups, Key};
 use crate::{Input, Result};
+use reveille_show::axis::Axis;
+use reveille_show::density::Density;
 
 /// Cells of a plane, across and up. Each is 4 by 4 units of the drawing.
 pub const CELLS: (usize, usize) = (120, 70);

@@ -4,8 +4,8 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{
     Bench, Plan, Point, PolicyUsed, SCHEMA_VERSION, Skipped, Turn, Workload, conclude,
 };
-use reveille_anticipate::bench::statistics::Quantiles;
 use reveille_dataset::description::Ended;
+use reveille_figures::rounds::Quantiles;
 use reveille_report::anticipate::page;
 
 const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];

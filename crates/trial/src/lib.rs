@@ -2,8 +2,8 @@
 //!
 //! [`setting::choose`] says which settings there are on a machine, [`run::run`] gives each its turn
 //! in every round, in shuffled order, with a [`workload::Workload`]; [`observe`] counts meanwhile what
-//! the machine does. [`result::conclude`] compares, by [`statistics`] that take rounds for the
-//! independent units, and [`verdict`] says which setting is best and which ones are dominated;
+//! the machine does. [`result::conclude`] compares, by [`reveille_figures::rounds`], for which rounds are
+//! the independent units, and [`verdict`] says which setting is best and which ones are dominated;
 //! [`sentence`] puts it in words. A [`result::Trial`] is kept as `trial.json`.
 
 pub mod observe;
@@ -12,7 +12,6 @@ pub mod result;
 pub mod run;
 pub mod sentence;
 pub mod setting;
-pub mod statistics;
 pub mod verdict;
 pub mod workload;
 

@@ -10,10 +10,11 @@ use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
-use crate::statistics::{self, Difference, ERROR, Summary};
 use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
 use crate::{Error, Result};
+use reveille_figures::quantile::median;
+use reveille_figures::rounds::{self, Difference, ERROR, Summary};
 
 /// The file's name in its folder.
 pub const FILE: &str = "trial.json";
@@ -174,7 +175,7 @@ pub fn conclude(
 fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Difference> {
     let as_is = by_setting.first().filter(|_| best > 0)?;
     let differences = verdict::paired(&medians(&by_setting[best]), &medians(as_is));
-    statistics::median_difference(&differences, verdict::one_of_all(by_setting.len()))
+    rounds::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
 /// Power where every round tells it, else the time awake where every round tells that.
@@ -200,7 +201,7 @@ fn setting(
     let reading: Vec<f64> = all(|one| &one.reading_ns).collect();
     let difference = |value: &dyn Fn(&Turns<'_>) -> Vec<Option<f64>>| {
         let differences = verdict::paired(&value(rounds), &value(as_is?));
-        statistics::median_difference(&differences, ERROR)
+        rounds::median_difference(&differences, ERROR)
     };
     let figures = |rounds: &Turns<'_>| -> Vec<Vec<f64>> {
         let figures = |one: &Option<&Round>| one.map_or(Vec::new(), |one| one.figures.clone());
@@ -212,17 +213,17 @@ fn setting(
             let (of, from) = (figures(rounds), figures(as_is));
             let of: Vec<&[f64]> = of.iter().map(Vec::as_slice).collect();
             let from: Vec<&[f64]> = from.iter().map(Vec::as_slice).collect();
-            statistics::p99_difference(&of, &from)
+            rounds::p99_difference(&of, &from)
         });
     Setting {
         name: name.clone(),
         how: how.clone(),
         rounds: with_figures.count() as u64,
         failed: known.iter().map(|one| one.failed).sum(),
-        figure: statistics::summarise(all(|one| &one.figures)),
+        figure: rounds::summarise(all(|one| &one.figures)),
         median_difference: difference(&medians),
         p99_difference,
-        reading_median_ns: statistics::median(&reading),
+        reading_median_ns: median(&reading),
         observed: Observed::mean(&known.iter().map(|one| &one.observed).collect::<Vec<_>>()),
         power_difference_w: difference(&|rounds| observed(rounds, |one| one.power_w)),
         awake_difference_percent: difference(&|rounds| observed(rounds, |one| one.awake_percent)),
@@ -232,12 +233,12 @@ fn setting(
 /// The median of all rounds' figures together.
 fn all_rounds(rounds: &Turns<'_>) -> Option<f64> {
     let figures = rounds.iter().flatten().flat_map(|one| &one.figures);
-    statistics::median(&figures.copied().collect::<Vec<_>>())
+    median(&figures.copied().collect::<Vec<_>>())
 }
 
 /// Each round's median; `None` where the setting has no figure in it.
 fn medians(rounds: &Turns<'_>) -> Vec<Option<f64>> {
-    let median = |one: &Option<&Round>| statistics::median(&one.as_ref()?.figures);
+    let median = |one: &Option<&Round>| median(&one.as_ref()?.figures);
     rounds.iter().map(median).collect()
 }
 

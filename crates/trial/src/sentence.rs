@@ -3,9 +3,9 @@
 use reveille_dataset::description::Ended;
 
 use crate::result::Trial;
-use crate::statistics::{Against, Difference, ERROR, rounds_needed};
 use crate::verdict::{Cost, Dominated, one_of_all};
 use crate::workload::NANOSECONDS;
+use reveille_figures::rounds::{Against, Difference, ERROR, rounds_needed};
 
 /// In what unit a trial's figures are shown.
 #[derive(Debug, Clone, PartialEq)]

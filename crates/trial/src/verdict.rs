@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::statistics::{self, Difference, ERROR, PERMUTATIONS, median_difference, rounds_needed};
+use reveille_figures::quantile;
+use reveille_figures::rounds::{
+    self, Difference, ERROR, PERMUTATIONS, median_difference, rounds_needed,
+};
 
 /// What a setting costs: power where it can be read, else the time that the CPUs are awake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +78,7 @@ const MARGIN_AWAKE: f64 = 0.01;
 /// in 5 % of trials together (Bonferroni).
 ///
 /// Which others the best one is told apart from is another question, for the best one is chosen by the
-/// figures: see [`statistics::p_values`].
+/// figures: see [`rounds::p_values`].
 pub fn judge(settings: &[Rounds], cost: Option<Cost>) -> Verdict {
     judge_by(settings, cost, PERMUTATIONS)
 }
@@ -115,7 +118,7 @@ fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdi
     };
     let dominated = |other: &usize| places.iter().find_map(|one| dominates(*one, *other));
     let figures: Vec<Vec<Option<f64>>> = settings.iter().map(|one| one.figures.clone()).collect();
-    let mut p_values = statistics::p_values(&figures, best, permutations);
+    let mut p_values = rounds::p_values(&figures, best, permutations);
     for (other, p_value) in p_values.iter_mut().enumerate() {
         let rounds = paired(&figures[best], &figures[other]).len();
         *p_value = p_value.filter(|_| rounds >= rounds_needed(ERROR));
@@ -169,7 +172,7 @@ pub fn paired(of: &[Option<f64>], than: &[Option<f64>]) -> Vec<f64> {
 
 fn middle(rounds: &[Option<f64>]) -> Option<f64> {
     let known: Vec<f64> = rounds.iter().flatten().copied().collect();
-    crate::statistics::median(&known)
+    quantile::median(&known)
 }
 
 #[cfg(test)]
@@ -311,7 +314,7 @@ mod tests {
         let is_near = |(rounds, settings): (usize, usize), p_value: f64| {
             let all = leading(rounds, settings);
             let figures: Vec<Vec<Option<f64>>> = all.into_iter().map(|one| one.figures).collect();
-            let seen = statistics::p_values(&figures, 0, PERMUTATIONS)[settings - 1].unwrap();
+            let seen = rounds::p_values(&figures, 0, PERMUTATIONS)[settings - 1].unwrap();
             // Four standard errors of 9999 deals.
             let error = 4.0 * (p_value * (1.0 - p_value) / 9_999.0).sqrt();
             assert!((seen - p_value).abs() < error, "{seen} and {p_value}");

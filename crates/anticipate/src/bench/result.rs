@@ -9,8 +9,8 @@ use reveille_machine::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::policy::Policy;
-use crate::bench::statistics::{Figure, Quantiles, differences, share_percent};
 use crate::bench::storage::Operation;
+use reveille_figures::rounds::{Figure, Quantiles, differences, share_percent};
 
 /// The file's name in its folder.
 pub const FILE: &str = "bench.json";

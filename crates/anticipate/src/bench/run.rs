@@ -15,9 +15,9 @@ use crate::bench::asleep::{Counts, Reading};
 use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
-use crate::bench::statistics::{Figure, Quantiles};
 use crate::bench::{Account, OwnCost};
 use crate::{Error, Result};
+use reveille_figures::rounds::{Figure, Quantiles};
 
 /// A workload that waits again and again.
 pub trait Work {

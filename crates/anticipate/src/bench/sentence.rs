@@ -4,7 +4,7 @@ use reveille_dataset::description::Ended;
 
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
-use crate::bench::statistics::Figure;
+use reveille_figures::rounds::Figure;
 
 /// What stands above all tables: for each series, or for reads that are about 1 ms apart, what sleep
 /// costs and how much of it was regained; and which policies were left out. Names of policies are

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use reveille_advise::{Demand, Finding, SourceEvidence, Standing, StateAdvice};
 use reveille_dataset::Loaded;
 use reveille_dataset::description::{Ended, Probe};
-use reveille_dataset::tail::Tail;
+use reveille_figures::tail::Tail;
 
 use super::Answer;
 use super::text::{UNKNOWN, about, named, percent_up, us, wrapped};
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 pub fn write(answer: &Answer, loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
     head(answer, loaded, out)?;

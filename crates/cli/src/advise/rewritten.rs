@@ -7,7 +7,7 @@ use reveille_dataset::Loaded;
 
 use super::evidence::{of_what, probe};
 use super::text::{UNKNOWN, named, us, wrapped};
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 pub fn write(rewritten: &Rewritten, loaded: &Loaded, out: &mut impl Write) -> io::Result<()> {
     named(out, "Result", &of_what(loaded))?;

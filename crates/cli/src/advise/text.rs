@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-pub use crate::wrap::wrapped;
+pub use reveille_show::wrap::wrapped;
 
 /// An unknown value: never a zero.
 pub const UNKNOWN: &str = "-";
@@ -60,7 +60,7 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wrap::COLUMNS;
+    use reveille_show::wrap::COLUMNS;
 
     #[test]
     fn a_bound_in_per_cent_is_rounded_up_and_never_zero() {

@@ -26,9 +26,9 @@ use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
 use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::signals;
-use crate::terminal;
 use by_library::ByLibrary;
 use progress::Bar;
+use reveille_show::terminal;
 
 /// Measure what waking in time gains on this machine, and what it costs.
 ///

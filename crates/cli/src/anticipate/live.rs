@@ -21,7 +21,7 @@ use crate::cost::subject;
 use crate::exit::{self, Failure};
 use crate::measured::{Measured, Percentile};
 use crate::signals::ending;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
 const BESIDES_NS: u64 = 5_000;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use reveille_anticipate::{OperationStatistics, Statistics};
 
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 /// All of it, and for whom if that is asked.
 pub fn write(statistics: &Statistics, accounting: bool, out: &mut impl Write) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use reveille_watch::cost::{Cost, CpuCost, Ended, PairCost, Replacement, StateCost, seconds};
 
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 const UNKNOWN: &str = "-";
 

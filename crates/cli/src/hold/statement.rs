@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::plan::{Fate, Left, Plan, State, Through};
 use crate::chosen::named;
 use crate::exit;
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 /// An unknown value: never a zero.
 const UNKNOWN: &str = "-";

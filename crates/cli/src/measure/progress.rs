@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_show::terminal::shown;
 use reveille_wake::Progress;
 
 use crate::exit;

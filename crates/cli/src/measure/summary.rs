@@ -5,11 +5,11 @@ use std::path::Path;
 
 use reveille_dataset::description::{Description, Ended, Probe};
 use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::tail::Tail;
+use reveille_figures::tail::Tail;
 
-use crate::table::{Side, Table};
-use crate::terminal;
-use crate::wrap::{self, wrapped};
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
+use reveille_show::wrap::{self, wrapped};
 
 /// Of the lines that begin with a word: where what they say begins.
 const INDENT: usize = 10;

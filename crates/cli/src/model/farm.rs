@@ -6,7 +6,7 @@ use reveille_model::farm::Year;
 use reveille_model::parameters::{Farm, Parameters};
 use reveille_model::sentence::digits;
 
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 pub fn write(
     farm: &Farm,

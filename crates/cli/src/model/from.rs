@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::run::{self, Answer};
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// What the suspend and resume of an analysed machine are worth to a server that sleeps between
 /// requests.

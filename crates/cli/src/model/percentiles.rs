@@ -8,7 +8,7 @@ use reveille_model::simulate::{Arrivals, Estimate, Setup, Simulated, simulate};
 use reveille_model::{Error, sentence};
 use serde::Serialize;
 
-use crate::table::{Side, Table};
+use reveille_show::table::{Side, Table};
 
 /// One policy, simulated.
 #[derive(Serialize)]

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::source::{self, Source};
 use super::{farm, percentiles};
-use crate::table::{Side, Table};
-use crate::terminal;
-use crate::wrap::COLUMNS;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
+use reveille_show::wrap::COLUMNS;
 
 /// Policies side by side at one load, by closed forms.
 ///

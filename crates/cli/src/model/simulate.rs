@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
 use crate::signals;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
 ///

@@ -16,8 +16,8 @@ use serde::Serialize;
 use super::source::{self, Source};
 use crate::exit::Failure;
 use crate::report::{page_file, write_page};
-use crate::table::{Side, Table};
-use crate::terminal;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.
 ///

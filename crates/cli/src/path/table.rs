@@ -8,9 +8,9 @@ use reveille_machine::cpulist;
 use reveille_watch::path::delays::Delay;
 use reveille_watch::path::{Follow, Group, Path, ReadersPlace, Stage};
 
-use crate::table::{Side, Table};
-use crate::terminal;
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
+use reveille_show::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 /// Letters in the longest bar.
@@ -323,8 +323,8 @@ fn duration(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wrap::COLUMNS;
     use reveille_machine::{Idle, Root};
+    use reveille_show::wrap::COLUMNS;
     use reveille_watch::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
 
     /// One ping: a softirq after 30 µs, the protocols after 10 more, the reply after 2 more.

@@ -19,7 +19,7 @@ use reveille_resume::what_if::Change;
 
 use crate::exit::Failure;
 use crate::report;
-use crate::terminal;
+use reveille_show::terminal;
 
 /// Find in logs of suspends and resumes where their time went.
 ///

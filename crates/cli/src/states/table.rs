@@ -8,8 +8,8 @@ use reveille_machine::cpulist;
 use reveille_machine::groups::{self, Group, ShareOf};
 
 use super::View;
-use crate::terminal::{FAINT, NOTABLE, STRONG};
-use crate::wrap;
+use reveille_show::terminal::{FAINT, NOTABLE, STRONG};
+use reveille_show::wrap;
 
 /// The widest that is used: all columns fit, some descriptions without their end.
 pub const WIDEST: usize = 100;
@@ -444,7 +444,7 @@ mod tests {
         let shown = |columns| {
             let mut out = Vec::new();
             states(&group, &[Some(99.99), None], columns, &mut out).unwrap();
-            crate::terminal::plain(out)
+            reveille_show::terminal::plain(out)
         };
         let narrow = shown(80);
         assert!(

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::history::Trend;
 use super::look::{Look, Tone, UNKNOWN};
-use crate::table::Side;
+use reveille_show::table::Side;
 
 /// A column's heading and how it takes part in the width.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::terminal::is_order;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
+use reveille_show::terminal::is_order;
 
 /// What the terminal takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

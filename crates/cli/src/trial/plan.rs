@@ -7,8 +7,8 @@ use reveille_trial::setting::Setting;
 use serde::Serialize;
 
 use super::Args;
-use crate::table::{Side, Table};
-use crate::terminal;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
 
 #[derive(Serialize)]
 struct Planned<'a> {

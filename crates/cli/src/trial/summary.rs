@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use reveille_figures::rounds::Difference;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, sentences, three_digits};
-use reveille_trial::statistics::Difference;
 
-use crate::table::{Side, Table};
-use crate::terminal;
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
+use reveille_show::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 

@@ -2,13 +2,13 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Row};
-use reveille_anticipate::bench::statistics::Figure;
+use reveille_figures::rounds::Figure;
 
 use super::colour_of;
 use super::panels::{Line, Panel, draw};
-use crate::axis::Axis;
-use crate::chart::Quantity;
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::Quantity;
+use reveille_show::markup::escape;
 
 /// Figure 1 of the paper: latency and cost by idle time.
 pub fn gives_and_takes(bench: &Bench) -> String {

@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 
 use reveille_anticipate::bench::result::Point;
-use reveille_anticipate::bench::statistics::Figure;
+use reveille_figures::rounds::Figure;
 
-use crate::axis::Axis;
-use crate::chart::Quantity;
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::Quantity;
+use reveille_show::markup::escape;
 
 /// In units of the drawing.
 const FULL_WIDTH: f64 = 584.0;

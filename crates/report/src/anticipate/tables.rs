@@ -2,10 +2,10 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Row};
-use reveille_anticipate::bench::statistics::Figure;
+use reveille_figures::rounds::Figure;
 
-use crate::quantity::{count, duration, three_digits};
-use crate::section::table::{Origin, Table, known};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::quantity::{count, duration, three_digits};
 
 /// A table that leaves out columns in which nothing is known.
 struct Rows<const N: usize> {

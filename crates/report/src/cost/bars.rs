@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use reveille_watch::cost::{Cost, PairCost};
 
-use crate::axis::Axis;
-use crate::chart::colour;
-use crate::markup::escape;
-use crate::quantity::{duration, nanoseconds};
+use reveille_show::axis::Axis;
+use reveille_show::chart::colour;
+use reveille_show::markup::escape;
+use reveille_show::quantity::{duration, nanoseconds};
 
 /// The drawing, in its own units.
 const LEFT: f64 = 300.0;

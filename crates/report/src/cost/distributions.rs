@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use reveille_watch::cost::{Cost, StateCost};
 
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity, colour};
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::markup::escape;
 
 /// All states in one chart.
 pub fn charts(cost: &Cost) -> String {

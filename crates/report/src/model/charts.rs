@@ -7,9 +7,9 @@ use reveille_model::question::{Crossings, Figure};
 use reveille_model::sweep::{Compared, Pair, Point, Sweep};
 
 use super::{ALWAYS_ON, class};
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity};
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity};
+use reveille_show::markup::escape;
 
 /// One chart.
 struct Chart<'a> {

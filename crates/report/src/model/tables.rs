@@ -5,7 +5,7 @@ use reveille_model::question::Crossings;
 use reveille_model::sentence::{described, digits, time};
 use reveille_model::sweep::{Compared, Point, Sweep, point};
 
-use crate::section::table::{Table, known};
+use reveille_show::html_table::{Table, known};
 
 /// Where policies cross.
 pub fn crossings(sweep: &Sweep) -> String {

@@ -6,8 +6,8 @@ use reveille_resume::analysis::CycleResult;
 use reveille_resume::cycle::Us;
 
 use super::time;
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity};
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity};
 
 /// About so many bins.
 const BINS: Us = 16;

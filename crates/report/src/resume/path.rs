@@ -8,8 +8,8 @@ use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 
 use super::time;
-use crate::quantity::share;
-use crate::section::table::{Origin, Table};
+use reveille_show::html_table::{Origin, Table};
+use reveille_show::quantity::share;
 
 /// Rows of the table; what is shorter is put together.
 const LINKS: usize = 40;

@@ -6,11 +6,11 @@ use reveille_resume::analysis::Machine;
 use reveille_resume::power::beside::{LaidBy, Mean, Power};
 
 use super::time;
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity};
-use crate::markup::escape;
-use crate::quantity::{count, share, three_digits};
-use crate::section::table::{Origin, Table, known};
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::markup::escape;
+use reveille_show::quantity::{count, share, three_digits};
 
 pub fn power(machine: &Machine) -> String {
     let Some(power) = &machine.power else {

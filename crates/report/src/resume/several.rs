@@ -7,11 +7,11 @@ use reveille_resume::cycle::Us;
 
 use super::below_bars;
 use super::time;
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity, colour};
-use crate::markup::escape;
-use crate::quantity::count;
-use crate::section::table::{Origin, Table, known};
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::markup::escape;
+use reveille_show::quantity::count;
 
 /// The machines' times in a table, and their devices; empty where there is one machine.
 pub fn machines(machines: &[Machine], top: usize) -> String {

@@ -7,8 +7,8 @@ use reveille_resume::cycle::Us;
 
 use super::below_bars;
 use super::time;
-use crate::axis::Axis;
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::markup::escape;
 
 /// The drawing, in its own units.
 const LEFT: f64 = 270.0;

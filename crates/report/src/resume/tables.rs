@@ -7,9 +7,9 @@ use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
 
 use super::time;
-use crate::markup::escape;
-use crate::quantity::count;
-use crate::section::table::{Origin, Table, known};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::markup::escape;
+use reveille_show::quantity::count;
 
 pub fn stages(machine: &Machine, cycle: &CycleResult) -> String {
     let several = machine.cycles.len() > 1;

@@ -14,9 +14,9 @@ use reveille_resume::cycle::{Name, Us};
 use reveille_resume::graph::Half;
 
 use super::{stage_class, time};
-use crate::axis::Axis;
-use crate::markup::escape;
-use crate::quantity::duration;
+use reveille_show::axis::Axis;
+use reveille_show::markup::escape;
+use reveille_show::quantity::duration;
 
 /// What the bars' picture is wide, whatever the time is: browsers hold lengths in 32 bits, 6 of them
 /// behind the point, and cut what is longer than 2^25 (33.5 s in microseconds).

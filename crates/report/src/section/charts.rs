@@ -8,17 +8,17 @@ pub use states::states;
 
 use std::fmt::Write as _;
 
-use reveille_dataset::tail::{Estimate, Tail};
+use reveille_figures::tail::{Estimate, Tail};
 
-use crate::axis::Axis;
-use crate::chart::curves::{self, Curve};
-use crate::chart::heat::{self, Dots};
-use crate::chart::{Frame, Mark, Quantity, colour};
-use crate::density::Density;
 use crate::groups::Key;
-use crate::markup::escape;
-use crate::quantity::{datapoints, duration};
 use crate::view::{Plane, View, Views};
+use reveille_show::axis::Axis;
+use reveille_show::chart::curves::{self, Curve};
+use reveille_show::chart::heat::{self, Dots};
+use reveille_show::chart::{Frame, Mark, Quantity, colour};
+use reveille_show::density::Density;
+use reveille_show::markup::escape;
+use reveille_show::quantity::{datapoints, duration};
 
 /// One kind of picture that every result gets: latency over a quantity.
 struct Over {

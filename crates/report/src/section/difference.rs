@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use reveille_dataset::compare::{self, Difference, StateComparison};
 
-use super::table::Origin::{Estimated, Measured};
-use super::table::{Table, known};
 use crate::groups::Key;
-use crate::markup::escape;
-use crate::quantity::nanoseconds;
 use crate::view::{View, Views};
+use reveille_show::html_table::Origin::{Estimated, Measured};
+use reveille_show::html_table::{Table, known};
+use reveille_show::markup::escape;
+use reveille_show::quantity::nanoseconds;
 
 /// The first result against each of the others; empty where there is one only.
 pub fn differences(views: &Views<'_>) -> String {

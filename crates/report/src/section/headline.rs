@@ -7,9 +7,9 @@ use reveille_dataset::statistics::StateStatistics;
 use reveille_dataset::verdict::Verdict;
 
 use crate::Options;
-use crate::markup::escape;
-use crate::quantity;
 use crate::view::{View, Views};
+use reveille_show::markup::escape;
+use reveille_show::quantity;
 
 /// The verdicts of every result, each after its title where there are several.
 pub fn headline(views: &Views<'_>) -> String {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use reveille_dataset::Description;
 
-use super::table::Origin::{Driver, Measured};
-use super::table::{Table, known};
-use crate::markup::escape;
-use crate::quantity::{count, duration, nanoseconds, share};
 use crate::view::{View, Views};
+use reveille_show::html_table::Origin::{Driver, Measured};
+use reveille_show::html_table::{Table, known};
+use reveille_show::markup::escape;
+use reveille_show::quantity::{count, duration, nanoseconds, share};
 
 /// All of it, result by result.
 pub fn settings(views: &Views<'_>) -> String {

@@ -1,13 +1,13 @@
 //! The tables of statistics, verdicts and tails.
 
 use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::tail::Tail;
 use reveille_dataset::verdict::Exceedance;
+use reveille_figures::tail::Tail;
 
-use super::table::Origin::{Driver, Estimated, Measured};
-use super::table::{Table, known};
-use crate::quantity::{count, duration, nanoseconds, share};
 use crate::view::{View, Views};
+use reveille_show::html_table::Origin::{Driver, Estimated, Measured};
+use reveille_show::html_table::{Table, known};
+use reveille_show::quantity::{count, duration, nanoseconds, share};
 
 /// The table that answers the first question: does each state keep to the driver's figure?
 pub fn summary(views: &Views<'_>) -> String {

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use reveille_figures::quantile::median;
 use reveille_trial::result::Trial;
-use reveille_trial::statistics::median;
 
-use crate::axis::Axis;
-use crate::chart::{Frame, Quantity, colour};
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::markup::escape;
 
 /// In units of the drawing: its width, a row's height, and the room for names.
 const FULL_WIDTH: f64 = 584.0;

@@ -1,12 +1,12 @@
 //! The trial's figures as tables.
 
+use reveille_figures::rounds::Difference;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, three_digits};
-use reveille_trial::statistics::Difference;
 
-use crate::quantity::{count, duration};
-use crate::section::table::{Origin, Table, known};
+use reveille_show::html_table::{Origin, Table, known};
+use reveille_show::quantity::{count, duration};
 
 /// The workload's figure under each setting.
 pub fn figures(trial: &Trial) -> String {
@@ -40,7 +40,7 @@ pub fn figures(trial: &Trial) -> String {
     for setting in &trial.settings {
         let number = |figure: f64| scale.number(figure);
         let summary = setting.figure.as_ref();
-        let figure = |value: fn(&reveille_trial::statistics::Summary) -> Option<f64>| {
+        let figure = |value: fn(&reveille_figures::rounds::Summary) -> Option<f64>| {
             known(summary.and_then(value), number)
         };
         table.row(&[

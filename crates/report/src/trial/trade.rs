@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
+use reveille_figures::quantile::median;
 use reveille_trial::result::{Round, Trial};
-use reveille_trial::statistics::median;
 use reveille_trial::verdict::Cost;
 
-use crate::axis::Axis;
-use crate::chart::frame::{LEFT, WIDTH};
-use crate::chart::{Frame, Quantity, colour};
-use crate::markup::escape;
+use reveille_show::axis::Axis;
+use reveille_show::chart::frame::{LEFT, WIDTH};
+use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::markup::escape;
 
 /// A setting's place, and its rounds' around it.
 struct Point {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_anticipate::bench::run::Progress;
+use reveille_show::terminal::shown;
 
 /// Nothing is drawn where standard error is no terminal.
 pub struct Bar {

@@ -6,11 +6,11 @@ use std::path::Path;
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
-use reveille_anticipate::bench::statistics::Figure;
+use reveille_figures::rounds::Figure;
 
-use crate::table::{Side, Table};
-use crate::terminal;
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal;
+use reveille_show::wrap::wrapped;
 
 const UNKNOWN: &str = "-";
 

@@ -1,8 +1,8 @@
 //! The bar: policy, and how far its replications are.
 
-use crate::terminal::shown;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_model::simulate::Progress;
+use reveille_show::terminal::shown;
 
 /// Nothing is drawn where standard error is no terminal.
 pub struct Bar {

@@ -8,8 +8,8 @@ use reveille_model::simulate::{Dispatcher, Estimate, PERCENTILES, Simulated};
 
 use super::super::say;
 use super::{Above, Answer, Row};
-use crate::table::{Side, Table};
-use crate::wrap::COLUMNS;
+use reveille_show::table::{Side, Table};
+use reveille_show::wrap::COLUMNS;
 
 pub fn write(answer: &Answer<'_>, out: &mut impl Write) -> io::Result<()> {
     let simulation = &answer.parameters.simulation;

@@ -7,8 +7,8 @@ use reveille_resume::cycle::StageKind;
 
 use super::tables::{NAME, cut};
 use super::text::{duration, failures, known, ms, notes, range};
-use crate::table::{Side, Table};
-use crate::wrap::{COLUMNS, wrapped};
+use reveille_show::table::{Side, Table};
+use reveille_show::wrap::{COLUMNS, wrapped};
 
 /// Columns need short names.
 const LETTERS: [&str; 26] = [

@@ -6,8 +6,8 @@ use reveille_resume::analysis::Machine;
 use reveille_resume::power::beside::{LaidBy, Mean, Power};
 
 use super::text::{UNKNOWN, duration, known};
-use crate::table::{Side, Table};
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::wrap::wrapped;
 
 pub fn print(machine: &Machine, out: &mut impl Write) -> io::Result<()> {
     let Some(power) = &machine.power else {

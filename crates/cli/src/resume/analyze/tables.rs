@@ -11,8 +11,8 @@ use reveille_resume::cycle::{Gap, Us};
 use reveille_resume::graph::Half;
 
 use super::text::{UNKNOWN, duration, known, ms, stage_column};
-use crate::table::{Side, Table};
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::wrap::wrapped;
 
 /// Letters of a name that a line has room for.
 pub const NAME: usize = 24;

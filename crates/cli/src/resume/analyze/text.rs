@@ -7,9 +7,9 @@ use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 
 use super::{power, tables, what_if};
-use crate::table::{Side, Table};
-use crate::terminal::BAD;
-use crate::wrap::{COLUMNS, onward, wrapped};
+use reveille_show::table::{Side, Table};
+use reveille_show::terminal::BAD;
+use reveille_show::wrap::{COLUMNS, onward, wrapped};
 
 pub const UNKNOWN: &str = "-";
 

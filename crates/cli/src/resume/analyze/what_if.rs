@@ -6,8 +6,8 @@ use reveille_resume::analysis::{Machine, Replay, WhatIf};
 
 use super::tables::{cut, removal_cells};
 use super::text::{duration, ms, range};
-use crate::table::{Side, Table};
-use crate::wrap::wrapped;
+use reveille_show::table::{Side, Table};
+use reveille_show::wrap::wrapped;
 
 /// Names that a line of words holds.
 const NAMES: usize = 6;

@@ -1,9 +1,9 @@
 //! What the hardware's counters say of the time that was asked to be slept.
 
 use super::{caption, figure};
-use crate::chart::{Frame, Quantity, heat};
-use crate::quantity::datapoints;
 use crate::view::{Views, percent_axis};
+use reveille_show::chart::{Frame, Quantity, heat};
+use reveille_show::quantity::datapoints;
 
 /// Residency against silent time, where it was counted.
 pub fn residency(views: &Views<'_>) -> String {

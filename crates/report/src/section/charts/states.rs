@@ -6,13 +6,13 @@ use super::{
     LAUNCH_DISTANCE, Over, SILENT_TIME, absent, caption, dots, figure, key_colour, key_name,
     latency_heat, tail,
 };
-use crate::axis::Axis;
-use crate::chart::curves::{self, Curve};
-use crate::chart::{Mark, colour};
 use crate::groups::Key;
-use crate::markup::escape;
-use crate::quantity::{datapoints, duration};
 use crate::view::{View, Views};
+use reveille_show::axis::Axis;
+use reveille_show::chart::curves::{self, Curve};
+use reveille_show::chart::{Mark, colour};
+use reveille_show::markup::escape;
+use reveille_show::quantity::{datapoints, duration};
 
 /// Every state by itself, with all results in its curves.
 pub fn states(views: &Views<'_>) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_dataset::tail::Estimate;
+use reveille_figures::tail::Estimate;
 
 use crate::axis::Axis;
 use crate::chart::frame::End;
@@ -15,6 +15,7 @@ pub struct Curve<'a> {
     pub class: String,
     /// Wake latencies, ns, ascending; not empty.
     pub latencies: &'a [i64],
+    /// The fitted tail beyond the data, drawn dashed.
     pub tail: Option<&'a Estimate>,
 }
 

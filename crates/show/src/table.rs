@@ -6,7 +6,9 @@ use std::io::{self, Write};
 /// Where a column's text stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
+    /// Text.
     Left,
+    /// Numbers.
     Right,
 }
 
@@ -21,6 +23,7 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table with these columns: name, unit, side.
     pub fn new(headings: &[(&'static str, &'static str, Side)]) -> Self {
         let owned = |(name, unit, side): &(&str, &str, Side)| {
             ((*name).to_owned(), (*unit).to_owned(), *side)
@@ -36,6 +39,7 @@ impl Table {
         }
     }
 
+    /// One more row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.push(cells.into());
     }
@@ -49,6 +53,7 @@ impl Table {
         self.rows.push(shown.collect());
     }
 
+    /// As lines of text; a column is as wide as its widest cell.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let all: Vec<usize> = (0..self.headings.len()).collect();
         self.write_columns(&all, &self.widths(), out)

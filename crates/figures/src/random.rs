@@ -1,7 +1,7 @@
 //! Random numbers for simulated samples: always the same ones, so that a report is, too.
 
 /// Steele, Lea and Flood's SplitMix64, "Fast Splittable Pseudorandom Number Generators" (2014).
-pub(crate) struct Random(pub(crate) u64);
+pub struct Random(pub u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -13,13 +13,12 @@ impl Random {
     }
 
     /// In (0, 1), never one of the ends.
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
     /// With mean 1.
-    #[cfg(test)]
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.uniform().ln()
     }
 }

@@ -3,7 +3,9 @@
 /// Counts over a plane of cells, row by row from the lowest value upwards.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Density {
+    /// Cells from left to right.
     pub width: usize,
+    /// Cells from bottom to top.
     pub height: usize,
     counts: Vec<u32>,
 }

@@ -94,7 +94,8 @@ fn distribution(rounds: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::{Against, ERROR, median};
+    use crate::quantile::median;
+    use crate::rounds::{Against, ERROR};
 
     #[test]
     fn the_order_is_that_of_the_tables() {

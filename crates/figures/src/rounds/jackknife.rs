@@ -6,9 +6,9 @@
 //! (1989), show that it holds for quantiles where each group has more requests than the square root
 //! of all; Student's distribution with one degree of freedom less than rounds gives its width.
 
-use statrs::function::beta::beta_reg;
-
-use super::{Difference, ERROR, quantile, rounds_needed, summarise};
+use super::{Difference, ERROR, rounds_needed, summarise};
+use crate::quantile::P99;
+use crate::student;
 
 /// The p99 of `of` less that of `from`; each round's figures stand at the same place in both.
 /// `None` where either has too few figures for a p99.
@@ -30,7 +30,7 @@ pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Difference> {
     };
     let interval = (count >= rounds_needed(ERROR)).then(|| {
         let without: Vec<f64> = (0..count).map(without).collect();
-        let half = student_quantile((count - 1) as f64) * standard_error(&without);
+        let half = student::quantile((count - 1) as f64) * standard_error(&without);
         (estimate - half, estimate + half)
     });
     Some(Difference {
@@ -56,7 +56,7 @@ fn pooled(rounds: &[(&[f64], &[f64])], out: Option<usize>) -> (Vec<f64>, Vec<f64
 /// Of a sample that is not empty.
 fn p99(figures: &mut [f64]) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
-    quantile(figures, 99)
+    P99.of(figures).expect("a round has figures")
 }
 
 /// The jackknife's, from what is estimated without each group.
@@ -67,30 +67,14 @@ fn standard_error(without: &[f64]) -> f64 {
     (squares * (count - 1.0) / count).sqrt()
 }
 
-/// The t that is exceeded on either side with 5 % together.
-fn student_quantile(freedom: f64) -> f64 {
-    // P(|T| >= t), Abramowitz and Stegun 26.7.1; it falls with t.
-    let beyond = |t: f64| beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t * t));
-    let (mut low, mut high) = (0.0, 1000.0);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if beyond(middle) > ERROR {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    f64::midpoint(low, high)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn students_quantile_is_that_of_the_tables() {
-        assert!((student_quantile(9.0) - 2.262).abs() < 0.001);
-        assert!((student_quantile(1.0) - 12.706).abs() < 0.001);
+        assert!((student::quantile(9.0) - 2.262).abs() < 0.001);
+        assert!((student::quantile(1.0) - 12.706).abs() < 0.001);
     }
 
     #[test]

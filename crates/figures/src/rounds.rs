@@ -6,20 +6,19 @@
 
 mod best;
 mod jackknife;
+mod sign;
 mod signed_rank;
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantile::{MEDIAN, Moments, P1, P99};
 pub use best::{PERMUTATIONS, p_values};
 pub use jackknife::p99_difference;
-pub use signed_rank::median_difference;
-pub(crate) use signed_rank::rounds_needed;
+pub use sign::{Figure, Quantiles, differences, share_percent};
+pub use signed_rank::{median_difference, rounds_needed};
 
 /// Both ends of a two-sided 95 % interval together leave out this much.
 pub const ERROR: f64 = 0.05;
-
-/// Figures that must lie beyond a quantile for it to be told, as in `dataset::statistics`.
-const BEYOND_MIN: usize = 10;
 
 /// A sample's figures, in the figure's own unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -55,8 +54,10 @@ pub struct Difference {
 
 /// What an interval says of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Against {
+pub enum Against {
+    /// The whole interval is below zero.
     Less,
+    /// The whole interval is above zero.
     More,
     /// The interval holds zero, or there is none.
     Unknown,
@@ -64,7 +65,7 @@ pub(crate) enum Against {
 
 impl Difference {
     /// On which side of zero the whole interval lies.
-    pub(crate) fn against_zero(&self) -> Against {
+    pub fn against_zero(&self) -> Against {
         match self.interval {
             Some((_, high)) if high < 0.0 => Against::Less,
             Some((low, _)) if low > 0.0 => Against::More,
@@ -74,44 +75,20 @@ impl Difference {
 }
 
 /// The summary of a sample in any order; `None` if it is empty.
-///
-/// A quantile is the smallest value that at least that share of the sample does not exceed: type 1
-/// of Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician 50
-/// (1996). It is always a value that occurred.
 pub fn summarise(figures: impl IntoIterator<Item = f64>) -> Option<Summary> {
     let mut sorted: Vec<f64> = figures.into_iter().collect();
     sorted.sort_unstable_by(f64::total_cmp);
-    let (&min, &max) = (sorted.first()?, sorted.last()?);
-    let count = sorted.len();
-    let mean = sorted.iter().sum::<f64>() / count as f64;
-    let squares: f64 = sorted.iter().map(|figure| (figure - mean).powi(2)).sum();
+    let moments = Moments::about(sorted.iter().sum(), sorted.iter().copied())?;
     Some(Summary {
-        count: count as u64,
-        min,
-        p1: (rank(1, count) > BEYOND_MIN).then(|| quantile(&sorted, 1)),
-        median: quantile(&sorted, 50),
-        p99: (count - rank(99, count) >= BEYOND_MIN).then(|| quantile(&sorted, 99)),
-        max,
-        mean,
-        standard_deviation: (count > 1).then(|| (squares / (count - 1) as f64).sqrt()),
+        count: sorted.len() as u64,
+        min: *sorted.first()?,
+        p1: P1.carried(&sorted),
+        median: MEDIAN.of(&sorted)?,
+        p99: P99.carried(&sorted),
+        max: *sorted.last()?,
+        mean: moments.mean,
+        standard_deviation: moments.standard_deviation,
     })
-}
-
-/// The median of a sample in any order; `None` if it is empty.
-pub fn median(figures: &[f64]) -> Option<f64> {
-    let mut sorted = figures.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    (!sorted.is_empty()).then(|| quantile(&sorted, 50))
-}
-
-/// The quantile, per cent, of a sorted sample that is not empty.
-fn quantile(sorted: &[f64], percent: usize) -> f64 {
-    sorted[rank(percent, sorted.len()) - 1]
-}
-
-/// The rank, from 1, of that quantile in a sample of `count`.
-fn rank(percent: usize, count: usize) -> usize {
-    (count * percent).div_ceil(100).clamp(1, count)
 }
 
 #[cfg(test)]
@@ -127,15 +104,6 @@ mod tests {
         let summary = summarise(figures(900)).unwrap();
         assert_eq!((summary.p1, summary.p99), (None, None));
         assert_eq!(summarise([]), None);
-    }
-
-    #[test]
-    fn moments_are_those_of_the_textbook() {
-        let summary = summarise([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
-        assert_eq!(summary.mean, 5.0);
-        // The squares sum to 32, over n - 1 = 7.
-        assert!((summary.standard_deviation.unwrap() - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
-        assert_eq!(summarise([3.0]).unwrap().standard_deviation, None);
     }
 
     #[test]
@@ -162,14 +130,6 @@ mod tests {
         assert_eq!((of(1000).p1, of(1001).p1), (None, Some(11.0)));
         let summary = of(7);
         assert_eq!((summary.min, summary.max, summary.median), (1.0, 7.0, 4.0));
-    }
-
-    #[test]
-    fn the_median_is_the_smallest_that_half_of_the_figures_do_not_exceed() {
-        assert_eq!(median(&[9.0, 1.0, 5.0]), Some(5.0));
-        assert_eq!(median(&[9.0, 1.0, 5.0, 6.0]), Some(5.0));
-        assert_eq!(median(&[3.0]), Some(3.0));
-        assert_eq!(median(&[]), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub const SHADES: usize = 8;
 /// Datapoints drawn singly, in one colour.
 #[derive(Debug, Clone)]
 pub struct Dots {
+    /// The class of their colour.
     pub class: String,
     /// For each: its place in the result's list of outliers, and its values on the two axes.
     pub dots: Vec<(usize, f64, f64)>,

@@ -3,13 +3,16 @@
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
+    /// Equal ratios are equally long.
     Logarithmic,
+    /// Equal differences are equally long.
     Linear,
 }
 
 /// A named value on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
+    /// In the unit of the axis.
     pub value: f64,
     /// Kept where there is little room.
     pub major: bool,
@@ -18,8 +21,11 @@ pub struct Tick {
 /// A range of values. `min < max`; both are above zero where the scale is logarithmic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axis {
+    /// How values become places.
     pub scale: Scale,
+    /// The value at its beginning.
     pub min: f64,
+    /// The value at its end.
     pub max: f64,
 }
 

@@ -2,13 +2,13 @@
 
 /// Of each value, how many of the other sample lie below it, those equal to it counted half: mean
 /// and variance (by count less one) of that number.
-pub(super) struct Placements {
-    pub(super) mean: f64,
-    pub(super) variance: f64,
+pub(crate) struct Placements {
+    pub(crate) mean: f64,
+    pub(crate) variance: f64,
 }
 
 /// The placements of `values` among `others`; both ascending. In one pass over both.
-pub(super) fn placements(values: &[i64], others: &[i64]) -> Placements {
+pub(crate) fn placements(values: &[i64], others: &[i64]) -> Placements {
     let (mut below, mut to) = (0, 0);
     let mut mean = 0.0;
     let mut squares = 0.0;

@@ -43,8 +43,10 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// What a table looks like where nothing is styled.
-#[cfg(test)]
+/// What a table looks like where nothing is styled: for tests.
+///
+/// # Panics
+/// Where it is no text.
 pub fn plain(table: Vec<u8>) -> String {
     let mut out = Shown::new(Vec::new(), false);
     out.write_all(&table).unwrap();
@@ -58,12 +60,19 @@ pub fn plain(table: Vec<u8>) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style(Option<char>);
 
+/// No style.
 pub const PLAIN: Style = Style(None);
+/// What a line is about.
 pub const STRONG: Style = Style(Some('\u{fdd0}'));
+/// What is beside the point.
 pub const FAINT: Style = Style(Some('\u{fdd1}'));
+/// What a reader should look at.
 pub const NOTABLE: Style = Style(Some('\u{fdd2}'));
+/// What is wrong.
 pub const BAD: Style = Style(Some('\u{fdd3}'));
+/// What is right.
 pub const GOOD: Style = Style(Some('\u{fdd4}'));
+/// What is missing.
 pub const ABSENT: Style = Style(Some('\u{fdd5}'));
 const END: char = '\u{fddf}';
 
@@ -100,6 +109,7 @@ pub struct Shown<W: Write> {
 }
 
 impl<W: Write> Shown<W> {
+    /// To that writer; without `styled` styles are left out.
     pub fn new(to: W, styled: bool) -> Self {
         Self {
             to,

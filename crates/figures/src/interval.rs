@@ -6,13 +6,13 @@
 use statrs::function::beta::beta_reg;
 
 /// A two-sided 95 % interval leaves this much at each end.
-pub(crate) const SIDE: f64 = 0.025;
+pub const SIDE: f64 = 0.025;
 
 /// The 95 % interval of a share of which `hits` in `count` were seen.
 ///
 /// Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
 /// Binomial", Biometrika 26 (1934): exact, so never narrower than it says.
-pub(crate) fn of_share(hits: u64, count: u64) -> (f64, f64) {
+pub fn of_share(hits: u64, count: u64) -> (f64, f64) {
     (share_low(hits, count, SIDE), share_high(hits, count, SIDE))
 }
 
@@ -66,7 +66,7 @@ pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
 ///
 /// Distribution-free: the number of values below the quantile is binomial. David and Nagaraja,
 /// "Order Statistics" (3rd edition, 2003), section 7.1.
-pub(crate) fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
+pub fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
     // P(at most r - 1 below) = 1 - I_share(r, count - r + 1): falling chance with falling r.
     let at_most = |below: usize| {
         if below >= count {

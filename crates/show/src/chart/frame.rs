@@ -8,8 +8,11 @@ use crate::quantity;
 
 /// The plot's place in the drawing, in units of the drawing.
 pub const LEFT: f64 = 80.0;
+/// From the top of the drawing to the plane.
 pub const TOP: f64 = 30.0;
+/// Of the plane.
 pub const WIDTH: f64 = 480.0;
+/// Of the plane.
 pub const HEIGHT: f64 = 280.0;
 /// The whole drawing.
 const FULL_WIDTH: f64 = 584.0;
@@ -26,12 +29,14 @@ pub enum Quantity {
     Share,
     /// A share from 0 to 1, as `1 in 10`.
     OneIn,
+    /// W.
     Watts,
     /// Without a unit.
     Number,
 }
 
 impl Quantity {
+    /// A value in words, for the ticks of an axis.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Duration => quantity::duration(value),
@@ -77,6 +82,7 @@ fn short_share(share: f64) -> String {
 pub struct Mark {
     /// On the axis of the wake latency, ns.
     pub value: f64,
+    /// Its name.
     pub text: String,
     /// `driver` or `floor`, and a colour if it has one.
     pub class: String,
@@ -85,11 +91,17 @@ pub struct Mark {
 /// A chart's axes and names.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
+    /// From left to right.
     pub x: Axis,
+    /// From bottom to top.
     pub y: Axis,
+    /// What the axis across is of.
     pub x_name: &'a str,
+    /// What the axis up is of.
     pub y_name: &'a str,
+    /// How ticks across are written.
     pub x_quantity: Quantity,
+    /// How ticks up are written.
     pub y_quantity: Quantity,
 }
 
@@ -240,7 +252,9 @@ const LINE: f64 = 17.0;
 /// Where the words of marks are: where the curves leave room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
+    /// At the top of the plane.
     Top,
+    /// At the bottom of the plane.
     Bottom,
 }
 

@@ -20,7 +20,7 @@
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::median;
+use crate::quantile::median;
 
 /// Re-enactments; with the trial itself they are a round number.
 pub const PERMUTATIONS: u32 = 9_999;
@@ -185,7 +185,7 @@ fn lead(rounds: &[Round], settings: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::ERROR;
+    use crate::rounds::ERROR;
 
     #[test]
     fn ranks_are_those_of_what_is_left_of_the_rounds_medians() {

@@ -8,6 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantile::{MEDIAN, P90, P99, Share};
+
 /// What an interval leaves out at each end.
 const SIDE: f64 = 0.025;
 
@@ -40,7 +42,7 @@ impl Figure {
     }
 
     /// Is it shown to be above zero? With too few rounds for an interval: does it look so?
-    pub(crate) fn is_above_zero(&self) -> bool {
+    pub fn is_above_zero(&self) -> bool {
         self.interval.map_or(self.estimate, |(low, _)| low) > 0.0
     }
 }
@@ -109,14 +111,16 @@ impl Quantiles {
     pub fn of(sample: &mut [u64]) -> Option<Self> {
         sample.sort_unstable();
         let count = sample.len();
-        let rank = |percent: usize| (count * percent).div_ceil(100).clamp(1, count);
-        let below_max = |percent: usize| (rank(percent) < count).then(|| sample[rank(percent) - 1]);
+        let below_max = |share: Share| {
+            let value = share.of(sample).filter(|_| share.rank(count) < count);
+            value.map(|ns| ns as f64)
+        };
         Some(Self {
             count: count as u64,
             max: *sample.last()? as f64,
-            median: sample[rank(50) - 1] as f64,
-            p90: below_max(90).map(|ns| ns as f64),
-            p99: below_max(99).map(|ns| ns as f64),
+            median: MEDIAN.of(sample)? as f64,
+            p90: below_max(P90),
+            p99: below_max(P99),
         })
     }
 }
