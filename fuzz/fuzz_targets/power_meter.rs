@@ -18,7 +18,9 @@ fn subject(number: usize, at: Option<&str>) -> Subject {
             platform_us: Some(10_000),
             asleep_us: Some(20_000_000),
             resume_us: Some(600_000),
+            away_us: Some(20_010_000),
             resume_start: Some(start + 710_000),
+            own_end: start + 1_310_000,
             aborted: false,
         },
     }
