@@ -34,18 +34,6 @@ pub enum Ended {
     Disturbed(String),
 }
 
-/// `CPU 3`, or `an unknown CPU`.
-pub fn cpu_name(number: Option<u32>) -> String {
-    number.map_or("an unknown CPU".to_owned(), |cpu| format!("CPU {cpu}"))
-}
-
-impl Settings {
-    /// The measured CPU, as [`cpu_name`].
-    pub fn cpu_name(&self) -> String {
-        cpu_name(self.cpu)
-    }
-}
-
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -72,6 +60,18 @@ pub struct Settings {
     pub arming: String,
     /// The seed of the launch distances.
     pub seed: u64,
+}
+
+/// `CPU 3`, or `an unknown CPU`.
+pub fn cpu_name(number: Option<u32>) -> String {
+    number.map_or("an unknown CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+}
+
+impl Settings {
+    /// The measured CPU, as [`cpu_name`].
+    pub fn cpu_name(&self) -> String {
+        cpu_name(self.cpu)
+    }
 }
 
 /// A cost that was measured before the run: how often it was tried, and what it took, ns.

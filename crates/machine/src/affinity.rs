@@ -20,12 +20,12 @@ pub fn allowed() -> Vec<u32> {
 /// The kernel ends a binding for good when the CPU goes offline: the thread then runs on any CPU, also
 /// after the CPU has come back (cpuset_cpus_allowed_fallback in kernel/cgroup/cpuset.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub struct Binding {
     thread: Pid,
     cpu: u32,
 }
 
-impl Bound {
+impl Binding {
     /// Binds the calling thread to that CPU.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ mod tests {
         let all = sched_getaffinity(THIS).unwrap();
         let first = allowed()[0];
         std::thread::spawn(move || {
-            let bound = Bound::here(first).unwrap();
+            let bound = Binding::here(first).unwrap();
             assert_eq!(bound.lost(), None);
             // From another thread, too.
             std::thread::spawn(move || assert_eq!(bound.lost(), None))
@@ -100,7 +100,7 @@ mod tests {
         })
         .join()
         .unwrap();
-        assert!(Bound::here(4000).is_err());
+        assert!(Binding::here(4000).is_err());
     }
 
     fn allowed_of(cpus: &CpuSet) -> usize {
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_binding_of_a_thread_that_ended_is_lost() {
         let first = allowed()[0];
-        let bound = std::thread::spawn(move || Bound::here(first).unwrap());
+        let bound = std::thread::spawn(move || Binding::here(first).unwrap());
         let bound = bound.join().unwrap();
         // The kernel forgets a thread a moment after it was waited for.
         let began = std::time::Instant::now();

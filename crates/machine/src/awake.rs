@@ -63,10 +63,14 @@ impl Awake {
         Ok(awake)
     }
 
-    /// Was one of the CPUs not kept awake for a while? It went offline, or another process moved its
-    /// thread. It is kept awake again as soon as it is online.
-    pub fn was_interrupted(&self) -> bool {
-        self.shared.moved.load(Ordering::Relaxed)
+    /// Why one of the CPUs was not kept awake for a while; `None` where all were, as far as that is
+    /// known. It is kept awake again as soon as it is online.
+    pub fn interrupted(&self) -> Option<String> {
+        let moved = self.shared.moved.load(Ordering::Relaxed);
+        moved.then(|| {
+            "a CPU that was to be kept awake went offline, or another process moved its thread"
+                .to_owned()
+        })
     }
 }
 
@@ -144,7 +148,7 @@ mod tests {
 
     /// Moves the thread, as the kernel does when its CPU goes offline.
     fn goes_back(awake: &Awake, cpu: u32, other: u32) {
-        assert!(!awake.was_interrupted());
+        assert_eq!(awake.interrupted(), None);
         let named = |task: &std::path::PathBuf| {
             let name = std::fs::read_to_string(task.join("comm"));
             name.is_ok_and(|name| name.trim() == format!("awake-{cpu}"))
@@ -164,7 +168,7 @@ mod tests {
             assert!(began.elapsed().as_secs() < 60, "it did not go back");
             std::thread::yield_now();
         }
-        assert!(awake.was_interrupted());
+        assert!(awake.interrupted().is_some());
     }
 
     #[test]

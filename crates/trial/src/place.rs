@@ -1,7 +1,7 @@
 //! Where threads run.
 
 use nix::errno::Errno;
-pub use reveille_machine::affinity::{Bound, allowed, visit};
+pub use reveille_machine::affinity::{Binding, allowed, visit};
 
 use crate::{Error, Result};
 
@@ -9,8 +9,8 @@ use crate::{Error, Result};
 ///
 /// # Errors
 /// [`Error::Usage`] where there is no such CPU, or this process may not use it.
-pub fn on_cpu(cpu: u32) -> Result<Bound> {
-    Bound::here(cpu).map_err(|errno| match errno {
+pub fn on_cpu(cpu: u32) -> Result<Binding> {
+    Binding::here(cpu).map_err(|errno| match errno {
         Errno::EINVAL => Error::Usage(format!(
             "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
         )),

@@ -296,11 +296,7 @@ pub struct Applied {
 impl Applied {
     /// Why the setting was not in force all the time; `None` where it was, as far as that is known.
     pub fn interrupted(&self) -> Option<String> {
-        let awake = self.awake.as_ref().filter(|awake| awake.was_interrupted());
-        awake.map(|_| {
-            "a CPU that was to be kept awake went offline, or another process moved its thread"
-                .into()
-        })
+        self.awake.as_ref()?.interrupted()
     }
 
     /// Takes the setting back, and says what somebody else changed meanwhile or could not be put

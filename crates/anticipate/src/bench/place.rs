@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
-pub use reveille_machine::affinity::{Bound, allowed, visit};
+pub use reveille_machine::affinity::{Binding, allowed, visit};
 use reveille_machine::interrupts::{self, Interrupts};
 use reveille_machine::{Root, load};
 
@@ -24,8 +24,8 @@ const QUIET_LOOK: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// [`Error::Usage`] where there is no such CPU, or this process may not use it.
-pub fn on_cpu(cpu: u32) -> Result<Bound> {
-    Bound::here(cpu).map_err(|errno| match errno {
+pub fn on_cpu(cpu: u32) -> Result<Binding> {
+    Binding::here(cpu).map_err(|errno| match errno {
         Errno::EINVAL => Error::Usage(format!(
             "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
         )),
@@ -38,7 +38,7 @@ pub fn on_cpu(cpu: u32) -> Result<Bound> {
 
 /// # Errors
 /// [`Error::Disturbed`] where the thread did not stay on its CPU.
-pub(crate) fn stayed(bound: Bound) -> Result<()> {
+pub(crate) fn stayed(bound: Binding) -> Result<()> {
     bound
         .lost()
         .map_or(Ok(()), |why| Err(Error::Disturbed(why)))

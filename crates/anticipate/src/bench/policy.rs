@@ -171,11 +171,7 @@ impl InForce {
 
     /// Why the policy was not in force all the time; `None` where it was, as far as that is known.
     pub fn interrupted(&self) -> Option<String> {
-        let awake = self.awake.as_ref().filter(|awake| awake.was_interrupted());
-        awake.map(|_| {
-            "a CPU that was to be kept awake went offline, or another process moved its thread"
-                .into()
-        })
+        self.awake.as_ref()?.interrupted()
     }
 
     /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;

@@ -156,7 +156,7 @@ fn size(args: &Args, default: usize, min: usize, max: usize) -> anyhow::Result<u
 }
 
 /// Binds this thread to that CPU, if one is given.
-fn bind(cpu: Option<u32>) -> anyhow::Result<Option<place::Bound>> {
+fn bind(cpu: Option<u32>) -> anyhow::Result<Option<place::Binding>> {
     cpu.map(place::on_cpu).transpose().map_err(failure)
 }
 

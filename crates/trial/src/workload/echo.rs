@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::requests::{Answer, Exchange};
 use super::{message, server};
-use crate::place::{self, Bound};
+use crate::place::{self, Binding};
 use crate::{Error, Result};
 
 /// By what it is asked.
@@ -30,7 +30,7 @@ pub struct Echo {
     request: Vec<u8>,
     answer: Vec<u8>,
     /// The own server's thread, where it is bound to a CPU.
-    answers_on: Option<Bound>,
+    answers_on: Option<Binding>,
 }
 
 enum Way {
@@ -179,7 +179,7 @@ impl Exchange for Echo {
         }
     }
 
-    fn bound(&self) -> Option<Bound> {
+    fn bound(&self) -> Option<Binding> {
         self.answers_on
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Description, Gathered, Workload};
-use crate::place::Bound;
+use crate::place::Binding;
 use crate::{Error, Result};
 
 /// How often is asked.
@@ -39,7 +39,7 @@ pub trait Exchange {
     fn ask(&mut self, timeout: Duration) -> Answer;
 
     /// Its own thread that answers, where that is bound to a CPU.
-    fn bound(&self) -> Option<Bound> {
+    fn bound(&self) -> Option<Binding> {
         None
     }
 }
@@ -48,7 +48,7 @@ pub trait Exchange {
 pub struct Requests<E> {
     exchange: E,
     /// The asking thread, where it is bound to a CPU.
-    asks_on: Option<Bound>,
+    asks_on: Option<Binding>,
     pace: Pace,
     description: Description,
     random: fastrand::Rng,
@@ -64,7 +64,7 @@ impl<E: Exchange> Requests<E> {
     /// between requests.
     pub fn new(
         exchange: E,
-        asks_on: Option<Bound>,
+        asks_on: Option<Binding>,
         pace: Pace,
         description: Description,
         seed: u64,
@@ -143,7 +143,7 @@ impl<E: Exchange> Workload for Requests<E> {
         }
         // Figures of other CPUs than the result names are none of this round.
         let bound = [self.asks_on, self.exchange.bound()];
-        match bound.iter().flatten().find_map(Bound::lost) {
+        match bound.iter().flatten().find_map(Binding::lost) {
             Some(why) => Err(Error::Failed(why)),
             None => Ok(gathered),
         }

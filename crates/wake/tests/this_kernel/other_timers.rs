@@ -17,7 +17,7 @@ use crate::{has_another_cpu, need_bpf};
 /// By how much the kernel may let a sleep end later, ns: the least that there is.
 const SLACK_NS: i64 = 1;
 
-/// Sleeps on the measured CPU until it is told to stop; the instants for which it set its timer.
+/// Sleeps on the measured CPU until `stop` is set; returns the instants for which it set its timer.
 fn sleep_again_and_again(stop: &AtomicBool) -> Vec<i64> {
     let mut here = CpuSet::new();
     here.set(last_cpu() as usize).unwrap();
