@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_machine::Btf;
+use reveille_kernel::Btf;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some(btf) = Btf::parse(bytes) {

@@ -3,5 +3,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = reveille_dataset::read::read_description(bytes);
+    let _ = reveille_results::read::read_description(bytes);
 });

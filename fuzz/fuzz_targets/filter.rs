@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use reveille_dataset::{Columns, Filter, read};
+use reveille_results::{Columns, Filter, read};
 
 /// Two datapoints with columns of each kind, some values unknown.
 static COLUMNS: LazyLock<Columns> = LazyLock::new(|| {

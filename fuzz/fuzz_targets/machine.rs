@@ -1,9 +1,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_machine::capabilities::Credentials;
-use reveille_machine::interrupts::{self, Interrupts};
-use reveille_machine::{boot, cpulist};
+use reveille_kernel::capabilities::Credentials;
+use reveille_kernel::interrupts::{self, Interrupts};
+use reveille_kernel::{boot, cpulist};
 
 // What the kernel says in text, or a recorded machine in its place.
 fuzz_target!(|text: &str| {

@@ -8,12 +8,12 @@ fuzz_target!(
         // an error of is none of ours.
         let end = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if !reveille_dataset::panic_becomes_an_error() {
+            if !reveille_results::panic_becomes_an_error() {
                 end(info);
             }
         }));
     },
     |bytes: &[u8]| {
-        let _ = reveille_dataset::read::read_parquet(bytes::Bytes::copy_from_slice(bytes));
+        let _ = reveille_results::read::read_parquet(bytes::Bytes::copy_from_slice(bytes));
     }
 );

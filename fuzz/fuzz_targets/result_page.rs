@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use reveille_dataset::{Description, Loaded, read};
+use reveille_results::{Description, Loaded, read};
 use reveille_report::{Input, Options, is_page, page};
 
 /// Without statistics: they are made from the datapoints.

@@ -1,7 +1,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_dataset::read::{read_info_yml, read_wult_csv};
+use reveille_results::read::{read_info_yml, read_wult_csv};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = read_wult_csv(bytes, None);

@@ -18,9 +18,9 @@
 //! Hothorn and Lehmacher 1995). So the confidence is that of the whole advice. A deeper state that
 //! passes beyond a failing one is told, with the confidence of its own only.
 
-use reveille_dataset::{Loaded, verdict};
 use reveille_figures::interval;
 use reveille_figures::tail::{self, Tail};
+use reveille_results::{Loaded, verdict};
 use serde::Serialize;
 
 use crate::measured::{Measured, MeasuredState};

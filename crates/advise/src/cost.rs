@@ -1,6 +1,6 @@
 //! What a setting costs, as far as a result tells.
 
-use reveille_dataset::{Loaded, NULL, columns};
+use reveille_results::{Loaded, NULL, columns};
 use serde::Serialize;
 
 use crate::{Advice, Target};

@@ -7,7 +7,7 @@
 mod kernel;
 mod service;
 
-use reveille_machine::cpulist;
+use reveille_kernel::cpulist;
 use serde::Serialize;
 
 use crate::setting::Bound;

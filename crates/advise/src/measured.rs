@@ -1,7 +1,7 @@
 //! The samples of a result: each idle state's latencies, source by source.
 
-use reveille_dataset::Loaded;
-use reveille_dataset::statistics::{self, UNKNOWN};
+use reveille_results::Loaded;
+use reveille_results::statistics::{self, UNKNOWN};
 
 use crate::target::sleeps;
 use crate::{Error, Latency, Result, Target};

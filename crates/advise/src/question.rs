@@ -154,7 +154,7 @@ impl Latency {
     /// The column of a result that holds it.
     pub fn column(self) -> &'static str {
         match self {
-            Self::Wake => reveille_dataset::statistics::WAKE_LATENCY,
+            Self::Wake => reveille_results::statistics::WAKE_LATENCY,
             Self::Interrupt => "interrupt_latency_ns",
         }
     }

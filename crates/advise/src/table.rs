@@ -13,7 +13,7 @@
 
 use std::ops::RangeInclusive;
 
-use reveille_dataset::Loaded;
+use reveille_results::Loaded;
 use serde::Serialize;
 
 use crate::advice::{needed, percentile_high};

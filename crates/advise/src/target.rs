@@ -1,9 +1,9 @@
 //! The machine that the advice is for: as the result describes it, and as its sysfs does.
 
-use reveille_dataset::description::Probe;
-use reveille_dataset::statistics::UNKNOWN;
-use reveille_dataset::{Description, Loaded};
-use reveille_machine::{Cpu, Identity, Idle, IdleState};
+use reveille_kernel::{Cpu, Identity, Idle, IdleState};
+use reveille_results::description::Probe;
+use reveille_results::statistics::UNKNOWN;
+use reveille_results::{Description, Loaded};
 use serde::Serialize;
 
 /// The state in which nothing sleeps.
@@ -176,13 +176,13 @@ fn named(loaded: &Loaded) -> Vec<&str> {
     let names = names.iter().enumerate().filter(|(at, _)| occurs(*at));
     let names = names.map(|(_, name)| name.as_str());
     names
-        .filter(|name| ![UNKNOWN, reveille_dataset::schema::AWAKE].contains(name))
+        .filter(|name| ![UNKNOWN, reveille_results::schema::AWAKE].contains(name))
         .collect()
 }
 
 /// Does a CPU sleep in the state of that name?
 pub(crate) fn sleeps(state: &str) -> bool {
-    state != POLL && state != reveille_dataset::schema::AWAKE
+    state != POLL && state != reveille_results::schema::AWAKE
 }
 
 fn coverage(idle: &Idle, measured: Option<u32>) -> Coverage {

@@ -7,9 +7,9 @@ use reveille_advise::{
     Advice, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing,
     Target, form, why_other_machine,
 };
-use reveille_dataset::columns::{Column, Values};
-use reveille_dataset::{Columns, Loaded, NULL};
-use reveille_machine::{CoreKind, Cpu, Identity, Idle};
+use reveille_kernel::{CoreKind, Cpu, Identity, Idle};
+use reveille_results::columns::{Column, Values};
+use reveille_results::{Columns, Loaded, NULL};
 
 /// Names of the allowed and of the forbidden states.
 fn decided(advice: &Advice) -> (Vec<&str>, Vec<&str>) {
@@ -173,7 +173,7 @@ fn without_a_driver_and_without_its_table_no_bound_is_told() {
     assert!(why.contains("without an idle driver"), "{why}");
 
     // Of another tool's result it is not even known.
-    result.description.probe = reveille_dataset::description::Probe::Foreign;
+    result.description.probe = reveille_results::description::Probe::Foreign;
     let machine = Target::new(&result.description, None);
     let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
     assert!(why.contains("not known"), "{why}");
@@ -428,7 +428,7 @@ fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
 
 #[test]
 fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
-    let cpu = |number: u32, states: &[&str]| reveille_machine::Cpu {
+    let cpu = |number: u32, states: &[&str]| reveille_kernel::Cpu {
         number,
         online: true,
         package: None,
@@ -441,7 +441,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
             .map(|(n, name)| state(n, name, 1, 1))
             .collect(),
     };
-    let idle = |states: &[&str]| reveille_machine::Idle {
+    let idle = |states: &[&str]| reveille_kernel::Idle {
         driver: None,
         governor: None,
         available_governors: Vec::new(),

@@ -8,7 +8,7 @@ use std::process::Command;
 use made_up::{loaded, question, sklep0, state, target};
 use reveille_advise::form::{self, Name};
 use reveille_advise::{Advice, Coverage, Form, Setting, Target};
-use reveille_machine::{Identity, Idle, Root};
+use reveille_kernel::{Identity, Idle, Root};
 
 /// A form of the setting that leaves these states and forbids all deeper ones.
 fn form_of(name: Name, machine: &Target, left: &[&str]) -> Form {

@@ -5,7 +5,7 @@ mod made_up;
 use made_up::{loaded, sklep0, state, target};
 use reveille_advise::table::{Origin, Residency, Table};
 use reveille_advise::{Error, Latency, Target};
-use reveille_dataset::Loaded;
+use reveille_results::Loaded;
 
 fn table(loaded: &Loaded, target: &Target, residency: Residency) -> Result<Table, Error> {
     let (percentile, confidence) = ("99.9".parse().unwrap(), "95".parse().unwrap());

@@ -8,8 +8,8 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use reveille_machine::energy::Packages;
-use reveille_machine::{Awake, Root};
+use reveille_kernel::energy::Packages;
+use reveille_kernel::{Awake, Root};
 use serde::Serialize;
 
 use crate::bench::place;

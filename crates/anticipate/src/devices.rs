@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 use crate::{Error, Result};
 

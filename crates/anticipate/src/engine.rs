@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use nix::sys::resource::{Resource, getrlimit};
-use reveille_bpf::{
+use reveille_kernel::bpf::{
     self as kernel, Counting, Knows, RunTime, Shared, run_time, run_time_of_all, word,
 };
-use reveille_machine::{Idle, Journal, Root, journal::FOLDER};
+use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
 pub use self::agents::{Desk, Expectations, Unplanned};
@@ -271,7 +271,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
         "workqueue_queue_work" => threads,
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
     });
-    Ok(open.load().map_err(kernel::cannot_load)?)
+    open.load().map_err(kernel::cannot_load)
 }
 
 /// A ring buffer for each CPU's thread.

@@ -19,9 +19,9 @@ use reveille_anticipate::{
     AwakePower, BlockDevice, Engine, Error, Expectations, Operation, OperationStatistics, Settings,
     Subject, Unplanned,
 };
-use reveille_machine::{Root, cpulist, load};
+use reveille_kernel::{Root, cpulist, load};
 
-#[path = "../../bpf/tests/pid_namespace/mod.rs"]
+#[path = "../../kernel/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 
 /// Two engines at a time would each see the other's requests.

@@ -79,7 +79,7 @@ struct Yardstick {
 impl Yardstick {
     fn measured() -> Self {
         #[cfg(feature = "bpf")]
-        let nothing_ns = reveille_bpf::Counting::start()
+        let nothing_ns = reveille_kernel::bpf::Counting::start()
             .and_then(|counting| counting.of_nothing_ns().ok())
             .filter(|&ns| ns > 0)
             .map(|ns| ns as f64);
@@ -383,7 +383,7 @@ fn reporting(scratch: &Path) {
             "--quiet",
             "--release",
             "--package",
-            "reveille-dataset",
+            "reveille-results",
             "--example",
             "make_wult",
         ])

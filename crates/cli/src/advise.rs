@@ -16,10 +16,10 @@ use reveille_advise::{
     Advice, Confidence, Cost, Demand, Error, Latency, Leaves, Percentile, Question, Setting,
     Target, why_other_machine,
 };
-use reveille_dataset::Loaded;
-use reveille_dataset::description::{Floor, Probe};
-use reveille_machine::latency::parse_bound;
-use reveille_machine::{Identity, Idle, Root};
+use reveille_kernel::latency::parse_bound;
+use reveille_kernel::{Identity, Idle, Root};
+use reveille_results::Loaded;
+use reveille_results::description::{Floor, Probe};
 use serde::Serialize;
 
 use crate::chosen;
@@ -141,7 +141,7 @@ impl From<FormChoice> for form::Name {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let loaded = reveille_dataset::open(&args.result)?;
+    let loaded = reveille_results::open(&args.result)?;
     let machine = machine(args.root.as_deref(), &loaded)?;
     let machine = machine.as_ref().map(|(identity, idle)| (identity, idle));
     let target = Target::new(&loaded.description, machine);

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use reveille_dataset::output::{Folder, Naming};
-use reveille_machine::{Idle, Root, cpulist};
+use reveille_kernel::{Idle, Root, cpulist};
+use reveille_results::output::{Folder, Naming};
 
 use crate::exit::Failure;
 

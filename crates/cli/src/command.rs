@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use nix::libc;
-use reveille_machine::{Inherited, RunAs};
+use reveille_kernel::{Inherited, RunAs};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;

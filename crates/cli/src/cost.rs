@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reveille_dataset::output::{Existing, Folder};
-use reveille_machine::interrupts::Interrupts;
-use reveille_machine::{Identity, Idle, Root, requests};
+use reveille_kernel::interrupts::Interrupts;
+use reveille_kernel::{Identity, Idle, Root, requests};
+use reveille_results::output::{Existing, Folder};
 use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
 
 use crate::chosen;
 use crate::command::{As, Child};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::measured::open_of_machine;
 use crate::signals;
 use reveille_show::terminal;
@@ -159,7 +159,7 @@ struct Followed {
 fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     let mut child = Child::prepare(&args.command, &args.user.run_as()?)?;
     let subject = Subject::of_command(&args.command, child.pid());
-    let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
+    let follower = Follower::start(idle, &subject.workload, args.stacks)?;
     child.start()?;
     let mut watch = Watch::new(args, &follower);
     let mut ended = Ended::WorkloadEnded;
@@ -178,7 +178,7 @@ fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
             if left.is_some_and(|left| left.is_zero()) {
                 // The command goes on by itself to its end.
                 ended = Ended::Completed;
-                tallies = Some(follower.finish().map_err(failure)?);
+                tallies = Some(follower.finish()?);
                 break child.wait_status()?;
             }
             std::thread::sleep(left.map_or(LOOK, |left| left.min(LOOK)));
@@ -186,7 +186,7 @@ fn follow_command(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     };
     let tallies = match tallies {
         Some(tallies) => tallies,
-        None => follower.finish().map_err(failure)?,
+        None => follower.finish()?,
     };
     Ok(Followed {
         stacks: watch.stacks()?,
@@ -215,7 +215,7 @@ impl<'a> Watch<'a> {
 
     fn look(&mut self) -> anyhow::Result<()> {
         if self.wanted {
-            let processes = self.follower.stack_processes().map_err(failure)?;
+            let processes = self.follower.stack_processes()?;
             self.maps.look(&Root::default(), &processes);
         }
         Ok(())
@@ -227,7 +227,7 @@ impl<'a> Watch<'a> {
             return Ok(None);
         }
         self.look()?;
-        let stacks = self.follower.stacks().map_err(failure)?;
+        let stacks = self.follower.stacks()?;
         match self.maps.unopened() {
             0 => {}
             files => exit::say(format_args!(
@@ -248,7 +248,7 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     };
     let interrupted = signals::stop()?;
     let duration = args.duration.unwrap_or(DEFAULT);
-    let follower = Follower::start(idle, &subject.workload, args.stacks).map_err(failure)?;
+    let follower = Follower::start(idle, &subject.workload, args.stacks)?;
     let mut watch = Watch::new(args, &follower);
     let bar = bar(duration);
     let ended = loop {
@@ -268,7 +268,7 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     };
     bar.finish_and_clear();
     Ok(Followed {
-        tallies: follower.finish().map_err(failure)?,
+        tallies: follower.finish()?,
         stacks: watch.stacks()?,
         workload: subject.name,
         ended,
@@ -286,16 +286,6 @@ fn bar(duration: Duration) -> ProgressBar {
     let style = ProgressStyle::with_template("following [{bar:24}] {percent:>3}%");
     bar.set_style(style.expect("the template is valid").progress_chars("=> "));
     bar
-}
-
-/// A watching error with its exit code.
-fn failure(error: reveille_watch::Error) -> anyhow::Error {
-    match error {
-        reveille_watch::Error::Usage(message) => Failure::usage(message),
-        reveille_watch::Error::Cannot(message) => Failure::cannot(message),
-        reveille_watch::Error::Machine(error) => error.into(),
-        other => other.into(),
-    }
 }
 
 /// The folded stacks, beside cost.json.

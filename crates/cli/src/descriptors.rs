@@ -12,7 +12,7 @@ use crate::exit::Failure;
 const MANY: u64 = 65_536;
 
 /// Raises the limit to what this process may have. A command gets the former one back
-/// ([`reveille_machine::Inherited`]).
+/// ([`reveille_kernel::Inherited`]).
 pub fn raise() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // Who needs more reports what is missing.

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use reveille_machine::features::{self, Feature, Group, Plan, Presence, names};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::features::{self, Feature, Group, Plan, Presence, names};
+use reveille_kernel::{Idle, Root};
 use serde::Serialize;
 
 use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// kernel's types promise.
 fn probes(features: &[Feature]) -> Feature {
     // For which CPU is no matter: nothing is launched.
-    let presence = match reveille_wake::try_bpf(0) {
+    let presence = match reveille_measure::try_bpf(0) {
         Ok(()) => Presence::Yes("tried: loaded and attached, and off again".to_owned()),
         Err(error) => {
             let tracing = features::find(features, names::TRACING);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-use reveille_dataset::FilterError;
+use reveille_results::FilterError;
 
 use reveille_show::terminal::shown;
 
@@ -101,7 +101,10 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
         return ExitCode::SUCCESS;
     }
-    let advice = withheld(error).map_or(String::new(), |advice| format!("; {advice}"));
+    let known: Option<&reveille_kernel::Error> = error.downcast_ref();
+    let advice = known
+        .and_then(|error| error.withheld())
+        .map_or(String::new(), |advice| format!("; {advice}"));
     say(format_args!("{}{}{advice}", place(error), one_line(error)));
     if let Some(failure) = error.downcast_ref::<Failure>() {
         failure.pointing.iter().for_each(say_plainly);
@@ -164,31 +167,11 @@ fn place(error: &anyhow::Error) -> &'static str {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    use reveille_dataset::Error::{Io, NoFolder, Occupied, Refused};
-    use reveille_machine::Error::{Cannot, Usage};
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;
     }
-    if withheld(error).is_some() {
-        return CANNOT;
-    }
-    match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(Usage(_)), _) => USAGE,
-        (Some(Cannot(_)), _) => CANNOT,
-        // A result that is not there was named by mistake.
-        (_, Some(Io { source, .. })) if source.kind() == std::io::ErrorKind::NotFound => USAGE,
-        (_, Some(NoFolder { .. } | Occupied { .. } | Refused { .. })) => USAGE,
-        _ => 1,
-    }
-}
-
-/// What to do where the machine's own files are withheld from this process, as in a container.
-fn withheld(error: &anyhow::Error) -> Option<&'static str> {
-    let Some(reveille_machine::Error::Io { path, source }) = error.downcast_ref() else {
-        return None;
-    };
-    let is_sysfs = source.kind() == io::ErrorKind::NotFound && path.starts_with("/sys");
-    is_sysfs.then_some("is sysfs mounted at /sys, and the whole of it?")
+    let error: Option<&reveille_kernel::Error> = error.downcast_ref();
+    error.map_or(1, reveille_kernel::Error::exit_code)
 }
 
 /// The error and its causes; a cause whose words the error before it holds already is left out.
@@ -214,22 +197,9 @@ mod tests {
 
     #[test]
     fn a_result_that_is_not_there_is_wrong_use() {
-        let error = reveille_dataset::open("/nonexistent").unwrap_err();
+        let error = reveille_results::open("/nonexistent").unwrap_err();
         assert_eq!(code(&error.into()), USAGE);
         assert_eq!(code(&anyhow::anyhow!("a full disk")), 1);
-    }
-
-    #[test]
-    fn what_a_container_withholds_the_machine_cannot() {
-        let of = |path: &str, errno| reveille_machine::Error::Io {
-            path: path.into(),
-            source: io::Error::from_raw_os_error(errno),
-        };
-        let without_sysfs = of("/sys/devices/system/cpu/present", nix::libc::ENOENT).into();
-        assert_eq!(code(&without_sysfs), CANNOT);
-        // A tree that was named by mistake, a full disk.
-        assert_eq!(code(&of("/tmp/tree/sys/x", nix::libc::ENOENT).into()), 1);
-        assert_eq!(code(&of("/sys/x", nix::libc::EIO).into()), 1);
     }
 
     #[test]

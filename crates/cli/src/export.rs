@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use reveille_dataset::output::{Existing, Naming, OutputFile};
-use reveille_dataset::{StreamError, export_result};
+use reveille_results::output::{Existing, Naming, OutputFile};
+use reveille_results::{StreamError, export_result};
 
 use reveille_show::terminal;
 

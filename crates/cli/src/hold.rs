@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_machine::requests::{self, Request};
-use reveille_machine::{Awake, Idle, Journal, Root, journal, latency};
+use reveille_kernel::requests::{self, Request};
+use reveille_kernel::{Awake, Idle, Journal, Root, journal, latency};
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;

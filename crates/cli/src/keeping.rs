@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use reveille_dataset::output::Naming;
-use reveille_machine::Identity;
+use reveille_kernel::Identity;
+use reveille_results::output::Naming;
 
 /// Where a result is kept that was given no place.
 pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {

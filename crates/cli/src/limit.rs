@@ -7,8 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_machine::limits::{self, Limit};
-use reveille_machine::{Idle, Journal, journal};
+use reveille_kernel::limits::{self, Limit};
+use reveille_kernel::{Idle, Journal, journal};
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;

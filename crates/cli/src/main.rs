@@ -89,7 +89,7 @@ enum Command {
 fn silence_caught_panics() {
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        if !reveille_dataset::panic_becomes_an_error() {
+        if !reveille_results::panic_becomes_an_error() {
             print(info);
         }
     }));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::{Generator, Shell};
-use reveille_dataset::output::{Existing, Folder, Naming};
+use reveille_results::output::{Existing, Folder, Naming};
 
 /// Write the man pages and the shell completions into a folder.
 #[derive(clap::Args)]

@@ -11,10 +11,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use reveille_dataset::description::{Description, Ended, Probe, Settings};
-use reveille_machine::interrupts::{self, Interrupts};
-use reveille_machine::{Idle, IdleState, Root, journal, load};
-use reveille_wake::{Distances, Options, Protocol};
+use reveille_kernel::interrupts::{self, Interrupts};
+use reveille_kernel::{Idle, IdleState, Root, journal, load};
+use reveille_measure::{Distances, Options, Protocol};
+use reveille_results::description::{Description, Ended, Probe, Settings};
 
 use crate::exit::{self, Failure};
 use crate::signals;
@@ -144,11 +144,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let interrupted = signals::stop()?;
 
     let mut recorder = Recorder::new(&root, &args, settings(&options))?;
-    let measured = reveille_wake::measure(&root, &options, &mut recorder, &interrupted);
+    let measured = reveille_measure::measure(&root, &options, &mut recorder, &interrupted);
     let outcome = match measured {
         Ok(outcome) => outcome,
         Err(error) => {
-            let error = failure(error);
+            let error = anyhow::Error::from(error);
             return Err(match recorder.abandon() {
                 // Not what was asked for, nor what the machine cannot do: something was gathered.
                 Some(kept) => anyhow::anyhow!("ended early: {error:#}; {kept}"),
@@ -208,16 +208,6 @@ fn why_none(description: &Description) -> String {
     )
 }
 
-/// A measuring error with its exit code.
-fn failure(error: reveille_wake::Error) -> anyhow::Error {
-    match error {
-        reveille_wake::Error::Usage(message) => Failure::usage(message),
-        reveille_wake::Error::Cannot(message) => Failure::cannot(message),
-        reveille_wake::Error::Machine(error) => error.into(),
-        other => other.into(),
-    }
-}
-
 fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
     let sweep = args.protocol == ProtocolChoice::Sweep;
     let is_for_a_sweep = args.sweep_datapoints.is_some() || args.sweep_factor.is_some();
@@ -247,7 +237,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
             .or((!goal_is_given).then_some(Duration::from_secs(30))),
         distances: match args.distance {
             Some(distances) => distances,
-            None => Distances::new(least, 8_000_000).map_err(failure)?,
+            None => Distances::new(least, 8_000_000)?,
         },
         protocol: match sweep {
             false => Protocol::Random,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use reveille_advise::{
     Advice, Coverage, Demand, Error, Latency, Question, Target, speaks_for, why_other_machine,
 };
-use reveille_dataset::Description;
-use reveille_dataset::description::Probe;
-use reveille_dataset::statistics::{self, Summary};
-use reveille_machine::{CoreKind, Cpu, Identity, Idle, IdleState};
+use reveille_kernel::{CoreKind, Cpu, Identity, Idle, IdleState};
+use reveille_results::Description;
+use reveille_results::description::Probe;
+use reveille_results::statistics::{self, Summary};
 
 use crate::exit::Failure;
 
@@ -96,7 +96,7 @@ impl Measured {
         idle: &Idle,
         bound_us: u32,
     ) -> anyhow::Result<Advice> {
-        let loaded = reveille_dataset::open_columns(&self.path, &JUDGED)?;
+        let loaded = reveille_results::open_columns(&self.path, &JUDGED)?;
         let target = Target {
             driver: idle.driver.clone(),
             governor: idle.governor.clone(),
@@ -179,9 +179,9 @@ pub fn open_of_machine<'a>(
     result: &Path,
     idle: &'a Idle,
 ) -> anyhow::Result<(Description, &'a Cpu)> {
-    let mut loaded = reveille_dataset::open_columns(result, &[])?;
+    let mut loaded = reveille_results::open_columns(result, &[])?;
     if loaded.description.states.is_empty() || loaded.description.statistics.is_empty() {
-        loaded = reveille_dataset::open_columns(result, &JUDGED)?;
+        loaded = reveille_results::open_columns(result, &JUDGED)?;
     }
     if let Some(why) = why_other_machine(&loaded, idle) {
         return Err(Failure::usage(format!(

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use reveille_dataset::Description;
-use reveille_dataset::output::{Existing, Folder};
-use reveille_machine::network::{self, Interface};
-use reveille_machine::{Identity, Idle, Root};
+use reveille_kernel::network::{self, Interface};
+use reveille_kernel::{Identity, Idle, Root};
+use reveille_results::Description;
+use reveille_results::output::{Existing, Folder};
 use reveille_watch::path::{
     Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
 };
@@ -165,20 +165,18 @@ fn follow(
         port: args.port,
     };
     let started = SystemTime::now();
-    let follower = Follower::start(&idle, &setup).map_err(failure)?;
+    let follower = Follower::start(&idle, &setup)?;
     let begun = Instant::now();
     let mut gathered = Gathered::new();
     let bar = bar(args);
     loop {
         let left = args.duration.saturating_sub(begun.elapsed());
         std::thread::sleep(left.min(LOOK));
-        follower
-            .take_in(|packet| {
-                if gathered.packets() < args.count {
-                    gathered.add(&idle, &packet);
-                }
-            })
-            .map_err(failure)?;
+        follower.take_in(|packet| {
+            if gathered.packets() < args.count {
+                gathered.add(&idle, &packet);
+            }
+        })?;
         show(&bar, args, &gathered, begun.elapsed());
         let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
         if over || interrupted.load(Ordering::Relaxed) {
@@ -225,16 +223,6 @@ fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Int
         .filter_map(|name| Interface::read(root, name))
         .filter(|interface| gathered.interfaces().contains(&interface.index) && is_here(interface))
         .collect()
-}
-
-/// A watching error with its exit code.
-fn failure(error: reveille_watch::Error) -> anyhow::Error {
-    match error {
-        reveille_watch::Error::Usage(message) => Failure::usage(message),
-        reveille_watch::Error::Cannot(message) => Failure::cannot(message),
-        reveille_watch::Error::Machine(error) => error.into(),
-        other => other.into(),
-    }
 }
 
 /// What the CPU takes to its first code, of those states that the result knows. The remote source

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use reveille_dataset::output::{Existing, Naming, OutputFile};
-use reveille_dataset::{Filter, Loaded, ResultFolder};
 use reveille_report::{Error, Input, Options, page};
+use reveille_results::output::{Existing, Naming, OutputFile};
+use reveille_results::{Filter, Loaded, ResultFolder};
 use serde::de::IgnoredAny;
 
 use crate::exit::{self, Failure};
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let inputs = args
         .results
         .iter()
-        .map(|path| input(reveille_dataset::open(path)?, path, filter.as_ref()))
+        .map(|path| input(reveille_results::open(path)?, path, filter.as_ref()))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let html = page(
         &inputs,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use reveille_machine::{Journal, Restored, Root, journal};
+use reveille_kernel::{Journal, Restored, Root, journal};
 
 use crate::exit;
 use reveille_show::terminal;

@@ -5,10 +5,10 @@ mod table;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use reveille_machine::boot::{self, WithoutDriver};
-use reveille_machine::groups::{self, Group, ShareOf};
-use reveille_machine::pm_qos;
-use reveille_machine::{Identity, Idle, IdleState, Root, cpulist};
+use reveille_kernel::boot::{self, WithoutDriver};
+use reveille_kernel::groups::{self, Group, ShareOf};
+use reveille_kernel::pm_qos;
+use reveille_kernel::{Identity, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
 use crate::chosen::{self, CpuList};
@@ -165,7 +165,7 @@ struct Json<'a> {
     nohz_full_cpus: &'a [u32],
     groups: Vec<JsonGroup<'a>>,
     /// Every CPU by itself, ungrouped.
-    cpus: &'a [reveille_machine::Cpu],
+    cpus: &'a [reveille_kernel::Cpu],
 }
 
 #[derive(Serialize)]

@@ -26,10 +26,9 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use reveille_machine::{Identity, Root};
+use reveille_kernel::{Identity, Root};
 use reveille_watch::live::Watch;
 
-use crate::exit::Failure;
 use draw::About;
 use pace::Pace;
 use reveille_show::terminal;
@@ -84,8 +83,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let identity = Identity::read(&root);
-    let mut watch = Watch::start(&root).map_err(failure)?;
-    let mut read = || watch.snapshot().map_err(failure);
+    let mut watch = Watch::start(&root)?;
+    let mut read = || Ok(watch.snapshot()?);
     let about = About {
         host: identity.hostname,
         kernel: identity.kernel,
@@ -118,14 +117,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn is_for_people(args: &Args) -> bool {
     let dumb = std::env::var("TERM").is_ok_and(|kind| kind == "dumb");
     !(args.text || args.json || args.csv) && io::stdout().is_terminal() && !dumb
-}
-
-/// A watching error with its exit code.
-fn failure(error: reveille_watch::Error) -> anyhow::Error {
-    match error {
-        reveille_watch::Error::Usage(message) => Failure::usage(message),
-        reveille_watch::Error::Cannot(message) => Failure::cannot(message),
-        reveille_watch::Error::Machine(error) => error.into(),
-        other => other.into(),
-    }
 }

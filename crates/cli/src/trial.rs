@@ -14,10 +14,10 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
-use reveille_dataset::description::Ended;
-use reveille_dataset::output::Folder;
-use reveille_machine::latency::parse_bound;
-use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
+use reveille_kernel::latency::parse_bound;
+use reveille_kernel::{Identity, Idle, Root, journal, pm_qos};
+use reveille_results::description::Ended;
+use reveille_results::output::Folder;
 use reveille_trial::result::{self, Plan, Trial};
 use reveille_trial::run::{Options, Run, run as run_trial};
 use reveille_trial::setting::{Setting, Wanted, choose};
@@ -25,7 +25,7 @@ use reveille_trial::workload::{PORT, Server, Workload};
 
 use crate::chosen;
 use crate::command::As;
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::signals;
 use progress::Bar;
 use reveille_show::terminal;
@@ -142,7 +142,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         given: args.setting.clone(),
         only: args.settings.clone(),
     };
-    let (settings, mut notes) = choose(&idle, &wanted).map_err(failure)?;
+    let (settings, mut notes) = choose(&idle, &wanted)?;
     if args.dry_run {
         plan::print(&args, &idle, &settings, &notes)?;
         return Ok(ExitCode::SUCCESS);
@@ -186,7 +186,7 @@ fn compare(
         bar.show(progress)
     });
     bar.clear();
-    let mut ran = ran.map_err(failure)?;
+    let mut ran = ran?;
     ran.notes.splice(0..0, notes);
     described(args, root, idle, &options, workload, ran, started)
 }
@@ -203,7 +203,7 @@ fn described(
 ) -> anyhow::Result<Trial> {
     let mut names = Vec::new();
     for setting in &options.settings {
-        names.push((setting.name.clone(), setting.how(idle).map_err(failure)?));
+        names.push((setting.name.clone(), setting.how(idle)?));
     }
     let description = workload.description().clone();
     let (settings, cost, verdict) = result::conclude(&names, &description, &ran.rounds);
@@ -277,7 +277,7 @@ fn listening(text: &str) -> Result<SocketAddr, String> {
 
 fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
     let mut signals = signal_hook::iterator::Signals::new(signals::ending())?;
-    let server = Server::start(address).map_err(failure)?;
+    let server = Server::start(address)?;
     exit::reader_may_leave(writeln!(
         terminal::stdout(),
         "answers UDP and TCP at {}; Ctrl-C ends it",
@@ -285,17 +285,6 @@ fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
     ))?;
     signals.forever().next();
     Ok(ExitCode::SUCCESS)
-}
-
-/// A trial's error with its exit code.
-fn failure(error: reveille_trial::Error) -> anyhow::Error {
-    use reveille_trial::Error;
-    match error {
-        Error::Usage(message) => Failure::usage(message),
-        Error::Cannot(message) => Failure::cannot(message),
-        Error::Machine(error) => error.into(),
-        other => other.into(),
-    }
 }
 
 #[cfg(test)]

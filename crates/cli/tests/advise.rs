@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use program::{as_nobody, reveille, run};
-use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::{Value, json};
 
 /// A result on disk: 3000 wakes out of each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).

@@ -54,7 +54,7 @@ fn without_the_right_it_says_what_to_do() {
         println!("skipped: without_the_right_it_says_what_to_do: it takes root to leave root");
         return;
     };
-    let disks = reveille_anticipate::BlockDevice::all(&reveille_machine::Root::default());
+    let disks = reveille_anticipate::BlockDevice::all(&reveille_kernel::Root::default());
     if disks.is_empty() {
         println!("skipped: without_the_right_it_says_what_to_do: there is no disk here");
         return;

@@ -18,7 +18,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
 use program::{as_nobody, reveille, run};
-use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 
 /// Far longer than anything takes, on a loaded machine too: it is for what would never end.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -14,8 +14,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{as_nobody, reveille, run};
 use recorded::recorded;
-use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
-use reveille_machine::pm_qos;
+use reveille_kernel::pm_qos;
+use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::Value;
 
 /// One test at a time runs the program: some hold something on this machine, and every start undoes
@@ -27,12 +27,12 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Is there a driver that honours bounds, a device to ask through, and the right to?
 fn can_hold(test: &str) -> bool {
-    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     let why = if !nix::unistd::geteuid().is_root() {
         "not root"
     } else if !Path::new(pm_qos::DEVICE).exists() {
         "no /dev/cpu_dma_latency"
-    } else if !reveille_machine::requests::honoured(&idle) {
+    } else if !reveille_kernel::requests::honoured(&idle) {
         "no cpuidle driver"
     } else {
         return true;
@@ -43,8 +43,8 @@ fn can_hold(test: &str) -> bool {
 
 /// This bound, or 0 where the governor keeps to no other.
 fn kept_to(bound: &'static str) -> &'static str {
-    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
-    match reveille_machine::requests::is_kept_to(&idle, 1) {
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
+    match reveille_kernel::requests::is_kept_to(&idle, 1) {
         true => bound,
         false => "0",
     }
@@ -374,14 +374,14 @@ fn a_result_with_a_table_of_another_machine_is_refused() {
         return;
     };
     let _alone = alone();
-    let states = reveille_machine::Idle::read(&reveille_machine::Root::at(measured.path()))
+    let states = reveille_kernel::Idle::read(&reveille_kernel::Root::at(measured.path()))
         .unwrap()
         .cpus[0]
         .states
         .clone();
     for datapoints in [3000, 0] {
         let (_kept, path) = result(&[("C1", datapoints, 1)]);
-        let mut described = reveille_dataset::open_description(&path).unwrap();
+        let mut described = reveille_results::open_description(&path).unwrap();
         described.states.clone_from(&states);
         let text = serde_json::to_vec(&described).unwrap();
         std::fs::write(path.join("result.json"), text).unwrap();
@@ -691,8 +691,8 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
 #[test]
 fn where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake() {
     let test = "where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake";
-    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
-    if reveille_machine::requests::honoured(&idle) {
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
+    if reveille_kernel::requests::honoured(&idle) {
         println!("skipped: {test}: there is a cpuidle driver");
         return;
     }

@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{as_nobody, reveille, run};
 use recorded::recorded;
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
 use serde_json::Value;
 
 /// One test at a time runs the program: some limit something on this machine, and every start undoes
@@ -367,7 +367,7 @@ fn what_is_kept_stands_until_restore() {
         return;
     };
     let kept = run(&mut limit(&["--disable", &name, "--cpu", "0", "--keep"]));
-    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     if idle.governor.as_deref() == Some("haltpoll") {
         assert_eq!((kept.code, read(&setting).as_str()), (3, "0"));
         assert!(kept.stderr.contains("hold --latency 0"), "{}", kept.stderr);

@@ -18,7 +18,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::{Ended, as_nobody, reveille, run};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
 
 /// Two measurements at a time would be each other's noise.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -50,7 +50,7 @@ fn send(child: &Child, signal: Signal) {
 }
 
 fn has_bpf() -> bool {
-    reveille_wake::try_bpf(0).is_ok()
+    reveille_measure::try_bpf(0).is_ok()
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_interrupted_run_keeps_what_it_gathered() {
         return println!("skipped: an_interrupted_run_keeps_what_it_gathered: {why}");
     }
     assert_eq!(code, Some(130));
-    let loaded = reveille_dataset::open(&out).unwrap();
+    let loaded = reveille_results::open(&out).unwrap();
     assert!(
         loaded.columns.rows > 20,
         "{} datapoints",
@@ -182,14 +182,14 @@ fn without_root_a_thread_measures_and_says_so() {
     let load = Load::begin();
     let ended = run(command.arg(&out));
     assert!(ended.stderr.contains("user probe"), "{}", ended.stderr);
-    let description = reveille_dataset::open(&out).unwrap().description;
+    let description = reveille_results::open(&out).unwrap().description;
     if let (true, Some(why)) = (description.counts.kept < 100, load.busy()) {
         return println!("skipped: without_root_a_thread_measures_and_says_so: {why}");
     }
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(
         description.probe,
-        reveille_dataset::description::Probe::User
+        reveille_results::description::Probe::User
     );
     assert_eq!(description.counts.kept, 100, "{:?}", description.counts);
     assert!(
@@ -252,7 +252,7 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
         &out,
         &[&endless[..], &["--distance", "100us..300us"]].concat(),
     );
-    let loaded = reveille_dataset::open(&out);
+    let loaded = reveille_results::open(&out);
     let unmounted = Command::new("umount").arg(disk.path()).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
     // A run that gives up ends with 1, too.
@@ -325,7 +325,7 @@ fn a_run_leaves_no_journal_and_no_program_behind() {
     // On a CPU that is never idle there is nothing to measure, which is a failure.
     assert!(matches!(code, Some(0 | 1)), "{code:?}");
     assert!(!programs.is_empty(), "it was not seen to hold any");
-    let page = Path::new(reveille_machine::journal::FOLDER).join("settings.json");
+    let page = Path::new(reveille_kernel::journal::FOLDER).join("settings.json");
     let claims = fs::read_to_string(page).unwrap_or_default();
     let own = format!("\"pid\":{},", child.id());
     assert!(!claims.contains(&own), "{claims}");
@@ -377,7 +377,7 @@ fn a_cpu_that_never_sleeps_gives_no_datapoint_and_exit_code_1_with_the_reason() 
             let why = ended.stderr.lines().last().unwrap_or_default();
             assert!(why.contains("no datapoint"), "{}", ended.stderr);
             assert!(why.contains("not idle at the launch"), "{}", ended.stderr);
-            let counts = reveille_dataset::open(&out).unwrap().description.counts;
+            let counts = reveille_results::open(&out).unwrap().description.counts;
             assert_eq!((counts.kept, counts.idle_periods), (0, 0), "{counts:?}");
         }
     });
@@ -433,7 +433,7 @@ fn what_a_held_up_reader_misses_is_counted() {
         return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0} % of the time");
     }
     assert_eq!(code, Some(130));
-    let counts = reveille_dataset::open(&out).unwrap().description.counts;
+    let counts = reveille_results::open(&out).unwrap().description.counts;
     assert!(counts.ring_buffer_full > 0, "{counts:?}");
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();
     assert_eq!(accounted, counts.launched, "{counts:?}");

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use program::{as_nobody, reveille, run};
-use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy};
+use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example/model.toml");

@@ -6,8 +6,8 @@ mod sample;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use reveille_dataset::description::Probe;
 use reveille_report::{Input, Options, page};
+use reveille_results::description::Probe;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);

@@ -1,7 +1,7 @@
 //! Datapoints by requested state and source. Sources are not mixed: what each includes differs.
 
-use reveille_dataset::columns::NO_NAME;
-use reveille_dataset::{Columns, NULL};
+use reveille_results::columns::NO_NAME;
+use reveille_results::{Columns, NULL};
 
 use crate::{Error, Result};
 

@@ -7,7 +7,7 @@
 //! ```no_run
 //! use reveille_report::{Input, Options, page};
 //!
-//! let input = Input::new(reveille_dataset::open("my-result")?)?;
+//! let input = Input::new(reveille_results::open("my-result")?)?;
 //! std::fs::write("report.html", page(&[input], &Options::default())?)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -30,8 +30,8 @@ mod section;
 pub mod trial;
 mod view;
 
-use reveille_dataset::columns::Values;
-use reveille_dataset::{Columns, Filter, FilterError, Loaded, statistics};
+use reveille_results::columns::Values;
+use reveille_results::{Columns, Filter, FilterError, Loaded, statistics};
 
 pub use page::page;
 pub use reveille_show::page::is_page;

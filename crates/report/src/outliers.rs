@@ -1,7 +1,7 @@
 //! The datapoints that are drawn singly, with all their fields, as data for the page's script.
 
-use reveille_dataset::columns::Values;
-use reveille_dataset::{Columns, NULL};
+use reveille_results::columns::Values;
+use reveille_results::{Columns, NULL};
 use serde_json::{Value, json};
 
 use crate::view::View;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_dataset::statistics::Summary;
+use reveille_results::statistics::Summary;
 use reveille_watch::path::{Follow, Group, Path, Stage, StageFigures, read};
 use serde_json::json;
 

@@ -6,7 +6,7 @@ pub mod headline;
 pub mod setting;
 pub mod statistics;
 
-use reveille_dataset::description::Probe;
+use reveille_results::description::Probe;
 
 /// The probe in words.
 pub fn probe(probe: Probe, tool: &str) -> String {

@@ -1,10 +1,10 @@
 //! Between the datapoints and the page: each result's groups, planes and outliers, on axes that all
 //! results share, so that two pictures can be laid beside each other.
 
-use reveille_dataset::columns::Values;
-use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::{Columns, NULL};
 use reveille_figures::tail::Tail;
+use reveille_results::columns::Values;
+use reveille_results::statistics::StateStatistics;
+use reveille_results::{Columns, NULL};
 
 use crate::groups::{Group, Groups, Key};
 use crate::{Input, Result};

@@ -4,9 +4,9 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{
     Bench, Plan, Point, PolicyUsed, SCHEMA_VERSION, Skipped, Turn, Workload, conclude,
 };
-use reveille_dataset::description::Ended;
 use reveille_figures::rounds::Quantiles;
 use reveille_report::anticipate::page;
+use reveille_results::description::Ended;
 
 const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];
 const POLICIES: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
@@ -65,7 +65,7 @@ fn bench(power_w: Option<f64>) -> Bench {
         started: String::new(),
         command_line: vec!["reveille".into(), "--dir".into(), "<u>".into()],
         ended: Ended::Completed,
-        machine: reveille_machine::Identity::default(),
+        machine: reveille_kernel::Identity::default(),
         driver: Some("<b>driver".into()),
         governor: None,
         workload: Workload {

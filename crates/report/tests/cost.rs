@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reveille_machine::Identity;
+use reveille_kernel::Identity;
 use reveille_report::cost::page;
 use reveille_report::is_page;
 use reveille_watch::cost::{

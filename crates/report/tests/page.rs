@@ -3,9 +3,9 @@
 mod policy;
 mod sample;
 
-use reveille_dataset::description::{Ended, Probe};
-use reveille_dataset::{Columns, Filter, Loaded, NULL};
 use reveille_report::{Error, Input, Options, is_page, page};
+use reveille_results::description::{Ended, Probe};
+use reveille_results::{Columns, Filter, Loaded, NULL};
 use sample::{bare_description, columns_of, server};
 
 fn page_of(results: impl IntoIterator<Item = Loaded>) -> String {
@@ -87,7 +87,7 @@ fn hostile_names_stay_text() {
         if column.name == "cc6_percent" {
             column.name = format!("{HOSTILE}_percent");
         }
-        if let reveille_dataset::Values::Name { names, .. } = &mut column.values {
+        if let reveille_results::Values::Name { names, .. } = &mut column.values {
             names
                 .iter_mut()
                 .for_each(|name| *name = format!("{name}{HOSTILE}"));
@@ -135,7 +135,7 @@ fn each_density_counts_every_datapoint_that_has_its_quantity() {
         .columns
         .iter_mut()
         .find(|column| column.name == "silent_time_ns");
-    let reveille_dataset::Values::Integer(values) = &mut silent.unwrap().values else {
+    let reveille_results::Values::Integer(values) = &mut silent.unwrap().values else {
         panic!()
     };
     values[..1_000].fill(NULL);

@@ -17,8 +17,8 @@ fn path() -> Path {
     let cpu = folder.path().join("sys/devices/system/cpu");
     std::fs::write(cpu.join("present"), "0\n").unwrap();
     std::fs::write(cpu.join("online"), "0\n").unwrap();
-    let root = reveille_machine::Root::at(folder.path());
-    let idle = reveille_machine::Idle::read(&root).unwrap();
+    let root = reveille_kernel::Root::at(folder.path());
+    let idle = reveille_kernel::Idle::read(&root).unwrap();
     let mut gathered = Gathered::new();
     for (met, start) in [
         (
@@ -60,7 +60,7 @@ fn path() -> Path {
             interface: None,
             port: None,
             started: "2026-11-21T10:00:00Z".to_owned(),
-            machine: reveille_machine::Identity::default(),
+            machine: reveille_kernel::Identity::default(),
             driver: None,
             governor: None,
         },

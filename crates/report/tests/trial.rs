@@ -58,7 +58,7 @@ fn trial() -> Value {
 }
 
 fn machine() -> Value {
-    serde_json::to_value(reveille_machine::Identity::default()).unwrap()
+    serde_json::to_value(reveille_kernel::Identity::default()).unwrap()
 }
 
 #[test]

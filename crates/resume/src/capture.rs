@@ -20,8 +20,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::time::{ClockId, clock_gettime};
-use reveille_dataset::output::{Existing, Folder, Naming};
-use reveille_machine::{Identity, Root};
+use reveille_kernel::{Identity, Root};
+use reveille_results::output::{Existing, Folder, Naming};
 
 use crate::{Error, Result, devices};
 pub use alarm::Alarm;
@@ -54,7 +54,7 @@ pub struct Options {
     pub folder: PathBuf,
     /// Who chose the folder.
     pub naming: Naming,
-    /// For [`reveille_machine::Journal`].
+    /// For [`reveille_kernel::Journal`].
     pub journal_folder: PathBuf,
     /// A virtual machine is suspended as well.
     pub virtual_machine: bool,

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use reveille_machine::Root;
+use reveille_kernel::Root;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::Name;

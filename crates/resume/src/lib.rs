@@ -17,34 +17,4 @@ pub mod power;
 pub mod times;
 pub mod what_if;
 
-/// Why there is no analysis. Each message is one line: what, where, why, what to do.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// What was asked for cannot be meant.
-    #[error("{0}")]
-    Usage(String),
-    /// This machine, kernel or user cannot do it.
-    #[error("{0}")]
-    Cannot(String),
-    /// The system refused something that should work.
-    #[error("{0}")]
-    Failed(String),
-    /// A capture cannot be kept.
-    #[error(transparent)]
-    Output(#[from] reveille_dataset::Error),
-    /// Not a log or a power meter's file that this program knows, or nothing of use in it.
-    #[error("{path}: {why}")]
-    Unreadable {
-        /// The file as it was named.
-        path: std::path::PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A setting of the machine could not be read, changed or put back.
-    #[error(transparent)]
-    Machine(#[from] reveille_machine::Error),
-}
-
-/// With this crate's [`Error`].
-pub type Result<T> = std::result::Result<T, Error>;
+pub use reveille_kernel::{Error, Result};

@@ -103,7 +103,7 @@ impl Meter {
             why,
         };
         let file = std::fs::File::open(path);
-        let bytes = file.and_then(|file| reveille_dataset::text::read(file, MOST_MIB));
+        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
         let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
         Self::parse(&bytes).map_err(unreadable)
     }

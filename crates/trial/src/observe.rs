@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use reveille_machine::energy::{self, Packages, PackagesReading};
-use reveille_machine::{Idle, IdleState, Root, frequency, limits, load};
+use reveille_kernel::energy::{self, Packages, PackagesReading};
+use reveille_kernel::{Idle, IdleState, Root, frequency, limits, load};
 use serde::{Deserialize, Serialize};
 
 use crate::place;

@@ -1,7 +1,7 @@
 //! Where threads run.
 
 use nix::errno::Errno;
-pub use reveille_machine::affinity::{Binding, allowed, visit};
+pub use reveille_kernel::affinity::{Binding, allowed, visit};
 
 use crate::{Error, Result};
 

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use reveille_dataset::description::Ended;
-use reveille_dataset::kept;
-use reveille_dataset::output::{Existing, Folder};
-use reveille_machine::Identity;
+use reveille_kernel::Identity;
+use reveille_results::description::Ended;
+use reveille_results::kept;
+use reveille_results::output::{Existing, Folder};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
@@ -251,7 +251,7 @@ fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(trial: &Trial, folder: &Folder) -> reveille_dataset::Result<PathBuf> {
+pub fn write(trial: &Trial, folder: &Folder) -> reveille_results::Result<PathBuf> {
     let text = serde_json::to_vec(trial).expect("a trial is plain data");
     folder.write(FILE, Existing::Stays, &text)
 }
@@ -314,7 +314,7 @@ fn judge_anew(trial: &mut Trial) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use reveille_dataset::output::Naming;
+    use reveille_results::output::Naming;
 
     use super::*;
     use crate::workload::NANOSECONDS;

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use reveille_dataset::description::Ended;
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
+use reveille_results::description::Ended;
 
 use crate::observe::Watch;
 use crate::place;

@@ -1,6 +1,6 @@
 //! What a trial says, in words: the same ones on the terminal and on a page.
 
-use reveille_dataset::description::Ended;
+use reveille_results::description::Ended;
 
 use crate::result::Trial;
 use crate::verdict::{Cost, Dominated, one_of_all};

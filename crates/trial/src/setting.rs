@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use reveille_machine::limits::{self, Limit};
-use reveille_machine::{Awake, Idle, IdleState, Journal, Root, requests};
+use reveille_kernel::limits::{self, Limit};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, requests};
 
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
@@ -129,7 +129,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     Ok((settings, notes))
 }
 
-fn online(idle: &Idle) -> impl Iterator<Item = &reveille_machine::Cpu> {
+fn online(idle: &Idle) -> impl Iterator<Item = &reveille_kernel::Cpu> {
     idle.cpus.iter().filter(|cpu| cpu.online)
 }
 

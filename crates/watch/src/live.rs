@@ -30,11 +30,11 @@ mod wakers;
 
 use std::time::Instant;
 
-use reveille_machine::boot::WithoutDriver;
-use reveille_machine::energy::{self, Meter};
-use reveille_machine::interrupts::Interrupts;
-use reveille_machine::requests::honoured;
-use reveille_machine::{Idle, Root, bounds, frequency};
+use reveille_kernel::boot::WithoutDriver;
+use reveille_kernel::energy::{self, Meter};
+use reveille_kernel::interrupts::Interrupts;
+use reveille_kernel::requests::honoured;
+use reveille_kernel::{Idle, Root, bounds, frequency};
 
 pub use model::*;
 
@@ -110,7 +110,7 @@ impl Watch {
         }
         let meters = energy::meters(root);
         let range =
-            |cpu: &reveille_machine::Cpu| (cpu.number, frequency::Range::read(root, cpu.number));
+            |cpu: &reveille_kernel::Cpu| (cpu.number, frequency::Range::read(root, cpu.number));
         let speeds = Speeds {
             ranges: idle.cpus.iter().map(range).collect(),
             turbo: None,

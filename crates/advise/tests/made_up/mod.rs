@@ -2,9 +2,9 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use reveille_advise::{Coverage, Demand, Latency, Question, Target};
-use reveille_dataset::columns::{Column, Values};
-use reveille_dataset::{Columns, Description, Loaded, NULL};
-use reveille_machine::IdleState;
+use reveille_kernel::IdleState;
+use reveille_results::columns::{Column, Values};
+use reveille_results::{Columns, Description, Loaded, NULL};
 use serde_json::json;
 
 /// A question at a percentile, with 95 % confidence.

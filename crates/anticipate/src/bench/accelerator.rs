@@ -421,7 +421,7 @@ impl Work for Accelerator<'_> {
 mod tests {
     use std::sync::Mutex;
 
-    use reveille_machine::{Idle, Root};
+    use reveille_kernel::{Idle, Root};
 
     use super::*;
 

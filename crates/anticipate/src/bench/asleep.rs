@@ -8,7 +8,7 @@
 //! goes on while the idle task polls, or does anything else before it sleeps. So the lesser of the
 //! two is taken.
 
-use reveille_machine::{Idle, Root, limits};
+use reveille_kernel::{Idle, Root, limits};
 
 /// Where the counts of one CPU are.
 #[derive(Debug, Clone)]
@@ -60,7 +60,7 @@ impl Counts {
         let exact = self.root.text("proc/timer_list");
         let exact = exact.and_then(|list| sleep_times_ns(&list, self.cpu));
         exact.or_else(|| {
-            let ticks = reveille_machine::load::idle_ticks(&self.root)?;
+            let ticks = reveille_kernel::load::idle_ticks(&self.root)?;
             Some(ticks.get(&self.cpu)?.saturating_mul(self.tick_ns))
         })
     }

@@ -8,9 +8,9 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
-pub use reveille_machine::affinity::{Binding, allowed, visit};
-use reveille_machine::interrupts::{self, Interrupts};
-use reveille_machine::{Root, load};
+pub use reveille_kernel::affinity::{Binding, allowed, visit};
+use reveille_kernel::interrupts::{self, Interrupts};
+use reveille_kernel::{Root, load};
 
 use crate::{Error, Result};
 

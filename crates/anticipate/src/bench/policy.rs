@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use reveille_machine::limits::{self, Limit};
-use reveille_machine::{Awake, Idle, IdleState, Journal, Root, requests};
+use reveille_kernel::limits::{self, Limit};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, requests};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Account, OwnCost, Running};
@@ -104,9 +104,9 @@ impl Machine {
     /// hold one, else by threads that spin and let everything else go first.
     ///
     /// # Errors
-    /// [`Error::Machine`] where no thread can be had; then the machine is as before.
+    /// [`Error::System`] where no thread can be had; then the machine is as before.
     pub(crate) fn keep_awake(&self) -> Result<InForce> {
-        let polls = |cpu: &reveille_machine::Cpu| limits::poll(&cpu.states).is_some();
+        let polls = |cpu: &reveille_kernel::Cpu| limits::poll(&cpu.states).is_some();
         let mut online = self.idle.cpus.iter().filter(|cpu| cpu.online);
         // A bound of 0 makes governors choose state 0, which sleeps where it is not the poll state.
         let by_request = requests::honoured(&self.idle) && online.all(polls);

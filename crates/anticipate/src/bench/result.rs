@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use reveille_dataset::description::Ended;
-use reveille_dataset::kept;
-use reveille_dataset::output::{Existing, Folder};
-use reveille_machine::Identity;
+use reveille_kernel::Identity;
+use reveille_results::description::Ended;
+use reveille_results::kept;
+use reveille_results::output::{Existing, Folder};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::policy::Policy;
@@ -440,7 +440,7 @@ fn gain(
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(bench: &Bench, folder: &Folder) -> reveille_dataset::Result<PathBuf> {
+pub fn write(bench: &Bench, folder: &Folder) -> reveille_results::Result<PathBuf> {
     let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
     folder.write(FILE, Existing::Stays, &text)
 }

@@ -7,9 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use reveille_dataset::description::Ended;
-use reveille_machine::energy::{Packages, PackagesReading};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::energy::{Packages, PackagesReading};
+use reveille_kernel::{Idle, Root};
+use reveille_results::description::Ended;
 
 use crate::bench::asleep::{Counts, Reading};
 use crate::bench::place;
@@ -158,9 +158,7 @@ fn rehearse(work: &dyn Work, options: &Options) -> Result<(Vec<PolicyUsed>, Vec<
                 }
                 used.push(PolicyUsed { policy, how });
             }
-            Err(Error::Cannot(why) | Error::Machine(reveille_machine::Error::Cannot(why)))
-                if !options.insist && policy != Policy::AsIs =>
-            {
+            Err(Error::Cannot(why)) if !options.insist && policy != Policy::AsIs => {
                 skipped.push(Skipped { policy, why });
             }
             Err(error) => return Err(error),

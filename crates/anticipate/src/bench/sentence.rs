@@ -1,6 +1,6 @@
 //! What a benchmark says, in sentences.
 
-use reveille_dataset::description::Ended;
+use reveille_results::description::Ended;
 
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
@@ -290,7 +290,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_was_written_is_read_and_what_is_damaged_is_said() {
-        use reveille_dataset::output::{Folder, Naming};
+        use reveille_results::output::{Folder, Naming};
 
         use crate::bench::result::{parse, write};
         let folder = tempfile::tempdir().unwrap();

@@ -128,7 +128,7 @@ impl Pattern {
 
     fn failed(&self, source: std::io::Error) -> Error {
         let path = (&self.target.name).into();
-        Error::Machine(reveille_machine::Error::Io { path, source })
+        Error::Io { path, source }
     }
 
     /// One turn: the threads' I/Os, and what the CPU's counters say of them.

@@ -27,7 +27,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{Pid, SysconfVar, sysconf};
-use reveille_machine::cpulist;
+use reveille_kernel::cpulist;
 
 use super::skeleton::{AnticipateSkel, types};
 use crate::{Error, Result};

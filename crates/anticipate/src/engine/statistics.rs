@@ -3,8 +3,8 @@
 use std::{mem, ptr};
 
 use libbpf_rs::{MapCore, MapFlags};
-use reveille_bpf::thread_name;
-use reveille_machine::Root;
+use reveille_kernel::Root;
+use reveille_kernel::bpf::thread_name;
 use serde::Serialize;
 
 use super::agents::{Agents, Expectations, NO_DEVICE};

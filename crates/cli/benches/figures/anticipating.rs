@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::libc;
 use reveille_anticipate::bench::OwnCost;
 use reveille_anticipate::{BlockDevice, Engine, Error, Settings, Subject};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
 
 use super::{Yardstick, median, row};
 

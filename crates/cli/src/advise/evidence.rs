@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use reveille_advise::{Demand, Finding, SourceEvidence, Standing, StateAdvice};
-use reveille_dataset::Loaded;
-use reveille_dataset::description::{Ended, Probe};
 use reveille_figures::tail::Tail;
+use reveille_results::Loaded;
+use reveille_results::description::{Ended, Probe};
 
 use super::Answer;
 use super::text::{UNKNOWN, about, named, percent_up, us, wrapped};

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use reveille_advise::table::{Origin, Residency, Row, Table as Rewritten};
-use reveille_dataset::Loaded;
+use reveille_results::Loaded;
 
 use super::evidence::{of_what, probe};
 use super::text::{UNKNOWN, named, us, wrapped};

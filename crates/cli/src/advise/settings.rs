@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use reveille_advise::{
     Advice, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
 };
-use reveille_dataset::description::{Floor, cpu_name};
-use reveille_machine::cpulist;
+use reveille_kernel::cpulist;
+use reveille_results::description::{Floor, cpu_name};
 
 use super::text::{about, listed, named, us, wrapped};
 use super::{Answer, evidence};

@@ -19,9 +19,9 @@ use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
 use reveille_anticipate::bench::{Assist, place};
-use reveille_dataset::description::Ended;
-use reveille_dataset::output::Folder;
-use reveille_machine::{Identity, Idle, Root, journal, pm_qos};
+use reveille_kernel::{Identity, Idle, Root, journal, pm_qos};
+use reveille_results::description::Ended;
+use reveille_results::output::Folder;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
@@ -176,7 +176,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = signals::stop()?;
     let cpu = match args.cpu {
         Some(cpu) => cpu,
-        None => place::quiet_cpu(&machine.root).map_err(failure)?,
+        None => place::quiet_cpu(&machine.root)?,
     };
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
@@ -188,7 +188,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             cpu,
             seed: args.seed,
         };
-        let work = Accelerator::new(&machine, options, Some(&library)).map_err(failure)?;
+        let work = Accelerator::new(&machine, options, Some(&library))?;
         let bench = compare(&args, &machine, &work, notes, &stop)?;
         return finish(&args, bench, out.as_ref());
     }
@@ -201,7 +201,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
-    let target = target.map_err(failure)?;
+    let target = target?;
     notes.extend(target.notes.iter().cloned());
     let mut idle_ns: Vec<u64> = args.gaps.iter().map(|gap| gap.as_nanos() as u64).collect();
     idle_ns.sort_unstable();
@@ -218,7 +218,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
     };
     let engine = engine(&args, &machine.root);
-    let work = Storage::new(&machine, target, options, engine.as_deref()).map_err(failure)?;
+    let work = Storage::new(&machine, target, options, engine.as_deref())?;
     let bench = compare(&args, &machine, &work, notes, &stop)?;
     finish(&args, bench, out.as_ref())
 }
@@ -268,7 +268,7 @@ fn compare(
         bar.show(progress)
     });
     bar.clear();
-    let ran = ran.map_err(failure)?;
+    let ran = ran?;
     Ok(described(args, machine, work, ran, notes, started))
 }
 
@@ -380,16 +380,5 @@ fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {
         false => Err(Failure::usage(format!(
             "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"
         ))),
-    }
-}
-
-/// A benchmark's error with its exit code.
-fn failure(error: reveille_anticipate::Error) -> anyhow::Error {
-    use reveille_anticipate::Error;
-    match error {
-        Error::Usage(message) => Failure::usage(message),
-        Error::Cannot(message) => Failure::cannot(message),
-        Error::Machine(error) => error.into(),
-        other => other.into(),
     }
 }

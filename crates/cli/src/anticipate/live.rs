@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use reveille_anticipate::{
-    Announcements, AwakePower, BlockDevice, Engine, Error, Operation, SLEEPS, Settings, Statistics,
+    Announcements, AwakePower, BlockDevice, Engine, Operation, SLEEPS, Settings, Statistics,
     Subject,
 };
 use reveille_expect::server::{self, Server};
-use reveille_machine::{Cpu, Idle, Root};
+use reveille_kernel::{Cpu, Idle, Root};
 use serde::Serialize;
 use signal_hook::iterator::Signals;
 
@@ -32,7 +32,7 @@ pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new(ending()).context("signals")?;
     settings.awake_power = awake_power(args, &root);
     engine::provide_descriptors(if args.no_socket { 0 } else { args.clients })?;
-    let engine = Engine::start(&settings).map_err(failure)?;
+    let engine = Engine::start(&settings)?;
     let served = match args.no_socket {
         true => None,
         false => Some(serve(args, &engine)?),
@@ -100,7 +100,7 @@ fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
     }
     let mut devices = Vec::new();
     for name in &args.device {
-        devices.push(BlockDevice::named(root, name).map_err(failure)?);
+        devices.push(BlockDevice::named(root, name)?);
     }
     if devices.is_empty() {
         devices = BlockDevice::all(root);
@@ -131,7 +131,7 @@ fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
         nap: args.nap,
         awake_power: None,
     };
-    settings.check().map_err(failure)?;
+    settings.check()?;
     Ok(settings)
 }
 
@@ -303,7 +303,7 @@ impl Screen {
         server: Option<&Server>,
         out: &mut impl Write,
     ) -> anyhow::Result<()> {
-        let statistics = engine.statistics().map_err(failure)?;
+        let statistics = engine.statistics()?;
         table::write(&statistics, self.accounting, out)?;
         if let Some(server) = server {
             Applications::of(server).write(out)?;
@@ -320,7 +320,7 @@ impl Screen {
         }
         let mut out = terminal::data();
         let done = Done {
-            statistics: engine.statistics().map_err(failure)?,
+            statistics: engine.statistics()?,
             applications: server.map(Applications::of),
         };
         match self.refresh {
@@ -341,13 +341,4 @@ struct Done {
     statistics: Statistics,
     /// `None` where there is no socket.
     applications: Option<Applications>,
-}
-
-pub fn failure(error: Error) -> anyhow::Error {
-    match error {
-        Error::Usage(why) => Failure::usage(why),
-        Error::Cannot(why) => Failure::cannot(why),
-        Error::Machine(error) => error.into(),
-        error => error.into(),
-    }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
-use reveille_machine::Root;
+use reveille_kernel::Root;
 use reveille_watch::cost::Workload;
 
 use crate::exit::Failure;

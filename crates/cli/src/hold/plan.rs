@@ -1,9 +1,9 @@
 //! What is asked of the kernel for a bound, and which idle states that leaves.
 
 use reveille_advise::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
-use reveille_machine::boot::WithoutDriver;
-use reveille_machine::groups::{self, Group};
-use reveille_machine::{
+use reveille_kernel::boot::WithoutDriver;
+use reveille_kernel::groups::{self, Group};
+use reveille_kernel::{
     Cpu, Identity, Idle, IdleState, Root, bounds, cpulist, limits, pm_qos, requests,
 };
 use serde::Serialize;

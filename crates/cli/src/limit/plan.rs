@@ -1,9 +1,9 @@
 //! What a limit sets on which CPUs, and what a user should know of it.
 
-use reveille_machine::boot::WithoutDriver;
-use reveille_machine::groups;
-use reveille_machine::limits::{self, Limit, Setting};
-use reveille_machine::{Cpu, Idle, IdleState, Root, cpulist};
+use reveille_kernel::boot::WithoutDriver;
+use reveille_kernel::groups;
+use reveille_kernel::limits::{self, Limit, Setting};
+use reveille_kernel::{Cpu, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
 use crate::chosen;

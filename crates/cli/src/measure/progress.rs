@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_measure::Progress;
 use reveille_show::terminal::shown;
-use reveille_wake::Progress;
 
 use crate::exit;
 

@@ -3,11 +3,11 @@
 use std::time::SystemTime;
 
 use anyhow::Context;
-use reveille_dataset::description::{Description, Ended, Settings};
-use reveille_dataset::output::Folder;
-use reveille_dataset::{Datapoint, ResultFolder, Writer, schema, statistics};
-use reveille_machine::{Identity, Root};
-use reveille_wake::{Error, Notice, Outcome, Progress, Result, Sink};
+use reveille_kernel::{Identity, Root};
+use reveille_measure::{Notice, Outcome, Progress, Result, Sink};
+use reveille_results::description::{Description, Ended, Settings};
+use reveille_results::output::Folder;
+use reveille_results::{Datapoint, ResultFolder, Writer, schema, statistics};
 
 use super::{Args, progress::Bar};
 use crate::keeping::{default_folder, naming};
@@ -135,13 +135,13 @@ impl Sink for Recorder {
             self.folder.describe(&description)?;
             self.folder.writer(&so_far.residency_columns)
         };
-        self.writer = Some(begin().map_err(sink)?);
+        self.writer = Some(begin()?);
         Ok(())
     }
 
     fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()> {
         let writer = self.writer.as_mut().expect("begin comes first");
-        writer.push(datapoint).map_err(sink)
+        writer.push(datapoint)
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
@@ -150,12 +150,5 @@ impl Sink for Recorder {
 
     fn notice(&mut self, notice: Notice) {
         self.bar.say(&notice.0);
-    }
-}
-
-fn sink(error: reveille_dataset::Error) -> Error {
-    match error {
-        reveille_dataset::Error::Refused { .. } => Error::Usage(error.to_string()),
-        other => Error::Sink(Box::new(other)),
     }
 }

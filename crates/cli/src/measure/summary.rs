@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use reveille_dataset::description::{Description, Ended, Probe};
-use reveille_dataset::statistics::StateStatistics;
 use reveille_figures::tail::Tail;
+use reveille_results::description::{Description, Ended, Probe};
+use reveille_results::statistics::StateStatistics;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
@@ -70,7 +70,7 @@ fn head(description: &Description, out: &mut impl Write) -> io::Result<()> {
     line(out, "Probe", &probe)?;
     for floor in &description.characterisation.floors {
         let place = match floor.state.as_str() {
-            reveille_dataset::schema::AWAKE => "on a CPU that is awake".to_owned(),
+            reveille_results::schema::AWAKE => "on a CPU that is awake".to_owned(),
             poll => format!("in {poll}, where nothing sleeps"),
         };
         let p99 = floor

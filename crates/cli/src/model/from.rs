@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use reveille_dataset::text;
 use reveille_model::parameters::{Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
 use reveille_model::question::{Figure, Largest, largest_transition};
 use reveille_model::sentence;
 use reveille_model::sweep::{Pair, Sweep};
+use reveille_results::text;
 use reveille_resume::analysis::{FORMAT, VERSION};
 use serde::{Deserialize, Serialize};
 

@@ -10,11 +10,11 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use reveille_dataset::text;
 use reveille_model::Error;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::policy::Policy;
 use reveille_model::simulate::{Dispatcher, Estimate, Replication, Simulated, Trace, simulate};
+use reveille_results::text;
 use serde::Serialize;
 
 use super::source::{self, Source, SourceArgs};

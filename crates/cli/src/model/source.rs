@@ -4,9 +4,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use reveille_dataset::text;
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_model::policy::Policy;
+use reveille_results::text;
 
 use crate::exit::Failure;
 
@@ -102,7 +102,7 @@ fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
 
 /// Puts the medians of a result in the place of the states' exit latencies.
 fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<String>> {
-    let loaded = reveille_dataset::open(result)?;
+    let loaded = reveille_results::open(result)?;
     let floors = &loaded.description.characterisation.floors;
     let table = |name: &str| {
         let states = &loaded.description.states;
@@ -112,7 +112,7 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
             .exit_latency_us
     };
     let statistics = match loaded.description.statistics.is_empty() {
-        true => reveille_dataset::statistics::by_state(&loaded.columns, &table, floors),
+        true => reveille_results::statistics::by_state(&loaded.columns, &table, floors),
         false => loaded.description.statistics.clone(),
     };
     let mut notes = Vec::new();

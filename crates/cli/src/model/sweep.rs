@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_dataset::output::{Naming, OutputFile};
 use reveille_model::farm::{self, Year};
 use reveille_model::parameters::{ALWAYS_ON, Named, Parameters};
 use reveille_model::policy::{Policy, PowerNap};
 use reveille_model::question::{self, BestTimeout, Figure, Largest};
 use reveille_model::sentence;
 use reveille_model::sweep::{self, Pair, Point, Sweep};
+use reveille_results::output::{Naming, OutputFile};
 use serde::Serialize;
 
 use super::source::{self, Source};

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::path::Path as FilePath;
 
-use reveille_machine::cpulist;
+use reveille_kernel::cpulist;
 use reveille_watch::path::delays::Delay;
 use reveille_watch::path::{Follow, Group, Path, ReadersPlace, Stage};
 
@@ -182,7 +182,7 @@ fn table(group: &Group) -> Table {
         ("max", "µs", Side::Right),
         ("mean", "µs", Side::Right),
     ]);
-    let figures = |summary: &reveille_dataset::statistics::Summary| {
+    let figures = |summary: &reveille_results::statistics::Summary| {
         [
             short(summary.median_ns as f64),
             summary.p99_ns.map_or(UNKNOWN.into(), |ns| short(ns as f64)),
@@ -323,7 +323,7 @@ fn duration(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reveille_machine::{Idle, Root};
+    use reveille_kernel::{Idle, Root};
     use reveille_show::wrap::COLUMNS;
     use reveille_watch::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use reveille_dataset::output::{Naming, OutputFile};
+use reveille_results::output::{Naming, OutputFile};
 use reveille_resume::analysis::{Analysis, Question, analyse};
 use reveille_resume::power::Meter;
 use reveille_resume::what_if::Change;
@@ -126,14 +126,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let question = question(args)?;
     let inputs = input::read(&args.logs, &args.name)?;
-    let analysis = analyse(inputs, &question).map_err(failure)?;
+    let analysis = analyse(inputs, &question)?;
     show(args, &analysis, page.as_ref())?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn question(args: &Args) -> anyhow::Result<Question> {
     let meter = match &args.power {
-        Some(file) => Some(Meter::open(file).map_err(failure)?),
+        Some(file) => Some(Meter::open(file)?),
         None => None,
     };
     let changes = args.without.iter().chain(&args.defer).chain(&args.set);
@@ -175,14 +175,4 @@ fn show(args: &Args, analysis: &Analysis, page: Option<&OutputFile>) -> anyhow::
         writeln!(out, "\nPage: {}", page.path().display())?;
     }
     Ok(())
-}
-
-/// An error of the analysis with its exit code.
-pub fn failure(error: reveille_resume::Error) -> anyhow::Error {
-    match error {
-        reveille_resume::Error::Usage(message) => Failure::usage(message),
-        reveille_resume::Error::Cannot(message) => Failure::cannot(message),
-        reveille_resume::Error::Output(error) => error.into(),
-        other => other.into(),
-    }
 }

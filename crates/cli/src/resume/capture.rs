@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use reveille_machine::{Identity, Root, journal};
+use reveille_kernel::{Identity, Root, journal};
 use reveille_resume::analysis::counted;
 use reveille_resume::capture::{self, CycleRecord, Mode, Options, Progress, Record};
 
-use super::analyze::{self, failure};
+use super::analyze;
 use crate::exit::{self, say};
 use crate::keeping;
 use crate::signals;
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // While the machine sleeps no signal arrives: the running cycle is always ended.
     let stop = signals::stop()?;
     let record = capture::run(&root, &options, &stop, &mut |progress| tell(&progress));
-    let record = record.map_err(failure)?;
+    let record = record?;
     conclude(&record, &options.folder);
     let asleep_once = record.cycles.iter().any(|cycle| cycle.error.is_none());
     if record.cycles.is_empty() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use reveille_machine::IdleState;
-use reveille_machine::cpulist;
-use reveille_machine::groups::{self, Group, ShareOf};
+use reveille_kernel::IdleState;
+use reveille_kernel::cpulist;
+use reveille_kernel::groups::{self, Group, ShareOf};
 
 use super::View;
 use reveille_show::terminal::{FAINT, NOTABLE, STRONG};

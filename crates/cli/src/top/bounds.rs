@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use ratatui::text::Line;
-use reveille_machine::cpulist;
+use reveille_kernel::cpulist;
 use reveille_watch::live::{Bound, BoundKind, Snapshot, Unit};
 
 use super::grid::{Cell, Column, Grid};

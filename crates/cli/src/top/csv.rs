@@ -26,7 +26,7 @@ pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
     for bound in &snapshot.bounds {
         let cpus = match bound.cpus.as_slice() {
             [] => "machine".to_owned(),
-            cpus => format!("CPU {}", reveille_machine::cpulist::format(cpus)),
+            cpus => format!("CPU {}", reveille_kernel::cpulist::format(cpus)),
         };
         let place = Place {
             what: "bound",

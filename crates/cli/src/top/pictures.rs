@@ -13,7 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::Rect;
 use ratatui::style::Color;
-use reveille_machine::Root;
+use reveille_kernel::Root;
 use reveille_watch::live::{Snapshot, Watch};
 
 use super::draw::{About, Picture};

@@ -1,9 +1,9 @@
 //! `--setting LINE`: a line of `reveille hold` or `reveille limit`, without its command.
 
 use clap::Parser;
-use reveille_machine::cpulist;
-use reveille_machine::latency::parse_bound;
-use reveille_machine::limits::Limit;
+use reveille_kernel::cpulist;
+use reveille_kernel::latency::parse_bound;
+use reveille_kernel::limits::Limit;
 use reveille_trial::setting::{Kind, Setting};
 
 #[derive(Parser)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use reveille_machine::Idle;
+use reveille_kernel::Idle;
 use reveille_trial::setting::Setting;
 use serde::Serialize;
 
@@ -33,7 +33,7 @@ pub fn print(
     for setting in settings {
         planned.push(PlannedSetting {
             name: &setting.name,
-            how: setting.how(idle).map_err(super::failure)?,
+            how: setting.how(idle)?,
         });
     }
     if args.json {

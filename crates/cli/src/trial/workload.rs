@@ -8,7 +8,7 @@ use reveille_trial::workload::{
     PING_MIN_SIZE, PORT, Pace, PaceDescription, Ping, Requests, Transport, Workload,
 };
 
-use super::{Args, failure};
+use super::Args;
 use crate::exit::Failure;
 
 /// # Errors
@@ -34,14 +34,14 @@ fn command(args: &Args) -> anyhow::Result<Box<dyn Workload>> {
     };
     let run_as = args.user.run_as()?;
     let command = Command::new(&args.command, run_as, figure, args.higher_is_better);
-    Ok(Box::new(command.map_err(failure)?))
+    Ok(Box::new(command?))
 }
 
 fn ping(args: &Args, host: &str) -> anyhow::Result<Box<dyn Workload>> {
     let size = size(args, 56, PING_MIN_SIZE, PING_MAX_SIZE)?;
     let address = resolve(host, 0)?.ip();
     let asks_on = bind(args.cpu)?;
-    let ping = Ping::new(address, size).map_err(failure)?;
+    let ping = Ping::new(address, size)?;
     let mut notes = Vec::new();
     if is_local(address) {
         notes.push(format!(
@@ -81,7 +81,7 @@ fn echo(args: &Args, server: &str) -> anyhow::Result<Box<dyn Workload>> {
                 "CPU {here} asks, CPU {there} answers: each wakes the other, over loopback."
             ));
         }
-        let echo = Echo::with_own_server(transport, size, there).map_err(failure)?;
+        let echo = Echo::with_own_server(transport, size, there)?;
         (echo, asks_on, "itself".to_owned())
     } else {
         let address = resolve_server(server)?;
@@ -157,7 +157,7 @@ fn size(args: &Args, default: usize, min: usize, max: usize) -> anyhow::Result<u
 
 /// Binds this thread to that CPU, if one is given.
 fn bind(cpu: Option<u32>) -> anyhow::Result<Option<place::Binding>> {
-    cpu.map(place::on_cpu).transpose().map_err(failure)
+    Ok(cpu.map(place::on_cpu).transpose()?)
 }
 
 /// The CPU that asks and another one that answers; the same one twice is `None` for the second.

@@ -121,7 +121,7 @@ fn a_limit_of_file_sizes_is_an_error_and_settings_are_put_back() {
     }
     assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
     // What was there before is kept.
-    let kept = reveille_dataset::open(&result).unwrap().columns.rows;
+    let kept = reveille_results::open(&result).unwrap().columns.rows;
     assert!(kept > 10, "{kept}");
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::libc;
-use reveille_dataset::{Datapoint, First, ResultFolder, Source, WokenBy, read};
+use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy, read};
 
 use crate::complains::complains;
 use crate::program::{Ended, reveille, run};
@@ -250,7 +250,7 @@ fn a_setting_of_which_nobody_hears_is_put_back() {
     let limit = ["limit", "--deepest", &state, "--cpu", "0"];
     let hold = ["hold", "--latency", "0", "--cpu", "0"];
     let before = settings();
-    let idle = reveille_machine::Idle::read(&reveille_machine::Root::default()).unwrap();
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     // Under haltpoll a limit has no effect, and none is kept.
     let is_kept = idle.governor.as_deref() != Some("haltpoll");
     let kept = [

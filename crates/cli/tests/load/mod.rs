@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use reveille_machine::{Root, load};
+use reveille_kernel::{Root, load};
 
 /// From when on it is looked.
 pub struct Load {

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use honest::Account;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid, geteuid, setgid, setgroups, setuid};
-use reveille_machine::{Journal, Root, journal};
+use reveille_kernel::{Journal, Root, journal};
 use serde_json::Value;
 
 /// Started again, this program is one of the others: who, as which user, and a number.

@@ -208,7 +208,7 @@ fn dots(view: &View<'_>, column: &str, rows: &[u32], class: String) -> Dots {
         let row = *row as usize;
         let x = *values
             .get(row)
-            .filter(|value| **value != reveille_dataset::NULL)?;
+            .filter(|value| **value != reveille_results::NULL)?;
         Some((place, x as f64, latency[row] as f64))
     });
     Dots {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_dataset::compare::{self, Difference, StateComparison};
+use reveille_results::compare::{self, Difference, StateComparison};
 
 use crate::groups::Key;
 use crate::view::{View, Views};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use reveille_dataset::description::{Ended, Probe};
-use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::verdict::Verdict;
+use reveille_results::description::{Ended, Probe};
+use reveille_results::statistics::StateStatistics;
+use reveille_results::verdict::Verdict;
 
 use crate::Options;
 use crate::view::{View, Views};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_dataset::Description;
+use reveille_results::Description;
 
 use crate::view::{View, Views};
 use reveille_show::html_table::Origin::{Driver, Measured};

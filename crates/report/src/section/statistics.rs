@@ -1,8 +1,8 @@
 //! The tables of statistics, verdicts and tails.
 
-use reveille_dataset::statistics::StateStatistics;
-use reveille_dataset::verdict::Exceedance;
 use reveille_figures::tail::Tail;
+use reveille_results::statistics::StateStatistics;
+use reveille_results::verdict::Exceedance;
 
 use crate::view::{View, Views};
 use reveille_show::html_table::Origin::{Driver, Estimated, Measured};

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use reveille_dataset::columns::{Column, Values};
-use reveille_dataset::description::{
+use reveille_results::columns::{Column, Values};
+use reveille_results::description::{
     Characterisation, Cost, Counts, Description, Ended, Floor, Probe, Settings,
 };
-use reveille_dataset::schema::SCHEMA_VERSION;
-use reveille_dataset::{Columns, Loaded, NULL};
+use reveille_results::schema::SCHEMA_VERSION;
+use reveille_results::{Columns, Loaded, NULL};
 use serde_json::json;
 
 /// A small generator of even quality, Marsaglia's xorshift64*.

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use reveille_machine::{Journal, Root};
+use reveille_kernel::{Journal, Root};
 
 use crate::{Error, Result};
 

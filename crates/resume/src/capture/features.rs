@@ -2,8 +2,8 @@
 
 use std::io::ErrorKind;
 
-use reveille_machine::Root;
-use reveille_machine::features::{Feature, Group, Presence};
+use reveille_kernel::Root;
+use reveille_kernel::features::{Feature, Group, Presence};
 
 use super::alarm::Alarm;
 use super::means::{Means, Mode};

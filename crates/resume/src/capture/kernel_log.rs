@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc::O_NONBLOCK;
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 /// More than the kernel makes of one record.
 /// Source: kernel/printk/internal.h, PRINTK_MESSAGE_MAX.

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use nix::unistd::{AccessFlags, Uid, access};
-use reveille_machine::features::{self, Presence};
-use reveille_machine::{Identity, Root};
+use reveille_kernel::features::{self, Presence};
+use reveille_kernel::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
 use super::STATE;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reveille_machine::{Identity, Root};
+use reveille_kernel::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Mode;

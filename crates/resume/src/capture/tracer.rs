@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
 use nix::libc::O_NONBLOCK;
-use reveille_machine::{Journal, Root};
+use reveille_kernel::{Journal, Root};
 
 use super::kernel_log::Drained;
 

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use reveille_machine::{Identity, Journal, Root};
+use reveille_kernel::{Identity, Journal, Root};
 
 use super::kernel_log::{Drained, KernelLog};
 use super::means::Means;

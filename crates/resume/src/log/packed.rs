@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
 use flate2::bufread::GzDecoder;
-use reveille_dataset::text::is_no_text;
+use reveille_results::text::is_no_text;
 
 /// As much of a file as tells what it is.
 const HEAD_BYTES: usize = 4096;

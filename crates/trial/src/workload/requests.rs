@@ -96,11 +96,10 @@ impl<E: Exchange> Workload for Requests<E> {
                 Answer::Lost(why) => last = why,
             }
         }
-        Err(Error::NoAnswer {
-            what: self.description.what.clone(),
-            tries: TRIES,
-            why: last,
-        })
+        let what = &self.description.what;
+        Err(Error::Failed(format!(
+            "{what}: none of {TRIES} requests was answered: {last}"
+        )))
     }
 
     fn settle(&mut self, settle: Duration, stop: &AtomicBool) {

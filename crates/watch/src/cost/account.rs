@@ -11,7 +11,7 @@ use libbpf_rs::{MapHandle, Object};
 use super::follower::issued;
 use super::tallies::Counted;
 use crate::{Error, Result};
-use reveille_bpf::{Counting, RunTime, run_time};
+use reveille_kernel::bpf::{Counting, RunTime, run_time};
 
 /// The kernel counts this long, from the start on, and again after each pause.
 const WINDOW: Duration = Duration::from_millis(250);

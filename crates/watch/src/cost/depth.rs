@@ -1,8 +1,8 @@
 //! The machine's idle states by name, from the shallowest to the deepest, and their places in the
 //! kernel side's tables.
 
-use reveille_dataset::schema::DEFAULT_IDLE;
-use reveille_machine::Idle;
+use reveille_kernel::Idle;
+use reveille_results::schema::DEFAULT_IDLE;
 
 /// The kernel's polling state; sysfs does not mark it otherwise (CPUIDLE_FLAG_POLLING).
 const POLL: &str = "POLL";

@@ -9,7 +9,7 @@ use std::{mem, ptr};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
-use reveille_machine::Idle;
+use reveille_kernel::Idle;
 
 use super::account::Account;
 use super::depth::PLACES;
@@ -17,7 +17,7 @@ use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
 use crate::{Error, Result};
-use reveille_bpf::{self as kernel, Knows, Shared, thread_name, word};
+use reveille_kernel::bpf::{self as kernel, Knows, Shared, thread_name, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -331,7 +331,7 @@ fn load(
     }
     kernel::choose(&mut open, knows, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
-    Ok(open.load().map_err(kernel::cannot_load)?)
+    open.load().map_err(kernel::cannot_load)
 }
 
 /// Tells the kernel side each idle state's place in the tables.

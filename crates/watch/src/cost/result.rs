@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use reveille_dataset::Description;
-use reveille_dataset::schema::AWAKE;
-use reveille_machine::Identity;
-use reveille_machine::interrupts::Interrupts;
+use reveille_kernel::Identity;
+use reveille_kernel::interrupts::Interrupts;
+use reveille_results::Description;
+use reveille_results::schema::AWAKE;
 use serde::{Deserialize, Serialize};
 
 use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
@@ -585,5 +585,5 @@ impl From<PairSums> for Waited {
 /// # Errors
 /// One line: it is none, was cut short, or has a schema that is not known.
 pub fn read(text: &[u8]) -> Result<Cost, String> {
-    reveille_dataset::kept::parse(text, FILE, SCHEMA_VERSION)
+    reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use nix::libc;
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 use super::tallies::{Cause, StackSums};
 

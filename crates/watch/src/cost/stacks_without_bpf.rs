@@ -1,6 +1,6 @@
 //! In place of the stacks where the program was built without BPF.
 
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 use super::tallies::StackSums;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reveille_machine::Idle;
+use reveille_kernel::Idle;
 
 use super::{StackSums, Tallies, Workload};
 use crate::{Error, Result};

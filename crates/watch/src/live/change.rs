@@ -1,8 +1,8 @@
 //! What one CPU did between two readings.
 
-use reveille_dataset::schema::DEFAULT_IDLE;
-use reveille_machine::counters::Counter;
-use reveille_machine::{Cpu, IdleState, bounds};
+use reveille_kernel::counters::Counter;
+use reveille_kernel::{Cpu, IdleState, bounds};
+use reveille_results::schema::DEFAULT_IDLE;
 
 use crate::live::hardware;
 use crate::live::latencies::Latencies;

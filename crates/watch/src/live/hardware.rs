@@ -3,8 +3,8 @@
 
 use std::os::fd::OwnedFd;
 
-use reveille_machine::counters::{self, Counter, Scope};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::counters::{self, Counter, Scope};
+use reveille_kernel::{Idle, Root};
 
 /// The counters of this machine, in an order of their own.
 #[derive(Default)]

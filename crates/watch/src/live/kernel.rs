@@ -14,7 +14,7 @@ use crate::Result;
 use crate::live::latencies::Latencies;
 use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
 use crate::live::symbols::Symbols;
-use reveille_bpf::{self as kernel, Knows, Plain, RunTime, Shared, word};
+use reveille_kernel::bpf::{self as kernel, Knows, Plain, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -182,7 +182,7 @@ impl Kernel {
 
     /// What the programs have cost so far, if the kernel counts that.
     pub fn run_time(&self) -> Result<RunTime> {
-        Ok(kernel::run_time_of_all(self.skel.object())?)
+        kernel::run_time_of_all(self.skel.object())
     }
 }
 
@@ -279,7 +279,7 @@ unsafe impl Plain for types::tally {}
 mod tests {
     use nix::sched::{CpuSet, sched_setaffinity};
     use nix::unistd::Pid;
-    use reveille_machine::{Root, counters};
+    use reveille_kernel::{Root, counters};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Rates and shares are of the time between two readings. What is not known is `None`, never zero.
 
-pub use reveille_machine::bounds::{Bound, BoundKind};
+pub use reveille_kernel::bounds::{Bound, BoundKind};
 use serde::Serialize;
 
 /// Changes when a field of the JSON or CSV changes its meaning or goes away.

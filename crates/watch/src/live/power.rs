@@ -1,7 +1,7 @@
 //! Power between two readings.
 
-use reveille_machine::Root;
-use reveille_machine::energy::{self, Domain, Meter};
+use reveille_kernel::Root;
+use reveille_kernel::energy::{self, Domain, Meter};
 
 use crate::live::model::{Power, PowerKind};
 use crate::live::reading::Reading;

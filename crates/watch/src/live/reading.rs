@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use reveille_machine::energy::Meter;
-use reveille_machine::{Idle, Root, frequency, load};
+use reveille_kernel::energy::Meter;
+use reveille_kernel::{Idle, Root, frequency, load};
 
 use crate::live::seen::Seen;
 

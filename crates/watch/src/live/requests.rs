@@ -3,8 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use reveille_machine::Root;
-use reveille_machine::pm_qos::{self, Holder};
+use reveille_kernel::Root;
+use reveille_kernel::pm_qos::{self, Holder};
 
 /// All processes are looked through only when the bound changes, or after this time: it takes some
 /// 10 µs each.

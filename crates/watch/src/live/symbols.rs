@@ -1,6 +1,6 @@
 //! Names of the kernel's functions by their addresses: /proc/kallsyms.
 
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 /// The kernel's functions, by address. Names lie in one text: there are a hundred thousand.
 pub struct Symbols {

@@ -12,15 +12,15 @@ mod with_bpf {
 
     use nix::sched::{CpuSet, sched_setaffinity};
     use nix::unistd::Pid;
-    use reveille_machine::counters::Counter;
-    use reveille_machine::{Idle, Root, cpulist};
+    use reveille_kernel::counters::Counter;
+    use reveille_kernel::{Idle, Root, cpulist};
 
     use crate::Result;
     use crate::live::hardware::Hardware;
     use crate::live::kernel::{Kernel, MAX_COUNTERS, Setup};
     use crate::live::seen::{Ended, Seen};
     use crate::live::symbols::Symbols;
-    use reveille_bpf::{Counting, RunTime};
+    use reveille_kernel::bpf::{Counting, RunTime};
 
     /// Counting a program's run time costs each run some 50 ns, so it is done in one refresh of so
     /// many.
@@ -178,8 +178,8 @@ mod with_bpf {
 mod without_bpf {
     use std::collections::BTreeMap;
 
-    use reveille_machine::counters::Counter;
-    use reveille_machine::{Idle, Root};
+    use reveille_kernel::counters::Counter;
+    use reveille_kernel::{Idle, Root};
 
     use crate::Result;
     use crate::live::seen::{Ended, Seen};

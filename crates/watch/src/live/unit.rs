@@ -1,7 +1,7 @@
 //! CPUs taken together: what a row of the view says.
 
-use reveille_machine::frequency::Range;
-use reveille_machine::{Cpu, Idle};
+use reveille_kernel::frequency::Range;
+use reveille_kernel::{Cpu, Idle};
 
 use crate::live::change::{Change, StateChange};
 use crate::live::model::{CountedBy, Frequency, Level, StateShare, Unit};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use reveille_machine::Root;
-use reveille_machine::interrupts::{Interrupts, Line};
+use reveille_kernel::Root;
+use reveille_kernel::interrupts::{Interrupts, Line};
 
 use crate::live::model::{Waker, WakerKind};
 use crate::live::seen::{Cause, Ended};

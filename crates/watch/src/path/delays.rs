@@ -2,9 +2,9 @@
 
 use std::io;
 
-use reveille_machine::network::ethtool::{Coalescing, LinkSleep};
-use reveille_machine::network::{self, Interface, ethtool};
-use reveille_machine::{Root, cpulist};
+use reveille_kernel::network::ethtool::{Coalescing, LinkSleep};
+use reveille_kernel::network::{self, Interface, ethtool};
+use reveille_kernel::{Root, cpulist};
 use serde::{Deserialize, Serialize};
 
 use super::ReadersPlace;
@@ -323,7 +323,7 @@ fn us(ns: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use reveille_machine::network::{Interrupt, RuntimePower, Steering};
+    use reveille_kernel::network::{Interrupt, RuntimePower, Steering};
 
     fn card() -> Interface {
         Interface {
@@ -449,7 +449,7 @@ mod tests {
             received_on: vec![2],
             read_on: vec![1],
             on_the_same_cpu: None,
-            on_another_cpu: reveille_dataset::statistics::summarise(&mut sample),
+            on_another_cpu: reveille_results::statistics::summarise(&mut sample),
             cpu_asleep: 40,
         };
         let delays = delays(&nowhere(), &card(), &Asked::default(), Some(&readers));

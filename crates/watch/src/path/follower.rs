@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libbpf_rs::RingBufferBuilder;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use reveille_machine::{Idle, network};
+use reveille_kernel::{Idle, network};
 
 use super::packet::{Cause, Met, Packet, Reader, Sleep};
 use super::{Cost, Counts, Follow};
 use crate::Result;
-use reveille_bpf::{self as kernel, Counting, Knows, RunTime, Shared, word};
+use reveille_kernel::bpf::{self as kernel, Counting, Knows, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]

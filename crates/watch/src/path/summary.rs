@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use reveille_dataset::schema::DEFAULT_IDLE;
-use reveille_dataset::statistics::{Summary, summarise};
-use reveille_machine::{Identity, Idle};
+use reveille_kernel::{Identity, Idle};
+use reveille_results::schema::DEFAULT_IDLE;
+use reveille_results::statistics::{Summary, summarise};
 use serde::{Deserialize, Serialize};
 
 use super::Follow;
@@ -371,14 +371,14 @@ fn group(key: Key, mut sums: Sums) -> Option<Group> {
 /// # Errors
 /// One line of what is wrong with it: it is none, or of a schema that this program does not know.
 pub fn read(text: &[u8]) -> Result<Path, String> {
-    reveille_dataset::kept::parse(text, FILE, SCHEMA_VERSION)
+    reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::path::Sleep;
-    use reveille_machine::Root;
+    use reveille_kernel::Root;
 
     fn packet(state: i32, protocol: u64, transmitted: u64) -> Packet {
         Packet {

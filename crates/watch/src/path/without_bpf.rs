@@ -1,6 +1,6 @@
 //! In place of the follower where the program was built without BPF.
 
-use reveille_machine::{Idle, network};
+use reveille_kernel::{Idle, network};
 
 use super::{Cost, Counts, Follow, Packet};
 use crate::{Error, Result};

@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "others ask it for words")]
 mod idling;
 mod pair;
-#[path = "../../../bpf/tests/pid_namespace/mod.rs"]
+#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 
 use std::sync::{Mutex, MutexGuard};
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use idling::{ENOUGH, Idling, last_cpu, while_spinning};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
-use reveille_machine::{Idle, Root, load};
+use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, Workload};
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use reveille_machine::{Root, load};
+use reveille_kernel::{Root, load};
 
 /// Of a CPU that is idle for so much of the time, %, the tests see many times what they need: a few
 /// in a hundred of the sleeps that they bring about.

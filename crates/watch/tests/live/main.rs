@@ -4,7 +4,7 @@
 
 #[path = "../idling/mod.rs"]
 mod idling;
-#[path = "../../../bpf/tests/pid_namespace/mod.rs"]
+#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 mod recorded;
 mod sources;
@@ -13,7 +13,7 @@ mod tracer;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use reveille_machine::Root;
+use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Options, Snapshot, Unit, Waker, WakerKind, Watch};
 
 use idling::{Idling, last_cpu, while_spinning};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use reveille_machine::Root;
+use reveille_kernel::Root;
 use reveille_watch::live::{Unit, Watch};
 
 #[test]

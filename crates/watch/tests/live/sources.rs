@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
 
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use idling::{Idling, while_spinning};
 use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
 use nix::sys::resource::{UsageWho, getrusage};
-use reveille_machine::{Idle, Root};
+use reveille_kernel::{Idle, Root};
 use reveille_watch::path::{Cause, Follow, Follower, Met, Packet, Setup, Stage, stages, whole_ns};
 
 /// Skips with a word where there can be no namespaces or no BPF.

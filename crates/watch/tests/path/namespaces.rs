@@ -11,8 +11,8 @@ use std::thread;
 use nix::libc;
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::unistd::{Pid, gettid};
-use reveille_machine::Root;
-use reveille_machine::network::Interface;
+use reveille_kernel::Root;
+use reveille_kernel::network::Interface;
 
 pub const SENDER: &str = "192.0.2.1";
 pub const RECEIVER: &str = "192.0.2.2";

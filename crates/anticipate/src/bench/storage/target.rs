@@ -10,8 +10,8 @@ use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{self, fstatfs};
-use reveille_dataset::output::{Folder, Naming};
-use reveille_machine::Root;
+use reveille_kernel::Root;
+use reveille_results::output::{Folder, Naming};
 
 use super::{Buffer, Operation, size_text};
 use crate::bench::Device;
@@ -163,7 +163,7 @@ fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Targ
 
 /// A file without a name.
 fn nameless(folder: &Path) -> Result<File> {
-    use reveille_dataset::Error::Io;
+    use reveille_results::Error::Io;
     let opened = Folder::open(folder, Naming::ByUser).map_err(|error| match error {
         Io { source, .. } => refused(folder, &source),
         other => Error::Usage(other.to_string()),
@@ -275,10 +275,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Error {
-    Error::Machine(reveille_machine::Error::Io {
-        path: path.to_owned(),
-        source,
-    })
+    Error::at(path)(source)
 }
 
 /// The device of that number: a disk's, or a partition's.

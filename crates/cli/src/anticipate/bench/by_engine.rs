@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reveille_anticipate::bench::{Account, Assist, Device, OwnCost, Running};
 use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
-use reveille_machine::Root;
+use reveille_kernel::Root;
 
 use crate::anticipate::engine::provide_descriptors;
 

@@ -131,7 +131,7 @@ mod engine {
 
     pub fn serve(budget: f64) -> Result<Serving> {
         let settings = Settings {
-            devices: BlockDevice::all(&reveille_machine::Root::default()),
+            devices: BlockDevice::all(&reveille_kernel::Root::default()),
             budget,
             budget_in_all: budget,
             ..Settings::default()

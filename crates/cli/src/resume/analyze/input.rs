@@ -9,7 +9,6 @@ use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
 use reveille_resume::devices::Device;
 use reveille_resume::log::{self, Log};
 
-use super::failure;
 use crate::exit::Failure;
 
 /// Each log's cycles, with its name: the one that was given, or the file's.
@@ -46,11 +45,11 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     if path.as_os_str() == "-" {
         let log = log::read(io::stdin().lock());
         let log = log.map_err(|error| anyhow::anyhow!("standard input: {error}"))?;
-        let log = log.or_no_suspend(path).map_err(failure)?;
+        let log = log.or_no_suspend(path)?;
         return Ok(input(log, name, vec!["-".to_owned()]));
     }
     let files = files(path)?;
-    let log = log::read_files(&files).map_err(failure)?;
+    let log = log::read_files(&files)?;
     let names = files.iter().map(|file| short_name(file)).collect();
     let mut input = input(log, name, names);
     // A capture's own notes are an extra: its logs are as good without them.

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use reveille_machine::counters::{Scope, Unit as CounterUnit};
-use reveille_machine::{CoreKind, Idle};
+use reveille_kernel::counters::{Scope, Unit as CounterUnit};
+use reveille_kernel::{CoreKind, Idle};
 
 use super::*;
 use crate::live::model::Unit;

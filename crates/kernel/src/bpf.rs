@@ -1,0 +1,217 @@
+//! Loading BPF programs with what this kernel has, and the kernel's account of what they cost.
+//!
+//! ```ignore
+//! let knows = Knows::ask()?;
+//! let mut open = LiveSkelBuilder::default().open(reveille_kernel::bpf::storage())?;
+//! // ... settings into open.maps.rodata_data ...
+//! reveille_kernel::bpf::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
+//! let mut skel = open.load().map_err(reveille_kernel::bpf::cannot_load)?;
+//! skel.attach().map_err(reveille_kernel::bpf::cannot_load)?;
+//! ```
+
+mod pid_namespace;
+mod run_time;
+mod shared;
+mod thread_name;
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Typedef};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{ErrorKind, OpenObject, libbpf_sys};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
+
+use crate::{Error, Result};
+
+pub use crate::{word, words};
+pub use pid_namespace::pid_namespace;
+pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
+pub use shared::{Place, Plain, Shared, Word};
+pub use thread_name::thread_name;
+
+/// Runs a BPF program that makes timers, again while the kernel has no memory for them, ten seconds at most;
+/// its errno, or 0.
+///
+/// From Linux 6.18 on bpf_timer_init and bpf_wq_init allocate without locks (kmalloc_nolock), from what is
+/// free on the CPU's slab. Where no page can be had without a lock (while deferred struct pages are not
+/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until somebody else fills the slab,
+/// which may take longer than anybody waits. So it is filled here.
+///
+/// # Errors
+/// Where the program cannot be run.
+pub fn while_out_of_memory(
+    mut run: impl FnMut() -> libbpf_rs::Result<u32>,
+) -> libbpf_rs::Result<i32> {
+    const TRIES: u32 = 1_000;
+    const PAUSE: Duration = Duration::from_millis(10);
+    for attempt in 1..TRIES {
+        match -(run()? as i32) {
+            libc::ENOMEM => {
+                if attempt > 1 {
+                    std::thread::sleep(PAUSE);
+                }
+                fill_slab();
+            }
+            errno => return Ok(errno),
+        }
+    }
+    Ok(-(run()? as i32))
+}
+
+/// Has this CPU's slab of accounted objects of 192 bytes hold free ones, which a timer and a work take: a
+/// pipe has one (`struct pipe_inode_info`, with locks), and leaves it there when it is closed.
+fn fill_slab() {
+    // As many as a slab of one page holds. Where descriptors are short, fewer do.
+    const PIPES: usize = 21;
+    let _pipes: Vec<_> = (0..PIPES).map_while(|_| std::io::pipe().ok()).collect();
+}
+
+/// Runs a program of the type `syscall` in the calling thread, whose number and name it sees; its
+/// return value.
+///
+/// # Errors
+/// Where the kernel does not run it.
+pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        ..Default::default()
+    };
+    // SAFETY: the options are of the length that they say, and outlive the call.
+    match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
+        0 => Ok(options.retval),
+        error => Err(Error::System {
+            what: "running a BPF program",
+            source: std::io::Error::from_raw_os_error(-error),
+        }),
+    }
+}
+
+/// What the running kernel has, by its BTF.
+pub struct Knows(Btf<'static>);
+
+impl Knows {
+    /// # Errors
+    /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
+    pub fn ask() -> Result<Self> {
+        // What fails is told by the errors, in fewer words.
+        libbpf_rs::set_print(None);
+        Btf::from_vmlinux().map(Self).map_err(|error| {
+            Error::Cannot(format!(
+                "the kernel's BTF cannot be read ({error}): watching by BPF needs \
+                 CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"
+            ))
+        })
+    }
+
+    /// Has it this tracepoint, such as `cpu_idle`?
+    pub fn tracepoint(&self, name: &str) -> bool {
+        self.0
+            .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
+            .is_some()
+    }
+
+    /// Has it this function? fentry may be refused on it all the same.
+    pub fn function(&self, name: &str) -> bool {
+        self.0.type_by_name::<Func<'_>>(name).is_some()
+    }
+
+    /// # Errors
+    /// [`Error::Cannot`] where it lacks the tracepoint: `of` is its group, `needs` the kernel's
+    /// option.
+    pub fn require(&self, of: &str, name: &str, needs: &str) -> Result<()> {
+        match self.tracepoint(name) {
+            true => Ok(()),
+            false => Err(Error::Cannot(format!(
+                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` says what \
+                 it has"
+            ))),
+        }
+    }
+}
+
+/// Where an object is opened. It must stay where it is while its skeleton lives, so it is never
+/// given back: a few bytes for each load.
+pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
+    Box::leak(Box::new(MaybeUninit::uninit()))
+}
+
+/// Of an opened object's programs, those are to be loaded whose tracepoint or function the kernel
+/// has and that are `wanted` (kind and target of the section: `tp_btf`, `cpu_idle`). Others, such
+/// as `syscall`, are asked about with an empty target.
+pub fn choose<'object>(
+    open: &mut impl OpenSkel<'object>,
+    knows: &Knows,
+    wanted: impl Fn(&str, &str) -> bool,
+) {
+    for mut program in open.open_object_mut().progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        let (kind, target) = section.split_once('/').unwrap_or((&section, ""));
+        let known = match kind {
+            "tp_btf" | "raw_tp" if !target.is_empty() => knows.tracepoint(target),
+            "fentry" | "fexit" => knows.function(target),
+            _ => true,
+        };
+        program.set_autoload(known && wanted(kind, target));
+    }
+}
+
+/// Are there hardly any descriptors left? Programs and their maps take some 30.
+fn lacks_descriptors() -> bool {
+    const NEEDED: u64 = 40;
+    let open = std::fs::read_dir("/proc/self/fd").map(|open| open.count() as u64);
+    let most = getrlimit(Resource::RLIMIT_NOFILE);
+    match (open, most) {
+        (Ok(open), Ok((most, _))) => open + NEEDED > most,
+        (open, _) => open.is_err_and(|error| error.raw_os_error() == Some(Errno::EMFILE as i32)),
+    }
+}
+
+/// The refusal of a program as one line that says what to do.
+pub fn cannot_load(error: libbpf_rs::Error) -> Error {
+    match error.kind() {
+        // To root the verifier says so of a program that it rejects.
+        ErrorKind::PermissionDenied if !geteuid().is_root() => Error::Cannot(
+            "BPF programs may not be loaded by this user: run as root (sudo), or with the \
+             capabilities CAP_BPF and CAP_PERFMON"
+                .into(),
+        ),
+        // libbpf then reports a program that it believes the kernel has no type for.
+        _ if lacks_descriptors() => Error::Cannot(
+            "BPF programs take more file descriptors than this process may have: raise the limit \
+             (ulimit -n; LimitNOFILE= of a service)"
+                .into(),
+        ),
+        _ => Error::Cannot(format!(
+            "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_says_what_it_has() {
+        match Knows::ask() {
+            Ok(knows) => {
+                assert!(knows.function("schedule") && !knows.function("snore"));
+                assert!(!knows.tracepoint("snore"));
+                assert!(
+                    knows
+                        .require("bed", "snore", "CONFIG_BED")
+                        .unwrap_err()
+                        .to_string()
+                        .contains("bed:snore (CONFIG_BED)")
+                );
+            }
+            Err(error) => println!("skipped: {error}"),
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The one error of the crates that touch the machine or files, and its exit codes.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// What can go wrong. Each message is one line: what, where, why, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is invalid: an unknown CPU, state, device or process, a range whose minimum is
+    /// above its maximum.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine, kernel or user cannot do it.
+    #[error("{0}")]
+    Cannot(String),
+    /// Something changed during a run: its figures would not be of what they are said to be.
+    #[error("{0}")]
+    Disturbed(String),
+    /// The system refused something that should work.
+    #[error("{0}")]
+    Failed(String),
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file as it was opened, root and all.
+        path: PathBuf,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A file of the kernel was read, but its content is not what the kernel documents.
+    #[error("{path}: expected {expected}, found {found:?}")]
+    Content {
+        /// The file as it was read, root and all.
+        path: PathBuf,
+        /// What should stand there, in words.
+        expected: &'static str,
+        /// What stands there.
+        found: String,
+    },
+    /// Not a file of a kind or version that this program knows.
+    #[error("{path}: {why}")]
+    Unreadable {
+        /// The file as it was named.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Output is not written there: the name is taken, or the place is not trusted.
+    #[error("{path}: {why}")]
+    Refused {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A system call failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was being done: `running a BPF program`, ...
+        what: &'static str,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+    /// libbpf failed after the kernel had been asked what it has.
+    #[cfg(feature = "bpf")]
+    #[error("BPF: {0}")]
+    Bpf(#[from] libbpf_rs::Error),
+    /// A perf counter could not be opened.
+    #[error(
+        "cannot open the counter {counter} on CPU {cpu}: {source}{}",
+        permission_hint(source)
+    )]
+    Counter {
+        /// Its PMU and event.
+        counter: String,
+        /// The CPU's number.
+        cpu: u32,
+        /// What the kernel answered.
+        source: io::Error,
+    },
+}
+
+/// With this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// Exit code of wrong use.
+    pub const USAGE: u8 = 2;
+    /// Exit code where this machine, kernel or user cannot do it.
+    pub const CANNOT: u8 = 3;
+
+    /// The exit code of a command that ends with it: 2 for wrong use, 3 where the machine cannot do it,
+    /// 1 for every other failure. A file that is missing was named by mistake, unless it is the
+    /// kernel's own.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Refused { .. } => Self::USAGE,
+            Self::Cannot(_) => Self::CANNOT,
+            _ if self.withheld().is_some() => Self::CANNOT,
+            Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => Self::USAGE,
+            _ => 1,
+        }
+    }
+
+    /// What to do where the machine's own files are withheld from this process, as in a container.
+    pub fn withheld(&self) -> Option<&'static str> {
+        let Self::Io { path, source } = self else {
+            return None;
+        };
+        let is_sysfs = source.kind() == ErrorKind::NotFound && path.starts_with("/sys");
+        is_sysfs.then_some("is sysfs mounted at /sys, and the whole of it?")
+    }
+
+    /// A system call that failed, and what it was to do.
+    pub fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |source| Self::System {
+            what,
+            source: source.into(),
+        }
+    }
+
+    /// A file that could not be read or written.
+    pub fn at<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            path,
+            source: source.into(),
+        }
+    }
+
+    /// A refusal for lack of permission, said as what only root may do; others as they are.
+    pub(crate) fn by_root(self, what: &str) -> Self {
+        match self {
+            Self::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
+                Self::Cannot(format!("{what} by root; run with sudo"))
+            }
+            other => other,
+        }
+    }
+}
+
+fn permission_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        ErrorKind::PermissionDenied => {
+            "; run as root, with CAP_PERFMON, or with kernel.perf_event_paranoid at 0 or less"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_wrong_use_unless_it_is_the_kernels() {
+        let code = |path: &str, kind: ErrorKind| Error::at(Path::new(path))(kind).exit_code();
+        assert_eq!(code("result/result.json", ErrorKind::NotFound), 2);
+        assert_eq!(code("/tmp/tree/sys/x", ErrorKind::NotFound), 2);
+        assert_eq!(
+            code("/sys/devices/system/cpu/present", ErrorKind::NotFound),
+            3
+        );
+        assert_eq!(code("/sys/x", ErrorKind::Other), 1);
+        assert_eq!(code("result/result.json", ErrorKind::StorageFull), 1);
+    }
+
+    #[test]
+    fn what_only_root_may_do_is_said_so_and_other_errors_stay() {
+        let of = |kind: ErrorKind| Error::Io {
+            path: "/x".into(),
+            source: kind.into(),
+        };
+        let refused = of(ErrorKind::PermissionDenied).by_root("it can be set");
+        assert_eq!(refused.to_string(), "it can be set by root; run with sudo");
+        let other = of(ErrorKind::NotFound).by_root("it can be set");
+        assert!(matches!(other, Error::Io { .. }), "{other}");
+    }
+
+    #[test]
+    fn a_counter_that_this_user_may_not_open_says_who_may() {
+        let of = |kind: ErrorKind| {
+            let (counter, cpu, source) = ("msr/smi".into(), 3, kind.into());
+            let error = Error::Counter {
+                counter,
+                cpu,
+                source,
+            };
+            error.to_string()
+        };
+        assert_eq!(
+            of(ErrorKind::PermissionDenied),
+            "cannot open the counter msr/smi on CPU 3: permission denied; run as root, with \
+             CAP_PERFMON, or with kernel.perf_event_paranoid at 0 or less"
+        );
+        assert_eq!(
+            of(ErrorKind::NotFound),
+            format!(
+                "cannot open the counter msr/smi on CPU 3: {}",
+                ErrorKind::NotFound
+            )
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! What this computer has for idling, and its settings.
+//!
+//! Everything here reads `/sys` and `/proc` below a [`Root`], so that a recorded machine is read as
+//! the running one is. What a machine does not tell is `None`, never zero.
+//!
+//! - [`Idle::read`]: driver, governor, and every CPU's idle states, limits and place.
+//! - [`Identity::read`]: which computer and kernel this is.
+//! - [`groups`]: CPUs that are alike, with their states taken together.
+//! - [`boot`]: idle settings on the kernel's command line, and what a machine without a driver does.
+//! - [`counters`]: residency, SMI and cycle counters of perf, and how to open them.
+//! - [`interrupts`]: interrupts per CPU, and the CPU that serves the fewest.
+//! - [`network`]: network interfaces, their interrupts, and what makes a packet wait there.
+//! - [`pm_qos`]: latency bounds that processes hold, and who holds them.
+//! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
+//! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
+//! - [`requests`]: holding a latency bound, on all CPUs or on some; [`latency`] reads one.
+//! - [`limits`]: which idle states CPUs may use.
+//! - [`affinity`]: which CPUs a thread may use.
+//! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
+//! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
+//! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
+//! - [`Account`] and [`RunAs`]: users, and with whose rights a user's command runs.
+//! - `bpf` (with that feature): loading BPF programs, memory that is shared with them, what they cost.
+//! - [`Journal`]: settings that are changed for a while and put back in every case.
+//!
+//! ```
+//! use reveille_kernel::{Idle, Root};
+//!
+//! # fn main() -> reveille_kernel::Result<()> {
+//! let idle = Idle::read(&Root::default())?; // or Root::at("/tmp/recorded-machine")
+//! for group in idle.groups() {
+//!     for state in &group.states {
+//!         println!("{:?} {} {:?} µs", group.cpus, state.name, state.exit_latency_us);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod account;
+pub mod affinity;
+mod awake;
+pub mod boot;
+pub mod bounds;
+#[cfg(feature = "bpf")]
+pub mod bpf;
+mod btf;
+pub mod capabilities;
+pub mod counters;
+mod cpuinfo;
+pub mod cpulist;
+pub mod energy;
+mod error;
+pub mod features;
+pub mod frequency;
+pub mod groups;
+mod identity;
+mod idle;
+pub mod interrupts;
+pub mod journal;
+pub mod latency;
+pub mod limits;
+pub mod load;
+pub mod network;
+pub mod pm_qos;
+pub mod requests;
+mod root;
+mod run_as;
+mod topology;
+
+pub use account::Account;
+pub use awake::Awake;
+pub use btf::Btf;
+pub use error::{Error, Result};
+pub use identity::Identity;
+pub use idle::{Cpu, Idle, IdleState};
+pub use journal::{Journal, Restored};
+pub use root::Root;
+pub use run_as::{Inherited, RunAs};
+pub use topology::CoreKind;

@@ -1,0 +1,389 @@
+//! The kernel side: loading the BPF programs with what this kernel has, and talking to them.
+
+use std::cell::{Cell, OnceCell};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::fence;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
+use reveille_kernel::bpf::{self as bpf, Knows, Shared, word, words};
+use reveille_results::description::Cost;
+
+use crate::distance::DRAWN;
+use crate::{Error, Result, cost};
+
+mod skeleton {
+    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
+    include!(concat!(env!("OUT_DIR"), "/wake.skel.rs"));
+}
+pub use skeleton::types;
+use skeleton::{WakeSkel, WakeSkelBuilder};
+
+pub const MAX_COUNTERS: usize = 16;
+
+/// What the programs are told before they are loaded.
+#[derive(Debug)]
+pub struct Setup<'a> {
+    pub cpu: u32,
+    pub source: types::source,
+    /// Events of the measured CPU, read at TBI and after TAI in this order.
+    pub counters: &'a [OwnedFd],
+    /// Which of them counts SMIs.
+    pub smi_counter: Option<usize>,
+    /// Bit N: state N polls.
+    pub polling_states: u32,
+}
+
+/// Where the remote source's launch time is taken, each if the kernel lets us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaunchStamps {
+    /// fentry, before the message is queued; else the waking thread stamps before its system call,
+    /// and the way there is in the figure.
+    pub before_queueing: bool,
+    /// ipi:ipi_send_cpu: an interrupt is stamped again just before it is sent.
+    pub at_interrupt: bool,
+}
+
+/// The loaded and attached programs. Dropping it takes them off, timer included; so does the end
+/// of the process, however it ends.
+pub struct Kernel {
+    skel: WakeSkel<'static>,
+    /// The programs' variables.
+    shared: Arc<Shared<types::bss>>,
+    /// timer:hrtimer_start, attached where the timer is armed relatively.
+    expiry_teller: OnceCell<Link>,
+    /// Events that readers were handed so far.
+    read: Cell<u64>,
+    pub launch_stamps: LaunchStamps,
+    /// The kernel has nmi:nmi_handler.
+    pub counts_nmis: bool,
+}
+
+impl Kernel {
+    /// # Errors
+    /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
+    /// programs is missing.
+    pub fn load(setup: &Setup<'_>) -> Result<Self> {
+        let knows = Knows::ask().map_err(or_by_thread)?;
+        knows
+            .require("power", "cpu_idle", "CONFIG_CPU_IDLE")
+            .map_err(or_by_thread)?;
+        // fentry may be there and yet be refused (a guest whose host forbids patching code).
+        let remote = setup.source == types::source::SOURCE_REMOTE;
+        if remote
+            && knows.function("smp_call_function_single")
+            && let Ok(kernel) = Self::load_with(setup, &knows, true)
+        {
+            return Ok(kernel);
+        }
+        Self::load_with(setup, &knows, false)
+    }
+
+    fn load_with(setup: &Setup<'_>, knows: &Knows, fentry: bool) -> Result<Self> {
+        let mut open = WakeSkelBuilder::default().open(bpf::storage())?;
+        let remote = setup.source == types::source::SOURCE_REMOTE;
+        let expiry_is_interrupt = !knows.tracepoint("local_timer_entry");
+
+        let rodata = open
+            .maps
+            .rodata_data
+            .as_deref_mut()
+            .expect("the object has settings");
+        rodata.cpu = setup.cpu;
+        rodata.source = setup.source;
+        rodata.counters = setup.counters.len() as u32;
+        rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
+        rodata.expiry_is_interrupt = expiry_is_interrupt;
+        rodata.polling_states = setup.polling_states;
+
+        bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
+            ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
+            ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
+            ("fentry", _) => fentry,
+            _ => true,
+        });
+        // Attached by hand where it is needed; the others are only run.
+        open.progs.on_hrtimer_start.set_autoattach(false);
+        open.progs.cost_of_timestamp.set_autoattach(false);
+        open.progs.cost_of_counters.set_autoattach(false);
+        let mut skel = open
+            .load()
+            .map_err(bpf::cannot_load)
+            .map_err(or_by_thread)?;
+        for (index, counter) in setup.counters.iter().enumerate() {
+            skel.maps.counter_events.update(
+                &(index as u32).to_ne_bytes(),
+                &counter.as_raw_fd().to_ne_bytes(),
+                MapFlags::ANY,
+            )?;
+        }
+        let shared = Arc::new(Shared::of(&skel.maps.bss, 1)?);
+        skel.attach()?;
+        Ok(Self {
+            skel,
+            shared,
+            expiry_teller: OnceCell::new(),
+            read: Cell::new(0),
+            launch_stamps: LaunchStamps {
+                before_queueing: fentry,
+                at_interrupt: remote && knows.tracepoint("ipi_send_cpu"),
+            },
+            counts_nmis: knows.tracepoint("nmi_handler"),
+        })
+    }
+
+    /// Does some work with the kernel side on a thread bound to `cpu`, and waits for it.
+    pub fn on_cpu<T: Send>(
+        &self,
+        cpu: u32,
+        work: impl FnOnce(&Self) -> Result<T> + Send,
+    ) -> Result<T> {
+        struct Lent<'a>(&'a Kernel);
+        // SAFETY: the skeleton's raw pointers are to memory of this process, and are used by one
+        // thread at a time: the lender is blocked until the borrower is done.
+        unsafe impl Send for Lent<'_> {}
+        let lent = Lent(self);
+        crate::placement::on_cpu(cpu, move || {
+            let lent = lent;
+            work(lent.0)
+        })
+    }
+
+    /// The programs' variables; they write them at any time.
+    pub fn shared(&self) -> &Arc<Shared<types::bss>> {
+        &self.shared
+    }
+
+    /// Everything but the distances and the window, as it stands.
+    pub fn counts(&self) -> Counts {
+        let place = self.shared.at(0);
+        let mut counts = Counts {
+            launched: 0,
+            sent: word!(place, types::bss, sent).load(Relaxed),
+            dropped: types::drops {
+                not_idle: word!(place, types::bss, dropped.not_idle).load(Relaxed),
+                other_interrupt: word!(place, types::bss, dropped.other_interrupt).load(Relaxed),
+                earlier_timer: word!(place, types::bss, dropped.earlier_timer).load(Relaxed),
+                no_interrupt: word!(place, types::bss, dropped.no_interrupt).load(Relaxed),
+                nmi: word!(place, types::bss, dropped.nmi).load(Relaxed),
+                smi: word!(place, types::bss, dropped.smi).load(Relaxed),
+                ring_full: word!(place, types::bss, dropped.ring_full).load(Relaxed),
+            },
+            idle_entries: word!(place, types::bss, idle_entries).load(Relaxed),
+            strayed: word!(place, types::bss, strayed).load(Relaxed),
+        };
+        // Last: no fewer were launched than are settled.
+        fence(Acquire);
+        counts.launched = word!(place, types::bss, launched).load(Relaxed);
+        counts
+    }
+
+    /// The measured CPU was offline, or is, since the programs were loaded.
+    pub fn was_offline(&self) -> bool {
+        word!(self.shared.at(0), types::bss, replugged).load(Relaxed) != 0
+    }
+
+    /// Finds out where the kernel keeps the timers of `cpu`, the measured one. Until that is known
+    /// no launch is dropped for an earlier timer. False where it is not to be had.
+    ///
+    /// # Errors
+    /// Where no thread can be bound to that CPU.
+    pub fn find_timers(&self, cpu: u32) -> Result<bool> {
+        const TRIES: usize = 5;
+        let found = || word!(self.shared.at(0), types::bss, hot.timers).load(Relaxed) != 0;
+        if !self.skel.progs.on_hrtimer_start.autoload() {
+            return Ok(false);
+        }
+        let _teller = self.skel.progs.on_hrtimer_start.attach()?;
+        for _ in 0..TRIES {
+            // Its own timer is armed there, or, where that one goes to another CPU (nohz_full), the
+            // tick when the CPU goes idle.
+            self.on_cpu(cpu, |_| {
+                std::thread::sleep(Duration::from_millis(1));
+                Ok(())
+            })?;
+            if found() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Events that all readers together were handed so far.
+    pub fn read(&self) -> u64 {
+        self.read.get()
+    }
+
+    pub fn set_distances(&self, distances: &[u64]) {
+        let all = words!(self.shared.at(0), types::bss, distances);
+        assert_eq!(all.len(), DRAWN, "as many as the programs go through");
+        for (word, &distance) in all.iter().zip(distances.iter().cycle()) {
+            word.store(distance, Relaxed);
+        }
+    }
+
+    pub fn set_stop(&self, stop: bool) {
+        word!(self.shared.at(0), types::bss, stop).store(stop.into(), Relaxed);
+    }
+
+    /// Whether launches on a CPU that is awake count.
+    pub fn set_awake_counts(&self, counts: bool) {
+        word!(self.shared.at(0), types::bss, hot.awake_counts).store(counts.into(), Relaxed);
+    }
+
+    /// What makes the thread that runs it the one that wakes (`reveille_kernel::bpf::run_here`).
+    pub fn begin_to_wake(&self) -> std::io::Result<OwnedFd> {
+        self.skel.progs.begin_to_wake.as_fd().try_clone_to_owned()
+    }
+
+    /// Starts the chain of timer launches; to be called on the measured CPU.
+    pub fn start_timer(&self) -> Result<()> {
+        let program = &self.skel.progs.start_timer;
+        let start = || Ok(program.test_run(ProgramInput::default())?.return_value);
+        match reveille_kernel::bpf::while_out_of_memory(start)? {
+            0 => {}
+            errno => {
+                return Err(Error::System {
+                    what: "starting the BPF timer",
+                    source: std::io::Error::from_raw_os_error(errno),
+                });
+            }
+        }
+        if !self.timer_is_absolute() && self.expiry_teller.get().is_none() {
+            // The first launch is not exact to the ns; every later one is.
+            let link = self.skel.progs.on_hrtimer_start.attach()?;
+            let _ = self.expiry_teller.set(link);
+        }
+        Ok(())
+    }
+
+    fn timer_flags(&self) -> u64 {
+        word!(self.shared.at(0), types::bss, timer_flags).load(Relaxed)
+    }
+
+    /// The kernel knows BPF_F_TIMER_ABS. Known after [`Kernel::start_timer`].
+    pub fn timer_is_absolute(&self) -> bool {
+        self.timer_flags() & 1 != 0
+    }
+
+    /// The kernel knows BPF_F_TIMER_CPU_PIN. Known after [`Kernel::start_timer`].
+    pub fn timer_is_pinned(&self) -> bool {
+        self.timer_flags() & 2 != 0
+    }
+
+    /// A reader of the events that hands each to `take`.
+    pub fn events<'a>(
+        &'a self,
+        mut take: impl FnMut(&types::event) + 'a,
+    ) -> Result<RingBuffer<'a>> {
+        let mut builder = RingBufferBuilder::new();
+        builder.add(&self.skel.maps.events, move |bytes| {
+            let mut event = types::event::default();
+            assert!(
+                bytes.len() <= size_of_val(&event),
+                "the ring buffer holds events"
+            );
+            // SAFETY: both are valid for that length and do not overlap; any bits are an event.
+            unsafe {
+                let start = (&raw mut event).cast::<u8>();
+                ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
+            }
+            self.read.set(self.read.get() + 1);
+            take(&event);
+            0
+        })?;
+        Ok(builder.build()?)
+    }
+
+    /// What one timestamp costs on that CPU.
+    pub fn cost_of_timestamp(&self, cpu: u32) -> Result<Cost> {
+        self.cost_of(cpu, |kernel| &kernel.skel.progs.cost_of_timestamp)
+    }
+
+    /// What reading all counters costs on that CPU, which must be the measured one; one timestamp
+    /// is in it.
+    pub fn cost_of_counters(&self, cpu: u32) -> Result<Cost> {
+        self.cost_of(cpu, |kernel| &kernel.skel.progs.cost_of_counters)
+    }
+
+    fn cost_of(&self, cpu: u32, program: fn(&Self) -> &ProgramMut<'_>) -> Result<Cost> {
+        self.on_cpu(cpu, |kernel| {
+            Ok(program(kernel)
+                .test_run(ProgramInput::default())
+                .map(drop)?)
+        })?;
+        let costs = words!(self.shared.at(0), types::bss, costs);
+        let costs = costs.iter().map(|cost| cost.load(Relaxed) as f64);
+        Ok(cost::of(costs.collect()).expect("each round has its cost"))
+    }
+
+    /// The program in the idle loop, for the kernel's own account of its cost.
+    pub fn idle_probe(&self) -> BorrowedFd<'_> {
+        self.skel.progs.on_cpu_idle.as_fd()
+    }
+
+    /// The programs at interrupts and softirqs, likewise.
+    pub fn interrupt_probes(&self) -> Vec<BorrowedFd<'_>> {
+        let progs = &self.skel.progs;
+        let probes = [
+            &progs.on_local_timer_entry,
+            &progs.on_call_function_single_entry,
+            &progs.on_call_function_entry,
+            &progs.on_reschedule_entry,
+            &progs.on_irq_work_entry,
+            &progs.on_ipi_entry,
+            &progs.on_irq_handler_entry,
+            &progs.on_hrtimer_expire_entry,
+            &progs.on_softirq_entry,
+        ];
+        let loaded = probes.into_iter().filter(|program| program.autoload());
+        loaded.map(|program| program.as_fd()).collect()
+    }
+}
+
+/// The programs' counts at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Counts {
+    pub launched: u64,
+    /// Launches that became events.
+    pub sent: u64,
+    pub dropped: types::drops,
+    pub idle_entries: u64,
+    /// Launches whose timer ran on another CPU.
+    pub strayed: u64,
+}
+
+impl Counts {
+    /// Launches that came to something.
+    pub fn settled(&self) -> u64 {
+        let drops = &self.dropped;
+        let by_cpu = [
+            drops.not_idle,
+            drops.other_interrupt,
+            drops.earlier_timer,
+            drops.no_interrupt,
+            drops.nmi,
+            drops.smi,
+            drops.ring_full,
+        ];
+        self.sent + by_cpu.iter().sum::<u64>() + self.strayed
+    }
+
+    /// Launches that are not settled.
+    pub fn on_its_way(&self) -> u64 {
+        // On a CPU that orders its stores otherwise one may be settled that is not launched.
+        self.launched.saturating_sub(self.settled())
+    }
+}
+
+/// Where BPF cannot be had, a thread measures.
+fn or_by_thread(error: Error) -> Error {
+    match error {
+        Error::Cannot(why) => Error::Cannot(format!("{why}; --probe user measures without")),
+        error => error,
+    }
+}

@@ -1,0 +1,31 @@
+//! Measuring how long a CPU takes to wake.
+//!
+//! A source wakes the measured CPU at a known instant, a probe sees it wake, and datapoints
+//! come out. There are two probes: BPF programs in the idle loop (the feature `bpf`), and a waiting
+//! thread where BPF cannot be had. [`measure`] does a whole run: characterisation, the idle
+//! states in turn, and everything that was changed put back.
+//!
+//! Times are CLOCK_MONOTONIC, ns, throughout.
+
+mod cost;
+#[cfg(feature = "bpf")]
+mod counters;
+mod distance;
+#[cfg(feature = "bpf")]
+mod event;
+mod floor;
+#[cfg(feature = "bpf")]
+mod kernel;
+mod placement;
+#[cfg(feature = "bpf")]
+mod probe_cost;
+mod run;
+#[cfg(feature = "bpf")]
+mod source;
+mod user;
+
+pub use distance::Distances;
+pub use placement::available_cpus;
+pub use run::{Notice, Options, Outcome, Progress, Protocol, Sink, measure, try_bpf};
+
+pub use reveille_kernel::{Error, Result};

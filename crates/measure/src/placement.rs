@@ -1,0 +1,169 @@
+//! On which CPU which thread runs, and how promptly: the measured CPU is left alone.
+
+use nix::libc;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use reveille_kernel::Idle;
+
+use crate::{Error, Result};
+
+/// Binds the calling thread to one CPU.
+pub fn bind(cpu: u32) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu as usize).map_err(Error::system("CPU number"))?;
+    sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| match errno {
+        nix::errno::Errno::EINVAL => Error::Cannot(format!(
+            "CPU {cpu}: no thread of this process may run there: it is offline, or not in the \
+             cpuset of this cgroup; bring it online or choose another with --cpu"
+        )),
+        errno => Error::system("sched_setaffinity")(errno),
+    })
+}
+
+/// Does the calling thread run on that CPU? Not where it was bound to it and the CPU went offline:
+/// the kernel lets it run everywhere then, for good.
+pub fn is_on(cpu: u32) -> bool {
+    nix::sched::sched_getcpu() == Ok(cpu as usize)
+}
+
+/// The CPUs that the calling thread may use without `cpu`; empty on a machine with one CPU.
+fn others(cpu: u32) -> Result<Vec<u32>> {
+    let set = sched_getaffinity(Pid::from_raw(0)).map_err(Error::system("sched_getaffinity"))?;
+    let allowed = (0..CpuSet::count() as u32).filter(|&c| set.is_set(c as usize) == Ok(true));
+    Ok(allowed.filter(|&c| c != cpu).collect())
+}
+
+/// How many CPUs the calling thread may use.
+pub fn available_cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
+}
+
+/// Where a run's own threads may be: a CPU whose core is awake wakes faster, so not on the measured
+/// one's core, if there is another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Without the measured CPU; ascending.
+    pub cpus: Vec<u32>,
+    /// Are they on the measured CPU's core? `None` where the machine does not tell.
+    pub same_core: Option<bool>,
+}
+
+impl Elsewhere {
+    /// # Errors
+    /// Where the thread's CPUs cannot be asked for.
+    pub fn than(cpu: u32, idle: &Idle) -> Result<Self> {
+        let siblings = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.siblings);
+        Ok(Self::among(others(cpu)?, siblings))
+    }
+
+    /// Of CPUs that may be used; `siblings` as the kernel lists them, empty where it does not.
+    fn among(others: Vec<u32>, siblings: &[u32]) -> Self {
+        let (same, other): (Vec<u32>, Vec<u32>) =
+            others.into_iter().partition(|cpu| siblings.contains(cpu));
+        if siblings.is_empty() {
+            return Self {
+                cpus: other,
+                same_core: None,
+            };
+        }
+        let same_core = other.is_empty() && !same.is_empty();
+        Self {
+            cpus: if same_core { same } else { other },
+            same_core: Some(same_core),
+        }
+    }
+
+    /// Of which core they are, in words.
+    #[cfg(any(feature = "bpf", test))]
+    pub fn core(&self) -> &'static str {
+        match self.same_core {
+            Some(false) => "another core",
+            Some(true) => "the same core",
+            None => "whose core is not known",
+        }
+    }
+
+    /// Keeps the calling thread, and those that it will start, here; where there is no such CPU, it
+    /// stays where it is.
+    pub fn go(&self) -> Result<()> {
+        if self.cpus.is_empty() {
+            return Ok(());
+        }
+        let mut set = CpuSet::new();
+        for &cpu in &self.cpus {
+            set.set(cpu as usize).map_err(Error::system("CPU number"))?;
+        }
+        sched_setaffinity(Pid::from_raw(0), &set).map_err(Error::system("sched_setaffinity"))
+    }
+}
+
+/// Runs `work` on a thread of its own on `cpu`, and waits for it.
+pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| bind(cpu).and_then(|()| work()));
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Asks for real-time priority and exact timers for the calling thread. Returns false where the
+/// priority is refused: other threads may then delay the waiting one.
+pub fn be_prompt() -> bool {
+    // SAFETY: both calls take plain values and concern the calling thread only.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        let parameters = libc::sched_param { sched_priority: 90 };
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0
+    }
+}
+
+/// CLOCK_MONOTONIC, ns.
+pub fn now_ns() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .expect("CLOCK_MONOTONIC is always there");
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_of_another_core_is_taken_before_one_of_the_same() {
+        // CPU 0 with its sibling 4, as on most machines; and 0 with 1, as on others.
+        for (siblings, others, taken) in [
+            ([0, 4], vec![1, 2, 4], vec![1, 2]),
+            ([0, 1], vec![1, 2, 3], vec![2, 3]),
+        ] {
+            let elsewhere = Elsewhere::among(others, &siblings);
+            assert_eq!(elsewhere.cpus, taken);
+            assert_eq!(elsewhere.same_core, Some(false));
+            assert_eq!(elsewhere.core(), "another core");
+        }
+    }
+
+    #[test]
+    fn the_same_core_is_taken_where_there_is_no_other_and_said() {
+        let elsewhere = Elsewhere::among(vec![1], &[0, 1]);
+        assert_eq!(
+            (elsewhere.cpus.as_slice(), elsewhere.same_core),
+            (&[1][..], Some(true))
+        );
+        assert_eq!(elsewhere.core(), "the same core");
+        let alone = Elsewhere::among(vec![], &[0, 1]);
+        assert_eq!(
+            (alone.cpus.as_slice(), alone.same_core),
+            (&[][..], Some(false))
+        );
+    }
+
+    #[test]
+    fn what_core_it_is_may_be_unknown() {
+        let elsewhere = Elsewhere::among(vec![1, 2], &[]);
+        assert_eq!(
+            (elsewhere.cpus.as_slice(), elsewhere.same_core),
+            (&[1, 2][..], None)
+        );
+    }
+}

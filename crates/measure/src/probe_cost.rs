@@ -1,0 +1,76 @@
+//! What the probes cost the measured CPU, by the kernel's own account.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use reveille_kernel::bpf::Counting;
+use reveille_results::description::Cost;
+
+use crate::kernel::Kernel;
+use crate::source::EventSource;
+use crate::{Distances, Result, cost};
+
+/// The probes' own cost is counted this often, this long: some 50 idle periods each.
+const WINDOWS: usize = 7;
+/// With fewer, one window that another interrupt spoiled would be the figure.
+const WINDOWS_NEEDED: usize = 5;
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// What the probes cost the measured CPU, ns per idle period.
+pub struct ProbeCost {
+    /// The probe at idle entry and exit, both together.
+    pub idle: Cost,
+    /// Those at interrupts and softirqs.
+    pub interrupts: Cost,
+}
+
+/// The probes' cost as the kernel's `bpf_stats_enabled` counts it, from several short windows.
+/// Their early returns on other CPUs are in it, so it is an upper bound where those are busy.
+/// `None` where the kernel does not count or the CPU was idle in too few of them.
+pub fn count(
+    kernel: &Kernel,
+    source: &mut dyn EventSource,
+    distances: &Distances,
+    seed: u64,
+) -> Result<Option<ProbeCost>> {
+    let Some(_counting) = Counting::start() else {
+        return Ok(None);
+    };
+    source.start(kernel, &distances.draw(crate::distance::DRAWN, seed))?;
+    let (mut at_idle, mut at_interrupts) = (Vec::new(), Vec::new());
+    let now = || -> Result<(u64, u64, u64)> {
+        let at_interrupts: Result<Vec<u64>> = kernel
+            .interrupt_probes()
+            .into_iter()
+            .map(run_time_ns)
+            .collect();
+        let at_idle = run_time_ns(kernel.idle_probe())?;
+        Ok((
+            at_idle,
+            at_interrupts?.iter().sum(),
+            kernel.counts().idle_entries,
+        ))
+    };
+    for _ in 0..WINDOWS {
+        let before = now()?;
+        std::thread::sleep(WINDOW);
+        let after = now()?;
+        let periods = (after.2 - before.2) as f64;
+        if periods > 0.0 {
+            at_idle.push((after.0 - before.0) as f64 / periods);
+            at_interrupts.push((after.1 - before.1) as f64 / periods);
+        }
+    }
+    source.stop(kernel, distances.max_ns)?;
+    if at_idle.len() < WINDOWS_NEEDED {
+        return Ok(None);
+    }
+    Ok(cost::of(at_idle)
+        .zip(cost::of(at_interrupts))
+        .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))
+}
+
+/// Time spent in a program so far, ns, on all CPUs.
+fn run_time_ns(program: BorrowedFd<'_>) -> Result<u64> {
+    Ok(reveille_kernel::bpf::run_time(program)?.ns)
+}

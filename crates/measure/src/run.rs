@@ -1,0 +1,686 @@
+//! A whole measurement: preparation, characterisation, the phases, and everything put back.
+//! How it goes with each of the two probes is in [`by_bpf`] and [`by_thread`].
+
+mod bound;
+#[cfg(feature = "bpf")]
+mod by_bpf;
+#[cfg(not(feature = "bpf"))]
+mod without_bpf;
+#[cfg(not(feature = "bpf"))]
+use without_bpf as by_bpf;
+mod by_thread;
+#[cfg(feature = "bpf")]
+mod periods;
+
+pub use by_bpf::try_bpf;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use reveille_kernel::{Idle, IdleState, Journal, Root, limits};
+use reveille_results::Datapoint;
+use reveille_results::description::{Characterisation, Counts, Ended, Probe};
+
+use self::bound::Bound;
+use crate::distance::{DRAWN, LIMITS_NS};
+use crate::placement::{self, Elsewhere};
+use crate::{Distances, Error, Result};
+
+/// The reader comes this often; in between nothing of it runs.
+const BATCH: Duration = Duration::from_millis(100);
+
+/// Why most launches are dropped on a busy CPU.
+const NOT_IDLE: &str = "not idle at the launch";
+
+/// A run that has no other end ends where no datapoint came for so long: the CPU is never idle.
+const NOTHING_KEPT: Duration = Duration::from_secs(20);
+
+/// The floor needs no more than this.
+const FLOOR_GOAL: Goal = Goal {
+    datapoints: Some(1000),
+    duration: Some(Duration::from_secs(1)),
+};
+/// Short distances: nothing sleeps, so how long it would have slept does not matter.
+const FLOOR_DISTANCES: Distances = Distances {
+    min_ns: 100_000,
+    max_ns: 1_000_000,
+};
+
+/// How distances are chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Protocol {
+    /// Log-uniform over the range.
+    Random,
+    /// The thesis's: so many datapoints at a fixed distance, then `factor` times that distance.
+    Sweep {
+        /// Kept at each distance before the next one.
+        datapoints: u64,
+        /// Above 1.
+        factor: f64,
+    },
+}
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The number of the CPU to measure.
+    pub cpu: u32,
+    /// [`Probe::Bpf`] or [`Probe::User`]; `None`: BPF where it can be had.
+    pub probe: Option<Probe>,
+    /// Names of sources, measured in turn.
+    pub sources: Vec<String>,
+    /// End after so many datapoints in all.
+    pub datapoints: Option<u64>,
+    /// End after this time of measuring.
+    pub duration: Option<Duration>,
+    /// How far ahead of arming the events are launched.
+    pub distances: Distances,
+    /// How a distance is chosen for each launch.
+    pub protocol: Protocol,
+    /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
+    pub deepest: Vec<String>,
+    /// Take all CPUs offline meanwhile that can be, but the measured one and the reader's.
+    pub offline_others: bool,
+    /// Of the random distances: the same seed gives the same ones.
+    pub seed: u64,
+    /// Where the journal of changed settings is kept.
+    pub journal_folder: std::path::PathBuf,
+}
+
+/// How far it is, told about ten times a second.
+#[derive(Debug, Clone)]
+pub struct Progress<'a> {
+    /// What is being done, in words.
+    pub phase: &'a str,
+    /// Datapoints so far, of all phases.
+    pub kept: u64,
+    /// Datapoints so far, by the requested idle state's name.
+    pub by_state: &'a BTreeMap<String, u64>,
+    /// Share of the whole that is done, 0 to 1.
+    pub done: f64,
+    /// Datapoints per second of measuring, so far.
+    pub rate: f64,
+    /// Time left at the pace so far.
+    pub left: Option<Duration>,
+}
+
+/// What the user must know while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice(pub String);
+
+/// Who receives what is measured.
+pub trait Sink {
+    /// Before the first datapoint: what is known so far, the columns of shares among it.
+    fn begin(&mut self, so_far: &Outcome) -> Result<()>;
+    /// Ends the run; what was gathered is kept.
+    fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()>;
+    /// About ten times a second while it measures.
+    fn progress(&mut self, progress: &Progress<'_>);
+    /// Whenever there is something that the user must know.
+    fn notice(&mut self, notice: Notice);
+}
+
+/// What a run found besides its datapoints.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// [`Probe::Bpf`] or [`Probe::User`]: by which one it was measured.
+    pub probe: Probe,
+    /// CLOCK_MONOTONIC at the start of the run, ns: where the datapoints' times begin.
+    pub started_ns: u64,
+    /// What ended the run.
+    pub ended: Ended,
+    /// What the instrument itself costs, measured before the run.
+    pub characterisation: Characterisation,
+    /// Launches, datapoints and what was dropped, by reason.
+    pub counts: Counts,
+    /// Columns of shares of time in hardware states: `cc6_percent`, ...; empty where none can be
+    /// counted.
+    pub residency_columns: Vec<String>,
+    /// The driver's table of the measured CPU, as it was before the run.
+    pub idle: Idle,
+    /// How each source was armed, in the order of the sources.
+    pub arming: Vec<String>,
+    /// What a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Measures. Whatever it changes on the machine is put back when it returns, by any way.
+///
+/// # Errors
+/// Before anything was gathered: see [`Error`]. Later trouble (a CPU that goes offline) ends the
+/// run well: [`Outcome::ended`] says so.
+pub fn measure(
+    root: &Root,
+    options: &Options,
+    sink: &mut dyn Sink,
+    interrupted: &AtomicBool,
+) -> Result<Outcome> {
+    Run::prepare(root, options, sink, interrupted)?.whole()
+}
+
+struct Run<'a> {
+    root: &'a Root,
+    options: &'a Options,
+    sink: &'a mut dyn Sink,
+    interrupted: &'a AtomicBool,
+    /// What is changed for the whole run.
+    journal: Journal,
+    /// The idle states that a phase allows.
+    limits: Journal,
+    states: Vec<IdleState>,
+    /// Where the run's own threads may be; empty where there is only the measured CPU.
+    elsewhere: Vec<u32>,
+    /// Indices of the deepest states, in turn; `None`: as the machine is set.
+    deepest: Vec<Option<u32>>,
+    /// Since the first datapoint of the run proper.
+    measuring_since: Option<Instant>,
+    /// Time spent in phases so far.
+    measured: Duration,
+    phases: usize,
+    finished: usize,
+    governor: Option<String>,
+    /// The latency bound on the measured CPU before the run set anything.
+    bound: Option<Bound>,
+    by_state: BTreeMap<String, u64>,
+    /// The sink takes no more: a full disk.
+    sink_failed: bool,
+    /// The sink has begun: what comes from here on is kept.
+    begun: bool,
+    /// Why a phase ended before its goal. The others are measured all the same.
+    gave_up: Option<String>,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn prepare(
+        root: &'a Root,
+        options: &'a Options,
+        sink: &'a mut dyn Sink,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self> {
+        let idle = Idle::read(root)?;
+        let states = check(&idle, options)?;
+        let deepest = match options.deepest.as_slice() {
+            [] => vec![None],
+            names => names
+                .iter()
+                .map(|name| Ok(Some(limits::by_name(&states, options.cpu, name)?.index)))
+                .collect::<Result<_>>()?,
+        };
+        let steps = match &options.protocol {
+            Protocol::Random => 1,
+            Protocol::Sweep { factor, .. } => options.distances.steps(*factor)?.len(),
+        };
+        let phases = options.sources.len() * deepest.len() * steps;
+        let mut run = Self {
+            root,
+            options,
+            sink,
+            sink_failed: false,
+            interrupted,
+            journal: Journal::new(root, &options.journal_folder),
+            limits: Journal::new(root, &options.journal_folder),
+            states,
+            elsewhere: Vec::new(),
+            deepest,
+            measuring_since: None,
+            measured: Duration::ZERO,
+            phases,
+            finished: 0,
+            governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
+            bound: Bound::in_force(root, options.cpu),
+            by_state: BTreeMap::new(),
+            begun: false,
+            gave_up: None,
+            outcome: Outcome {
+                probe: options.probe.unwrap_or(Probe::Bpf),
+                started_ns: placement::now_ns(),
+                ended: Ended::Completed,
+                characterisation: Characterisation::default(),
+                counts: Counts::default(),
+                residency_columns: Vec::new(),
+                idle,
+                arming: Vec::new(),
+                notes: Vec::new(),
+            },
+        };
+        if let Some(bound) = &run.bound {
+            run.note(bound.note(options.cpu));
+        }
+        run.go_elsewhere()?;
+        if options.offline_others {
+            run.take_others_offline()?;
+        }
+        Ok(run)
+    }
+
+    /// Off the measured CPU and its core.
+    fn go_elsewhere(&mut self) -> Result<()> {
+        let cpu = self.options.cpu;
+        let elsewhere = Elsewhere::than(cpu, &self.outcome.idle)?;
+        elsewhere.go()?;
+        if elsewhere.cpus.is_empty() {
+            self.note("the reader runs on the measured CPU: there is no other");
+        } else if elsewhere.same_core == Some(true) {
+            self.note(format!(
+                "the reader runs on CPU {}, which shares its core with CPU {cpu}, for no CPU of \
+                 another core may be used: the core is awake when it reads, about ten times a \
+                 second",
+                reveille_kernel::cpulist::format(&elsewhere.cpus)
+            ));
+        }
+        self.elsewhere = elsewhere.cpus;
+        Ok(())
+    }
+
+    fn whole(mut self) -> Result<Outcome> {
+        if self.options.probe.is_none()
+            && let Err(why) = try_bpf(self.options.cpu)
+        {
+            self.note(format!(
+                "measured with the user probe, for BPF cannot be had: {why}"
+            ));
+            self.outcome.probe = Probe::User;
+        }
+        let gathered = match self.outcome.probe {
+            Probe::User => self.by_thread(),
+            _ => self.by_bpf(),
+        };
+        if let Err(error) = gathered {
+            self.failed(error)?;
+        }
+        if let Some(why) = self.gave_up.take() {
+            self.end_early(why);
+        }
+        let counts = &mut self.outcome.counts;
+        counts.elapsed_s = self.measured.as_secs_f64();
+        let busy = counts.dropped.get(NOT_IDLE).copied().unwrap_or(0);
+        if let Some(why) = mostly_busy(self.options.cpu, busy, counts.launched) {
+            self.note(why);
+        }
+        for restored in [self.limits.restore(), self.journal.restore()] {
+            self.outcome.notes.extend(restored.complaints());
+        }
+        self.compare_bounds();
+        Ok(self.outcome)
+    }
+
+    /// Ends the run well where the error is a consequence of what ended it, or where datapoints were
+    /// gathered before.
+    fn failed(&mut self, error: Error) -> Result<()> {
+        if !self.begun || self.sink_failed {
+            return Err(error);
+        }
+        if matches!(self.outcome.ended, Ended::Disturbed(_)) {
+            return Ok(());
+        }
+        // No thread can be bound to a CPU that is offline; that is the cause to name.
+        match self.disturbance() {
+            Some(why) => self.end_early(why),
+            None if self.outcome.counts.kept > 0 => self.end_early(error.to_string()),
+            None => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The latency bound at the end beside the one at the start. Not where the CPU or the governor
+    /// went away, which may keep to none.
+    fn compare_bounds(&mut self) {
+        if matches!(self.outcome.ended, Ended::Disturbed(_)) {
+            return;
+        }
+        let cpu = self.options.cpu;
+        let end = Bound::in_force(self.root, cpu);
+        if let Some(changed) = bound::change(cpu, self.bound.as_ref(), end.as_ref()) {
+            self.note(changed);
+        }
+    }
+
+    /// What is known so far goes to the sink.
+    fn begin(&mut self) -> Result<()> {
+        self.sink.begin(&self.outcome)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    /// Something else than the user or the goal ends the run.
+    fn end_early(&mut self, why: String) {
+        if self.outcome.ended == Ended::Completed {
+            self.note(format!("ended early: {why}"));
+            self.outcome.ended = Ended::Disturbed(why);
+        }
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if !self.outcome.notes.contains(&text) {
+            self.sink.notice(Notice(text.clone()));
+            self.outcome.notes.push(text);
+        }
+    }
+
+    /// All but the measured CPU and the reader's go offline: an offline CPU rests in its deepest
+    /// state and takes no interrupts.
+    fn take_others_offline(&mut self) -> Result<()> {
+        let keep = self.elsewhere.first().copied();
+        let mut offline = Vec::new();
+        for cpu in self.outcome.idle.cpus.clone() {
+            let number = cpu.number;
+            if !cpu.online || number == self.options.cpu || Some(number) == keep {
+                continue;
+            }
+            let path = self
+                .root
+                .path(&format!("/sys/devices/system/cpu/cpu{number}/online"));
+            if !path.exists() {
+                continue; // the boot CPU, usually
+            }
+            offline.push(number);
+        }
+        if offline.is_empty() {
+            self.note("no other CPU was taken offline: there is none but the reader's");
+            return Ok(());
+        }
+        self.journal.take_offline(&offline)
+    }
+
+    fn tell(&mut self, phase: &str, done: f64) {
+        // Phases are equally long, or equally many datapoints.
+        let whole = self.phases.max(1) as f64;
+        let done = (self.finished as f64 + done) / whole;
+        let kept = self.outcome.counts.kept;
+        let measured = self
+            .measuring_since
+            .map_or(Duration::ZERO, |since| since.elapsed());
+        let left = measured.mul_f64((1.0 - done).max(0.0) / done.max(1e-3));
+        self.sink.progress(&Progress {
+            phase,
+            kept,
+            by_state: &self.by_state,
+            done: done.min(1.0),
+            rate: kept as f64 / measured.as_secs_f64().max(1e-3),
+            left: (kept > 0).then_some(left),
+        });
+    }
+
+    /// A datapoint of the run proper.
+    fn keep(&mut self, datapoint: &Datapoint) -> Result<()> {
+        let kept = self.sink.datapoint(datapoint);
+        self.sink_failed = kept.is_err();
+        kept?;
+        self.outcome.counts.kept += 1;
+        self.measuring_since.get_or_insert_with(Instant::now);
+        let state = datapoint.requested_state.as_deref().unwrap_or("unknown");
+        match self.by_state.get_mut(state) {
+            Some(count) => *count += 1,
+            None => {
+                self.by_state.insert(state.to_owned(), 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the deepest state of a phase; the phase's name.
+    fn allow(&mut self, deepest: Option<u32>) -> Result<String> {
+        let Some(index) = deepest else {
+            return Ok("measuring".into());
+        };
+        self.limits.restore(); // the phase's before; what fails stays in the journal
+        let cpu = self.options.cpu;
+        limits::allow_up_to(&mut self.limits, self.root, cpu, &self.states, index)?;
+        let name = &self
+            .states
+            .iter()
+            .find(|state| state.index == index)
+            .expect("checked")
+            .name;
+        Ok(format!("measuring, {name} the deepest allowed"))
+    }
+
+    /// Adds to the counts what a phase launched, dropped, and might have launched.
+    fn account(&mut self, launched: u64, dropped: &[(&str, u64)], elapsed: Duration, mean_ns: f64) {
+        self.measured += elapsed;
+        self.finished += 1;
+        let counts = &mut self.outcome.counts;
+        counts.launched += launched;
+        for (reason, count) in dropped.iter().filter(|(_, count)| *count > 0) {
+            *counts.dropped.entry((*reason).into()).or_default() += count;
+        }
+        *counts.possible.get_or_insert(0) += (elapsed.as_nanos() as f64 / mean_ns) as u64;
+    }
+
+    /// How often the measured CPU has gone idle, by cpuidle's own counts: `usage`, and `rejected`
+    /// where the hardware or firmware turned a request down. `None` where it does not count.
+    fn cpuidle_entries(&self) -> Option<u64> {
+        let cpu = self.options.cpu;
+        let of = |state: &IdleState| {
+            let folder = format!(
+                "/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{}",
+                state.index
+            );
+            let rejected = self.root.number(&format!("{folder}/rejected"));
+            Some(self.root.number(&format!("{folder}/usage"))? + rejected.unwrap_or(0))
+        };
+        let entries = self.states.iter().map(of);
+        entries.reduce(|sum, more| Some(sum? + more?))?
+    }
+
+    /// The second method: datapoints of so many idle periods that are over, and cpuidle's counts at
+    /// the phase's beginning and end.
+    fn compare(&mut self, periods: u64, before: Option<u64>, after: Option<u64>) {
+        let cpu = self.options.cpu;
+        let counts = &mut self.outcome.counts;
+        counts.idle_periods += periods;
+        // Less than before: the CPU was away meanwhile, and they began anew.
+        let rose = before
+            .zip(after)
+            .and_then(|(before, after)| after.checked_sub(before));
+        let first = self.finished == 0;
+        counts.cpuidle_entries = match counts.cpuidle_entries {
+            None if first => rose,
+            sum => sum.zip(rose).map(|(sum, rose)| sum + rose),
+        };
+        if let Some(why) = rose.and_then(|rose| contradiction(cpu, periods, rose)) {
+            self.note(why);
+        }
+    }
+
+    /// Does the run end here, by the user or because something changed under it?
+    fn over(&mut self) -> bool {
+        if self.interrupted.load(Ordering::Relaxed) {
+            self.outcome.ended = Ended::Interrupted;
+            return true;
+        }
+        if self.outcome.ended == Ended::Completed
+            && let Some(why) = self.disturbance()
+        {
+            self.end_early(why);
+        }
+        self.outcome.ended != Ended::Completed
+    }
+
+    /// What changed under the run so that it cannot go on.
+    fn disturbance(&self) -> Option<String> {
+        let cpu = self.options.cpu;
+        let online = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        if self.root.number(&online) == Some(0) {
+            return Some(format!("CPU {cpu} went offline"));
+        }
+        let governor = self
+            .root
+            .text("/sys/devices/system/cpu/cpuidle/current_governor");
+        if governor.is_some() && governor != self.governor {
+            return Some(format!(
+                "the cpuidle governor changed from {} to {}",
+                self.governor.as_deref().unwrap_or("none"),
+                governor.as_deref().unwrap_or("none")
+            ));
+        }
+        None
+    }
+
+    /// Distances and goal of each step of the protocol.
+    fn steps(&self) -> Vec<(Vec<u64>, Goal)> {
+        let share = |total: u64| total.div_ceil(self.phases as u64);
+        let duration = self
+            .options
+            .duration
+            .map(|total| total / self.phases as u32);
+        match &self.options.protocol {
+            Protocol::Random => {
+                let drawn = self.options.distances.draw(DRAWN, self.options.seed);
+                let datapoints = self.options.datapoints.map(share);
+                vec![(
+                    drawn,
+                    Goal {
+                        datapoints,
+                        duration,
+                    },
+                )]
+            }
+            Protocol::Sweep { datapoints, factor } => {
+                let steps = self.options.distances.steps(*factor);
+                let steps = steps.expect("checked").into_iter();
+                let goal = Goal {
+                    datapoints: Some(self.options.datapoints.map_or(*datapoints, share)),
+                    duration,
+                };
+                steps.map(|step| (vec![step], goal)).collect()
+            }
+        }
+    }
+}
+
+/// When a phase ends by itself.
+#[derive(Debug, Clone, Copy)]
+struct Goal {
+    datapoints: Option<u64>,
+    duration: Option<Duration>,
+}
+
+impl Goal {
+    /// The share of it that is done.
+    fn done(&self, taken: u64, elapsed: Duration) -> f64 {
+        let by_count = self
+            .datapoints
+            .map_or(0.0, |goal| taken as f64 / goal as f64);
+        let by_time = self
+            .duration
+            .map_or(0.0, |goal| elapsed.as_secs_f64() / goal.as_secs_f64());
+        by_count.max(by_time).min(1.0)
+    }
+
+    /// What a phase that gave up has to say.
+    fn missed(&self, taken: u64, why: &str) -> String {
+        match self.datapoints {
+            Some(goal) => format!("{taken} of {goal} datapoints: {why}"),
+            None => why.to_owned(),
+        }
+    }
+
+    /// How long to wait for the next batch.
+    fn next_batch(&self, elapsed: Duration) -> Duration {
+        self.duration
+            .map_or(BATCH, |goal| BATCH.min(goal.saturating_sub(elapsed)))
+    }
+}
+
+/// Waits for the next batch; not longer than that once the user has interrupted.
+fn rest(time: Duration, interrupted: &AtomicBool) {
+    if !interrupted.load(Ordering::Relaxed) {
+        std::thread::sleep(time);
+    }
+}
+
+/// What must hold before anything is changed; the measured CPU's idle states.
+fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
+    let number = options.cpu;
+    let Some(cpu) = idle.cpu(number) else {
+        let numbers: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).collect();
+        return Err(Error::Usage(format!(
+            "CPU {number}: this machine has no such CPU; it has {}",
+            reveille_kernel::cpulist::format(&numbers)
+        )));
+    };
+    if !cpu.online {
+        return Err(Error::Usage(format!(
+            "CPU {number} is offline; choose another or bring it online"
+        )));
+    }
+    let distances = options.distances;
+    for distance in [distances.min_ns, distances.max_ns] {
+        if !LIMITS_NS.contains(&distance) {
+            return Err(Error::Usage(format!(
+                "launch distance {} µs: the sources can do {} µs to {} s",
+                distance as f64 / 1e3,
+                *LIMITS_NS.start() as f64 / 1e3,
+                *LIMITS_NS.end() as f64 / 1e9
+            )));
+        }
+    }
+    if let Protocol::Sweep { datapoints, factor } = options.protocol {
+        options.distances.steps(factor)?;
+        if datapoints == 0 {
+            return Err(Error::Usage(
+                "sweep: 0 datapoints a step make no sweep; at least 1 is needed".into(),
+            ));
+        }
+    }
+    if options.datapoints == Some(0) || options.duration == Some(Duration::ZERO) {
+        return Err(Error::Usage(
+            "0 datapoints or 0 seconds: there is nothing to measure".into(),
+        ));
+    }
+    Ok(cpu.states.clone())
+}
+
+/// What has to be said of a CPU that was busy at most launches. Of a few that says nothing: a run
+/// that is interrupted at once may have one.
+fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
+    const LAUNCHES_NEEDED: u64 = 20;
+    (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {
+        format!(
+            "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on it, \
+             and what is left may not be typical"
+        )
+    })
+}
+
+/// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
+fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
+    (rose < periods).then(|| {
+        format!(
+            "the second method contradicts: datapoints were kept of {periods} idle periods of CPU \
+             {cpu}, and cpuidle counts {rose} idle entries meanwhile; do not rely on this result \
+             unless the kernel idles past cpuidle there (idle=poll)"
+        )
+    })
+}
+
+/// The mean distance, ns.
+fn mean(distances: &[u64]) -> f64 {
+    distances.iter().sum::<u64>() as f64 / distances.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_is_said_to_be_busy_by_many_launches_only() {
+        assert_eq!(mostly_busy(1, 1, 1), None);
+        assert_eq!(mostly_busy(1, 10, 20), None);
+        let said = mostly_busy(1, 11, 20).unwrap();
+        assert!(said.contains("11 of 20 launches"), "{said}");
+    }
+
+    #[test]
+    fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
+        assert_eq!(contradiction(1, 7, 7), None);
+        assert_eq!(contradiction(1, 0, 0), None);
+        let said = contradiction(1, 1000, 7).unwrap();
+        assert!(said.contains("1000 idle periods of CPU 1"), "{said}");
+        assert!(said.contains("counts 7 idle entries"), "{said}");
+    }
+}

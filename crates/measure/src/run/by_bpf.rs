@@ -1,0 +1,555 @@
+//! Measuring with BPF programs in the idle loop.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::RingBuffer;
+use reveille_kernel::{Awake, IdleState, Journal, limits};
+use reveille_results::description::{Characterisation, Cost};
+use reveille_results::{Datapoint, Source};
+
+use super::periods::Periods;
+use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use crate::counters::Counters;
+use crate::distance::DRAWN;
+use crate::event::Conversion;
+use crate::kernel::{Counts, Kernel, Setup, types};
+use crate::source::{self, EventSource};
+use crate::{Result, floor, probe_cost};
+
+/// Can the probes be loaded here at all? They come off at once.
+///
+/// # Errors
+/// [`crate::Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
+/// programs is missing.
+pub fn try_bpf(cpu: u32) -> Result<()> {
+    let setup = Setup {
+        cpu,
+        source: types::source::SOURCE_TIMER,
+        counters: &[],
+        smi_counter: None,
+        polling_states: 0,
+    };
+    Kernel::load(&setup).map(drop)
+}
+
+impl Run<'_> {
+    pub(super) fn by_bpf(&mut self) -> Result<()> {
+        let mut counters = Counters::open(self.root, self.options.cpu);
+        for (number, name) in self.options.sources.iter().enumerate() {
+            let mut source = source::by_name(name, self.options.cpu, &self.outcome.idle)?;
+            if let Some(why) = source.reservation() {
+                self.note(why);
+            }
+            let mut kernel = self.load(source.source(), &counters)?;
+            let mut costs = self.costs(&kernel)?;
+            if costs.per_counter(counters.events.len()) > DEAR_COUNTER_NS {
+                self.note(format!(
+                    "SMIs and residencies are not counted: reading a counter takes {:.0} ns here \
+                     (a hypervisor answers), which would be in the way",
+                    costs.per_counter(counters.events.len())
+                ));
+                counters = Counters::default();
+                kernel = self.load(source.source(), &counters)?;
+                costs = self.costs(&kernel)?;
+            }
+            if number == 0 {
+                self.outcome.residency_columns = counters.columns.clone();
+                self.outcome.characterisation = costs.described(&counters);
+                self.begin()?;
+            }
+            let conversion = Conversion {
+                cpu: self.options.cpu,
+                started_ns: self.outcome.started_ns,
+                overhead_ns: self.outcome.characterisation.overhead_ns,
+                states: Conversion::state_names(&self.states),
+                residencies: counters.of_columns(&self.outcome.residency_columns),
+                smi_counter: counters.smi,
+                counts_nmis: kernel.counts_nmis,
+            };
+            self.characterise(&kernel, source.as_mut(), &conversion)?;
+            let arming = source.arming(&kernel);
+            self.outcome.arming.push(arming);
+            if self.over() || self.phases(&kernel, source.as_mut(), &conversion)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, source: Source, counters: &Counters) -> Result<Kernel> {
+        self.tell("loading the probes", 0.0);
+        Kernel::load(&Setup {
+            cpu: self.options.cpu,
+            source: source::kernel_side(source),
+            counters: &counters.events,
+            smi_counter: counters.smi,
+            polling_states: polling_states(&self.states),
+        })
+    }
+
+    fn costs(&self, kernel: &Kernel) -> Result<Costs> {
+        let cpu = self.options.cpu;
+        Ok(Costs {
+            timestamp: kernel.cost_of_timestamp(cpu)?,
+            counters: kernel.cost_of_counters(cpu)?,
+        })
+    }
+
+    fn characterise(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+    ) -> Result<()> {
+        self.tell("characterising", 0.0);
+        let cpu = self.options.cpu;
+        if !kernel.find_timers(cpu)? {
+            self.note(format!(
+                "a launch just after another timer of CPU {cpu} is not dropped, and looks too fast: \
+                 this kernel does not show when the CPU's next timer is due"
+            ));
+        }
+        source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
+        source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
+        if source.source() == Source::Timer && !kernel.timer_is_pinned() {
+            // Without the flag a timer that is armed on an idle CPU moves to a busy one.
+            self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
+        }
+        self.floor(kernel, source, conversion)?;
+        if self.over() {
+            return Ok(());
+        }
+        let characterised = &self.outcome.characterisation;
+        if characterised.probe_cost_per_idle_ns.is_none() {
+            let (distances, seed) = (self.options.distances, self.options.seed);
+            if let Some(cost) = probe_cost::count(kernel, source, &distances, seed)? {
+                let characterisation = &mut self.outcome.characterisation;
+                characterisation.probe_cost_per_idle_ns = cost.idle.median_ns;
+                let costs = &mut characterisation.costs;
+                costs.insert("probe at idle entry and exit".into(), cost.idle);
+                costs.insert(
+                    "probes at interrupts, per idle period".into(),
+                    cost.interrupts,
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The floor: in the poll state where there is one, else on a CPU that is kept awake.
+    fn floor(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+    ) -> Result<()> {
+        let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
+        let mut floor = None;
+        if let Some(poll) = limits::poll(&self.states).cloned() {
+            let mut journal = Journal::new(self.root, &self.options.journal_folder);
+            let cpu = self.options.cpu;
+            if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
+                let index = poll.index as i32;
+                let seen = self.floor_latencies(kernel, source, conversion, &distances, index)?;
+                floor = floor::of(&poll.name, source.source(), seen);
+            }
+        }
+        if floor.is_none() && !self.over() {
+            let awake = Awake::keep(&[self.options.cpu])?;
+            kernel.set_awake_counts(true);
+            let seen = self.floor_latencies(kernel, source, conversion, &distances, -1);
+            kernel.set_awake_counts(false);
+            drop(awake);
+            floor = floor::of(reveille_results::schema::AWAKE, source.source(), seen?);
+        }
+        match floor {
+            Some(floor) => self.outcome.characterisation.floors.push(floor),
+            None if !self.over() => self.note(format!(
+                "no floor for the source {:?}: it woke no CPU that does not sleep",
+                source.source()
+            )),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn floor_latencies(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+        distances: &[u64],
+        state: i32,
+    ) -> Result<Vec<i64>> {
+        let mut latencies = Vec::new();
+        let goal = FLOOR_GOAL;
+        let phase = "measuring the floor, where nothing sleeps";
+        let gathering = Gathering {
+            kernel,
+            source,
+            conversion,
+            goal,
+            phase,
+        };
+        let gathered = self.gather(gathering, distances, &mut |_, datapoint| {
+            if datapoint.requested_state_index == Some(state) {
+                latencies.push(datapoint.wake_latency_ns);
+            }
+            Ok(())
+        });
+        gathered.result.map(|()| latencies)
+    }
+
+    /// All phases of one source; true if the run is over.
+    fn phases(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+    ) -> Result<bool> {
+        let reader = Reader::of(kernel)?;
+        let mut before = reader.counts()?;
+        reader.take(); // what characterising left
+        drop(reader);
+        // One may be on its way still: it is judged from here on.
+        self.outcome.counts.launched += before.on_its_way();
+        let over = self.each_phase(kernel, source, conversion, &mut before);
+        let on_its_way = before.on_its_way();
+        if on_its_way > 0 {
+            let dropped = &mut self.outcome.counts.dropped;
+            *dropped.entry(ON_ITS_WAY.into()).or_default() += on_its_way;
+        }
+        over
+    }
+
+    /// `before`: the kernel side's counts up to the last phase that was done.
+    fn each_phase(
+        &mut self,
+        kernel: &Kernel,
+        source: &mut dyn EventSource,
+        conversion: &Conversion,
+        before: &mut Counts,
+    ) -> Result<bool> {
+        for deepest in self.deepest.clone() {
+            let phase = self.allow(deepest)?;
+            for (distances, goal) in self.steps() {
+                let gathering = Gathering {
+                    kernel,
+                    source,
+                    conversion,
+                    goal,
+                    phase: &phase,
+                };
+                let entries = self.cpuidle_entries();
+                let gathered = self.gather(gathering, &distances, &mut |run, datapoint| {
+                    run.keep(datapoint)
+                });
+                let now = gathered.counts;
+                // Asked after the last period that gave a datapoint was over.
+                self.compare(gathered.periods, entries, self.cpuidle_entries());
+                if let Some(why) = gathered.gave_up {
+                    self.gave_up.get_or_insert(why);
+                }
+                let mut dropped = drops(before, &now);
+                dropped.push(("beyond the number asked for", gathered.beyond));
+                dropped.push(("settled between two phases", gathered.stale));
+                let full = now.dropped.ring_full - before.dropped.ring_full;
+                self.outcome.counts.ring_buffer_full += full;
+                self.account(
+                    now.launched - before.launched,
+                    &dropped,
+                    gathered.elapsed,
+                    mean(&distances),
+                );
+                *before = now;
+                gathered.result?;
+                if self.over() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gathers until the goal is met, the run is over, or nothing comes any more.
+    fn gather(
+        &mut self,
+        gathering: Gathering<'_>,
+        distances: &[u64],
+        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+    ) -> Gathered {
+        let start = Instant::now();
+        let kernel = gathering.kernel;
+        let mut gathered = Gathered {
+            beyond: 0,
+            stale: 0,
+            periods: 0,
+            gave_up: None,
+            counts: kernel.counts(),
+            elapsed: Duration::ZERO,
+            result: Ok(()),
+        };
+        gathered.result = self.gather_into(&mut gathered, gathering, distances, take);
+        if gathered.result.is_err() {
+            gathered.counts = kernel.counts();
+        }
+        gathered.elapsed = start.elapsed();
+        gathered
+    }
+
+    fn gather_into(
+        &mut self,
+        gathered: &mut Gathered,
+        gathering: Gathering<'_>,
+        distances: &[u64],
+        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+    ) -> Result<()> {
+        let Gathering {
+            kernel,
+            source,
+            conversion,
+            goal,
+            phase,
+        } = gathering;
+        let start = Instant::now();
+        let reader = Reader::of(kernel)?;
+        reader.counts()?;
+        gathered.stale = reader.take().len() as u64;
+        let polling = polling_states(&self.states);
+        let (mut taken, mut periods) = (0, Periods::default());
+        let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
+            for event in events {
+                if goal.datapoints.is_some_and(|goal| taken >= goal) {
+                    gathered.beyond += 1;
+                    continue;
+                }
+                take(run, &conversion.datapoint(&event))?;
+                taken += 1;
+                let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
+                periods.add(event.entry, polls);
+            }
+            Ok(taken)
+        };
+        let longest = distances.iter().copied().max().unwrap_or(0);
+        let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        let before = kernel.counts();
+        source.start(kernel, distances)?;
+        let (mut settled, mut last_settled) = (before.settled(), start);
+        let (mut kept, mut last_kept) = (0, start);
+        let ended = loop {
+            rest(goal.next_batch(start.elapsed()), self.interrupted);
+            reader.consume()?;
+            let now_kept = match drain(self, reader.take()) {
+                Ok(taken) => taken,
+                Err(error) => break Err(error),
+            };
+            let done = goal.done(now_kept, start.elapsed());
+            self.tell(phase, done);
+            let now = kernel.counts();
+            if now.settled() != settled {
+                (settled, last_settled) = (now.settled(), Instant::now());
+            }
+            if now_kept != kept {
+                (kept, last_kept) = (now_kept, Instant::now());
+            }
+            self.look(kernel, source);
+            if done >= 1.0 || self.over() {
+                break Ok(());
+            }
+            let stands = last_settled.elapsed() > patience;
+            if stands || last_kept.elapsed() > patience + NOTHING_KEPT {
+                let silent = last_kept.elapsed();
+                let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
+                if goal.duration.is_none() || now.strayed > before.strayed {
+                    gathered.gave_up = Some(goal.missed(now_kept, &why));
+                    break Ok(());
+                }
+                self.note(why);
+                (last_settled, last_kept) = (Instant::now(), Instant::now());
+            }
+        };
+        source.stop(kernel, longest)?;
+        ended?;
+        let counts = reader.counts()?;
+        drain(self, reader.take())?;
+        gathered.counts = counts;
+        gathered.periods = periods.over_by(counts.idle_entries);
+        Ok(())
+    }
+
+    /// Ends the run where the CPUs that it needs were offline, if only between two looks.
+    fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
+        if kernel.was_offline() {
+            self.end_early(format!("CPU {} went offline", self.options.cpu));
+        } else if let Some(why) = source.gone() {
+            self.end_early(why);
+        }
+    }
+}
+
+/// Bit N: state N polls. Without cpuidle state 0 is `idle=poll`; with it, state 0 may be one that
+/// sleeps, on machines that do not poll.
+fn polling_states(states: &[IdleState]) -> u32 {
+    match (states.is_empty(), limits::poll(states)) {
+        (true, _) => 1,
+        (false, poll) => poll.map_or(0, |poll| 1 << poll.index),
+    }
+}
+
+fn polls(polling_states: u32, state: u32) -> bool {
+    state < u32::BITS && polling_states >> state & 1 == 1
+}
+
+/// Launches that the CPU had not settled when the measurement of a source ended.
+const ON_ITS_WAY: &str = "still on its way at the end";
+
+/// What became of one phase.
+struct Gathered {
+    /// Events of the last batch beyond the number asked for.
+    beyond: u64,
+    /// Events that were there when it began.
+    stale: u64,
+    /// Idle periods that datapoints were kept of, and that are over.
+    periods: u64,
+    /// Why it ended before its goal, where nothing came any more.
+    gave_up: Option<String>,
+    /// The kernel side's at the end.
+    counts: Counts,
+    elapsed: Duration,
+    result: Result<()>,
+}
+
+/// Reads the events of the kernel side.
+struct Reader<'a> {
+    kernel: &'a Kernel,
+    events: RingBuffer<'a>,
+    batch: Rc<RefCell<Vec<types::event>>>,
+}
+
+impl<'a> Reader<'a> {
+    fn of(kernel: &'a Kernel) -> Result<Self> {
+        let batch = Rc::new(RefCell::new(Vec::new()));
+        let to = batch.clone();
+        let events = kernel.events(move |event| to.borrow_mut().push(*event))?;
+        Ok(Self {
+            kernel,
+            events,
+            batch,
+        })
+    }
+
+    fn consume(&self) -> Result<()> {
+        Ok(self.events.consume()?)
+    }
+
+    /// What was read and not yet taken.
+    fn take(&self) -> Vec<types::event> {
+        self.batch.take()
+    }
+
+    /// The counts at a moment at which all events that they tell of have been read, and no others:
+    /// the CPU may be between sending one and counting it.
+    fn counts(&self) -> Result<Counts> {
+        loop {
+            self.consume()?;
+            let counts = self.kernel.counts();
+            if counts.sent == self.kernel.read() {
+                return Ok(counts);
+            }
+        }
+    }
+}
+
+/// A counter that takes longer to read is not read: a register takes some 30 ns (RDPMC) to 100 ns
+/// (RDMSR); beyond, a hypervisor answers, and a VM exit before each idle period is a disturbance.
+const DEAR_COUNTER_NS: f64 = 250.0;
+
+/// What the instrument's own steps cost on the measured CPU.
+struct Costs {
+    timestamp: Cost,
+    counters: Cost,
+}
+
+impl Costs {
+    fn per_counter(&self, counters: usize) -> f64 {
+        (typical(&self.counters) - typical(&self.timestamp)) / counters.max(1) as f64
+    }
+
+    fn described(self, counters: &Counters) -> Characterisation {
+        let mut characterisation = Characterisation {
+            // A latency begins at an armed instant and ends at a clock reading, which comes by the
+            // length of one reading after what it is to mark.
+            overhead_ns: typical(&self.timestamp).round() as i64,
+            clock: "CLOCK_MONOTONIC".into(),
+            ..Default::default()
+        };
+        characterisation
+            .costs
+            .insert("timestamp".into(), self.timestamp);
+        if !counters.events.is_empty() {
+            characterisation
+                .costs
+                .insert("counters".into(), self.counters);
+        }
+        characterisation
+    }
+}
+
+/// What it costs as a rule: one interrupt among the tries would move their mean.
+fn typical(cost: &Cost) -> f64 {
+    cost.median_ns.unwrap_or(cost.mean_ns)
+}
+
+/// What is gathered from, and how long.
+struct Gathering<'a> {
+    kernel: &'a Kernel,
+    source: &'a mut dyn EventSource,
+    conversion: &'a Conversion,
+    goal: Goal,
+    phase: &'a str,
+}
+
+/// `before`: the counts when the phase began.
+fn why_nothing_comes(
+    before: &Counts,
+    now: &Counts,
+    source: Source,
+    phase: &str,
+    silent: Duration,
+) -> String {
+    let launched = now.launched - before.launched;
+    let not_idle = now.dropped.not_idle - before.dropped.not_idle;
+    let why = if now.strayed > before.strayed {
+        "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
+    } else if launched == 0 {
+        "the kernel side saw none of its launches"
+    } else if 2 * not_idle > launched {
+        "the CPU was not idle at most of its launches; something else runs on it"
+    } else {
+        "all of its launches were dropped or are on their way"
+    };
+    format!(
+        "for {} s no datapoint came from the source {source:?} ({phase}): {why}",
+        silent.as_secs()
+    )
+}
+
+/// What was dropped between two moments, by reason in words.
+fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
+    let (b, n) = (before.dropped, now.dropped);
+    vec![
+        (NOT_IDLE, n.not_idle - b.not_idle),
+        ("another interrupt", n.other_interrupt - b.other_interrupt),
+        ("an earlier timer", n.earlier_timer - b.earlier_timer),
+        (
+            "the source's interrupt was not seen",
+            n.no_interrupt - b.no_interrupt,
+        ),
+        ("NMI", n.nmi - b.nmi),
+        ("SMI", n.smi - b.smi),
+        ("ring buffer full", n.ring_full - b.ring_full),
+        ("its timer ran on another CPU", now.strayed - before.strayed),
+    ]
+}

@@ -1,0 +1,217 @@
+//! Measuring with a waiting thread, where BPF cannot be had.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use reveille_kernel::Awake;
+use reveille_results::{Datapoint, Source};
+
+use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use crate::distance::DRAWN;
+use crate::{Error, Result, floor, placement, user};
+
+/// Why a launch was dropped that no sleep came before.
+const LATE: &str = "the launch had passed before the thread slept";
+
+impl Run<'_> {
+    pub(super) fn by_thread(&mut self) -> Result<()> {
+        if self.options.sources.iter().any(|source| source != "timer") {
+            return Err(match self.options.probe {
+                Some(_) => Error::Usage(
+                    "the user probe can only be woken by a timer: leave --source at timer, or \
+                     measure with --probe bpf"
+                        .into(),
+                ),
+                None => Error::Cannot(
+                    "another source than the timer needs BPF, which is unavailable here: leave \
+                     --source at timer"
+                        .into(),
+                ),
+            });
+        }
+        self.note(
+            "user probe: the figure reaches from the timer's instant to the first instruction of \
+             a waiting thread, as cyclictest measures; interrupt, scheduling and the return to \
+             user space are in it, so it is above what the BPF probe sees",
+        );
+        if self.states.is_empty() {
+            self.note(
+                "the idle state of each datapoint is unknown, and whether the CPU slept at each \
+                 launch: it has no cpuidle states; datapoints of times in which it was idle for \
+                 less than half by /proc/stat are dropped",
+            );
+        }
+        self.outcome
+            .arming
+            .push("clock_nanosleep, absolute, by a thread bound to the CPU".into());
+
+        let timestamp = placement::on_cpu(self.options.cpu, || Ok(user::cost_of_timestamp()))?;
+        let characterisation = &mut self.outcome.characterisation;
+        let overhead = timestamp.median_ns.unwrap_or(timestamp.mean_ns);
+        characterisation.overhead_ns = overhead.round() as i64;
+        characterisation.clock = "CLOCK_MONOTONIC".into();
+        characterisation.costs.insert("timestamp".into(), timestamp);
+        self.begin()?;
+        self.floor_by_thread()?;
+
+        for deepest in self.deepest.clone() {
+            let phase = self.allow(deepest)?;
+            for (distances, goal) in self.steps() {
+                let entries = self.cpuidle_entries();
+                let kept = self.outcome.counts.kept;
+                let waited = self.wait(&distances, goal, &phase, false, &mut |run, datapoint| {
+                    run.keep(datapoint)
+                });
+                let periods = self.outcome.counts.kept - kept;
+                self.compare(periods, entries, self.cpuidle_entries());
+                let dropped = [
+                    (NOT_IDLE, waited.awake),
+                    (LATE, waited.late),
+                    ("beyond the number asked for", waited.beyond),
+                ];
+                self.account(waited.launched, &dropped, waited.elapsed, mean(&distances));
+                waited.result?;
+                if let Some(why) = waited.gave_up {
+                    self.gave_up.get_or_insert(why);
+                }
+                if self.over() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn floor_by_thread(&mut self) -> Result<()> {
+        let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
+        let mut latencies = Vec::new();
+        let awake = Awake::keep(&[self.options.cpu])?;
+        let phase = "measuring the floor, where nothing sleeps";
+        let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
+            latencies.push(datapoint.wake_latency_ns);
+            Ok(())
+        });
+        drop(awake);
+        waited.result?;
+        let floor = floor::of(reveille_results::schema::AWAKE, Source::Timer, latencies);
+        self.outcome.characterisation.floors.extend(floor);
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        distances: &[u64],
+        goal: Goal,
+        phase: &str,
+        awake: bool,
+        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+    ) -> Waited {
+        let waiting = user::Waiting::default();
+        let start = Instant::now();
+        let (mut taken, mut beyond) = (0, 0);
+        let states = self.states.clone();
+        let plan = user::Plan {
+            root: self.root,
+            cpu: self.options.cpu,
+            states: &states,
+            distances,
+            started_ns: self.outcome.started_ns,
+            overhead_ns: self.outcome.characterisation.overhead_ns,
+            awake,
+        };
+        let mut idling =
+            (states.is_empty() && !awake).then(|| user::Idling::of(self.root, self.options.cpu));
+        let mut prompt = true;
+        let mut gave_up = None;
+        let result = std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| -> Result<bool> {
+                placement::bind(plan.cpu)?;
+                let prompt = placement::be_prompt();
+                user::wait(&plan, &waiting);
+                Ok(prompt)
+            });
+            let mut drain = |run: &mut Self| {
+                let batch = std::mem::take(&mut *waiting.lock());
+                if idling.as_mut().is_some_and(|idling| !idling.was_idle()) {
+                    waiting
+                        .awake
+                        .fetch_add(batch.len() as u64, Ordering::Relaxed);
+                    return Ok(taken);
+                }
+                for datapoint in batch {
+                    if goal.datapoints.is_some_and(|goal| taken >= goal) {
+                        beyond += 1;
+                        continue;
+                    }
+                    take(run, &datapoint)?;
+                    taken += 1;
+                }
+                Ok(taken)
+            };
+            let (mut kept, mut last_kept) = (0, start);
+            let gathered = loop {
+                rest(goal.next_batch(start.elapsed()), self.interrupted);
+                let now_kept = match drain(self) {
+                    Ok(taken) => taken,
+                    Err(error) => break Err(error),
+                };
+                let done = goal.done(now_kept, start.elapsed());
+                self.tell(phase, done);
+                if waiting.moved.load(Ordering::Relaxed) {
+                    self.end_early(format!("CPU {} went offline", plan.cpu));
+                }
+                if done >= 1.0 || self.over() || waiter.is_finished() {
+                    break Ok(());
+                }
+                if now_kept != kept {
+                    (kept, last_kept) = (now_kept, Instant::now());
+                }
+                if last_kept.elapsed() > NOTHING_KEPT {
+                    let why = format!(
+                        "for {} s no datapoint came ({phase}): the CPU was not idle at the \
+                         launches; something else runs on it",
+                        last_kept.elapsed().as_secs()
+                    );
+                    if goal.duration.is_none() {
+                        gave_up = Some(goal.missed(now_kept, &why));
+                        break Ok(());
+                    }
+                    self.note(why);
+                    last_kept = Instant::now();
+                }
+            };
+            waiting.stop.store(true, Ordering::Relaxed);
+            prompt = waiter
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            gathered.and_then(|()| drain(self).map(drop))
+        });
+        if !prompt {
+            self.note(
+                "the waiting thread has no real-time priority (it needs CAP_SYS_NICE): where other \
+                 threads want this CPU, their time is in the figure",
+            );
+        }
+        Waited {
+            launched: waiting.launched.load(Ordering::Relaxed),
+            late: waiting.late.load(Ordering::Relaxed),
+            awake: waiting.awake.load(Ordering::Relaxed),
+            beyond,
+            gave_up,
+            elapsed: start.elapsed(),
+            result,
+        }
+    }
+}
+
+/// What became of one phase of waiting.
+struct Waited {
+    launched: u64,
+    late: u64,
+    awake: u64,
+    beyond: u64,
+    /// Why it ended before its goal, where nothing came any more.
+    gave_up: Option<String>,
+    elapsed: Duration,
+    result: Result<()>,
+}

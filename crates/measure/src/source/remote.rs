@@ -1,0 +1,236 @@
+//! Another CPU wakes the measured one without warning, and without any device.
+//!
+//! `read()` of a perf event that is bound to the measured CPU, done elsewhere, makes the kernel
+//! send that CPU a message and wait for the answer. A halted CPU gets an interrupt for it; one that
+//! polls, or monitors its flag with MWAIT, only sees the flag change.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use reveille_kernel::Idle;
+use reveille_kernel::bpf::{Shared, run_here, word};
+use reveille_kernel::counters::{Counter, Scope, Unit};
+use reveille_results::Source;
+
+use super::{EventSource, wait_until_settled};
+use crate::kernel::{Kernel, LaunchStamps, types};
+use crate::placement::{self, Elsewhere, now_ns};
+use crate::{Error, Result};
+
+pub struct Remote {
+    cpu: u32,
+    waking_cpu: u32,
+    elsewhere: Elsewhere,
+    event: OwnedFd,
+    thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
+    /// The waking thread found itself on another CPU.
+    moved: Arc<AtomicBool>,
+}
+
+impl Remote {
+    /// # Errors
+    /// [`Error::Cannot`] on a machine with one usable CPU, or where perf events are refused.
+    pub fn new(cpu: u32, idle: &Idle) -> Result<Self> {
+        let elsewhere = Elsewhere::than(cpu, idle)?;
+        let Some(&waking_cpu) = elsewhere.cpus.first() else {
+            return Err(Error::Cannot(
+                "source remote: a second CPU must wake the measured one, and this machine has no \
+                 other that may be used"
+                    .into(),
+            ));
+        };
+        let event = dummy_event(cpu).map_err(|error| {
+            Error::Cannot(format!(
+                "source remote: no perf event on CPU {cpu} ({error})"
+            ))
+        })?;
+        Ok(Self {
+            cpu,
+            waking_cpu,
+            elsewhere,
+            event,
+            thread: None,
+            moved: Arc::default(),
+        })
+    }
+}
+
+impl EventSource for Remote {
+    fn source(&self) -> Source {
+        Source::Remote
+    }
+
+    fn arming(&self, kernel: &Kernel) -> String {
+        let LaunchStamps {
+            before_queueing,
+            at_interrupt,
+        } = kernel.launch_stamps;
+        let flag = match before_queueing {
+            true => "where the kernel queues the message",
+            false => "by the thread before its system call",
+        };
+        let interrupt = match at_interrupt {
+            true => "where the kernel sends it",
+            false => flag,
+        };
+        format!(
+            "perf event read on CPU {} ({}); an interrupt is stamped {interrupt}, a flag {flag}",
+            self.waking_cpu,
+            self.elsewhere.core()
+        )
+    }
+
+    fn reservation(&self) -> Option<String> {
+        let same_core = self.elsewhere.same_core == Some(true);
+        same_core.then(|| {
+            format!(
+                "source remote: CPU {} wakes CPU {} and shares its core, for no CPU of another core \
+                 may be used: the core is awake at each launch, so deep states look faster than \
+                 they are",
+                self.waking_cpu, self.cpu
+            )
+        })
+    }
+
+    fn gone(&self) -> Option<String> {
+        let moved = self.moved.load(Relaxed);
+        moved.then(|| format!("CPU {}, which woke it, went offline", self.waking_cpu))
+    }
+
+    fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let waker = Waker {
+            cpu: self.waking_cpu,
+            event: self.event.try_clone().map_err(|source| Error::System {
+                what: "duplicating the perf event",
+                source,
+            })?,
+            shared: kernel.shared().clone(),
+            begin: kernel.begin_to_wake().map_err(|source| Error::System {
+                what: "duplicating a BPF program",
+                source,
+            })?,
+            stamps: !kernel.launch_stamps.before_queueing,
+            distances: distances.to_vec(),
+            stop: stop.clone(),
+            moved: self.moved.clone(),
+        };
+        let thread = std::thread::Builder::new().name("waker".into());
+        let thread = thread
+            .spawn(move || waker.run())
+            .map_err(|source| Error::System {
+                what: "starting the waking thread",
+                source,
+            })?;
+        self.thread = Some((stop, thread));
+        Ok(())
+    }
+
+    fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
+        if let Some((stop, thread)) = self.thread.take() {
+            stop.store(true, Relaxed);
+            let ended = thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            ended.map_err(|source| Error::System {
+                what: "the waking thread",
+                source,
+            })?;
+        }
+        wait_until_settled(kernel, longest_ns.min(10_000_000));
+        Ok(())
+    }
+}
+
+impl Drop for Remote {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            stop.store(true, Relaxed);
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A perf event of `cpu` that counts nothing.
+fn dummy_event(cpu: u32) -> reveille_kernel::Result<OwnedFd> {
+    // From the kernel's include/uapi/linux/perf_event.h.
+    const PERF_TYPE_SOFTWARE: u32 = 1;
+    const PERF_COUNT_SW_DUMMY: u64 = 9;
+    let dummy = Counter {
+        column: String::new(),
+        pmu: "software".into(),
+        event: "dummy".into(),
+        unit: Unit::Count,
+        scope: Scope::Cpu,
+        counted_on: Vec::new(),
+        pmu_type: PERF_TYPE_SOFTWARE,
+        config: [PERF_COUNT_SW_DUMMY, 0, 0],
+    };
+    dummy.open(cpu)
+}
+
+struct Waker {
+    cpu: u32,
+    event: OwnedFd,
+    shared: Arc<Shared<types::bss>>,
+    /// Tells the kernel side which thread this is.
+    begin: OwnedFd,
+    /// The kernel side does not: this thread takes the launch time before its system call.
+    stamps: bool,
+    distances: Vec<u64>,
+    stop: Arc<AtomicBool>,
+    moved: Arc<AtomicBool>,
+}
+
+impl Waker {
+    fn run(self) -> std::io::Result<()> {
+        placement::bind(self.cpu).map_err(std::io::Error::other)?;
+        // Where the priority is refused, launches come later than planned; they are stamped as
+        // they come.
+        placement::be_prompt();
+        run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;
+        let mut event = File::from(self.event);
+        let mut value = [0u8; 8];
+        // A launch is the kernel side's from where `pending` is set to where it clears it.
+        let place = self.shared.at(0);
+        let pending: &AtomicU32 = word!(place, types::bss, hot.armed.pending);
+        for &distance in self.distances.iter().cycle() {
+            if self.stop.load(Relaxed) {
+                break;
+            }
+            let armed_at = now_ns();
+            sleep_until(armed_at + distance);
+            if !placement::is_on(self.cpu) {
+                self.moved.store(true, Relaxed);
+                break;
+            }
+            if pending.load(Acquire) != 0 {
+                continue; // the launch before is not settled: the CPU was not idle since
+            }
+            word!(place, types::bss, waker_armed_at).store(armed_at, Relaxed);
+            if self.stamps {
+                word!(place, types::bss, hot.armed.armed_at).store(armed_at, Relaxed);
+                word!(place, types::bss, hot.armed.by_flag).store(0, Relaxed);
+                word!(place, types::bss, hot.armed.time).store(now_ns(), Relaxed);
+                word!(place, types::bss, launched).fetch_add(1, Relaxed);
+                pending.store(1, Release);
+            }
+            event.read_exact(&mut value)?;
+        }
+        word!(place, types::bss, waker).store(0, Relaxed);
+        Ok(())
+    }
+}
+
+fn sleep_until(time_ns: u64) {
+    let now = now_ns();
+    if time_ns > now {
+        std::thread::sleep(Duration::from_nanos(time_ns - now));
+    }
+}

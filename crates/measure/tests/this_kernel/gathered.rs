@@ -1,0 +1,106 @@
+//! A short measurement, gathered in memory.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+use reveille_kernel::{Idle, Root, load};
+use reveille_measure::{
+    Distances, Notice, Options, Outcome, Progress, Protocol, Result, Sink, measure,
+};
+use reveille_results::Datapoint;
+use reveille_results::description::Probe;
+
+/// Of a CPU that is idle for so much of the time, %, there are thousands of datapoints to be had in
+/// the time that [`options`] allows.
+const ENOUGH: f64 = 20.0;
+
+/// Not by `available_cpus`, which a cgroup's quota makes fewer.
+pub fn last_cpu() -> u32 {
+    let idle = Idle::read(&Root::default()).unwrap();
+    idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number
+}
+
+/// So many datapoints on the last CPU, at distances of 0.2 to 2 ms.
+pub fn options(datapoints: u64) -> Options {
+    Options {
+        cpu: last_cpu(),
+        probe: Some(Probe::Bpf),
+        sources: vec!["timer".into()],
+        datapoints: Some(datapoints),
+        // A bound, for a CPU that others keep busy.
+        duration: Some(std::time::Duration::from_secs(20)),
+        distances: Distances::new(200_000, 2_000_000).unwrap(),
+        protocol: Protocol::Random,
+        deepest: Vec::new(),
+        offline_others: false,
+        seed: 7,
+        journal_folder: std::env::temp_dir().join("reveille-test-journal"),
+    }
+}
+
+struct Gathered(Vec<Datapoint>);
+
+impl Sink for Gathered {
+    fn begin(&mut self, _so_far: &Outcome) -> Result<()> {
+        Ok(())
+    }
+
+    fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()> {
+        self.0.push(datapoint.clone());
+        Ok(())
+    }
+
+    fn progress(&mut self, _progress: &Progress<'_>) {}
+
+    fn notice(&mut self, _notice: Notice) {}
+}
+
+/// Measures on a thread of its own: a run keeps its thread off the measured CPU.
+pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
+    let run = || {
+        let mut gathered = Gathered(Vec::new());
+        let outcome = measure(
+            &Root::default(),
+            options,
+            &mut gathered,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
+        (gathered.0, outcome)
+    };
+    std::thread::scope(|scope| scope.spawn(run).join().unwrap())
+}
+
+/// As [`run`]: a run keeps its thread off the measured CPU. `None`, with a
+/// word, where fewer than `least` datapoints came because the CPU was busy with something else.
+///
+/// # Panics
+/// Where fewer came although the CPU was idle for long enough.
+pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapoint>, Outcome)> {
+    let idle_s = || load::idle_ticks(&Root::default()).unwrap()[&options.cpu] as f64 / 100.0;
+    let (begun, before_s) = (Instant::now(), idle_s());
+    let (datapoints, outcome) = run(options);
+    let idle_percent = (idle_s() - before_s) / begun.elapsed().as_secs_f64() * 100.0;
+    // On a busy CPU, too: there they are dropped.
+    assert!(
+        outcome.counts.launched > 0,
+        "nothing was launched: {:?}",
+        outcome.notes
+    );
+    if datapoints.len() >= least {
+        return Some((datapoints, outcome));
+    }
+    assert!(
+        idle_percent < ENOUGH,
+        "{} datapoints of a CPU that was idle for {idle_percent:.0} % of the time: {:?} {:?}",
+        datapoints.len(),
+        outcome.counts,
+        outcome.notes
+    );
+    println!(
+        "skipped: {test}: {} datapoints only, CPU {} was idle for {idle_percent:.0} % of the time",
+        datapoints.len(),
+        options.cpu
+    );
+    None
+}

@@ -1,0 +1,250 @@
+//! The probes on the running kernel, for real. They need root and BPF; without, each test says
+//! that it was skipped and why.
+
+mod bounded;
+mod gathered;
+mod other_timers;
+#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
+mod pid_namespace;
+mod second_method;
+mod short;
+mod spinning;
+mod tracefs;
+
+use std::fs;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use gathered::{gather, options};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use reveille_kernel::{Idle, Root};
+use reveille_measure::Protocol;
+use reveille_results::description::{Ended, Probe};
+use reveille_results::{First, Source, WokenBy};
+
+/// Two measurements at a time would be each other's noise.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Skips with a word where the probes cannot be loaded.
+macro_rules! need_bpf {
+    () => {{
+        let guard = crate::ALONE
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        if let Err(why) = reveille_measure::try_bpf(0) {
+            println!("skipped: {}: {why}", module_path!());
+            return;
+        }
+        guard
+    }};
+}
+pub(crate) use need_bpf;
+
+#[test]
+fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
+    let _alone = need_bpf!();
+    let Some((datapoints, outcome)) = gather("a timer wakes an idle CPU", &options(300), 250)
+    else {
+        return;
+    };
+    assert_eq!(outcome.ended, Ended::Completed);
+    assert_eq!(outcome.counts.kept, datapoints.len() as u64);
+    for datapoint in &datapoints {
+        assert_eq!(datapoint.source, Source::Timer);
+        assert_eq!(datapoint.woken_by, WokenBy::Interrupt);
+        let silent = datapoint.silent_time_ns.expect("the BPF probe sees it");
+        assert!(
+            silent > 0 && silent <= datapoint.launch_distance_ns + 1_000_000,
+            "{datapoint:?}"
+        );
+        assert!(datapoint.wake_latency_ns > -1_000, "{datapoint:?}");
+        assert!(datapoint.interrupt_latency_ns >= Some(datapoint.wake_latency_ns));
+        assert!(datapoint.requested_state.is_some());
+    }
+}
+
+#[test]
+fn every_launch_is_a_datapoint_or_a_counted_drop() {
+    let _alone = need_bpf!();
+    let sources = match has_another_cpu() {
+        true => &["timer", "remote"][..],
+        false => &["timer"],
+    };
+    for (probe, sources) in [(Probe::Bpf, sources), (Probe::User, &["timer"])] {
+        let mut options = options(300);
+        options.probe = Some(probe);
+        options.sources = sources.iter().map(|source| (*source).into()).collect();
+        // Two phases: what is on its way from one to the next is counted once.
+        options.deepest = deepest_and_shallowest(options.cpu);
+        let Some((_, outcome)) = gather("every launch", &options, 0) else {
+            return;
+        };
+        let counts = outcome.counts;
+        let accounted = counts.kept + counts.dropped.values().sum::<u64>();
+        assert_eq!(accounted, counts.launched, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
+    const TEST: &str = "a_launch_whose_cpu_goes_offline_is_a_counted_drop";
+    let _alone = need_bpf!();
+    let mut options = options(1_000_000);
+    options.duration = Some(Duration::from_secs(60));
+    let switch = format!("/sys/devices/system/cpu/cpu{}/online", options.cpu);
+    if fs::write(&switch, "1").is_err() {
+        return println!("skipped: {TEST}: CPU {} cannot go offline", options.cpu);
+    }
+    let (_, outcome) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(6));
+            fs::write(&switch, "0").unwrap();
+        });
+        gathered::run(&options)
+    });
+    fs::write(&switch, "1").unwrap();
+    assert!(
+        matches!(outcome.ended, Ended::Disturbed(_)),
+        "{:?}",
+        outcome.ended
+    );
+    let counts = outcome.counts;
+    let strayed = counts.dropped.get("its timer ran on another CPU");
+    assert_eq!(strayed, Some(&1), "{counts:?}");
+    let accounted = counts.kept + counts.dropped.values().sum::<u64>();
+    assert_eq!(accounted, counts.launched, "{counts:?}");
+}
+
+/// Names of states; none where there is no cpuidle.
+fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
+    let idle = Idle::read(&Root::default()).unwrap();
+    let states = &idle.cpu(cpu).unwrap().states;
+    let ends = states.last().into_iter().chain(states.first());
+    ends.map(|state| state.name.clone()).collect()
+}
+
+#[test]
+fn cpuidle_counts_at_least_the_idle_periods_that_datapoints_are_kept_of() {
+    let _alone = need_bpf!();
+    for probe in [Probe::Bpf, Probe::User] {
+        let mut options = options(300);
+        options.probe = Some(probe);
+        let Some((_, outcome)) = gather("the second method", &options, 250) else {
+            return;
+        };
+        let counts = &outcome.counts;
+        let Some(entries) = counts.cpuidle_entries else {
+            return println!("skipped: the second method: no cpuidle here");
+        };
+        assert!(entries >= counts.idle_periods, "{counts:?}");
+        // No datapoint without a period; but a CPU that polls may give many of one.
+        assert!(counts.idle_periods > 0, "{counts:?}");
+        let contradicts = |note: &String| note.contains("second method contradicts");
+        assert!(
+            !outcome.notes.iter().any(contradicts),
+            "{:?}",
+            outcome.notes
+        );
+    }
+}
+
+fn has_another_cpu() -> bool {
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let measured = gathered::last_cpu() as usize;
+    (0..CpuSet::count()).any(|cpu| cpu != measured && allowed.is_set(cpu) == Ok(true))
+}
+
+#[test]
+fn another_cpu_wakes_it_without_warning() {
+    let _alone = need_bpf!();
+    let mut options = options(200);
+    options.sources = vec!["remote".into()];
+    if !has_another_cpu() {
+        println!(
+            "skipped: {}: one CPU cannot wake itself from afar",
+            module_path!()
+        );
+        return;
+    }
+    let Some((datapoints, outcome)) = gather("another CPU wakes it", &options, 100) else {
+        return;
+    };
+    let idle = Idle::read(&Root::default()).unwrap();
+    let siblings = &idle.cpu(options.cpu).unwrap().siblings;
+    let all = (0..CpuSet::count() as u32).filter(|cpu| *cpu != options.cpu);
+    let arming = &outcome.arming[0];
+    let waking = all
+        .clone()
+        .find(|cpu| arming.contains(&format!("CPU {cpu} (")));
+    let waking = waking.expect("it says which CPU wakes");
+    assert_eq!(
+        arming.contains("another core"),
+        !siblings.is_empty() && !siblings.contains(&waking),
+        "{arming}"
+    );
+    for datapoint in &datapoints {
+        assert_eq!(datapoint.source, Source::Remote);
+        match datapoint.woken_by {
+            WokenBy::Flag => assert_eq!(datapoint.first, First::AfterIdle),
+            WokenBy::Interrupt => assert!(datapoint.interrupt_latency_ns.is_some()),
+        }
+    }
+}
+
+/// In a container a thread has another number than the kernel's own.
+#[test]
+fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
+    let _alone = need_bpf!();
+    pid_namespace::run("another_cpu_wakes_it_without_warning");
+}
+
+#[test]
+fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
+    let _alone = need_bpf!();
+    // The floor is found before the run. A disturbance makes either longer, and neither shorter:
+    // of several runs the least of each is the nearest to what it would be without.
+    let (mut least_floor, mut least_median) = (i64::MAX, i64::MAX);
+    for _ in 0..5 {
+        let Some((mut datapoints, outcome)) = gather("the floor", &options(300), 250) else {
+            return;
+        };
+        let floor = &outcome.characterisation.floors[0];
+        // Where the governor polls much, the floor's own state is among them.
+        datapoints.retain(|datapoint| datapoint.requested_state.as_ref() != Some(&floor.state));
+        if datapoints.len() < 50 {
+            println!("skipped: {}: the CPU polled nearly always", module_path!());
+            return;
+        }
+        datapoints.sort_by_key(|datapoint| datapoint.wake_latency_ns);
+        assert!(floor.median_ns > 0, "{floor:?}");
+        least_floor = least_floor.min(floor.median_ns);
+        least_median = least_median.min(datapoints[datapoints.len() / 2].wake_latency_ns);
+        if least_floor <= least_median {
+            return;
+        }
+    }
+    panic!("the floor is {least_floor} ns, the median of a sleeping CPU {least_median} ns");
+}
+
+#[test]
+fn a_sweep_takes_so_many_datapoints_at_each_distance() {
+    let _alone = need_bpf!();
+    let mut options = options(0);
+    options.datapoints = None;
+    options.distances = reveille_measure::Distances::new(300_000, 500_000).unwrap();
+    options.protocol = Protocol::Sweep {
+        datapoints: 20,
+        factor: 1.2,
+    };
+    let Some((datapoints, _)) = gather("a sweep", &options, 60) else {
+        return;
+    };
+    for step in [300_000, 360_000, 432_000] {
+        let count = datapoints
+            .iter()
+            .filter(|d| d.launch_distance_ns == step)
+            .count();
+        assert_eq!(count, 20, "at {step} ns");
+    }
+}

@@ -1,0 +1,166 @@
+//! A CPU that a thread keeps busy never sleeps: nothing can be a wake-up there, whatever wakes and
+//! whatever looks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use reveille_measure::Outcome;
+use reveille_results::description::{Ended, Probe};
+
+use crate::gathered::{options, run};
+use crate::{has_another_cpu, need_bpf};
+
+/// Does `work` while a thread of the usual policy spins on the CPU.
+fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (report, spins) = mpsc::channel();
+        scope.spawn({
+            let stop = &stop;
+            move || {
+                let mut only = CpuSet::new();
+                only.set(cpu as usize).unwrap();
+                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+                report.send(()).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        spins.recv().unwrap();
+        let done = work();
+        stop.store(true, Ordering::Relaxed);
+        done
+    })
+}
+
+/// What a measurement of a CPU that never sleeps comes to.
+fn measured(probe: Probe, source: &str) -> Outcome {
+    let mut options = options(1_000_000);
+    options.probe = Some(probe);
+    options.sources = vec![source.into()];
+    options.duration = Some(Duration::from_secs(2));
+    let (datapoints, outcome) = while_spinning(options.cpu, || run(&options));
+    assert_eq!(datapoints.len() as u64, outcome.counts.kept);
+    assert!(
+        datapoints.is_empty(),
+        "{} datapoints of a CPU that never slept, the first {:?}",
+        datapoints.len(),
+        datapoints[0]
+    );
+    let counts = &outcome.counts;
+    assert_eq!(counts.idle_periods, 0, "{counts:?}");
+    assert!(counts.launched > 0, "{counts:?} {:?}", outcome.notes);
+    assert_eq!(
+        counts.dropped.values().sum::<u64>(),
+        counts.launched,
+        "{counts:?}"
+    );
+    for floor in &outcome.characterisation.floors {
+        assert_eq!(
+            floor.state,
+            reveille_results::schema::AWAKE,
+            "no idle state was entered"
+        );
+    }
+    outcome
+}
+
+#[test]
+fn no_timer_wakes_a_cpu_that_never_sleeps() {
+    let _alone = need_bpf!();
+    measured(Probe::Bpf, "timer");
+}
+
+#[test]
+fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
+    let _alone = need_bpf!();
+    if !has_another_cpu() {
+        return println!(
+            "skipped: {}: one CPU cannot wake itself from afar",
+            module_path!()
+        );
+    }
+    measured(Probe::Bpf, "remote");
+}
+
+#[test]
+fn the_user_probe_wakes_no_cpu_that_never_sleeps() {
+    let _alone = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
+    measured(Probe::User, "timer");
+}
+
+#[test]
+fn a_run_that_gave_up_is_not_completed() {
+    let _alone = need_bpf!();
+    for probe in [Probe::Bpf, Probe::User] {
+        let mut options = options(1_000);
+        options.probe = Some(probe);
+        options.duration = None;
+        let (_, outcome) = while_spinning(options.cpu, || run(&options));
+        let Ended::Disturbed(why) = &outcome.ended else {
+            panic!("{:?}: {:?}", outcome.ended, outcome.notes);
+        };
+        assert!(why.contains("0 of 1000 datapoints"), "{why}");
+    }
+}
+
+/// The user probe sees the CPU only before and after. Who keeps it busy here writes down when.
+#[test]
+fn the_user_probe_keeps_no_launch_that_met_a_busy_cpu() {
+    const BUSY: Duration = Duration::from_millis(2);
+    /// The thread may have been about to run, or just have gone to sleep.
+    const EDGE_NS: u64 = 100_000;
+    let _alone = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
+    let mut options = options(1_000_000);
+    options.probe = Some(Probe::User);
+    options.duration = Some(Duration::from_secs(2));
+    let stop = AtomicBool::new(false);
+    let now = || {
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
+        now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+    };
+    let (datapoints, outcome, busy) = std::thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            let mut only = CpuSet::new();
+            only.set(options.cpu as usize).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+            let mut busy = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let begun = now();
+                while now() < begun + BUSY.as_nanos() as u64 {
+                    std::hint::spin_loop();
+                }
+                busy.push(begun..now());
+                std::thread::sleep(BUSY);
+            }
+            busy
+        });
+        let (datapoints, outcome) = run(&options);
+        stop.store(true, Ordering::Relaxed);
+        (datapoints, outcome, worker.join().unwrap())
+    });
+    let met = |launch: u64| {
+        let of = busy.partition_point(|busy| busy.start + EDGE_NS <= launch);
+        of > 0 && launch + EDGE_NS < busy[of - 1].end
+    };
+    let launches = datapoints
+        .iter()
+        .map(|datapoint| outcome.started_ns + datapoint.time_ns as u64);
+    let met = launches.filter(|launch| met(*launch)).count();
+    println!("{met} of {} datapoints met a busy CPU", datapoints.len());
+    assert_eq!(
+        met,
+        0,
+        "of {} datapoints: {:?}",
+        datapoints.len(),
+        outcome.counts
+    );
+}

@@ -1,0 +1,277 @@
+//! `result.json`: what was measured, where, how, and what it says.
+
+use std::collections::BTreeMap;
+
+use reveille_figures::quantile::{P90, P99, Share};
+use reveille_kernel::{Identity, IdleState};
+use serde::{Deserialize, Serialize};
+
+use crate::Malformed;
+use crate::schema::{self, SCHEMA_VERSION};
+use crate::statistics::StateStatistics;
+
+/// How the waking was seen. Results of different probes are not compared without a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Probe {
+    /// BPF programs in the idle loop and at the interrupt's entry.
+    Bpf,
+    /// A waiting thread, as cyclictest: scheduling is in the figure.
+    User,
+    /// Another tool's: see `tool`.
+    Foreign,
+}
+
+/// How a run ended. What was gathered is complete up to there in every case.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// As many datapoints, or as long, as was asked for.
+    Completed,
+    /// By the user, or by a signal.
+    Interrupted,
+    /// Something changed under the run (the CPU went offline, the governor changed...).
+    Disturbed(String),
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Sources used, in order.
+    pub sources: Vec<String>,
+    /// The measured CPU's number; `None` where it is unknown (another tool's result, a CSV file alone).
+    pub cpu: Option<u32>,
+    /// Datapoints that were asked for; `None`: the duration ends it.
+    pub datapoints: Option<u64>,
+    /// Seconds that were asked for; `None`: the datapoints end it.
+    pub duration_s: Option<f64>,
+    /// The least launch distance, ns.
+    pub distance_min_ns: u64,
+    /// The largest launch distance, ns.
+    pub distance_max_ns: u64,
+    /// `random` (log-uniform) or `sweep`.
+    pub protocol: String,
+    /// Deepest states allowed in turn; empty where the machine's own setting was kept.
+    pub deepest_states: Vec<String>,
+    /// Were the other CPUs, all but the one that read the events, taken offline meanwhile?
+    pub offline_others: bool,
+    /// How the wake-up was armed where kernels differ ("absolute, pinned", "relative", ...).
+    pub arming: String,
+    /// The seed of the launch distances.
+    pub seed: u64,
+}
+
+/// `CPU 3`, or `an unknown CPU`.
+pub fn cpu_name(number: Option<u32>) -> String {
+    number.map_or("an unknown CPU".to_owned(), |cpu| format!("CPU {cpu}"))
+}
+
+impl Settings {
+    /// The measured CPU, as [`cpu_name`].
+    pub fn cpu_name(&self) -> String {
+        cpu_name(self.cpu)
+    }
+}
+
+/// A cost that was measured before the run: how often it was tried, and what it took, ns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// How often it was tried.
+    pub count: u64,
+    /// Mean, ns.
+    pub mean_ns: f64,
+    /// Median, ns; `None` in older results, which have the mean alone.
+    #[serde(default)]
+    pub median_ns: Option<f64>,
+    /// The least, ns.
+    pub min_ns: f64,
+    /// The largest, ns.
+    pub max_ns: f64,
+}
+
+/// The floor of the method on this machine: the same event on a CPU where nothing sleeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The state it was measured in: the poll state's name, or [`crate::schema::AWAKE`].
+    pub state: String,
+    /// As in the column `source`.
+    pub source: String,
+    /// Wakes.
+    pub count: u64,
+    /// Median, ns.
+    pub median_ns: i64,
+    /// 90th percentile, ns; `None` below 100 datapoints.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile, ns; `None` below 1000 datapoints.
+    pub p99_ns: Option<i64>,
+    /// The largest, ns.
+    pub max_ns: i64,
+}
+
+/// What the instrument costs on this machine, measured before the run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Characterisation {
+    /// What is subtracted from every latency, ns, and why (the book's method chapter).
+    pub overhead_ns: i64,
+    /// The clock that all instants are of.
+    pub clock: String,
+    /// By what was tried: `timestamp`, `counter_read:NAME`, ...
+    pub costs: BTreeMap<String, Cost>,
+    /// The probes' cost per idle entry and exit together on the measured CPU, ns, as the kernel
+    /// counts it (`bpf_stats_enabled`); `None` where it was not counted.
+    pub probe_cost_per_idle_ns: Option<f64>,
+    /// By source.
+    pub floors: Vec<Floor>,
+}
+
+/// What became of the wake-ups.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Wake-ups that were launched.
+    pub launched: u64,
+    /// Those that became datapoints.
+    pub kept: u64,
+    /// Those that did not, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Events that found the ring buffer full (also among `dropped`).
+    pub ring_buffer_full: u64,
+    /// How long it was measured, s.
+    pub elapsed_s: f64,
+    /// Wake-ups that the launch distances allow in that time; `None` where that is not defined.
+    pub possible: Option<u64>,
+    /// Idle periods that datapoints were kept of: one may give several where the CPU polls.
+    pub idle_periods: u64,
+    /// By how much cpuidle's own counts rose meanwhile on the measured CPU, the second method: at
+    /// least as much. `None` where it does not count.
+    pub cpuidle_entries: Option<u64>,
+}
+
+/// A result's description.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The form of the result's folder: see [`crate::schema`].
+    pub schema_version: u32,
+    /// `reveille 0.1.0`, `wult 1.12.20`.
+    pub tool: String,
+    /// The result's name in reports: the folder's, unless it says otherwise.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// What was run, word by word; empty where it is not known.
+    pub command_line: Vec<String>,
+    /// How waking was seen.
+    pub probe: Probe,
+    /// How the run ended.
+    pub ended: Ended,
+    /// The machine that was measured.
+    pub machine: Identity,
+    /// The driver's table for the measured CPU.
+    pub driver: Option<String>,
+    /// cpuidle's governor; `None` where there is none, or it is not known.
+    pub governor: Option<String>,
+    /// The driver's idle states; empty where there is no table.
+    pub states: Vec<IdleState>,
+    /// Names of the residency columns, in order.
+    pub residency_columns: Vec<String>,
+    /// What was asked for.
+    pub settings: Settings,
+    /// What measuring takes, and the floors.
+    pub characterisation: Characterisation,
+    /// Datapoints that were kept and dropped, by reason.
+    pub counts: Counts,
+    /// Per requested state, as computed at the end of the run over all its datapoints.
+    pub statistics: Vec<StateStatistics>,
+    /// What a reader must know (one sentence each): what the figure includes, what was missing.
+    pub notes: Vec<String>,
+}
+
+impl Description {
+    /// Of datapoints that came without a description.
+    pub(crate) fn unknown(residency_columns: Vec<String>) -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            tool: "unknown".to_owned(),
+            name: String::new(),
+            started: String::new(),
+            command_line: Vec::new(),
+            probe: Probe::Foreign,
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: None,
+            governor: None,
+            states: Vec::new(),
+            residency_columns,
+            settings: Settings::default(),
+            characterisation: Characterisation::default(),
+            counts: Counts::default(),
+            statistics: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Reads a `result.json`.
+///
+/// # Errors
+/// Where it is none, or one of a schema that this program does not know.
+pub fn read(text: &[u8]) -> Result<Description, Malformed> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    let wrong = |error: serde_json::Error| {
+        Malformed::new(format!(
+            "is no result.json of reveille, or was cut short: {error}"
+        ))
+    };
+    if text.iter().all(u8::is_ascii_whitespace) {
+        return Err(Malformed::new(
+            "is empty; expected the description of a result",
+        ));
+    }
+    // The version comes first: a newer file may differ in everything else.
+    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
+    match version.schema_version {
+        Some(version) => schema::check_version(version)?,
+        None => {
+            return Err(Malformed::new(
+                "has no schema_version; it is no result.json of reveille",
+            ));
+        }
+    }
+    let mut description: Description = serde_json::from_slice(text).map_err(wrong)?;
+    for floor in &mut description.characterisation.floors {
+        // Written by a version that told them of any number.
+        let is_carried = |quantile: Share| quantile.is_carried_by(floor.count as usize);
+        floor.p90_ns = floor.p90_ns.filter(|_| is_carried(P90));
+        floor.p99_ns = floor.p99_ns.filter(|_| is_carried(P99));
+    }
+    Ok(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_floors_quantiles_that_too_few_datapoints_carry_are_not_read() {
+        let floor = |count: u64| {
+            let mut value = serde_json::to_value(Description::unknown(Vec::new())).unwrap();
+            value["characterisation"]["floors"] = serde_json::json!([{
+                "state": "POLL", "source": "timer", "count": count, "median_ns": 5, "p90_ns": 7,
+                "p99_ns": 8, "max_ns": 9,
+            }]);
+            let read = read(value.to_string().as_bytes()).unwrap();
+            let floor = &read.characterisation.floors[0];
+            (floor.p90_ns, floor.p99_ns)
+        };
+        assert_eq!(floor(0), (None, None));
+        assert_eq!(floor(99), (None, None));
+        assert_eq!(floor(100), (Some(7), None));
+        assert_eq!(floor(999), (Some(7), None));
+        assert_eq!(floor(1000), (Some(7), Some(8)));
+    }
+}
