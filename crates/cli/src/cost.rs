@@ -2,11 +2,9 @@
 //! is said.
 
 pub(crate) mod subject;
-mod table;
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -15,14 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
 use reveille_results::output::{Existing, Folder};
-use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold};
+use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fold, show};
 
 use crate::chosen;
 use crate::command::{As, Child};
 use crate::exit;
 use crate::measured::open_of_machine;
+use crate::printed::{Printed, To};
 use crate::signals;
-use reveille_show::terminal;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
@@ -68,9 +66,8 @@ pub struct Args {
     /// take them, in stacks.folded beside cost.json. Costs a µs or more at each wake-up
     #[arg(long, requires = "out")]
     stacks: bool,
-    /// Print cost.json
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     #[command(flatten)]
     user: As,
     /// A command to run and follow, after --
@@ -135,7 +132,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     // What was followed is said, even if it could not be kept.
     let folder = out.as_ref().filter(|_| kept.is_ok());
-    let said = say(&args, &cost, folder.map(Folder::path));
+    let mut sheet = show::sheet(&cost);
+    if let Some(folder) = folder {
+        sheet.fact("Kept in", folder.path().display().to_string());
+    }
+    // A command's standard output is its own.
+    let to = match args.command.is_empty() {
+        true => To::Output,
+        false => To::Error,
+    };
+    let said = args.printed.print(&cost, &sheet, to);
     kept?;
     exit::reader_may_leave(said)?;
     if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
@@ -299,18 +305,4 @@ fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
     json.push(b'\n');
     out.write(FILE, Existing::Stays, &json)?;
     Ok(())
-}
-
-/// `folder`: where it was kept.
-fn say(args: &Args, cost: &Cost, folder: Option<&Path>) -> std::io::Result<()> {
-    if args.json {
-        let out = &mut terminal::data();
-        serde_json::to_writer_pretty(&mut *out, cost)?;
-        return out.write_all(b"\n");
-    }
-    // A command's standard output is its own.
-    match args.command.is_empty() {
-        true => table::write(cost, folder, &mut terminal::stdout()),
-        false => table::write(cost, folder, &mut terminal::stderr()),
-    }
 }

@@ -20,6 +20,7 @@ mod measure;
 mod measured;
 mod model;
 mod path;
+mod printed;
 mod report;
 mod restore;
 mod resume;

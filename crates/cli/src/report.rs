@@ -10,6 +10,8 @@ use anyhow::Context;
 use reveille_report::{Error, Input, Options, page};
 use reveille_results::output::{Existing, Naming, OutputFile};
 use reveille_results::{Filter, Loaded, ResultFolder};
+use reveille_show::sheet::Sheet;
+use reveille_show::web;
 use serde::de::IgnoredAny;
 
 use crate::exit::{self, Failure};
@@ -103,11 +105,23 @@ struct Kept {
     page: MakePage,
 }
 
+fn cost(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let cost = reveille_watch::cost::read(text)?;
+    Ok(titled(reveille_watch::cost::show::sheet(&cost), title))
+}
+
+fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
+    if let Some(title) = title {
+        sheet.title = title.to_owned();
+    }
+    web::page(&sheet)
+}
+
 const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_watch::cost::FILE,
         key: "forbidding",
-        page: reveille_report::cost::page,
+        page: cost,
     },
     Kept {
         name: reveille_watch::path::FILE,

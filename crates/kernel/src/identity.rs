@@ -30,6 +30,13 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The machine in a few words, as far as they are known: its name, its processor, its kernel.
+    pub fn words(&self) -> Vec<String> {
+        let kernel = self.kernel.as_ref().map(|kernel| format!("Linux {kernel}"));
+        let known = [self.hostname.clone(), self.cpu_model.clone(), kernel];
+        known.into_iter().flatten().collect()
+    }
+
     /// Whatever of it can be read below `root`.
     pub fn read(root: &Root) -> Self {
         let text = |path: &str| root.line(path);

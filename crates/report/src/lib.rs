@@ -16,7 +16,6 @@
 //! of their state (`groups.rs`) are drawn one by one and carry all their fields.
 
 pub mod anticipate;
-pub mod cost;
 mod groups;
 pub mod model;
 mod outliers;

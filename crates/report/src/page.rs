@@ -1,7 +1,7 @@
 //! The page on results of measurements.
 
 use reveille_show::page::framed;
-use reveille_show::quantity::datapoints;
+use reveille_show::quantity::counted;
 
 use crate::section::{charts, difference, headline, setting, statistics};
 use crate::view::{View, Views};
@@ -53,7 +53,7 @@ fn default_title(views: &[View<'_>]) -> String {
 fn about(view: &View<'_>) -> String {
     let description = &view.input.loaded.description;
     let machine = &description.machine;
-    let mut parts = vec![datapoints(view.input.loaded.columns.rows as u64)];
+    let mut parts = vec![counted(view.input.loaded.columns.rows as u64, "datapoint")];
     let known = [
         machine.hostname.clone(),
         machine.cpu_model.clone(),

@@ -113,7 +113,7 @@ fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
     // Three policies: medians at four idle times, p99 at the three that have one; awake at four.
     assert_eq!(drawing.matches("<circle").count(), 3 * (4 + 3 + 4));
     assert!(
-        drawing.contains("<title>1 ms, anticipate, median: 45\u{a0}µs"),
+        drawing.contains("<title>1 ms, anticipate, median: 45 µs"),
         "{drawing}"
     );
     assert!(drawing.contains("break"), "{drawing}");

@@ -102,7 +102,7 @@ fn every_stage_is_in_the_chart_and_in_the_tables() {
 #[test]
 fn an_estimate_is_dashed_and_said_to_be_one_and_names_cannot_become_markup() {
     let html = page_of(&path());
-    assert!(html.contains("estimate of the wake-up: 133\u{a0}µs"));
+    assert!(html.contains("estimate of the wake-up: 133 µs"));
     assert!(html.contains("(an estimate: night &lt;i&gt;, source remote)"));
     assert!(html.contains("C6&lt;b&gt;") && !html.contains("C6<b>"));
 }

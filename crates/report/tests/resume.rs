@@ -76,7 +76,7 @@ fn the_path_and_the_headline_have_the_analyses_figures() {
     let mut cycles = cycles(2, 30, 1);
     cycles[0].asleep_us = Some(21_500_000);
     let html = page(&analysis(cycles, &Question::default()), &Options::default());
-    assert!(html.contains("asleep <b>21.5\u{a0}s</b>"));
+    assert!(html.contains("asleep <b>21.5 s</b>"));
     assert!(html.contains("The critical path of the resume is devices "));
     assert!(html.contains("Begins and ends, bins of "));
     // Nothing was changed, and so there is no staircase; and no power meter.

@@ -3,27 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::markup::escape;
-
-/// Where a number comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The idle driver's table.
-    Driver,
-    /// This machine, by this result.
-    Measured,
-    /// Calculated beyond what was measured.
-    Estimated,
-}
-
-impl Origin {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Driver => "driver's table",
-            Self::Measured => "measured",
-            Self::Estimated => "estimated",
-        }
-    }
-}
+pub use crate::sheet::Origin;
 
 /// A table that is built row by row. Cells are text: they are escaped here.
 #[derive(Debug, Clone)]

@@ -1,16 +1,10 @@
-//! Quantities as a reader wants them: three digits and the unit that fits.
+//! How quantities are written: three digits and the unit that fits. The same text stands on a terminal, on
+//! a page and in a sentence.
 
-/// Hours of seconds, seconds, ms, µs or ns, whichever leaves one to three digits before the point.
+/// Seconds, ms, µs or ns, whichever leaves one to three digits before the point.
 pub fn duration(ns: f64) -> String {
-    let size = ns.abs();
-    let (divisor, unit) = match size {
-        // 999.5 would be rounded to 1000: that is the next unit's 1.
-        _ if size < 999.5 => (1.0, "ns"),
-        _ if size < 999.5e3 => (1e3, "µs"),
-        _ if size < 999.5e6 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    format!("{}\u{a0}{unit}", three_digits(ns / divisor))
+    let scale = scale_of(ns);
+    format!("{} {}", three_digits(ns / scale.ns), scale.unit)
 }
 
 /// A whole number of nanoseconds, as [`duration`].
@@ -18,45 +12,74 @@ pub fn nanoseconds(ns: i64) -> String {
     duration(ns as f64)
 }
 
-/// At least three significant digits, without zeros after the point that say nothing.
-pub fn three_digits(value: f64) -> String {
-    let decimals = match value.abs() {
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        _ => 2,
+/// A unit of time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Scale {
+    /// Its length.
+    pub ns: f64,
+    /// Its symbol.
+    pub unit: &'static str,
+}
+
+/// The unit that leaves one to three digits before the point.
+pub(crate) fn scale_of(ns: f64) -> Scale {
+    let (ns, unit) = match ns.abs() {
+        // 999.5 would be rounded to 1000: that is the next unit's 1.
+        size if size < 999.5 => (1.0, "ns"),
+        size if size < 999.5e3 => (1e3, "µs"),
+        size if size < 999.5e6 => (1e6, "ms"),
+        _ => (1e9, "s"),
     };
-    let text = format!("{value:.decimals$}");
+    Scale { ns, unit }
+}
+
+/// Three significant digits, whole from 100 on; zeros at the end of a fraction are left out.
+pub fn three_digits(value: f64) -> String {
+    let text = aligned(value);
     let text = match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.'),
         false => &text,
     };
-    match text {
-        "-0" => "0".to_owned(),
-        text => text.to_owned(),
+    text.to_owned()
+}
+
+/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one digit.
+pub fn aligned(value: f64) -> String {
+    let decimals = match value.abs() {
+        0.0 => 0,
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.0095 => 2,
+        size => (-size.log10().floor()).min(9.0) as usize,
+    };
+    let text = format!("{value:.decimals$}");
+    match text
+        .trim_start_matches('-')
+        .chars()
+        .all(|c| c == '0' || c == '.')
+    {
+        true => "0".to_owned(),
+        false => text,
     }
 }
 
-/// A count with its thousands apart (narrow no-break spaces): `1 000 000`.
+/// A count with its thousands apart: `1,000,000`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 2);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(',');
         }
         text.push(digit);
     }
     text
 }
 
-/// `1 datapoint`, `2 000 datapoints`.
-pub fn datapoints(number: u64) -> String {
-    let noun = if number == 1 {
-        "datapoint"
-    } else {
-        "datapoints"
-    };
-    format!("{} {noun}", count(number))
+/// A count and its noun, in the plural where it is not 1: `1 datapoint`, `2,000 datapoints`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
 }
 
 /// A share (0 to 1) in per cent, with as many digits as a small share needs.
@@ -66,10 +89,10 @@ pub fn share(share: f64) -> String {
         0.0 => "0".to_owned(),
         size if size >= 10.0 => format!("{size:.1}"),
         size if size >= 0.1 => format!("{size:.2}"),
-        // Two digits that count.
+        // Two significant digits.
         size => format!("{size:.0$}", (1.0 - size.log10().floor()) as usize),
     };
-    format!("{text}\u{a0}%")
+    format!("{text}%")
 }
 
 #[cfg(test)]
@@ -79,32 +102,56 @@ mod tests {
     #[test]
     fn a_duration_has_the_unit_that_fits_it() {
         for (ns, text) in [
-            (0.0, "0\u{a0}ns"),
-            (7.0, "7\u{a0}ns"),
-            (999.4, "999\u{a0}ns"),
-            (999.6, "1\u{a0}µs"),
-            (7_540.0, "7.54\u{a0}µs"),
-            (133_000.0, "133\u{a0}µs"),
-            (1_250_000.0, "1.25\u{a0}ms"),
-            (20e9, "20\u{a0}s"),
-            (-350.0, "-350\u{a0}ns"),
+            (0.0, "0 ns"),
+            (7.0, "7 ns"),
+            (999.4, "999 ns"),
+            (999.6, "1 µs"),
+            (7_540.0, "7.54 µs"),
+            (133_000.0, "133 µs"),
+            (1_250_000.0, "1.25 ms"),
+            (20e9, "20 s"),
+            (-350.0, "-350 ns"),
         ] {
             assert_eq!(duration(ns), text);
         }
     }
 
     #[test]
+    fn numbers_have_three_digits_and_small_ones_at_least_one() {
+        for (value, trimmed, column) in [
+            (0.0, "0", "0"),
+            (-0.0, "0", "0"),
+            (0.000_4, "0.0004", "0.0004"),
+            (0.004, "0.004", "0.004"),
+            (0.5, "0.5", "0.50"),
+            (9.994, "9.99", "9.99"),
+            (9.996, "10", "10.0"),
+            (99.96, "100", "100"),
+            (1234.4, "1234", "1234"),
+            (-12.0, "-12", "-12.0"),
+            (1e-12, "0", "0"),
+        ] {
+            assert_eq!(
+                (three_digits(value).as_str(), aligned(value).as_str()),
+                (trimmed, column)
+            );
+        }
+    }
+
+    #[test]
     fn thousands_are_set_apart() {
         assert_eq!(count(7), "7");
-        assert_eq!(count(1_000), "1\u{202f}000");
-        assert_eq!(count(12_345_678), "12\u{202f}345\u{202f}678");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(12_345_678), "12,345,678");
+        assert_eq!(counted(1, "wait"), "1 wait");
+        assert_eq!(counted(2_000, "wait"), "2,000 waits");
     }
 
     #[test]
     fn a_small_share_keeps_its_digits() {
-        assert_eq!(share(0.0), "0\u{a0}%");
-        assert_eq!(share(0.5), "50.0\u{a0}%");
-        assert_eq!(share(0.001_234), "0.12\u{a0}%");
-        assert_eq!(share(0.000_012), "0.0012\u{a0}%");
+        assert_eq!(share(0.0), "0%");
+        assert_eq!(share(0.5), "50.0%");
+        assert_eq!(share(0.001_234), "0.12%");
+        assert_eq!(share(0.000_012), "0.0012%");
     }
 }

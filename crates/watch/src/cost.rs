@@ -5,10 +5,11 @@
 //! the wake-up and the task's first instruction went: leaving the idle state, interrupt and
 //! scheduler, or queueing behind others. [`Follower`] loads them and gives [`Tallies`];
 //! [`Cost::of`] makes them a result, which says what each idle state cost and what it would save
-//! to forbid it. The book's method chapter on it defines the terms.
+//! to forbid it; [`show`] names its figures. The book's method chapter on it defines the terms.
 
 #[cfg(feature = "bpf")]
 mod account;
+mod conclude;
 mod depth;
 mod distribution;
 #[cfg(feature = "bpf")]
@@ -18,7 +19,7 @@ mod follower;
 mod follower;
 mod forbidding;
 mod result;
-mod sentence;
+pub mod show;
 #[cfg(feature = "bpf")]
 mod stacks;
 #[cfg(not(feature = "bpf"))]
@@ -26,15 +27,15 @@ mod stacks;
 mod stacks;
 mod tallies;
 
+pub use conclude::About;
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
 pub use follower::Follower;
 pub use forbidding::{Forbidding, Replacement};
 pub use result::{
-    About, Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
+    Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
     SCHEMA_VERSION, StateCost, Thread, Waited, read,
 };
-pub use sentence::seconds;
 pub use stacks::{Maps, fold};
 pub use tallies::{Cause, Counted, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 

@@ -162,7 +162,7 @@ fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, pair: &Pair, svg: 
         let _ = write!(
             svg,
             "<g class=\"crossing {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
-             <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}\u{a0}%</text></g>",
+             <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}%</text></g>",
             class(place),
             y - 9.0,
             reveille_model::sentence::digits(load * 100.0)

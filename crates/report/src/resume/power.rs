@@ -114,7 +114,7 @@ fn table(power: &Power) -> String {
         ("most", measured),
     ];
     let mut table = Table::new("Means of samples that lie wholly there", 1, &heads);
-    let watts = |watts: f64| format!("{}\u{a0}W", three_digits(watts));
+    let watts = |watts: f64| format!("{} W", three_digits(watts));
     let rows: [(&str, &Mean); 4] = [
         ("outside of cycles (idle)", &power.idle),
         ("suspend", &power.suspend),
@@ -138,7 +138,7 @@ fn table(power: &Power) -> String {
     }
     let energy = power.energy_j.map_or(String::new(), |joules| {
         format!(
-            "<p>A cycle took {}\u{a0}J from suspend to resume (median).</p>",
+            "<p>A cycle took {} J from suspend to resume (median).</p>",
             three_digits(joules)
         )
     });

@@ -18,7 +18,7 @@ use reveille_show::chart::heat::{self, Dots};
 use reveille_show::chart::{Frame, Mark, Quantity, colour};
 use reveille_show::density::Density;
 use reveille_show::markup::escape;
-use reveille_show::quantity::{datapoints, duration};
+use reveille_show::quantity::{counted, duration};
 
 /// One kind of picture that every result gets: latency over a quantity.
 struct Over {
@@ -190,7 +190,7 @@ fn latency_heat(
     let singly: usize = dots.iter().map(|dots| dots.dots.len()).sum();
     let label = format!(
         "{title}: density of {}, {singly} of them drawn singly",
-        datapoints(density.total())
+        counted(density.total(), "datapoint")
     );
     figure(
         title,

@@ -91,7 +91,7 @@ fn difference(keys: &[Key], a: &View<'_>, b: &View<'_>) -> String {
             known(comparison.p99.as_ref(), |p99| signed(p99.difference_ns)),
             known(comparison.p99.as_ref(), interval),
             format!(
-                "{:.1}\u{a0}% ({:.1} to {:.1})",
+                "{:.1}% ({:.1} to {:.1})",
                 comparison.b_slower * 100.0,
                 comparison.b_slower_low * 100.0,
                 comparison.b_slower_high * 100.0

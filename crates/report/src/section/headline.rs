@@ -109,7 +109,7 @@ fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> St
                 "{} from {} ({})",
                 quantity::nanoseconds(one.wake_latency.median_ns),
                 name(one),
-                quantity::datapoints(one.wake_latency.count)
+                quantity::counted(one.wake_latency.count, "datapoint")
             )
         })
         .collect();

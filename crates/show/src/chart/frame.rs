@@ -40,11 +40,11 @@ impl Quantity {
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Duration => quantity::duration(value),
-            Self::Percent => format!("{value:.0}\u{a0}%"),
+            Self::Percent => format!("{value:.0}%"),
             Self::Share => short_share(value),
             Self::OneIn if value >= 1.0 => "all".to_owned(),
             Self::OneIn => format!("1 in {}", short_count(1.0 / value)),
-            Self::Watts => format!("{}\u{a0}W", quantity::three_digits(value)),
+            Self::Watts => format!("{} W", quantity::three_digits(value)),
             Self::Number => quantity::three_digits(value),
         }
     }
@@ -74,7 +74,7 @@ fn short_count(count: f64) -> String {
 fn short_share(share: f64) -> String {
     let percent = share * 100.0;
     let decimals = (-percent.log10()).ceil().clamp(0.0, 9.0) as usize;
-    format!("{percent:.decimals$}\u{a0}%")
+    format!("{percent:.decimals$}%")
 }
 
 /// A figure that the datapoints are seen against, drawn across the whole plot.

@@ -16,7 +16,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::Depth;
-use super::result::{ENOUGH, StateCost};
+use super::result::StateCost;
+
+/// A mean is trusted from this many waits on.
+pub(super) const ENOUGH: u64 = 30;
 
 /// What a wait would take instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use super::{caption, figure};
 use crate::view::{Views, percent_axis};
 use reveille_show::chart::{Frame, Quantity, heat};
-use reveille_show::quantity::datapoints;
+use reveille_show::quantity::counted;
 
 /// Residency against silent time, where it was counted.
 pub fn residency(views: &Views<'_>) -> String {
@@ -24,7 +24,7 @@ pub fn residency(views: &Views<'_>) -> String {
                 x_quantity: Quantity::Duration,
                 y_quantity: Quantity::Percent,
             };
-            let datapoints = datapoints(residency.density.total());
+            let datapoints = counted(residency.density.total(), "datapoint");
             let label = format!("{title}: density of {datapoints}");
             charts.push_str(&figure(
                 &title,

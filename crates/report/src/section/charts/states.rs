@@ -12,7 +12,7 @@ use reveille_show::axis::Axis;
 use reveille_show::chart::curves::{self, Curve};
 use reveille_show::chart::{Mark, colour};
 use reveille_show::markup::escape;
-use reveille_show::quantity::{datapoints, duration};
+use reveille_show::quantity::{counted, duration};
 
 /// Every state by itself, with all results in its curves.
 pub fn states(views: &Views<'_>) -> String {
@@ -53,7 +53,7 @@ fn verdicts(views: &Views<'_>, key: &Key) -> String {
             Some(one) => format!(
                 "{who}{} ({}). ",
                 one.verdict,
-                datapoints(one.wake_latency.count)
+                counted(one.wake_latency.count, "datapoint")
             ),
             None => format!("{who}no datapoint. "),
         };

@@ -1,14 +1,14 @@
-//! The page of `reveille cost` as a reader gets it.
+//! The result of `reveille cost` as a reader gets it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reveille_kernel::Identity;
-use reveille_report::cost::page;
-use reveille_report::is_page;
+use reveille_show::page::is_page;
+use reveille_show::{sheet, web};
 use reveille_watch::cost::{
     About, BUCKETS, Cause, Cost, Counted, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State,
-    Tallies, Totals, WaitSums,
+    Tallies, Totals, WaitSums, read, show,
 };
 
 /// A second in which a thread with an evil name waited 1000 times, 80 µs each, for CPU 1 in C6.
@@ -94,7 +94,8 @@ fn cost(tallies: &Tallies) -> Cost {
 }
 
 fn html(cost: &Cost) -> String {
-    page(&serde_json::to_vec(cost).unwrap(), None).unwrap()
+    let kept = read(&serde_json::to_vec(cost).unwrap()).unwrap();
+    web::page(&show::sheet(&kept))
 }
 
 #[test]
@@ -103,8 +104,8 @@ fn a_result_says_what_was_lost_and_how_to_regain_it() {
     assert_eq!(cost.lost_share, Some(0.08));
     assert_eq!(
         cost.sentence,
-        "80.0 ms of 1.00 s were waits for CPUs in C6; `reveille hold --latency 100us` would regain \
-         about 70.0 ms."
+        "80 ms of 1 s were waits for CPUs in C6; `reveille hold --latency 100us` would regain about \
+         70 ms."
     );
     let c6 = &cost.by_state[0];
     assert_eq!((c6.waits, c6.unknown_waits), (1010, 10));
@@ -151,13 +152,13 @@ fn the_page_has_the_sentence_the_tables_and_the_charts() {
     let html = html(&cost(&tallies()));
     assert!(is_page(&html));
     for part in [
-        "80.0 ms of 1.00 s were waits for CPUs in C6",
+        "80 ms of 1 s were waits for CPUs in C6",
         "id=\"states\"",
         "id=\"distributions\"",
         "class=\"bars\"",
         "id=\"cpus\"",
         "id=\"forbidding\"",
-        "what was lost. An estimate",
+        "not in what was lost. Estimate: 800 µs, by the mean",
     ] {
         assert!(html.contains(part), "{part}");
     }
@@ -179,7 +180,7 @@ fn nothing_followed_makes_a_page_that_says_so() {
     let cost = cost(&nothing);
     assert_eq!(cost.lost_share, Some(0.0));
     assert_eq!(cost.overhead.per_wakeup_ns, None);
-    assert!(html(&cost).contains("No wake-up of the workload was seen in 2.00 s"));
+    assert!(html(&cost).contains("No wake-up of the workload was seen in 2 s"));
     // Not even time.
     assert_eq!(super_short().lost_share, None);
 }
@@ -190,10 +191,25 @@ fn super_short() -> Cost {
 
 #[test]
 fn what_is_no_result_is_refused_in_a_line() {
-    let refused = |text: &[u8]| page(text, None).unwrap_err();
+    let refused = |text: &[u8]| read(text).unwrap_err();
     assert!(refused(b"{").contains("cut short"));
     assert!(refused(b"{}").contains("no schema_version"));
     let mut newer = serde_json::to_value(cost(&tallies())).unwrap();
     newer["schema_version"] = (SCHEMA_VERSION + 1).into();
     assert!(refused(newer.to_string().as_bytes()).contains("schema version 2"));
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    let json = serde_json::to_value(cost(&tallies())).unwrap();
+    for (table, headings) in show::reference() {
+        // No interrupt woke anybody here.
+        if table != "by_interrupt[]" {
+            assert_eq!(
+                sheet::not_in_json(&json, table, &headings),
+                Vec::<&str>::new(),
+                "{table}"
+            );
+        }
+    }
 }

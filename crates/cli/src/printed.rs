@@ -1,0 +1,56 @@
+//! How a command prints what it found: the same flags for every command.
+
+use std::io::{self, Write};
+
+use reveille_show::sheet::Sheet;
+use reveille_show::text::{self, Detail};
+use reveille_show::{markdown, terminal};
+use serde::Serialize;
+
+/// In which form a result is printed.
+#[derive(clap::Args)]
+pub struct Printed {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Print Markdown, to paste into an issue
+    #[arg(long, conflicts_with = "json")]
+    pub markdown: bool,
+    /// Print all rows and columns of the tables
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    pub full: bool,
+}
+
+/// Where a sheet for people goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// Standard output.
+    Output,
+    /// Standard error: standard output is another program's.
+    Error,
+}
+
+impl Printed {
+    /// Prints the result. JSON and Markdown go to standard output in every case.
+    ///
+    /// # Errors
+    /// Of the output.
+    pub fn print(&self, result: &impl Serialize, sheet: &Sheet<'_>, to: To) -> io::Result<()> {
+        if self.json {
+            let out = &mut terminal::data();
+            serde_json::to_writer_pretty(&mut *out, result)?;
+            return out.write_all(b"\n");
+        }
+        if self.markdown {
+            return terminal::data().write_all(markdown::markdown(sheet).as_bytes());
+        }
+        let detail = match self.full {
+            true => Detail::All,
+            false => Detail::Short,
+        };
+        match to {
+            To::Output => text::write(sheet, detail, &mut terminal::stdout()),
+            To::Error => text::write(sheet, detail, &mut terminal::stderr()),
+        }
+    }
+}

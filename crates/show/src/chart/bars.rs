@@ -1,0 +1,297 @@
+//! Stacked bars: what a time is made of, a row each. As SVG for pages, as letters for a terminal.
+
+use std::fmt::Write as _;
+use std::io;
+
+use super::{COLOURS, colour};
+use crate::axis::Axis;
+use crate::markup::escape;
+use crate::quantity::duration;
+use crate::wrap;
+
+/// The drawing, in its own units.
+const NARROW_LEFT: f64 = 140.0;
+const WIDE_LEFT: f64 = 300.0;
+const RIGHT: f64 = 880.0;
+const FULL_WIDTH: f64 = 980.0;
+const ROW: f64 = 34.0;
+const BAR: f64 = 22.0;
+const BOTTOM: f64 = 44.0;
+/// Letters of a row's name on a page.
+const NAME: usize = 40;
+/// Letters of a name that fit beside wide bars.
+const SHORT: usize = 16;
+/// Letters in a terminal's longest bar.
+const LETTERS: f64 = 56.0;
+
+/// A part that rows are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// In the legend.
+    pub name: String,
+    /// Stands for it on a terminal.
+    pub letter: char,
+    /// Not seen but estimated: dashed on a page, not drawn on a terminal.
+    pub is_estimate: bool,
+}
+
+/// A bar.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Before it.
+    pub name: String,
+    /// How long each part is, ns, in order: the part's place in the legend.
+    pub lengths: Vec<(usize, f64)>,
+    /// Behind it.
+    pub total_ns: f64,
+}
+
+/// Bars over one axis of time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bars {
+    /// What is drawn, for who cannot see it.
+    pub label: String,
+    /// What the axis is of.
+    pub axis: &'static str,
+    /// What bars are made of.
+    pub parts: Vec<Part>,
+    /// From top to bottom.
+    pub rows: Vec<Row>,
+    /// Also drawn on a terminal.
+    pub on_terminals: bool,
+}
+
+impl Bars {
+    /// The longest bar, ns.
+    fn longest(&self) -> f64 {
+        let whole = |row: &Row| row.lengths.iter().map(|(_, ns)| ns).sum();
+        self.rows.iter().map(whole).fold(0.0, f64::max)
+    }
+
+    fn is_used(&self, place: usize) -> bool {
+        let mut lengths = self.rows.iter().flat_map(|row| &row.lengths);
+        lengths.any(|(part, ns)| *part == place && *ns > 0.0)
+    }
+
+    /// Twice as many parts as colours can be told apart.
+    fn pale(place: usize) -> &'static str {
+        if place < COLOURS { "" } else { " pale" }
+    }
+
+    /// The legend and the drawing; nothing where nothing took time.
+    pub fn html(&self) -> String {
+        let longest = self.longest();
+        if longest <= 0.0 {
+            return String::new();
+        }
+        let names = self.rows.iter().map(|row| row.name.chars().count());
+        let left = match names.max() {
+            Some(letters) if letters > SHORT => WIDE_LEFT,
+            _ => NARROW_LEFT,
+        };
+        let axis = Axis::from_zero(longest);
+        let x = |ns: f64| left + (RIGHT - left) * axis.fraction(ns);
+        let height = ROW * self.rows.len() as f64;
+        let mut svg = format!(
+            "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">\
+             <path class=\"grid\" d=\"",
+            height + BOTTOM,
+            escape(&self.label)
+        );
+        // Writing to a String cannot fail.
+        for tick in axis.ticks() {
+            let _ = write!(svg, "M{:.1} 0v{height:.0}", x(tick.value));
+        }
+        svg.push_str("\"/>");
+        for (place, row) in self.rows.iter().enumerate() {
+            self.row(row, ROW * place as f64, &x, &mut svg);
+        }
+        let _ = write!(
+            svg,
+            "<path class=\"axis\" d=\"M{left} 0v{height:.0}H{RIGHT}\"/><g class=\"ticks\">"
+        );
+        for tick in axis.ticks() {
+            let _ = write!(
+                svg,
+                "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                x(tick.value),
+                height + 17.0,
+                duration(tick.value)
+            );
+        }
+        let _ = write!(
+            svg,
+            "</g><text class=\"name\" text-anchor=\"end\" x=\"{RIGHT}\" y=\"{:.1}\">{}</text></svg>",
+            height + BOTTOM - 6.0,
+            self.axis
+        );
+        format!("{}<figure>{svg}</figure>", self.legend())
+    }
+
+    fn row(&self, row: &Row, top: f64, x: &impl Fn(f64) -> f64, svg: &mut String) {
+        let middle = top + ROW / 2.0;
+        let bar = middle - BAR / 2.0;
+        let name = match row.name.chars().count() > NAME {
+            true => row.name.chars().take(NAME - 1).chain(['…']).collect(),
+            false => row.name.clone(),
+        };
+        let _ = write!(
+            svg,
+            "<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x(0.0) - 8.0,
+            middle + 4.0,
+            escape(&name)
+        );
+        let mut from = 0.0;
+        for (place, ns) in row.lengths.iter().filter(|(_, ns)| *ns > 0.0) {
+            let part = &self.parts[*place];
+            let (group, class) = match part.is_estimate {
+                true => (String::new(), "unseen".to_owned()),
+                false => (colour(*place), format!("stage{}", Self::pale(*place))),
+            };
+            let _ = write!(
+                svg,
+                "<g class=\"{group}\"><rect class=\"{class}\" x=\"{:.1}\" y=\"{bar:.1}\" \
+                 width=\"{:.1}\" height=\"{BAR}\"><title>{}: {}</title></rect></g>",
+                x(from),
+                x(from + ns) - x(from),
+                escape(&part.name),
+                duration(*ns)
+            );
+            from += ns;
+        }
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x(from) + 6.0,
+            middle + 4.0,
+            duration(row.total_ns)
+        );
+    }
+
+    fn legend(&self) -> String {
+        let mut html = String::from("<div class=\"keys\">");
+        for (place, part) in self.parts.iter().enumerate() {
+            if !self.is_used(place) {
+                continue;
+            }
+            let name = escape(&part.name);
+            let _ = match part.is_estimate {
+                true => write!(html, "<span class=\"key\">dashed: {name}</span>"),
+                false => write!(
+                    html,
+                    "<span class=\"key {}\"><i class=\"{}\"></i>{name}</span>",
+                    colour(place),
+                    Self::pale(place).trim()
+                ),
+            };
+        }
+        html + "</div>"
+    }
+
+    /// A line for each row, with as many letters of each part as it has of the length.
+    ///
+    /// # Errors
+    /// Of `out`.
+    pub fn write(&self, out: &mut impl io::Write) -> io::Result<()> {
+        let longest = self.rows.iter().map(|row| row.total_ns).fold(0.0, f64::max);
+        if longest <= 0.0 {
+            return Ok(());
+        }
+        let scale = longest / LETTERS;
+        let of = self.axis;
+        writeln!(out, "One letter is {} of {of}", duration(scale))?;
+        let names = self.rows.iter().map(|row| row.name.chars().count());
+        let width = names.max().unwrap_or(0);
+        for row in &self.rows {
+            let (name, total) = (&row.name, duration(row.total_ns));
+            writeln!(out, "{name:width$}  {} {total}", self.letters(row, scale))?;
+        }
+        let parts = self.parts.iter().enumerate();
+        let drawn = parts.filter(|(place, part)| !part.is_estimate && self.is_used(*place));
+        let drawn = drawn.map(|(_, part)| format!("{} {}", part.letter, part.name));
+        wrap::wrapped(out, "", 2, &drawn.collect::<Vec<_>>().join(", "))
+    }
+
+    /// Rounded where parts end, so that the bar is as long as its whole.
+    fn letters(&self, row: &Row, scale: f64) -> String {
+        let (mut bar, mut end, mut letters) = (String::new(), 0.0, 0);
+        for (place, ns) in &row.lengths {
+            let part = &self.parts[*place];
+            if part.is_estimate {
+                continue;
+            }
+            end += ns / scale;
+            let until = end.round() as usize;
+            bar.extend(std::iter::repeat_n(
+                part.letter,
+                until.saturating_sub(letters),
+            ));
+            letters = letters.max(until);
+        }
+        bar
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bars() -> Bars {
+        let part = |name: &str, letter, is_estimate| Part {
+            name: name.to_owned(),
+            letter,
+            is_estimate,
+        };
+        Bars {
+            label: "Mean time".into(),
+            axis: "mean time",
+            parts: vec![
+                part("not seen", 'x', true),
+                part("<softirq>", 's', false),
+                part("reply", 'r', false),
+                part("unused", 'u', false),
+            ],
+            rows: vec![Row {
+                name: "awake".into(),
+                lengths: vec![(0, 10_000.0), (1, 30_000.0), (2, 12_000.0)],
+                total_ns: 42_000.0,
+            }],
+            on_terminals: true,
+        }
+    }
+
+    #[test]
+    fn a_bar_has_as_many_letters_for_each_part_as_it_has_of_the_whole() {
+        let bars = bars();
+        assert_eq!(
+            bars.letters(&bars.rows[0], 2_000.0),
+            "sssssssssssssssrrrrrr"
+        );
+        // The longest fills the line.
+        let mut out = Vec::new();
+        bars.write(&mut out).unwrap();
+        let line = format!("awake  {}{} 42 µs", "s".repeat(40), "r".repeat(16));
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!("One letter is 750 ns of mean time\n{line}\ns <softirq>, r reply\n")
+        );
+    }
+
+    #[test]
+    fn a_drawing_has_a_rectangle_for_each_part_and_names_what_it_drew() {
+        let html = bars().html();
+        assert_eq!(html.matches("<rect class=\"stage\"").count(), 2);
+        assert_eq!(html.matches("<rect class=\"unseen\"").count(), 1);
+        assert!(html.contains("<title>&lt;softirq&gt;: 30 µs</title>"));
+        assert!(html.contains("dashed: not seen") && !html.contains("unused"));
+        assert!(
+            Bars {
+                rows: Vec::new(),
+                ..bars()
+            }
+            .html()
+            .is_empty()
+        );
+    }
+}

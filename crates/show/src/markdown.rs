@@ -1,0 +1,102 @@
+//! A sheet as Markdown, to paste into an issue: everything but the charts.
+
+use std::fmt::Write as _;
+
+use crate::sheet::{Part, Sheet, Table};
+use crate::table::Side;
+use crate::text::{Detail, cells};
+
+/// The sheet as Markdown with GitHub's tables.
+pub fn markdown(sheet: &Sheet<'_>) -> String {
+    let mut out = format!("## {}\n", line(&sheet.title));
+    // Writing to a String cannot fail.
+    if !sheet.answer.is_empty() {
+        let _ = write!(out, "\n**{}**\n", line(&sheet.answer));
+    }
+    if !sheet.facts.is_empty() {
+        out.push('\n');
+    }
+    for (word, figures) in &sheet.facts {
+        let _ = writeln!(out, "- {word}: {}", line(figures));
+    }
+    for section in &sheet.sections {
+        let shown = |part: &&Part<'_>| matches!(part, Part::Table(_) | Part::Text(_));
+        let parts: Vec<_> = section.parts.iter().filter(shown).collect();
+        if !parts.is_empty() {
+            let _ = write!(out, "\n### {}\n", line(&section.heading));
+        }
+        for part in parts {
+            out.push('\n');
+            match part {
+                Part::Table(one) => table(one, &mut out),
+                Part::Text(text) => out.push_str(&(line(text) + "\n")),
+                Part::Bars(_) | Part::Chart(_) => {}
+            }
+        }
+    }
+    for note in &sheet.notes {
+        let _ = write!(out, "\n> {}\n", line(note));
+    }
+    out
+}
+
+fn table(table: &Table, out: &mut String) {
+    let (headings, rows) = cells(table, Detail::All);
+    let name = |(name, unit, _): &(String, String, Side)| match unit.as_str() {
+        "" => name.clone(),
+        unit => format!("{name}, {unit}"),
+    };
+    let rule = |(_, _, side): &(String, String, Side)| match side {
+        Side::Left => "---".to_owned(),
+        Side::Right => "--:".to_owned(),
+    };
+    let names = headings.iter().map(name).collect();
+    let rules = headings.iter().map(rule).collect();
+    for cells in [names, rules].into_iter().chain(rows) {
+        let cells: Vec<String> = cells.iter().map(|cell| line(cell)).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+}
+
+/// Text of others within a line: no markup of theirs, and no cell.
+fn line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '|' | '<' | '*' | '`' | '\\' | '[' => line.extend(['\\', character]),
+            control if control.is_control() => line.push(' '),
+            other => line.push(other),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sheet::Section;
+    use crate::sheet::tests::{COLUMNS, STATES};
+
+    #[test]
+    fn a_sheet_is_an_issue_s_text() {
+        let mut sheet = Sheet {
+            title: "Wakes".into(),
+            answer: "C1 wakes in 2.5 µs.".into(),
+            ..Sheet::default()
+        };
+        sheet.fact("Measured", "a|b\nc");
+        let table = Table::of("", COLUMNS, &STATES);
+        sheet.section(
+            Section::new("states", "States")
+                .chart(String::new)
+                .table(table),
+        );
+        sheet.section(Section::new("chart", "Only a chart").chart(String::new));
+        assert_eq!(
+            markdown(&sheet),
+            "## Wakes\n\n**C1 wakes in 2.5 µs.**\n\n- Measured: a\\|b c\n\n### States\n\n\
+             | state | exit, µs | median, µs | waits |\n| --- | --: | --: | --: |\n\
+             | C1 | 2 | 2.50 | 12345 |\n| C6, \"deep\" \\< | - | - | 1 |\n"
+        );
+    }
+}

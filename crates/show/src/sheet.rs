@@ -1,0 +1,462 @@
+//! What a command found, defined once for every medium: a terminal, a page, Markdown, CSV.
+//!
+//! A capability describes its tables as [`Column`]s and its result as a [`Sheet`], in a file `show.rs`
+//! beside the result. [`crate::text`] writes a sheet for a terminal, [`crate::web`] as a page,
+//! [`crate::markdown`] to paste into an issue. The book's reference of columns is made from the same
+//! columns.
+
+use std::fmt;
+
+use crate::chart::Bars;
+
+/// Where a figure comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The idle driver's table.
+    Driver,
+    /// This machine, by this result.
+    Measured,
+    /// Calculated beyond what was measured.
+    Estimated,
+}
+
+impl Origin {
+    /// In words: `measured`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Driver => "driver's table",
+            Self::Measured => "measured",
+            Self::Estimated => "estimated",
+        }
+    }
+}
+
+/// What a column's figures are, and in which unit a row gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Words, no figure.
+    Words,
+    /// How many.
+    Count,
+    /// A time in ns, written in the unit that fits.
+    Ns,
+    /// A time in µs, written in the unit that fits.
+    Us,
+    /// A time in s, written in the unit that fits.
+    Seconds,
+    /// 0 to 1, written in per cent.
+    Share,
+    /// Any other, in this unit; empty for a plain number.
+    Of(&'static str),
+}
+
+impl Unit {
+    /// How long one is, ns.
+    pub(crate) fn as_time(self) -> Option<f64> {
+        match self {
+            Self::Ns => Some(1.0),
+            Self::Us => Some(1e3),
+            Self::Seconds => Some(1e9),
+            Self::Words | Self::Count | Self::Share | Self::Of(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Unit {
+    /// As it is in JSON and CSV.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Words => "text",
+            Self::Count => "count",
+            Self::Ns => "ns",
+            Self::Us => "µs",
+            Self::Seconds => "s",
+            Self::Share => "share",
+            Self::Of("") => "number",
+            Self::Of(unit) => unit,
+        })
+    }
+}
+
+/// A cell.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Not known, or nothing of the kind; never zero.
+    Unknown,
+    /// Words.
+    Text(String),
+    /// In the column's unit.
+    Number(f64),
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Self {
+        match number.is_finite() {
+            true => Self::Number(number),
+            false => Self::Unknown,
+        }
+    }
+}
+
+macro_rules! whole {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Value {
+            fn from(number: $number) -> Self {
+                Self::Number(number as f64)
+            }
+        }
+    )*};
+}
+whole!(u32, u64, usize, i64);
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Unknown, Into::into)
+    }
+}
+
+/// A column of a table of `R`s, defined once.
+pub struct Column<R> {
+    /// What stands above it.
+    pub heading: Heading,
+    /// A row's cell.
+    pub value: fn(&R) -> Value,
+}
+
+/// What a column is, whatever its rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heading {
+    /// The field in JSON, the head in CSV: `snake_case` with the unit at the end.
+    pub key: &'static str,
+    /// For people.
+    pub name: &'static str,
+    /// Of its figures.
+    pub unit: Unit,
+    /// Of its figures; `None` for words.
+    pub origin: Option<Origin>,
+    /// What it is, for the reference: a sentence without its full stop.
+    pub about: &'static str,
+    /// A terminal shows it on request only.
+    pub detail: bool,
+}
+
+impl<R> Column<R> {
+    /// A column of words.
+    pub const fn words(
+        key: &'static str,
+        name: &'static str,
+        about: &'static str,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(key, name, Unit::Words, None, about, value)
+    }
+
+    /// A column of figures that were measured.
+    pub const fn measured(
+        key: &'static str,
+        name: &'static str,
+        unit: Unit,
+        about: &'static str,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(key, name, unit, Some(Origin::Measured), about, value)
+    }
+
+    /// A column of the driver's figures.
+    pub const fn driver(
+        key: &'static str,
+        name: &'static str,
+        unit: Unit,
+        about: &'static str,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(key, name, unit, Some(Origin::Driver), about, value)
+    }
+
+    /// A column of estimates.
+    pub const fn estimated(
+        key: &'static str,
+        name: &'static str,
+        unit: Unit,
+        about: &'static str,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        Self::of(key, name, unit, Some(Origin::Estimated), about, value)
+    }
+
+    const fn of(
+        key: &'static str,
+        name: &'static str,
+        unit: Unit,
+        origin: Option<Origin>,
+        about: &'static str,
+        value: fn(&R) -> Value,
+    ) -> Self {
+        let detail = false;
+        Self {
+            heading: Heading {
+                key,
+                name,
+                unit,
+                origin,
+                about,
+                detail,
+            },
+            value,
+        }
+    }
+
+    /// What columns are, without their rows.
+    pub fn headings(columns: &[Self]) -> Vec<Heading> {
+        columns.iter().map(|column| column.heading).collect()
+    }
+
+    /// A column that a terminal shows on request only.
+    pub const fn detail(mut column: Self) -> Self {
+        column.heading.detail = true;
+        column
+    }
+}
+
+/// Those of the columns' keys that the first row of a list in JSON lacks. `list` is its path: `groups[]`,
+/// `groups[].stages[]`.
+pub fn not_in_json(
+    json: &serde_json::Value,
+    list: &str,
+    headings: &[Heading],
+) -> Vec<&'static str> {
+    let pointer = format!("/{}", list.replace("[]", "/0").replace('.', "/"));
+    let row = json
+        .pointer(&pointer)
+        .and_then(serde_json::Value::as_object);
+    let keys = headings.iter().map(|heading| heading.key);
+    keys.filter(|key| row.is_none_or(|row| !row.contains_key(*key)))
+        .collect()
+}
+
+/// A table, filled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// Its columns.
+    pub headings: Vec<Heading>,
+    /// A cell for each column; what decides comes first.
+    pub rows: Vec<Vec<Value>>,
+    /// Rows that a terminal shows unless all are asked for.
+    pub first: usize,
+}
+
+impl Table {
+    /// Of these columns, with a line for each row.
+    pub fn of<'r, R: 'r>(
+        caption: impl Into<String>,
+        columns: &[Column<R>],
+        rows: impl IntoIterator<Item = &'r R>,
+    ) -> Self {
+        let cells = |row: &R| columns.iter().map(|column| (column.value)(row)).collect();
+        Self {
+            caption: caption.into(),
+            headings: Column::headings(columns),
+            rows: rows.into_iter().map(cells).collect(),
+            first: 10,
+        }
+    }
+
+    /// As CSV: the keys, then the figures in the columns' units.
+    pub fn csv(&self) -> String {
+        let field = |text: &str| match text.contains(['"', ',', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text.to_owned(),
+        };
+        let cell = |value: &Value| match value {
+            Value::Unknown => String::new(),
+            Value::Text(text) => field(text),
+            Value::Number(number) => number.to_string(),
+        };
+        let keys = self.headings.iter().map(|heading| heading.key.to_owned());
+        let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";
+        for row in &self.rows {
+            csv += &(row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
+        }
+        csv
+    }
+}
+
+/// What a section is made of.
+pub enum Part<'a> {
+    /// Figures.
+    Table(Table),
+    /// A paragraph.
+    Text(String),
+    /// Stacked bars.
+    Bars(Bars),
+    /// A chart for pages, as HTML; drawn where it is shown.
+    Chart(Box<dyn Fn() -> String + 'a>),
+}
+
+/// Parts under one heading.
+pub struct Section<'a> {
+    /// Of its place on the page.
+    pub id: &'static str,
+    /// Above it.
+    pub heading: String,
+    /// From top to bottom.
+    pub parts: Vec<Part<'a>>,
+}
+
+impl<'a> Section<'a> {
+    /// A section without parts.
+    pub fn new(id: &'static str, heading: impl Into<String>) -> Self {
+        Self {
+            id,
+            heading: heading.into(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// With this table, if it has rows.
+    pub fn table(mut self, table: Table) -> Self {
+        if !table.rows.is_empty() {
+            self.parts.push(Part::Table(table));
+        }
+        self
+    }
+
+    /// With this paragraph.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(Part::Text(text.into()));
+        self
+    }
+
+    /// With these bars, if there are any.
+    pub fn bars(mut self, bars: Bars) -> Self {
+        if !bars.rows.is_empty() {
+            self.parts.push(Part::Bars(bars));
+        }
+        self
+    }
+
+    /// With this chart, as HTML.
+    pub fn chart(mut self, html: impl Fn() -> String + 'a) -> Self {
+        self.parts.push(Part::Chart(Box::new(html)));
+        self
+    }
+}
+
+/// What a command found.
+#[derive(Default)]
+pub struct Sheet<'a> {
+    /// The page's title.
+    pub title: String,
+    /// Below the title: what was measured, where, when, by what.
+    pub about: Vec<String>,
+    /// What a person needs to know, in a sentence: first on a page, last on a terminal.
+    pub answer: String,
+    /// What was done and found in sum: a word and its figures.
+    pub facts: Vec<(&'static str, String)>,
+    /// Tables and charts.
+    pub sections: Vec<Section<'a>>,
+    /// What a reader must know of the figures, one sentence each.
+    pub notes: Vec<String>,
+    /// Below the page: how its figures are meant.
+    pub foot: &'static str,
+}
+
+impl<'a> Sheet<'a> {
+    /// One more fact.
+    pub fn fact(&mut self, word: &'static str, figures: impl Into<String>) {
+        self.facts.push((word, figures.into()));
+    }
+
+    /// One more section, if it has parts.
+    pub fn section(&mut self, section: Section<'a>) {
+        if !section.parts.is_empty() {
+            self.sections.push(section);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) struct State {
+        name: &'static str,
+        exit_us: Option<u64>,
+        median_ns: Option<f64>,
+        waits: u64,
+    }
+
+    pub(crate) const COLUMNS: &[Column<State>] = &[
+        Column::words("state", "state", "The idle state", |state| {
+            state.name.into()
+        }),
+        Column::driver(
+            "exit_latency_us",
+            "exit",
+            Unit::Us,
+            "The driver's exit latency",
+            |state| state.exit_us.into(),
+        ),
+        Column::measured("median_ns", "median", Unit::Ns, "The median", |state| {
+            state.median_ns.into()
+        }),
+        Column::detail(Column::measured(
+            "waits",
+            "waits",
+            Unit::Count,
+            "Waits for it",
+            |state| state.waits.into(),
+        )),
+    ];
+
+    pub(crate) const STATES: [State; 2] = [
+        State {
+            name: "C1",
+            exit_us: Some(2),
+            median_ns: Some(2_500.0),
+            waits: 12_345,
+        },
+        State {
+            name: "C6, \"deep\" <",
+            exit_us: None,
+            median_ns: None,
+            waits: 1,
+        },
+    ];
+
+    #[test]
+    fn csv_has_keys_and_figures_in_their_units_and_leaves_the_unknown_empty() {
+        assert_eq!(
+            Table::of("States", COLUMNS, &STATES).csv(),
+            "state,exit_latency_us,median_ns,waits\nC1,2,2500,12345\n\"C6, \"\"deep\"\" <\",,,1\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_unknown() {
+        assert_eq!(Value::from(f64::NAN), Value::Unknown);
+        assert_eq!(Value::from(None::<u64>), Value::Unknown);
+        assert_eq!(Value::from(Some(0_u64)), Value::Number(0.0));
+    }
+
+    #[test]
+    fn a_section_without_rows_is_left_out() {
+        let mut sheet = Sheet::default();
+        sheet.section(Section::new("a", "A").table(Table::of("A", COLUMNS, &[])));
+        assert!(sheet.sections.is_empty());
+    }
+}

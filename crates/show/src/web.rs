@@ -1,0 +1,113 @@
+//! A sheet as a page: the answer first, then charts and tables.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::html_table;
+use crate::markup::escape;
+use crate::page::framed;
+use crate::sheet::{Part, Section, Sheet, Table, Unit};
+use crate::text::alone;
+
+/// Rows of a table on a page; all are in the result's file.
+const MOST: usize = 200;
+
+/// The sheet as a whole page that opens offline.
+pub fn page(sheet: &Sheet<'_>) -> String {
+    let mut body = String::new();
+    if !sheet.answer.is_empty() {
+        body = format!("<p class=\"headline\">{}</p>", escape(&sheet.answer));
+    }
+    for note in &sheet.notes {
+        // Writing to a String cannot fail.
+        let _ = write!(body, "<p class=\"notice\">{}</p>", escape(note));
+    }
+    if !sheet.facts.is_empty() {
+        body.push_str("<dl class=\"facts\">");
+        for (word, figures) in &sheet.facts {
+            let _ = write!(
+                body,
+                "<dt>{}</dt><dd>{}</dd>",
+                escape(word),
+                escape(figures)
+            );
+        }
+        body.push_str("</dl>");
+    }
+    sheet
+        .sections
+        .iter()
+        .for_each(|one| section(one, &mut body));
+    framed(&sheet.title, &sheet.about, &body, sheet.foot, &json!([]))
+}
+
+fn section(section: &Section<'_>, html: &mut String) {
+    let (id, heading) = (section.id, escape(&section.heading));
+    let _ = write!(html, "<section id=\"{id}\"><h2>{heading}</h2>");
+    for part in &section.parts {
+        match part {
+            Part::Table(one) => html.push_str(&table(one)),
+            Part::Text(text) => {
+                let _ = write!(html, "<p>{}</p>", escape(text));
+            }
+            Part::Bars(bars) => html.push_str(&bars.html()),
+            Part::Chart(chart) => html.push_str(&chart()),
+        }
+    }
+    html.push_str("</section>");
+}
+
+/// A table alone, each figure in the unit that fits it.
+pub fn table(table: &Table) -> String {
+    let heads: Vec<_> = table
+        .headings
+        .iter()
+        .map(|heading| (heading.name, heading.origin))
+        .collect();
+    let words = table
+        .headings
+        .iter()
+        .take_while(|heading| heading.unit == Unit::Words)
+        .count();
+    let mut html = html_table::Table::new(&table.caption, words, &heads);
+    for row in table.rows.iter().take(MOST) {
+        let cells = table.headings.iter().zip(row);
+        let cells = cells.map(|(heading, value)| alone(heading.unit, value).unwrap_or_default());
+        html.row(&cells.collect::<Vec<_>>());
+    }
+    match table.rows.len().saturating_sub(MOST) {
+        0 => html.html(),
+        rest => format!(
+            "{}<p>And {rest} more, in the result's file.</p>",
+            html.html()
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sheet::tests::{COLUMNS, STATES};
+
+    #[test]
+    fn a_page_has_the_answer_before_the_figures_and_no_markup_of_others() {
+        let mut sheet = Sheet {
+            title: "Wakes".into(),
+            answer: "<b>".into(),
+            ..Sheet::default()
+        };
+        sheet.fact("Measured", "CPU 1");
+        let states = Section::new("states", "States").chart(|| "<svg></svg>".into());
+        sheet.section(states.table(Table::of("By state", COLUMNS, &STATES)));
+        let html = page(&sheet);
+        let place = |text: &str| {
+            html.find(text)
+                .unwrap_or_else(|| panic!("{text} in {html}"))
+        };
+        assert!(place("&lt;b&gt;") < place("<dt>Measured</dt>"));
+        assert!(place("<svg></svg>") < place("exit<small>driver's table</small>"));
+        assert!(html.contains("<td>2 µs</td><td>2.5 µs</td><td>12,345</td>"));
+        assert!(html.contains("C6, &quot;deep&quot; &lt;</th><td>–</td>"));
+    }
+}

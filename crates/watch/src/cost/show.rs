@@ -1,0 +1,509 @@
+//! What waking cost, for people: the names, units and words of its figures.
+
+mod distributions;
+
+use reveille_show::chart::Bars;
+use reveille_show::chart::bars::{Part, Row};
+use reveille_show::quantity::{counted, duration, share};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use super::forbidding::{Forbidding, Replacement};
+use super::result::{Cost, CpuCost, Ended, InterruptCost, PairCost, StateCost};
+
+/// Less than this share of the time is not worth a setting.
+const WORTH: f64 = 0.001;
+
+/// One thread's share of all that was lost from which on its time speaks for the workload's.
+const ALONE: f64 = 0.95;
+
+/// Bars of pairs; the others are in the table below.
+const MOST_BARS: usize = 12;
+
+const FOOT: &str = "Waits are summed over threads, which may wait at the same time. What is lost is \
+                    the time that CPUs took to leave idle states; interrupt, scheduler and queueing \
+                    stand apart. Where the instant of an event is unknown, nothing is counted, and \
+                    an estimate is named as one.";
+
+const STATES: &[Column<StateCost>] = &[
+    Column::words(
+        "state",
+        "CPU was",
+        "Idle state of the CPU that was waited for, or `awake`, or `busy` with another task",
+        |state| state.state.as_str().into(),
+    ),
+    Column::driver(
+        "driver_exit_latency_us",
+        "exit latency",
+        Unit::Us,
+        "The driver's exit latency",
+        |state| state.driver_exit_latency_us.into(),
+    ),
+    Column::measured(
+        "waits",
+        "waits",
+        Unit::Count,
+        "Waits for a CPU in this state; a wake-up may wait for two: the one that takes the interrupt \
+         and the one that runs the task",
+        |state| state.waits.into(),
+    ),
+    Column::measured(
+        "leaving_ns",
+        "lost",
+        Unit::Ns,
+        "Time CPUs took to leave the state, over all waits",
+        |state| sleeps(state, state.waited.leaving_ns),
+    ),
+    Column::measured(
+        "mean_leaving_ns",
+        "mean",
+        Unit::Ns,
+        "Mean time to leave the state, over waits whose instant is known",
+        |state| state.mean_leaving_ns.into(),
+    ),
+    Column::measured(
+        "median_leaving_ns",
+        "median",
+        Unit::Ns,
+        "Median time to leave the state; unknown with fewer than ten waits beyond, as the other \
+         quantiles",
+        |state| state.median_leaving_ns.into(),
+    ),
+    Column::detail(Column::measured(
+        "p90_leaving_ns",
+        "p90",
+        Unit::Ns,
+        "90th percentile of the time to leave the state",
+        |state| state.p90_leaving_ns.into(),
+    )),
+    Column::measured(
+        "p99_leaving_ns",
+        "p99",
+        Unit::Ns,
+        "99th percentile of the time to leave the state",
+        |state| state.p99_leaving_ns.into(),
+    ),
+    Column::measured(
+        "longest_leaving_ns",
+        "longest",
+        Unit::Ns,
+        "Longest single time to leave the state",
+        |state| sleeps(state, state.waited.longest_leaving_ns),
+    ),
+    Column::measured(
+        "scheduling_ns",
+        "sched",
+        Unit::Ns,
+        "Time in interrupt and scheduler on a CPU that was awake by then, over all waits",
+        |state| state.waited.scheduling_ns.into(),
+    ),
+    Column::measured(
+        "queueing_ns",
+        "queue",
+        Unit::Ns,
+        "Time behind other tasks, over all waits",
+        |state| state.waited.queueing_ns.into(),
+    ),
+];
+
+/// `busy` and `awake` are no states to leave.
+fn sleeps(state: &StateCost, ns: u64) -> Value {
+    state.mean_leaving_ns.map(|_| ns).into()
+}
+
+const PAIRS: &[Column<PairCost>] = &[
+    Column::words(
+        "waker",
+        "woken by",
+        "The waking thread's name, or the interrupt in brackets",
+        |pair| match pair.by_interrupt {
+            true => format!("[{}]", pair.waker).into(),
+            false => pair.waker.as_str().into(),
+        },
+    ),
+    Column::words("wakee", "task", "The woken threads' name", |pair| {
+        pair.wakee.as_str().into()
+    }),
+    Column::measured(
+        "wakeups",
+        "wake-ups",
+        Unit::Count,
+        "Wake-ups of this pair",
+        |pair| pair.wakeups.into(),
+    ),
+    Column::measured(
+        "asleep",
+        "asleep",
+        Unit::Count,
+        "Of these, those that met a CPU in an idle state other than polling",
+        |pair| pair.asleep.into(),
+    ),
+    Column::measured(
+        "leaving_ns",
+        "lost",
+        Unit::Ns,
+        "Time CPUs took to leave idle states, over all wake-ups of this pair",
+        |pair| pair.waited.leaving_ns.into(),
+    ),
+    Column::measured(
+        "scheduling_ns",
+        "sched",
+        Unit::Ns,
+        "Time in interrupt and scheduler, over all wake-ups of this pair",
+        |pair| pair.waited.scheduling_ns.into(),
+    ),
+    Column::measured(
+        "queueing_ns",
+        "queue",
+        Unit::Ns,
+        "Time behind other tasks, over all wake-ups of this pair",
+        |pair| pair.waited.queueing_ns.into(),
+    ),
+    Column::detail(Column::measured(
+        "longest_leaving_ns",
+        "longest",
+        Unit::Ns,
+        "Longest single time to leave an idle state",
+        |pair| pair.waited.longest_leaving_ns.into(),
+    )),
+];
+
+const INTERRUPTS: &[Column<InterruptCost>] = &[
+    Column::words(
+        "interrupt",
+        "interrupt",
+        "`timer`, `another CPU`, or the device",
+        |one| one.interrupt.as_str().into(),
+    ),
+    Column::measured(
+        "wakeups",
+        "wake-ups",
+        Unit::Count,
+        "Wake-ups by this interrupt",
+        |one| one.wakeups.into(),
+    ),
+    Column::measured(
+        "asleep",
+        "asleep",
+        Unit::Count,
+        "Of these, those that met a CPU in an idle state other than polling",
+        |one| one.asleep.into(),
+    ),
+    Column::measured(
+        "leaving_ns",
+        "lost",
+        Unit::Ns,
+        "Time CPUs took to leave idle states, over all of these wake-ups",
+        |one| one.waited.leaving_ns.into(),
+    ),
+    Column::measured(
+        "longest_leaving_ns",
+        "longest",
+        Unit::Ns,
+        "Longest single time to leave an idle state",
+        |one| one.waited.longest_leaving_ns.into(),
+    ),
+];
+
+const CPUS: &[Column<CpuCost>] = &[
+    Column::words("cpu", "CPU", "The CPU's number", |cpu| {
+        cpu.cpu.to_string().into()
+    }),
+    Column::measured("waits", "waits", Unit::Count, "Waits for this CPU", |cpu| {
+        cpu.waits.into()
+    }),
+    Column::measured(
+        "asleep",
+        "asleep",
+        Unit::Count,
+        "Of these, those that met it in an idle state other than polling",
+        |cpu| cpu.asleep.into(),
+    ),
+    Column::measured(
+        "leaving_ns",
+        "lost",
+        Unit::Ns,
+        "Time this CPU took to leave idle states, over all waits",
+        |cpu| cpu.waited.leaving_ns.into(),
+    ),
+    Column::measured(
+        "longest_leaving_ns",
+        "longest",
+        Unit::Ns,
+        "Longest single time to leave an idle state",
+        |cpu| cpu.waited.longest_leaving_ns.into(),
+    ),
+    Column::detail(Column::measured(
+        "scheduling_ns",
+        "sched",
+        Unit::Ns,
+        "Time in interrupt and scheduler, over all waits",
+        |cpu| cpu.waited.scheduling_ns.into(),
+    )),
+    Column::detail(Column::measured(
+        "queueing_ns",
+        "queue",
+        Unit::Ns,
+        "Time behind other tasks, over all waits",
+        |cpu| cpu.waited.queueing_ns.into(),
+    )),
+];
+
+const FORBIDDING: &[Column<Forbidding>] = &[
+    Column::words(
+        "deepest_allowed",
+        "deepest allowed",
+        "The deepest idle state that stays allowed; `no sleep` where none does",
+        |one| one.deepest_allowed.as_deref().unwrap_or("no sleep").into(),
+    ),
+    Column::words(
+        "replaced_by",
+        "a wait then takes",
+        "What replaces each wait for a CPU in a forbidden state",
+        |one| {
+            match one.replaced_by {
+                Replacement::Seen => "as those seen there",
+                Replacement::Driver => "the driver's exit latency",
+                Replacement::Nothing => "nothing",
+            }
+            .into()
+        },
+    ),
+    Column::estimated(
+        "saved_ns",
+        "would save",
+        Unit::Ns,
+        "Time saved, over all waits",
+        |one| one.saved_ns.into(),
+    ),
+    Column::estimated(
+        "saved_low_ns",
+        "95% from",
+        Unit::Ns,
+        "Lower end of its 95 % interval",
+        |one| one.saved_low_ns.into(),
+    ),
+    Column::estimated(
+        "saved_high_ns",
+        "to",
+        Unit::Ns,
+        "Upper end of its 95 % interval",
+        |one| one.saved_high_ns.into(),
+    ),
+];
+
+/// The columns of every table, by the list in `cost.json` that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        ("by_state[]", Column::headings(STATES)),
+        ("by_pair[]", Column::headings(PAIRS)),
+        ("by_interrupt[]", Column::headings(INTERRUPTS)),
+        ("by_cpu[]", Column::headings(CPUS)),
+        ("forbidding[]", Column::headings(FORBIDDING)),
+    ]
+}
+
+/// The result for every medium.
+pub fn sheet(cost: &Cost) -> Sheet<'_> {
+    let mut about = vec![counted(cost.wakeups, "wake-up"), time(cost.elapsed_ns)];
+    about.extend(cost.machine.words());
+    about.extend([cost.started.clone(), cost.tool.clone()]);
+    let mut sheet = Sheet {
+        title: format!("What waking cost: {}", cost.workload),
+        about: vec![about.join(" · ")],
+        answer: cost.sentence.clone(),
+        foot: FOOT,
+        ..Sheet::default()
+    };
+    facts(cost, &mut sheet);
+    sheet.notes = cost.by_state.iter().filter_map(unknown).collect();
+    sheet.notes.extend(cost.notes.iter().cloned());
+    if cost.wakeups == 0 {
+        return sheet;
+    }
+    let states = Table::of("Waits by idle state", STATES, &cost.by_state);
+    sheet.section(Section::new("states", "By idle state").table(states));
+    if let Some(chart) = distributions::Chart::of(cost) {
+        let section = Section::new(
+            "distributions",
+            "Exceedance of the time to leave idle states",
+        );
+        sheet.section(section.chart(move || chart.html()));
+    }
+    let pairs = Table::of("Wake-ups by waker and task", PAIRS, &cost.by_pair);
+    sheet.section(
+        Section::new("pairs", "By waker and task")
+            .bars(bars(cost))
+            .table(pairs),
+    );
+    let interrupts = Table::of("Wake-ups by interrupt", INTERRUPTS, &cost.by_interrupt);
+    sheet.section(Section::new("interrupts", "By interrupt").table(interrupts));
+    let mut cpus: Vec<&CpuCost> = cost.by_cpu.iter().collect();
+    cpus.sort_by_key(|cpu| std::cmp::Reverse((cpu.waited.leaving_ns, cpu.waits)));
+    sheet.section(Section::new("cpus", "By CPU").table(Table::of("Waits by CPU", CPUS, cpus)));
+    let table = Table::of("Deeper idle states forbidden", FORBIDDING, &cost.forbidding);
+    let heading = "What forbidding idle states would save";
+    sheet.section(Section::new("forbidding", heading).table(table));
+    sheet
+}
+
+fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
+    let interrupted = match cost.ended {
+        Ended::Interrupted => ", interrupted",
+        Ended::Completed | Ended::WorkloadEnded => "",
+    };
+    let elapsed = time(cost.elapsed_ns);
+    sheet.fact(
+        "Followed",
+        format!("{}, {elapsed}{interrupted}", cost.workload),
+    );
+    let driver = cost.driver.as_deref().unwrap_or("none");
+    let governor = cost.governor.as_deref().unwrap_or("none");
+    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    let mut wakeups = format!(
+        "{}, {} met a sleeping CPU",
+        cost.wakeups, cost.met_sleeping_cpu
+    );
+    if cost.met_polling_cpu > 0 {
+        wakeups += &format!(", {} a polling one", cost.met_polling_cpu);
+    }
+    sheet.fact("Wake-ups", wakeups);
+    let waited = &cost.waited;
+    if let Some(of_time) = cost.lost_share {
+        let (lost, of_time) = (time(waited.leaving_ns), share(of_time));
+        sheet.fact(
+            "Lost",
+            format!("{lost} waiting for CPUs to leave idle states, {of_time} of the time"),
+        );
+    }
+    let (scheduling, queueing) = (time(waited.scheduling_ns), time(waited.queueing_ns));
+    sheet.fact(
+        "Besides",
+        format!("{scheduling} in interrupt and scheduler, {queueing} queueing behind others"),
+    );
+    let overhead = &cost.overhead;
+    if let (Some(ns), Some(of_time)) = (overhead.per_wakeup_ns, overhead.share_of_cpu_time) {
+        sheet.fact(
+            "Cost",
+            format!(
+                "{} for each of the {} wake-ups on the machine, {} of CPU time",
+                duration(ns),
+                overhead.machine_wakeups,
+                share(of_time)
+            ),
+        );
+    }
+}
+
+/// Waits that are in no figure.
+fn unknown(state: &StateCost) -> Option<String> {
+    let waits = state.unknown_waits;
+    (waits > 0).then(|| {
+        let estimate = match &state.estimate {
+            Some(estimate) => format!(
+                "Estimate: {}, by the {}.",
+                time(estimate.leaving_ns),
+                estimate.by
+            ),
+            None => "No estimate: give --result.".to_owned(),
+        };
+        format!(
+            "For {} for CPUs in {} the event's instant is unknown (a device's interrupt); they are \
+             not in what was lost. {estimate}",
+            counted(waits, "wait"),
+            state.state
+        )
+    })
+}
+
+/// The pairs that waited longest.
+fn bars(cost: &Cost) -> Bars {
+    let part = |name: &str, letter| Part {
+        name: name.to_owned(),
+        letter,
+        is_estimate: false,
+    };
+    let row = |pair: &PairCost| {
+        let waited = &pair.waited;
+        let lengths = [waited.leaving_ns, waited.scheduling_ns, waited.queueing_ns];
+        Row {
+            name: format!("{} → {}", pair.waker, pair.wakee),
+            lengths: lengths.iter().map(|ns| *ns as f64).enumerate().collect(),
+            total_ns: lengths.iter().sum::<u64>() as f64,
+        }
+    };
+    let mut rows: Vec<Row> = cost.by_pair.iter().map(row).collect();
+    rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+    rows.truncate(MOST_BARS);
+    Bars {
+        label: "Waiting time of each pair of waker and task, by its parts".to_owned(),
+        axis: "waited in all",
+        parts: vec![
+            part("leaving the idle state", 'l'),
+            part("interrupt and scheduler", 's'),
+            part("queueing behind others", 'q'),
+        ],
+        rows,
+        on_terminals: false,
+    }
+}
+
+/// What a person needs to know of a result, in a sentence.
+pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
+    if cost.wakeups == 0 {
+        return format!(
+            "No wake-up of the workload was seen in {}: it ran without a pause, or not at all.",
+            time(cost.elapsed_ns)
+        );
+    }
+    let sleeping = cost.by_state.iter().filter(|state| !state.polling);
+    let worst = sleeping.max_by_key(|state| state.waited.leaving_ns);
+    let Some(worst) = worst.filter(|state| state.waited.leaving_ns > 0) else {
+        return match cost.met_sleeping_cpu {
+            0 => "No wake-up met a sleeping CPU: nothing was lost.",
+            _ => "No wait for a sleeping CPU is of known length: what was lost is unknown.",
+        }
+        .to_owned();
+    };
+    let lost = lost(cost, &worst.state, worst.waited.leaving_ns);
+    if cost.lost_share.is_some_and(|share| share < WORTH) {
+        return format!("{lost}: below a thousandth of the time, and not worth a setting.");
+    }
+    let of_worst = |one: &&Forbidding| one.forbidden.first() == Some(&worst.state);
+    match cost.forbidding.iter().find(of_worst) {
+        Some(forbidding) if forbidding.saved_low_ns > 0 => {
+            format!("{lost}; {}.", regain(forbidding, honours_requests))
+        }
+        Some(_) => format!("{lost}; by these waits, forbidding it would regain nothing."),
+        None => format!("{lost}; too few waits are known to estimate what forbidding it regains."),
+    }
+}
+
+fn lost(cost: &Cost, state: &str, leaving_ns: u64) -> String {
+    let (elapsed, leaving) = (time(cost.elapsed_ns), time(leaving_ns));
+    let most = cost.most_delayed_thread.as_ref();
+    let alone = most.filter(|most| most.leaving_ns as f64 >= ALONE * cost.waited.leaving_ns as f64);
+    match (alone, most) {
+        (None, Some(most)) => format!(
+            "Waits for CPUs in {state} add up to {leaving} over all threads in {elapsed}, and the \
+             thread that lost most, {} ({}), lost {}",
+            most.name,
+            most.pid,
+            time(most.leaving_ns)
+        ),
+        _ => format!("{leaving} of {elapsed} were waits for CPUs in {state}"),
+    }
+}
+
+fn regain(forbidding: &Forbidding, honours_requests: bool) -> String {
+    // Where no driver keeps to requests, only the request for no sleep at all can be met.
+    let bound = match (honours_requests, forbidding.latency_bound_us) {
+        (false, _) | (true, 0) => "0".to_owned(),
+        (true, us) => format!("{us}us"),
+    };
+    let saved = time(forbidding.saved_ns);
+    format!("`reveille hold --latency {bound}` would regain about {saved}")
+}
+
+fn time(ns: u64) -> String {
+    duration(ns as f64)
+}
