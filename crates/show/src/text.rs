@@ -49,6 +49,7 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
                 writeln!(out)?;
                 wrap::wrapped(out, "", 0, text)?;
             }
+            Part::Command(command) => writeln!(out, "    {command}")?,
             Part::Bars(bars) if bars.on_terminals => {
                 writeln!(out)?;
                 bars.write(out)?;
