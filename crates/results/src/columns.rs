@@ -37,14 +37,6 @@ impl Values {
         self.len() == 0
     }
 
-    pub(crate) fn reserve(&mut self, more: usize) {
-        match self {
-            Self::Integer(values) => values.reserve_exact(more),
-            Self::Percent(values) => values.reserve_exact(more),
-            Self::Name { codes, .. } => codes.reserve_exact(more),
-        }
-    }
-
     /// Appends values of the same kind; names keep their meaning whatever their codes were.
     ///
     /// # Errors
@@ -204,29 +196,6 @@ mod tests {
                 (length, length == 0),
                 "{values:?}"
             );
-        }
-    }
-
-    #[test]
-    fn space_is_made_before_it_is_needed() {
-        let mut columns = [
-            Values::Integer(Vec::new()),
-            Values::Percent(Vec::new()),
-            named(&[], &[]),
-        ];
-        for values in &mut columns {
-            values.reserve(1000);
-        }
-        let [
-            Values::Integer(integers),
-            Values::Percent(shares),
-            Values::Name { codes, .. },
-        ] = columns
-        else {
-            unreachable!()
-        };
-        for capacity in [integers.capacity(), shares.capacity(), codes.capacity()] {
-            assert!(capacity >= 1000, "{capacity}");
         }
     }
 

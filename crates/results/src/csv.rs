@@ -1,21 +1,23 @@
-//! Typed CSV, read in blocks by several threads: one line per datapoint, columns by name.
+//! Typed CSV, a line per datapoint, columns by name.
 //!
-//! Numbers go straight from their text into integers (a decimal is shifted into the column's unit),
-//! and columns that nobody asked for are passed over, so that a wult result of a million lines
-//! takes a fraction of a second and no more memory than its columns.
+//! Numbers go straight from their text into integers (a decimal is shifted into the column's unit), and
+//! columns that are not wanted are skipped, so that a wult result of a million lines takes a fraction of a
+//! second and no more memory than its columns.
 
-mod blocks;
-
-use std::io::Read;
-use std::sync::Mutex;
+use std::io::{BufRead, BufReader, Read};
 
 use crate::columns::{Column, Columns, NO_NAME, NULL, Values, code_of};
 use crate::decimal::{self, Decimal};
 use crate::{Malformed, schema::Kind};
-use blocks::{Block, Blocks};
 
-/// Threads that parse. Reading is bound by memory beyond a few.
-const THREADS_MAX: usize = 4;
+/// A longer line is no line of datapoints.
+const LINE_BYTES: usize = 1 << 20;
+
+/// A longer header is no header of datapoints: a thousand columns fit into it.
+const HEADER_BYTES: usize = 1 << 16;
+
+/// Datapoints of a part.
+const PART: usize = 4096;
 
 /// How a field of the file becomes a value of a column.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,16 +116,30 @@ pub(crate) enum LastLine {
 
 /// A CSV whose header has been read.
 pub(crate) struct Csv<R> {
-    blocks: Blocks<R>,
+    reader: BufReader<R>,
     /// The header's fields.
     pub(crate) header: Vec<String>,
+}
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Newline,
+    /// The file's end.
+    File,
 }
 
 impl<R: Read> Csv<R> {
     /// Reads the header.
     pub(crate) fn new(reader: R) -> Result<Self, Malformed> {
-        let mut blocks = Blocks::new(reader);
-        let line = blocks.header()?;
+        let mut reader = BufReader::with_capacity(LINE_BYTES, reader);
+        let mut line = Vec::new();
+        read_line(&mut reader, HEADER_BYTES, &mut line).map_err(|wrong| wrong.at_line(1))?;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return Err(Malformed::new(
+                "is empty; expected a line with the names of columns",
+            ));
+        }
         let text = std::str::from_utf8(&line)
             .map_err(|_| Malformed::new("line 1: is not text; expected the names of columns"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -134,14 +150,14 @@ impl<R: Read> Csv<R> {
         for (at, name) in header.iter().enumerate() {
             if header[..at].contains(name) {
                 return Err(Malformed::new(format!(
-                    "line 1: two columns are named {name:?}; each name may be there once"
+                    "line 1: two columns are named {name:?}; names must be unique"
                 )));
             }
         }
-        Ok(Self { blocks, header })
+        Ok(Self { reader, header })
     }
 
-    /// Gives `sink` the datapoints in order, a part at a time, on this thread.
+    /// Gives `sink` the datapoints in order, a part at a time.
     pub(crate) fn in_parts(
         mut self,
         fields: &[Field],
@@ -149,142 +165,94 @@ impl<R: Read> Csv<R> {
         mut sink: impl FnMut(Columns) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
         let mut line = 2;
-        while let Some(block) = self.blocks.next()? {
-            let part = parse_block(&block, &self.header, fields, last)
-                .map_err(|wrong| wrong.at_line(line))?;
-            line += part.columns.rows;
-            sink(part.columns)?;
-        }
-        Ok(())
-    }
-}
-
-impl<R: Read + Send> Csv<R> {
-    /// Reads all datapoints with as many threads as there are CPUs, up to four.
-    pub(crate) fn all(self, fields: &[Field], last: LastLine) -> Result<Table, Malformed> {
-        let threads = match self.blocks.is_last() {
-            // A small file is read before a second thread has started.
-            true => 1,
-            false => std::thread::available_parallelism().map_or(1, |count| count.get()),
-        };
-        let Self { blocks, header } = self;
-        let blocks = Mutex::new(blocks);
-        let parts = Mutex::new(Vec::new());
-        let work = || {
-            loop {
-                let next = match blocks.lock() {
-                    Ok(mut blocks) => blocks.next(),
-                    Err(_) => return,
-                };
-                let (index, part) = match next {
-                    Ok(None) => return,
-                    Ok(Some(block)) => (block.index, parse_block(&block, &header, fields, last)),
-                    Err(wrong) => (
-                        usize::MAX,
-                        Err(Wrong {
-                            line: None,
-                            why: wrong,
-                        }),
-                    ),
-                };
-                let failed = part.is_err();
-                if let Ok(mut parts) = parts.lock() {
-                    parts.push((index, part));
-                }
-                if failed {
-                    if let Ok(mut blocks) = blocks.lock() {
-                        blocks.stop();
-                    }
-                    return;
-                }
+        loop {
+            let part = self.rows(fields, last, line, PART)?.columns;
+            let rows = part.rows;
+            if rows == 0 {
+                return Ok(());
             }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..threads.min(THREADS_MAX) {
-                scope.spawn(work);
+            line += rows;
+            sink(part)?;
+        }
+    }
+
+    /// Reads all datapoints.
+    pub(crate) fn all(mut self, fields: &[Field], last: LastLine) -> Result<Table, Malformed> {
+        self.rows(fields, last, 2, usize::MAX)
+    }
+
+    /// Reads this many datapoints at most, from the line with that number on.
+    fn rows(
+        &mut self,
+        fields: &[Field],
+        last: LastLine,
+        first: usize,
+        most: usize,
+    ) -> Result<Table, Malformed> {
+        let mut columns: Vec<Option<Column>> = fields.iter().map(Field::empty).collect();
+        let (mut rows, mut torn) = (0, false);
+        let mut line = Vec::new();
+        while rows < most {
+            let at_line = |wrong: Malformed| wrong.at_line(first + rows);
+            let read = read_line(&mut self.reader, LINE_BYTES, &mut line).map_err(at_line)?;
+            let Some(end) = read else {
+                break;
+            };
+            // The file's own end may be an empty line.
+            if line.is_empty() && self.is_at_end().map_err(at_line)? {
+                break;
             }
-            work();
-        });
-        let mut parts = parts.into_inner().unwrap_or_default();
-        parts.sort_by_key(|&(index, _)| index);
-        let mut line = 2;
-        let mut whole = Vec::with_capacity(parts.len());
-        let mut torn = false;
-        for (_, part) in parts {
-            let part = part.map_err(|wrong| wrong.at_line(line))?;
-            line += part.columns.rows;
-            torn |= part.torn;
-            whole.push(part.columns);
-        }
-        Ok(Table {
-            columns: join(fields, whole)?,
-            torn,
-        })
-    }
-}
-
-/// What is wrong, and in which line of the block (from 0).
-struct Wrong {
-    line: Option<usize>,
-    why: Malformed,
-}
-
-impl Wrong {
-    fn at_line(self, first: usize) -> Malformed {
-        match self.line {
-            Some(line) => Malformed::new(format!("line {}: {}", first + line, self.why)),
-            None => self.why,
-        }
-    }
-}
-
-fn parse_block(
-    block: &Block,
-    header: &[String],
-    fields: &[Field],
-    last: LastLine,
-) -> Result<Table, Wrong> {
-    let mut columns: Vec<Option<Column>> = fields.iter().map(Field::empty).collect();
-    let mut rows = 0;
-    let mut torn = false;
-    let mut rest = block.bytes.as_slice();
-    while !rest.is_empty() {
-        let (mut line, after) = match memchr::memchr(b'\n', rest) {
-            Some(end) => (&rest[..end], &rest[end + 1..]),
-            None => (rest, &rest[rest.len()..]),
-        };
-        let open = after.is_empty() && block.open_end;
-        rest = after;
-        if let Some((b'\r', shorter)) = line.split_last() {
-            line = shorter;
-        }
-        // The file's own end may be an empty line.
-        if line.is_empty() && rest.is_empty() {
-            break;
-        }
-        if open && last == LastLine::IsTorn {
-            torn = true;
-            break;
-        }
-        match parse_line(line, fields, &mut columns) {
-            Ok(()) => rows += 1,
-            Err(LineError::TooShort(_)) if open => {
-                cut(&mut columns, rows);
+            if end == End::File && last == LastLine::IsTorn {
                 torn = true;
+                break;
             }
-            Err(wrong) => {
-                return Err(Wrong {
-                    line: Some(rows),
-                    why: wrong.into_malformed(header),
-                });
+            match parse_line(&line, fields, &mut columns) {
+                Ok(()) => rows += 1,
+                Err(LineError::TooShort(_)) if end == End::File => {
+                    cut(&mut columns, rows);
+                    torn = true;
+                }
+                Err(wrong) => return Err(at_line(wrong.into_malformed(&self.header))),
             }
         }
+        let columns = Columns {
+            columns: columns.into_iter().flatten().collect(),
+            rows,
+        };
+        Ok(Table { columns, torn })
     }
-    let columns = Columns {
-        columns: columns.into_iter().flatten().collect(),
-        rows,
+
+    fn is_at_end(&mut self) -> Result<bool, Malformed> {
+        self.reader
+            .fill_buf()
+            .map(<[u8]>::is_empty)
+            .map_err(unreadable)
+    }
+}
+
+/// The next line without its end; `None` after the last.
+fn read_line(
+    reader: &mut impl BufRead,
+    limit: usize,
+    line: &mut Vec<u8>,
+) -> Result<Option<End>, Malformed> {
+    line.clear();
+    let read = reader.take(limit as u64).read_until(b'\n', line);
+    let read = read.map_err(unreadable)?;
+    let end = match line.pop_if(|last| *last == b'\n') {
+        Some(_) => End::Newline,
+        None if read == 0 => return Ok(None),
+        None if read == limit => {
+            return Err(Malformed::new(format!("is longer than {limit} bytes")));
+        }
+        None => End::File,
     };
-    Ok(Table { columns, torn })
+    line.pop_if(|last| *last == b'\r');
+    Ok(Some(end))
+}
+
+fn unreadable(error: std::io::Error) -> Malformed {
+    Malformed::new(format!("cannot be read: {error}"))
 }
 
 /// Takes back what an unfinished line has left.
@@ -346,12 +314,11 @@ fn parse_line(
 fn split_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     // A quoted field may hold commas (RFC 4180); no name that we know holds a quote.
     if let Some((b'"', inner)) = text.split_first()
-        && let Some(end) = memchr::memchr(b'"', inner)
+        && let Some(end) = inner.iter().position(|&byte| byte == b'"')
         && matches!(inner.get(end + 1), None | Some(b','))
     {
         return (&inner[..end], inner.get(end + 2..));
     }
-    // Fields are short: a plain loop beats a call to memchr.
     match text.iter().position(|&byte| byte == b',') {
         Some(comma) => (&text[..comma], Some(&text[comma + 1..])),
         None => (text, None),
@@ -428,23 +395,6 @@ pub(crate) fn empty(fields: &[Field]) -> Columns {
         columns: fields.iter().filter_map(Field::empty).collect(),
         rows: 0,
     }
-}
-
-/// Puts the parts one after another, a column at a time, so that no more than one is there twice.
-fn join(fields: &[Field], mut parts: Vec<Columns>) -> Result<Columns, Malformed> {
-    let rows = parts.iter().map(|part| part.rows).sum();
-    let mut columns: Vec<Column> = fields.iter().filter_map(Field::empty).collect();
-    for (at, column) in columns.iter_mut().enumerate() {
-        column.values.reserve(rows);
-        for part in &mut parts {
-            let values =
-                std::mem::replace(&mut part.columns[at].values, Values::Integer(Vec::new()));
-            column.values.append(values).map_err(|_| {
-                Malformed::new(format!("column {}: has more than 255 names", column.name))
-            })?;
-        }
-    }
-    Ok(Columns { columns, rows })
 }
 
 #[cfg(test)]

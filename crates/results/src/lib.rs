@@ -51,6 +51,10 @@ impl Malformed {
         Self(why.into())
     }
 
+    pub(crate) fn at_line(self, line: usize) -> Self {
+        Self(format!("line {line}: {}", self.0))
+    }
+
     pub(crate) fn at(self, path: &std::path::Path) -> Error {
         Error::Unreadable {
             path: path.to_owned(),
