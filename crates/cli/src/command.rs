@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use reveille_kernel::{Inherited, RunAs};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -39,10 +40,19 @@ impl As {
     }
 }
 
-/// Notes which descriptors the caller left open for a command, and how many it may have. The first
-/// call of `main`: what is opened later is this program's own, and no command gets it.
+/// Descriptors for anything here: `cost --stacks` keeps a file open for each that a waker has mapped.
+const DESCRIPTORS: u64 = 65_536;
+
+/// Notes which descriptors the caller left open for a command, and how many it may have; then raises
+/// that limit for this process (it is often 1,024). The first call of `main`: what is opened later is
+/// this program's own, and no command gets it.
 pub fn note_inherited() {
     INHERITED.get_or_init(Inherited::at_start);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where it is too low all the same, the work that needs more reports it.
+        let raised = soft.max(hard.min(DESCRIPTORS));
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, raised, hard);
+    }
 }
 
 /// A user's command. It is in this program's process group, so that the terminal treats both as

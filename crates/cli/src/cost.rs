@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use reveille_advise::MachineResult;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
 use reveille_results::output::{Existing, Folder};
@@ -19,7 +20,6 @@ use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fo
 use crate::chosen;
 use crate::command::{As, Child};
 use crate::exit;
-use crate::measured::open_of_machine;
 use crate::signals;
 use reveille_show::progress::Bar;
 use reveille_show::terminal;
@@ -98,7 +98,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let measured = match &args.result {
         Some(folder) => Some((
             folder.display().to_string(),
-            open_of_machine(folder, &idle)?.0,
+            MachineResult::description(folder, &idle)?.0,
         )),
         None => None,
     };

@@ -1,23 +1,20 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
-mod plan;
 mod statement;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_kernel::requests::{self, Request};
-use reveille_kernel::{Awake, Idle, Journal, Root, journal, latency};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use reveille_advise::MachineResult;
+use reveille_advise::hold::{Options, Plan};
+use reveille_kernel::{Idle, Journal, journal, latency};
+use reveille_results::statistics::Percentile;
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
-use crate::exit;
-use crate::measured::{Measured, Percentile};
-use crate::restore;
-use crate::until::Until;
-use plan::{Plan, Through};
-use reveille_show::terminal;
+use crate::until::{Statement, Until};
 
 /// Hold CPUs awake as far as a latency bound needs, while a command runs.
 ///
@@ -63,7 +60,8 @@ pub struct Args {
     #[arg(
         long,
         value_name = "P",
-        value_enum,
+        value_parser = PossibleValuesParser::new(Percentile::ALL.map(Percentile::percent))
+            .map(|percent| Percentile::of_percent(&percent).expect("one of the possible values")),
         default_value = "99.9",
         requires = "result"
     )]
@@ -88,64 +86,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = chosen::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
     let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
-    let measured = match &args.result {
-        Some(result) => Some(Measured::open(result, &idle, args.percentile)?),
+    let result = match &args.result {
+        Some(result) => Some(MachineResult::open(result, &idle, args.percentile)?),
         None => None,
     };
-    let plan = Plan::make(
-        &root,
-        &idle,
-        &plan::Wanted {
-            bound_us: args.latency,
-            cpus: &cpus,
-            all: args.cpu.is_none(),
-            measured: measured.as_ref(),
-        },
-    )?;
+    let options = Options {
+        bound_us: args.latency,
+        cpus: &cpus,
+        all: args.cpu.is_none(),
+        result: result.as_ref(),
+    };
+    let plan = Plan::of(&root, &idle, &options)?;
     if args.dry_run {
-        statement::write(&plan, args.json, &mut terminal::stdout())?;
+        plan.print(args.json, "")?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
-    let held = Held::take(&plan, &root)?;
-    let stated = match until.is_command() {
-        true => {
-            statement::in_short(&plan);
-            Ok(())
-        }
-        false => {
-            let out = &mut terminal::stdout();
-            statement::write(&plan, args.json, out)
-                .and_then(|()| statement::until_told(args.json, out))
-                .map_err(exit::unsaid)
-        }
-    };
-    let ended = stated.and_then(|()| until.over());
-    restore::at_the_end(held.journal, ended)
-}
-
-/// What is held; dropping it lets go.
-struct Held {
-    _request: Option<Request>,
-    _awake: Awake,
-    journal: Journal,
-}
-
-impl Held {
-    fn take(plan: &Plan, root: &Root) -> anyhow::Result<Self> {
-        let mut journal = Journal::new(root, Path::new(journal::FOLDER));
-        let mut request = None;
-        match plan.through {
-            Some(Through::Device) => request = Some(Request::hold(plan.request_us)?),
-            Some(Through::EachCpu) => {
-                requests::bound_cpus(&mut journal, root, &plan.cpus, plan.request_us)?;
-            }
-            None => {}
-        }
-        Ok(Self {
-            _request: request,
-            _awake: Awake::keep(&plan.kept_awake)?,
-            journal,
-        })
-    }
+    let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
+    let _held = plan.hold(&mut journal, &root)?;
+    until.hold(&plan, args.json, "Held until Ctrl-C.", journal)
 }

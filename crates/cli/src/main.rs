@@ -8,16 +8,13 @@ mod anticipate;
 mod chosen;
 mod command;
 mod cost;
-mod descriptors;
 mod doctor;
 mod exit;
 mod export;
 mod hold;
-mod keeping;
 mod limit;
 mod manual;
 mod measure;
-mod measured;
 mod model;
 mod path;
 mod report;
@@ -97,7 +94,6 @@ fn silence_caught_panics() {
 
 fn main() -> ExitCode {
     command::note_inherited();
-    descriptors::raise();
     silence_caught_panics();
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);

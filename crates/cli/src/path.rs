@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use reveille_advise::MachineResult;
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Description;
@@ -18,7 +19,6 @@ use reveille_watch::path::{
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::measured::open_of_machine;
 use crate::signals;
 use reveille_show::progress::Bar;
 use reveille_show::terminal;
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let result = match &args.result {
-        Some(folder) => Some(open_of_machine(folder, &Idle::read(&root)?)?.0),
+        Some(folder) => Some(MachineResult::description(folder, &Idle::read(&root)?)?.0),
         None => None,
     };
     let folder = chosen::output_folder(args.out.as_deref(), &[FILE])?;

@@ -6,9 +6,13 @@
 //! haltpoll does not look.
 //! Source: drivers/cpuidle/governors/ of the kernel.
 
+mod plan;
+
 use serde::Serialize;
 
 use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root};
+
+pub use plan::{LimitedGroup, LimitedState, Plan};
 
 /// Which states CPUs may use, by the states' names in any case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub struct Setting {
 /// # Errors
 /// [`Error::Usage`] for a CPU that is not there, and for a name that none of these CPUs has;
 /// [`Error::Cannot`] where none of them has idle states.
-pub fn plan(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
+pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
     let mut chosen = Vec::new();
     for &cpu in cpus {
         let there = idle.cpu(cpu);

@@ -194,7 +194,7 @@ impl Setting {
             Kind::Limit { limit, cpus } => {
                 let all = || online(idle).map(|cpu| cpu.number).collect();
                 let cpus = cpus.clone().unwrap_or_else(all);
-                Ok(limits::plan(idle, &cpus, limit)?)
+                Ok(limits::settings(idle, &cpus, limit)?)
             }
             _ => Ok(Vec::new()),
         }

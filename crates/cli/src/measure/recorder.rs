@@ -10,7 +10,7 @@ use reveille_results::output::Folder;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema, statistics};
 
 use super::Args;
-use crate::keeping::{default_folder, naming};
+use crate::chosen::{default_folder, naming};
 use reveille_show::progress::Bar;
 
 /// The columns that the statistics need.
