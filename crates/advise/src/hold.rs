@@ -188,8 +188,8 @@ impl Plan {
         }
         if !requests::is_kept_to(idle, self.request_us) {
             return Err(Error::Cannot(format!(
-                "--latency: the governor haltpoll keeps to no bound but 0, and {} µs would be held \
-                 in vain; `reveille hold --latency 0` keeps the CPUs from sleeping",
+                "--latency: the governor haltpoll keeps to no bound but 0, so {} µs \
+                 would have no effect; `reveille hold --latency 0` keeps the CPUs from sleeping",
                 self.request_us
             )));
         }
@@ -260,8 +260,8 @@ impl Plan {
         let is_of = |group: &Group| measured.is_of(group.kind.as_ref(), &group.states);
         if !groups.iter().any(is_of) {
             return Err(Error::Usage(format!(
-                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without --result \
-                 the driver's table counts",
+                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without \
+                 --result the driver's table is used",
                 measured.name,
                 measured.cpu()
             )));
@@ -278,7 +278,7 @@ impl Plan {
                 );
             } else {
                 self.notes.push(format!(
-                    "{}: of another kind than the measured one; the driver's figures count there",
+                    "{}: of another kind than the measured one; the driver's figures are used there",
                     cpulist::named(&group.cpus)
                 ));
                 let exits = group
@@ -296,15 +296,16 @@ impl Plan {
         let asked = &advice.question;
         if let Some(state) = advice.unknown() {
             return Err(Error::Cannot(format!(
-                "--result: nothing can be said of {} for want of datapoints; `reveille advise RESULT \
-                 --budget {}us` prints how many are needed. Without --result the driver's table counts",
+                "--result: too few datapoints of {}; `reveille advise RESULT \
+                 --budget {}us` prints how many are needed. Without --result the driver's \
+                 table is used",
                 state.state, asked.budget_us
             )));
         }
         if let Some(state) = advice.ended_by_want() {
             self.notes.push(format!(
-                "{} is not shown to be within {asked}, for want of datapoints: neither it nor what is \
-                 deeper is left",
+                "too few datapoints to show that {} is within {asked}: it and deeper states \
+                 are not left",
                 state.state
             ));
         }
@@ -314,7 +315,7 @@ impl Plan {
                 && let Some(one) = state.evidence.iter().find(exceeds)
             {
                 self.notes.push(format!(
-                    "even {} is over the bound ({} of {} wakes): nothing is quicker",
+                    "even {} exceeds the bound ({} of {} wakes): no state is faster",
                     state.state, one.exceeded, one.count
                 ));
             }
@@ -329,7 +330,7 @@ impl Plan {
             let own = first.and_then(|cpu| bounds::in_force_us(cpu, None));
             if let Some(own) = own.filter(|&own| own < self.request_us) {
                 self.notes.push(format!(
-                    "{}: bound to {own} µs already, by their own setting: that one counts",
+                    "{}: already bound to {own} µs by their own setting, which is tighter",
                     cpulist::named(&group.cpus)
                 ));
             }
@@ -354,7 +355,7 @@ impl Plan {
                 false => format!(", by {}", names.join(", ")),
             };
             self.notes.push(format!(
-                "a tighter bound of {held} µs is held on all CPUs already{by}: that one counts"
+                "a tighter bound of {held} µs already holds for all CPUs{by}"
             ));
         }
         Some(held)

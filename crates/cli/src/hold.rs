@@ -40,7 +40,7 @@ Examples:
   reveille hold --latency 50us --dry-run                  what it would leave; changes nothing
 
 The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, being told to end (Ctrl-C, SIGTERM) is success.")]
+command, ending it (Ctrl-C, SIGTERM) is success.")]
 pub struct Args {
     /// The longest that waking may take: 100us, 1.5ms, or 0 for no sleep at all
     #[arg(
@@ -66,13 +66,13 @@ pub struct Args {
         requires = "result"
     )]
     percentile: Percentile,
-    /// Say which states the bound leaves, and change nothing; needs no root
+    /// Print which states the bound leaves, and change nothing; needs no root
     #[arg(long)]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Say it as JSON: units are in the names
+    /// Print JSON; units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
     #[command(flatten)]

@@ -33,7 +33,7 @@ Examples:
   reveille states                                       the names, and what is off now
 
 The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, being told to end (Ctrl-C, SIGTERM) is success.")]
+command, ending it (Ctrl-C, SIGTERM) is success.")]
 pub struct Args {
     /// The deepest state that is allowed
     #[arg(long, value_name = "NAME", group = "what")]
@@ -44,16 +44,16 @@ pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
-    /// Leave it so, until `reveille restore` or the next boot
+    /// Keep the limit until `reveille restore` or the next boot
     #[arg(long, conflicts_with_all = ["command", "dry_run"])]
     keep: bool,
-    /// Say what would be set, and change nothing; needs no root
+    /// Print what would be set, and change nothing; needs no root
     #[arg(long)]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Say it as JSON: units are in the names
+    /// Print JSON; units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
     #[command(flatten)]

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Tells how long this computer's processors take to wake from sleep.
+/// Measure how long CPUs take to wake from idle states, and manage those states.
 #[derive(Parser)]
 #[command(
     name = "reveille",
@@ -53,8 +53,8 @@ Examples:
   reveille model sweep                      what sleeping servers would save, and cost
   reveille doctor                           what this kernel, CPU and user allow
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 this machine cannot, 130 interrupted (what was gathered
-is kept).")]
+Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130 interrupted (results so
+far are kept).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::wrong_use(&error),
+        Err(error) => return exit::usage_error(&error),
     };
     // What a killed run left behind is undone by the next start of any command.
     if !matches!(cli.command, Command::Restore(_)) {

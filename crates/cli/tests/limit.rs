@@ -153,7 +153,7 @@ fn what_the_kernel_makes_of_it_is_said() {
     );
     let governor = "sys/devices/system/cpu/cpuidle/current_governor";
     std::fs::write(folder.path().join(governor), "haltpoll\n").unwrap();
-    assert!(said(&["--deepest", "C6"]).contains("does not look at disabled states"));
+    assert!(said(&["--deepest", "C6"]).contains("ignores disabled states"));
 }
 
 #[test]

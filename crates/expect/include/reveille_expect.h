@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * By which an application says when it will be needed, so that its CPU is awake then.
+ * Lets an application announce when it will be needed, so that its CPU is awake then.
  *
  *	struct reveille_expect *waker = reveille_expect_open(NULL);
  *	uint64_t kind = reveille_expect_kind("distance kernel");
@@ -95,7 +95,7 @@ int reveille_expect_served(struct reveille_expect *waker);
  *
  *	-EINVAL   the window is empty, or waker is NULL
  *	-ETIME    the window is over already
- *	-ERANGE   it begins too far ahead (more than 10 s, if the engine does not say otherwise)
+ *	-ERANGE   it begins too far ahead (more than 10 s, if the engine sets no other limit)
  *	-EFBIG    it is too long (more than 10 ms, likewise)
  *	-EDQUOT   the budget of time awake is used up (5 % of each second, likewise)
  *	-EBUSY    too many requests are open (64, likewise), or too many came at once
@@ -112,8 +112,8 @@ int64_t reveille_expect_at(struct reveille_expect *waker, uint64_t at_ns, uint64
 int reveille_expect_cancel(struct reveille_expect *waker, int64_t request);
 
 /*
- * Waits until the engine has answered all requests, or for so long: 1 when it has, else 0. -EINVAL
- * for NULL.
+ * Waits until the engine has answered all requests, at most timeout_ns: 1 when it has, else 0.
+ * -EINVAL for NULL.
  */
 int reveille_expect_wait(struct reveille_expect *waker, uint64_t timeout_ns);
 
@@ -127,7 +127,7 @@ int reveille_expect_counts(struct reveille_expect *waker, struct reveille_expect
 int64_t reveille_expect_refused(struct reveille_expect *waker, int why);
 
 /*
- * An operation of that kind has just ended and took so long. 0, or -EINVAL for NULL and for what
+ * An operation of that kind has just ended after duration_ns. 0, or -EINVAL for NULL and for what
  * nothing can have taken: 0 or less, or more than an hour.
  */
 int reveille_expect_observe(struct reveille_expect *waker, uint64_t kind, int64_t duration_ns);

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn reveille_expect_open(path: *const c_char) -> *mut Handl
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_close(waker: *mut Handle) {
     if !waker.is_null() {
-        // SAFETY: it was made by `open`, and nobody else has it.
+        // SAFETY: it was made by `open`, and it has no other owner.
         drop(unsafe { Box::from_raw(waker) });
     }
 }

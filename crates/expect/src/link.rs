@@ -15,7 +15,7 @@ use crate::clock::monotonic_ns;
 use crate::limits::Limits;
 use crate::protocol::{Answer, Farewell, LONGEST, OLDEST_VERSION, Request, VERSION};
 
-/// How long an engine may take to say welcome before it counts as hung, ns.
+/// How long an engine may take to send `Welcome` before it counts as hung, ns.
 const WELCOME_NS: u64 = 1_000_000_000;
 
 /// A connection that was welcomed. Nothing waits here but [`Link::connect`] and [`Link::wait`].
@@ -53,7 +53,7 @@ pub(crate) enum Heard {
 }
 
 impl Link {
-    /// Connects and says hello; to an older engine in its own version.
+    /// Connects and sends `Hello`; to an older engine in its own version.
     ///
     /// # Errors
     /// Why there is no connection, as the end of a sentence.
@@ -68,7 +68,7 @@ impl Link {
         link.map_err(|why| match why {
             NoLink::Version => {
                 let why = Farewell::Version;
-                format!("the engine at {} says: {why}", path.display())
+                format!("the engine at {} reports: {why}", path.display())
             }
             NoLink::Other(why) => why,
         })
@@ -94,9 +94,9 @@ impl Link {
     fn be_welcomed(&mut self, spoken: u32, until_ns: u64) -> Result<(), NoLink> {
         let other = |why: &str| NoLink::Other(why.into());
         if self.send(&Request::Hello { version: spoken }) != Sent::Yes {
-            // It may have said why before it closed.
+            // It may have sent the reason before it closed.
             return Err(match self.hear() {
-                Heard::Answer(Answer::Closing { why }) => NoLink::Other(format!("says: {why}")),
+                Heard::Answer(Answer::Closing { why }) => NoLink::Other(format!("reports: {why}")),
                 _ => other("closed the connection"),
             });
         }
@@ -111,7 +111,7 @@ impl Link {
             Heard::Answer(Answer::Closing {
                 why: Farewell::Version,
             }) => Err(NoLink::Version),
-            Heard::Answer(Answer::Closing { why }) => Err(NoLink::Other(format!("says: {why}"))),
+            Heard::Answer(Answer::Closing { why }) => Err(NoLink::Other(format!("reports: {why}"))),
             _ => Err(other("does not keep to the protocol")),
         }
     }
@@ -140,7 +140,7 @@ impl Link {
                     Some(Ok(answer)) => Heard::Answer(answer),
                     _ => Heard::Gone,
                 },
-                // The other end closed before it had read everything: said once, before what it had
+                // The other end closed before it had read everything: reported once, before what it had
                 // sent.
                 Err(Errno::EINTR | Errno::ECONNRESET) => continue,
                 Err(Errno::EAGAIN) => Heard::Nothing,
@@ -222,7 +222,7 @@ mod tests {
         for (said, expected) in [
             (
                 Some(Farewell::Full),
-                "says: the engine has as many clients as it takes",
+                "reports: the engine has as many clients as it takes",
             ),
             (None, "closed the connection"),
         ] {

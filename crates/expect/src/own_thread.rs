@@ -152,7 +152,7 @@ impl OwnThread {
             .write(|slots| slots[place].end_ns.store(0, Ordering::Relaxed));
     }
 
-    /// For so long the thread has kept CPUs awake, ns.
+    /// Time for which the thread has kept CPUs awake, ns.
     pub fn awake_ns(&self) -> u64 {
         self.shared.awake_ns.load(Ordering::Relaxed)
     }
@@ -239,7 +239,7 @@ impl Shared {
             .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change(&self.slots);
-        // The thread says that it sleeps before the kernel compares the sequence; this is written
+        // The thread marks itself asleep before the kernel compares the sequence; this is written
         // before it is asked whether it sleeps. In one order for all, so one of both is seen.
         self.sequence
             .store(sequence.wrapping_add(2), Ordering::SeqCst);
@@ -272,7 +272,7 @@ impl Shared {
             let next = self.next(now_ns);
             fence(Ordering::Acquire);
             if sequence % 2 == 1 || self.sequence.load(Ordering::Relaxed) != sequence {
-                // Who writes is interrupted, perhaps by this thread: it says when it is done.
+                // The writer is interrupted, perhaps by this thread: it wakes this one when it is done.
                 self.sleep(sequence | 1, None);
                 continue;
             }

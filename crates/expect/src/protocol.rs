@@ -1,4 +1,4 @@
-//! What is said over the socket: messages of a fixed small binary form.
+//! The messages on the socket: small, binary, of fixed form.
 //!
 //! The socket is AF_UNIX and SOCK_SEQPACKET, so a message arrives whole or not at all. Numbers are
 //! little-endian. Each message begins with eight bytes:
@@ -19,9 +19,10 @@
 //! | [`Answer::Refused`] | 0x103 | id u64, why u32 |
 //! | [`Answer::Closing`] | 0x104 | why u32 |
 //!
-//! A client says `Hello` first and waits for `Welcome`. Then each `Expect` gets one answer, and
-//! `Cancel` none. Who says anything else is told `Closing` and disconnected. `Hello` and `Closing`
-//! stay as they are in every version, so that each side can tell the other that they do not fit.
+//! A client sends `Hello` first and waits for `Welcome`. Then each `Expect` gets one answer, and
+//! `Cancel` none. Any other message is answered with `Closing` and the end of the
+//! connection. `Hello` and `Closing` stay as they are in every version, so that each side can report a
+//! version mismatch.
 //!
 //! The engine speaks the version of the client's `Hello` if it knows it, and otherwise sends
 //! `Closing`; a client may then connect again with an older one. Version 2 adds reasons of refusal:
@@ -55,7 +56,7 @@ const ACCEPTED: u16 = 0x102;
 const REFUSED: u16 = 0x103;
 const CLOSING: u16 = 0x104;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The first message: which version of the protocol the client speaks.
@@ -82,7 +83,7 @@ pub enum Request {
     },
 }
 
-/// What the engine says.
+/// A message of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The answer to `Hello`.
@@ -116,7 +117,7 @@ pub enum Answer {
 #[non_exhaustive]
 pub enum Farewell {
     /// Not a message, or not one that may be sent then.
-    #[error("what was sent is not a message, or not one that may be sent then")]
+    #[error("the message is invalid, or not allowed at this point")]
     Rubbish,
     /// The engine speaks another version of the protocol.
     #[error("the engine speaks another version of the protocol")]
@@ -125,7 +126,7 @@ pub enum Farewell {
     #[error("the engine has as many clients as it takes")]
     Full,
     /// A newer engine's reason, which this library does not know.
-    #[error("the engine has a reason that this library does not know")]
+    #[error("a reason that this library does not know")]
     Other,
     /// All connections that one user may have are there.
     #[error("this user has as many connections as one user may have now")]

@@ -3,12 +3,12 @@
 //! [`Server::start`] listens; one thread serves all clients and hands what they ask for to a
 //! [`Plan`]. Clients are strangers:
 //!
-//! - Who they are is what the kernel says (SO_PEERCRED, SO_PEERPIDFD), not what they say.
+//! - Who they are comes from the kernel (SO_PEERCRED, SO_PEERPIDFD), not from them.
 //! - Each process has its [`Limits`]: open requests, messages per second, how long and how far ahead a
 //!   window may be, and its share of time awake. They survive a reconnection.
 //! - Each user has [`Quotas`] besides, of all his processes together: places, connections and messages
 //!   per second, windows and wake-ups of a CPU, time awake, and the server's own time. What is refused
-//!   says which.
+//!   names them.
 //! - Some places are root's, and of the others a user gets none that would leave no place to who has
 //!   none yet.
 //! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
@@ -44,7 +44,7 @@ mod windows;
 use serving::Serving;
 use socket_file::SocketFile;
 
-/// Who asks: of the connection, as the kernel says.
+/// The client of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The process that connected; 0 where it is in a process namespace that is not seen from here.

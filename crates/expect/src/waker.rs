@@ -1,4 +1,4 @@
-//! By which an application says when it will be needed.
+//! Lets an application announce when it will be needed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Counts {
     }
 }
 
-/// By which an application says when it will be needed, and learns how long things take.
+/// Lets an application announce when it will be needed, and learns how long operations take.
 ///
 /// It asks the running engine (`reveille anticipate`), and where there is none, a thread of this
 /// process. When it is dropped, what it asked for is over.
@@ -101,7 +101,7 @@ struct Open {
 
 impl Waker {
     /// Asks the engine that listens at [`SOCKET`], if there is one, and else a thread of this
-    /// process, started now. [`Waker::served`] says who it is.
+    /// process, started now. [`Waker::served`] names which.
     ///
     /// It waits for the engine's answer, a second at most.
     pub fn connect() -> Self {
@@ -119,7 +119,7 @@ impl Waker {
 
     /// Asks a thread of this process, whether there is an engine or not.
     pub fn alone() -> Self {
-        Self::of(Source::thread("it was not asked for".into()))
+        Self::of(Source::thread("no engine was requested".into()))
     }
 
     fn of(source: Source) -> Self {
@@ -166,7 +166,7 @@ impl Waker {
 
     /// As [`Waker::expect`], in ns of CLOCK_MONOTONIC.
     pub fn expect_ns(&mut self, at_ns: u64, window_ns: u64) -> Result<Expected> {
-        let cpu = sched_getcpu().map_err(Error::of("cannot tell which CPU this is"))?;
+        let cpu = sched_getcpu().map_err(Error::of("cannot determine the current CPU"))?;
         self.expect_on(cpu as u32, at_ns, window_ns)
     }
 
@@ -248,7 +248,7 @@ impl Waker {
     }
 
     fn end(&mut self, open: &Open) -> Result<()> {
-        // The window is over: nobody keeps a CPU awake for it, and nobody needs to be told.
+        // The window is over: no CPU is kept awake for it, and the engine needs no message.
         if open.end_ns <= monotonic_ns() {
             return Ok(());
         }
@@ -307,7 +307,7 @@ impl Waker {
         }
     }
 
-    /// An operation of this kind has just ended and took so long.
+    /// An operation of this kind has just ended, after that time.
     ///
     /// # Errors
     /// As [`History::observe`].
@@ -361,7 +361,7 @@ impl Source {
     fn thread(why: String) -> Self {
         match OwnThread::start() {
             Ok(own) => Self::Thread(Box::new(own), why),
-            Err(error) => Self::Nobody(format!("{why}, and no thread can be had: {error}")),
+            Err(error) => Self::Nobody(format!("{why}, and no thread can be started: {error}")),
         }
     }
 }

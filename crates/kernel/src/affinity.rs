@@ -6,7 +6,7 @@ use nix::unistd::{Pid, gettid};
 /// This thread.
 const THIS: Pid = Pid::from_raw(0);
 
-/// The CPUs that this thread may use, ascending; empty where the kernel does not tell.
+/// The CPUs that this thread may use, ascending; empty where the kernel does not report them.
 pub fn allowed() -> Vec<u32> {
     let Ok(cpus) = sched_getaffinity(THIS) else {
         return Vec::new();

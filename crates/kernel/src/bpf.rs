@@ -82,7 +82,7 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: the options are of the length that they say, and outlive the call.
+    // SAFETY: the options are as long as they state, and outlive the call.
     match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
         0 => Ok(options.retval),
         error => Err(Error::System {
@@ -99,7 +99,7 @@ impl Knows {
     /// # Errors
     /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
     pub fn ask() -> Result<Self> {
-        // What fails is told by the errors, in fewer words.
+        // The errors report what fails, in short.
         libbpf_rs::set_print(None);
         Btf::from_vmlinux().map(Self).map_err(|error| {
             Error::Cannot(format!(
@@ -128,7 +128,7 @@ impl Knows {
         match self.tracepoint(name) {
             true => Ok(()),
             false => Err(Error::Cannot(format!(
-                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` says what \
+                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` shows what \
                  it has"
             ))),
         }
@@ -172,10 +172,10 @@ fn lacks_descriptors() -> bool {
     }
 }
 
-/// The refusal of a program as one line that says what to do.
+/// The refusal of a program as one line with what to do.
 pub fn cannot_load(error: libbpf_rs::Error) -> Error {
     match error.kind() {
-        // To root the verifier says so of a program that it rejects.
+        // Root gets this error for a program that the verifier rejects.
         ErrorKind::PermissionDenied if !geteuid().is_root() => Error::Cannot(
             "BPF programs may not be loaded by this user: run as root (sudo), or with the \
              capabilities CAP_BPF and CAP_PERFMON"
@@ -188,7 +188,7 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
                 .into(),
         ),
         _ => Error::Cannot(format!(
-            "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has"
+            "the kernel refuses the BPF programs ({error}): `reveille doctor` shows what it has"
         )),
     }
 }

@@ -1,8 +1,8 @@
 //! What this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
 //!
 //! [`survey`] asks for everything once; it changes nothing (the one BPF program that it tries does
-//! nothing and is gone before it returns). What only a real try can tell, the caller [`put`]s in
-//! its place. [`Plan::of`] says what a measurement will make of it.
+//! nothing and is gone before it returns). What only a real try can find out, the caller [`put`]s in
+//! its place. [`Plan::of`] is what a measurement will use.
 
 mod attach;
 mod bpf;
@@ -38,7 +38,7 @@ pub enum Group {
     Clock,
     /// Hypervisor, number of CPUs, and what else bears on the figures.
     Machine,
-    /// Suspend and resume; the crate that captures them tells.
+    /// Suspend and resume; filled in by the crate that captures them.
     Sleep,
 }
 
@@ -62,7 +62,7 @@ impl Group {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "present", content = "detail", rename_all = "snake_case")]
 pub enum Presence {
-    /// With what there is to say of it.
+    /// With details.
     Yes(String),
     /// With the reason.
     No(String),
@@ -151,7 +151,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The kernel said no: for want of rights, unless it is root who asked.
+    /// The kernel refused: for lack of permission, unless root asked.
     fn refused(&self, why: String) -> Presence {
         match self.credentials {
             Some(credentials) => user::refused(credentials, why),
@@ -214,9 +214,9 @@ pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
 }
 
-/// Why nothing can be said of a recorded machine.
+/// A feature of a recorded machine.
 fn recorded() -> Presence {
-    Presence::Unknown("a recorded machine does not tell".to_owned())
+    Presence::Unknown("unknown for a recorded machine".to_owned())
 }
 
 #[cfg(test)]

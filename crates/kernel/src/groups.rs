@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Time spent in all of the group's states, µs; `None` where a state does not tell.
+    /// Time spent in all of the group's states, µs; `None` where a state has no time.
     pub fn idle_time_us(&self) -> Option<u64> {
         if self.states.is_empty() {
             return None;

@@ -10,10 +10,10 @@
 //! still there: [`recover`] gives up those of processes that run no more. [`Journal::keep`] leaves
 //! them standing after the program's end, until [`release`].
 //!
-//! A setting with a value that nobody of ours wrote is somebody else's since, and is left as it is:
+//! A setting with a value that no run wrote was changed by another program, and is left as it is:
 //! putting back the older value would undo their change, not ours.
 //!
-//! Only known settings are written ([`Journal::set`]), whatever the file says. Records are of one
+//! Only known settings are written ([`Journal::set`]), whatever the file holds. Records are of one
 //! boot, after which all settings are the kernel's own again; and a claim is judged only in its
 //! owner's PID namespace, where the owner's number means something.
 
@@ -60,11 +60,11 @@ pub struct Restored {
     pub undone: Vec<Change>,
     /// Found at another value than ours: somebody else's now, with what stands there.
     pub foreign: Vec<(Change, String)>,
-    /// Could not be put back (an offline CPU's file, say), with the reason; still in the journal.
+    /// Could not be put back (such as an offline CPU's file), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
     /// How many settings have claims of another PID namespace, which are left alone.
     pub elsewhere: usize,
-    /// What the journal's file held that could not be used, in words.
+    /// What the journal's file held that could not be used, as text.
     pub refused: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Restored {
     pub fn complaints(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|(change, why)| {
             let path = change.path.display();
-            format!("{path} could not be put back ({why}); `sudo reveille restore` tries again")
+            format!("{path} is not restored ({why}); `sudo reveille restore` tries again")
         });
         let refused = self.refused.iter().cloned();
         let foreign = self.foreign.iter().map(|(change, present)| {
@@ -87,7 +87,7 @@ impl Restored {
                 true => String::new(),
                 false => format!(" (before it was {})", change.before),
             };
-            format!("{path} was set to {present} by somebody else meanwhile; it stays so{before}")
+            format!("{path} was changed to {present} by another program; left as it is{before}")
         });
         failed.chain(refused).chain(foreign).collect()
     }
@@ -123,7 +123,7 @@ impl Journal {
 
     /// Claims `value` for the setting at `path` below the root. Of a CPU's latency bound the tightest
     /// counts, what stood there before included; of other settings the last claim. A setting that
-    /// has that value, by nobody of ours, is left alone.
+    /// has that value, by no run of ours, is left alone.
     ///
     /// # Errors
     /// Where the setting is none of those that the journal knows, cannot be read or written, or does
@@ -167,7 +167,7 @@ impl Journal {
                         settled: false,
                     };
                     if record.wanted() == Some(present) {
-                        continue; // as it is, by nobody of ours
+                        continue; // by another program
                     }
                     let place = book.records.len();
                     places.insert(path.clone(), place);
@@ -230,7 +230,7 @@ impl Journal {
         book.close()
     }
 
-    /// Makes a folder in a file system of the kernel's (an instance of the tracer, say), where
+    /// Makes a folder in a file system of the kernel's (such as an instance of the tracer), where
     /// taking it down again undoes it with all that is in it.
     ///
     /// # Errors
@@ -357,7 +357,7 @@ impl Journal {
             Some(kind) if kind.takes(value) => kind,
             Some(_) => return Err(Error::Usage(format!("{path} takes no {value:?}"))),
             None => {
-                let why = format!("{path} is not a setting that reveille changes");
+                let why = format!("{path} is unknown to reveille");
                 return Err(Error::Usage(why));
             }
         };
@@ -430,7 +430,7 @@ pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
 struct Lives(HashMap<Owner, bool>);
 
 impl Lives {
-    /// Is it known that nobody wants this any more?
+    /// Is it known that no run needs this any more?
     fn is_dead(&mut self, claim: &Claim) -> bool {
         if claim.kept {
             return false;
@@ -470,7 +470,7 @@ fn stake(record: &mut Record, claim: Claim, present: &str) {
 
 /// Removes the claims that `is_over` names, and brings their settings to what the others come to.
 /// `remembered` are records that a running program knows to have had such claims: what the file has
-/// lost of them since (somebody removed it, say) is put back by what the program knows.
+/// lost of them since (such as by removal of the file) is restored from memory.
 fn give_up(
     root: &Root,
     folder: &Path,
@@ -491,7 +491,7 @@ fn give_up(
         Err(error) if remembered.is_empty() => return Err(error),
         Err(error) => {
             is_usable = false;
-            let memory = "this run puts its settings back from memory";
+            let memory = "this run restores its settings from memory";
             restored.refused.push(format!("{error}; {memory}"));
             Book::in_memory()
         }
@@ -515,7 +515,7 @@ fn give_up(
     let lost: Vec<Record> = remembered.iter().filter(is_lost).cloned().collect();
     if is_usable && !lost.is_empty() {
         restored.refused.push(format!(
-            "{}: the record of {} is missing; this run puts it back from memory",
+            "{}: the record of {} is missing; this run restores it from memory",
             folder.display(),
             match &lost[..] {
                 [one] => one.path.clone(),

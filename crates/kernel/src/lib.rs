@@ -1,7 +1,7 @@
 //! What this computer has for idling, and its settings.
 //!
 //! Everything here reads `/sys` and `/proc` below a [`Root`], so that a recorded machine is read as
-//! the running one is. What a machine does not tell is `None`, never zero.
+//! the running one is. Unknown values are `None`, never zero.
 //!
 //! - [`Idle::read`]: driver, governor, and every CPU's idle states, limits and place.
 //! - [`Identity::read`]: which computer and kernel this is.

@@ -110,7 +110,7 @@ fn deepest(idle: &Idle, cpu: &Cpu, name: &str) -> Vec<Setting> {
 }
 
 /// The deepest state of a CPU that wakes no slower than the state of that name does elsewhere, by
-/// the driver's figures; its shallowest one where all are slower, or where no figure is told.
+/// the driver's figures; its shallowest one where all are slower, or where no figure is known.
 /// `None` for a CPU without states.
 pub fn not_deeper<'a>(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<&'a IdleState> {
     let namesakes = idle.cpus.iter().flat_map(|cpu| &cpu.states);

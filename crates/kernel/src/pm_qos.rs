@@ -25,7 +25,7 @@ pub struct Holder {
     pub command: String,
 }
 
-/// The lowest bound that is requested now, µs; `None` where nobody, the kernel's drivers among
+/// The lowest bound that is requested now, µs; `None` where no process, the kernel's drivers among
 /// them, requests one.
 ///
 /// # Errors

@@ -519,7 +519,7 @@ mod tests {
             .unwrap();
         let file = root.path("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
         fs::write(&file, "2\n").unwrap();
-        assert!(applied.end().unwrap().contains("somebody else"));
+        assert!(applied.end().unwrap().contains("another program"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "2\n");
     }
 }

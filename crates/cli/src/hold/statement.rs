@@ -69,7 +69,7 @@ fn head(plan: &Plan) -> String {
     let asked = match plan.request_us == plan.bound_us {
         true => String::new(),
         false => format!(
-            "\nBy what was measured, the kernel is asked for {} µs.",
+            "\nBy the measured latencies, the request to the kernel is {} µs.",
             plan.request_us
         ),
     };

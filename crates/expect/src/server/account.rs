@@ -18,7 +18,7 @@ pub(super) const PAUSE_NS: u64 = 10_000_000;
 /// So many entries may be there before those that are as new are looked for.
 const SWEPT_FROM: usize = 64;
 
-/// Budgets of processes and users. One that is as new is forgotten once nobody is connected for it.
+/// Budgets of processes and users. One that is as new is dropped once no client of it is connected.
 #[derive(Debug)]
 pub(super) struct Accounts {
     settings: Settings,

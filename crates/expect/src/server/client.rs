@@ -101,7 +101,7 @@ impl Connection {
     }
 
     /// Says a last word. What the client has sent is read first: closed with something unread, the
-    /// kernel would tell it of a broken connection instead.
+    /// kernel would report a broken connection instead.
     pub fn say_last(&self, answer: &Answer) {
         let heard = |_: &usize| !matches!(self.hear(), Heard::Nothing | Heard::Gone);
         (0..MOST_UNREAD).take_while(heard).for_each(drop);
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// As told to who watches.
+    /// For the server's owner.
     pub fn client(&self, now_ns: u64) -> Client {
         let open = self
             .open

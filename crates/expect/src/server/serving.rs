@@ -1,4 +1,4 @@
-//! The server's thread: what clients say, and what becomes of it.
+//! The server's thread: reads what clients send, and acts on it.
 //!
 //! The connections of a user have an epoll descriptor of their own, and the thread waits for those of
 //! all users: so a user is heard as one, and one that has used up a share is taken out of the wait as
@@ -36,7 +36,7 @@ const ARRIVALS_IN_A_TURN: u32 = 64;
 /// than that at a time, ns.
 const REFUSING: u64 = 20;
 const REFUSING_NS: u64 = 1_000_000;
-/// Where the server's time for all users is used up, nobody is let in for so long at most, ns.
+/// Where the server's time for all users is used up, new connections wait for this long at most, ns.
 const LINE_NS: u64 = 20_000_000;
 /// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
@@ -51,7 +51,7 @@ pub(super) struct Serving {
     asked: UnixStream,
     tell: Sender<Seen>,
     listener: OwnedFd,
-    /// Where no descriptor is left, this one is closed for a moment, to say so to who connects.
+    /// Where no descriptor is left, this one is closed for a moment, to report it to a new connection.
     spare: Option<OwnedFd>,
     epoll: Epoll,
     /// By user.
@@ -101,7 +101,7 @@ fn waits(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN, data)
 }
 
-/// That it has gone is told in any case.
+/// Its end is reported in any case.
 fn waits_not(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::empty(), data)
 }
@@ -159,7 +159,7 @@ impl Serving {
         }
     }
 
-    /// Does what there is to do, and says how long to wait then; `None` when it is to stop.
+    /// Does what is pending, and returns how long to wait then; `None` when it is to stop.
     fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
         for event in events {
             match event.data() {
@@ -171,7 +171,7 @@ impl Serving {
         Some(self.timeout())
     }
 
-    /// Sends a snapshot; `None` where nobody can ask any more.
+    /// Sends a snapshot; `None` where the receiver is gone.
     fn tell(&mut self) -> Option<()> {
         match self.asked.read(&mut [0]) {
             Ok(0) => return None,
@@ -191,7 +191,7 @@ impl Serving {
         self.tell.send(seen).ok()
     }
 
-    /// Does what is due, and says when the next thing is.
+    /// Does what is due, and returns when the next thing is due.
     fn timeout(&mut self) -> EpollTimeout {
         let now_ns = monotonic_ns();
         while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
@@ -215,7 +215,7 @@ impl Serving {
     }
 
     fn is_due(&mut self, timer: Timer) {
-        // Who has gone meanwhile is not waited for again; the kernel knows nobody of that number.
+        // Who has gone meanwhile is not waited for again; the kernel has no process of that number.
         let _ = match timer {
             Timer::Listener => {
                 self.no_descriptor = false;
@@ -332,7 +332,7 @@ impl Serving {
             Ok(()) => self.take_in(socket, owner, now_ns),
             Err(why) => {
                 often = why == Farewell::TooOften;
-                // Not each of many is told why: that takes as long as all the rest.
+                // Not each of many gets the reason: that takes as long as all the rest.
                 match self.accounts.turn(owner.uid, now_ns) {
                     Ok(()) => self.refuse(&socket, why),
                     Err(_) => self.counts.sent_away[why as usize] += 1,
@@ -360,7 +360,7 @@ impl Serving {
         }
         let until_ns = now_ns + self.settings.quotas.hello_ns;
         self.timers.push(Reverse((until_ns, Timer::Hello(key))));
-        // Most have said hello already.
+        // Most have sent `Hello` already.
         let fate = self.listen_to(key);
         self.follow(key, fate);
     }

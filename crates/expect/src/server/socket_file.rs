@@ -36,7 +36,7 @@ pub(super) struct SocketFile {
     path: PathBuf,
     lock_path: PathBuf,
     _made: Made,
-    /// The socket's, so that nobody else's is removed.
+    /// The socket's, so that no other is removed.
     inode: u64,
     _lock: Flock<File>,
 }
@@ -79,7 +79,7 @@ impl SocketFile {
             Err(error) => return Err(error.to_string()),
         };
         if !there.file_type().is_socket() {
-            return Err("there is something that is not a socket; move it away".into());
+            return Err("there is a file that is not a socket; move it away".into());
         }
         if somebody_listens(&self.path) {
             return Err(TAKEN.into());
@@ -172,7 +172,7 @@ fn remove_dead(folder: &Path) {
         if !name.is_some_and(|name| name.ends_with(".sock.lock")) {
             continue;
         }
-        // With this lock nobody serves there, nor begins to.
+        // With this lock no other engine serves there, nor starts to.
         if let Ok(_lock) = take_lock(&lock_path) {
             let path = lock_path.with_extension("");
             let socket = |there: fs::Metadata| there.file_type().is_socket();
@@ -220,7 +220,7 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
             Err((_, errno)) => return Err(format!("{shown}: {}", errno.desc())),
         };
         // Between opening and locking, who held it may have removed it: then the lock is of a file
-        // that nobody else will find.
+        // that no other process finds.
         let locked = lock
             .metadata()
             .map_err(|error| format!("{shown}: {error}"))?;

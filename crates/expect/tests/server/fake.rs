@@ -102,7 +102,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
     let answers: [(Answering, &str); 4] = [
         (
             |_| closing_for_version(),
-            "says: the engine speaks another version of the protocol",
+            "reports: the engine speaks another version of the protocol",
         ),
         (other_version, "does not keep to the protocol"),
         (
@@ -111,7 +111,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
         ),
         (
             too_often,
-            "says: this user connects too often; wait a second",
+            "reports: this user connects too often; wait a second",
         ),
     ];
     for (answer, expected) in answers {

@@ -352,8 +352,8 @@ impl Folder {
         Ok(Some(page.map_err(|error| error.to_string())))
     }
 
-    /// The records of this boot. What cannot be used is said in `refused`; a damaged file is set
-    /// aside, so that it is said once.
+    /// The records of this boot. What cannot be used is listed in `refused`; a damaged file is set
+    /// aside, so that it is listed once.
     fn read(&self, refused: &mut Vec<String>) -> Result<Vec<Record>> {
         let path = self.path.join(FILE);
         let page = match self.page()? {
@@ -367,7 +367,7 @@ impl Folder {
                     renamed => renamed.map_err(self.error(FILE))?,
                 }
                 refused.push(format!(
-                    "{}: damaged ({why}); what it listed is not put back; it is now {DAMAGED}",
+                    "{}: damaged ({why}); its settings are not restored; renamed to {DAMAGED}",
                     path.display()
                 ));
                 return Ok(Vec::new());
@@ -381,7 +381,7 @@ impl Folder {
             page.records.into_iter().partition(Record::is_valid);
         refused.extend(others.iter().map(|record| {
             format!(
-                "{}: {:?} is not a setting of reveille's; ignored",
+                "{}: unknown setting {:?}; ignored",
                 path.display(),
                 record.path
             )
@@ -395,7 +395,7 @@ impl Folder {
             .file(NEXT, flags, 0o644)?
             .ok_or_else(|| gone(&self.path.join(NEXT)))?;
         file.write_all(text).map_err(io(&self.path.join(NEXT)))?;
-        // Whatever the caller's umask: whoever is not root may see what is changed.
+        // Whatever the caller's umask: other users may see what is changed.
         fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(self.error(NEXT))?;
         renameat(&self.file, NEXT, &self.file, FILE).map_err(self.error(FILE))
     }
@@ -409,7 +409,7 @@ impl Folder {
     }
 }
 
-/// The process that holds the lock of that file, as far as the kernel tells (proc_locks(5)).
+/// The process that holds the lock of that file, as far as the kernel reports it (proc_locks(5)).
 fn holder(about: &FileStat) -> Option<i32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = (libc::major(about.st_dev), libc::minor(about.st_dev));
@@ -423,7 +423,7 @@ fn holder(about: &FileStat) -> Option<i32> {
     })
 }
 
-/// Root's, or this user's, and nobody else's to write.
+/// Owned by root or this user, and writable by no other.
 fn trust(path: &Path, about: &FileStat) -> Result<()> {
     if about.st_uid != 0 && about.st_uid != Uid::effective().as_raw() {
         return Err(refused(path, &format!("belongs to user {}", about.st_uid)));

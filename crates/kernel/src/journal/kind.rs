@@ -8,7 +8,7 @@ use super::io;
 use crate::{Error, Result, cpulist};
 
 /// What a setting holds, and what several claims on it come to. Of claims the last one counts
-/// where nothing else is said.
+/// where nothing else is stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// 0 or 1.
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     /// A CPU's latency bound: the tightest counts, that of others included.
     Bound,
     /// The CPUs that an interrupt may go to. The kernel changes them when it takes a CPU offline; a
-    /// claim says only that what stood there before is wanted back.
+    /// claim only restores what stood there before.
     Interrupt,
     /// /proc/sys/kernel/printk: four numbers (proc(5)).
     Levels,
@@ -151,7 +151,7 @@ impl Kind {
     }
 }
 
-/// What a folder's claim and its original say.
+/// Values of a folder's claim and its original.
 const ABSENT: &str = "absent";
 pub(super) const PRESENT: &str = "present";
 

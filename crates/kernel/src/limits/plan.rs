@@ -74,8 +74,8 @@ impl Plan {
             settings,
             notes: Vec::new(),
             without_effect: (idle.governor.as_deref() == Some("haltpoll")).then_some(
-                "the governor haltpoll does not look at disabled states, so this has no effect \
-                 under it; `reveille hold --latency 0` does",
+                "the governor haltpoll ignores disabled states, so this has no effect; \
+                 `reveille hold --latency 0` does",
             ),
         };
         plan.note_offline(&chosen);
@@ -131,7 +131,7 @@ impl Plan {
             };
             for state in group.states.iter().filter(enabled) {
                 self.notes.push(format!(
-                    "{} was off on {} and is on while this lasts",
+                    "{} was off on {} and is on meanwhile",
                     state.name,
                     cpulist::named(&group.cpus)
                 ));
@@ -146,8 +146,7 @@ impl Plan {
         let first = |group: &&LimitedGroup| group.states.first().is_some_and(is_off);
         if groups().any(all_off) {
             self.notes.push(
-                "where all states are disabled, the kernel uses the shallowest one all the same"
-                    .into(),
+                "where all states are disabled, the kernel still uses the shallowest one".into(),
             );
         } else if groups().any(|group| first(&group) && group.states[0].name == "POLL") {
             self.notes.push(
