@@ -16,33 +16,33 @@ use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::until::{Statement, Until};
 
-/// Hold CPUs awake as far as a latency bound needs, while a command runs.
+/// Hold a bound on wake latency while a command runs.
 ///
-/// Asks the kernel that no CPU enter an idle state from which it takes longer to wake than the
-/// bound, by the driver's table; 0 means no sleep at all. Without a command it holds until Ctrl-C.
-/// Needs root. The tightest of all such requests counts.
+/// Keeps CPUs out of idle states whose exit latency, by the driver's table, exceeds the bound; 0
+/// means no sleep at all. Without a command it holds until Ctrl-C. Needs root. The tightest of all
+/// such requests counts.
 ///
 /// For all CPUs the request goes through /dev/cpu_dma_latency, which the kernel drops by itself
 /// with this program, however it ends. With --cpu it goes through these CPUs' own settings
 /// (power/pm_qos_resume_latency_us), which are put back at the end; after kill -9, by the next
 /// start of any command.
 ///
-/// With --result the bound is kept by what was measured: the kernel is asked for what leaves just
-/// the states that `reveille advise` allows for this budget, with 95 % confidence. Where the governor
-/// keeps to no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
+/// With --result the measured latencies decide: the request to the kernel leaves just the states
+/// that `reveille advise` allows for this budget, with 95 % confidence. Where the governor keeps to
+/// no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille hold --latency 100us                      until Ctrl-C
   sudo reveille hold --latency 20us -- ./server --port 80
   sudo reveille hold --latency 0 --cpu 2,3 -- ./loop      CPUs 2 and 3 never sleep
-  sudo reveille hold --latency 50us --result RESULT       by what was measured
+  sudo reveille hold --latency 50us --result RESULT       by measured latencies
   reveille hold --latency 50us --dry-run                  what it would leave; changes nothing
 
 The exit code is the command's, or 128 and the number of the signal that ended it. Without a
 command, ending it (Ctrl-C, SIGTERM) is success.")]
 pub struct Args {
-    /// The longest that waking may take: 100us, 1.5ms, or 0 for no sleep at all
+    /// The longest wake latency: 100us, 1.5ms, or 0 for no sleep at all
     #[arg(
         long,
         value_name = "TIME",
@@ -53,10 +53,10 @@ pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
-    /// Keep the bound by what was measured in this result, not by the driver's table alone
+    /// Judge states by the latencies measured in this result, not by the driver's table alone
     #[arg(long, value_name = "DIR")]
     result: Option<PathBuf>,
-    /// The percentile of measured wake latencies that is held against the bound
+    /// The percentile of measured wake latencies to compare with the bound
     #[arg(
         long,
         value_name = "P",

@@ -18,7 +18,7 @@ use reveille_show::table::{Side, Table};
 /// Disable idle states while a command runs, or until `reveille restore`.
 ///
 /// Names are matched CPU by CPU, in any case. With --deepest, CPUs that lack a state of that name
-/// (the other kind of core of a hybrid) keep what wakes as quickly by the driver's table; a named
+/// (the other kind of core of a hybrid) keep states with at most its exit latency; a named
 /// state that was off is enabled. With --disable, CPUs that lack a state have nothing to disable.
 /// Without a command it lasts until Ctrl-C. Needs root. All is put back at the end; after kill -9,
 /// by the next start of any command.

@@ -12,8 +12,8 @@ use reveille_show::terminal;
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
 /// What a killed run left, every command puts back when it starts; what was kept, only `restore`
-/// does, and the next boot. A setting that another program has changed in the
-/// meantime is left to them, and one that another run still wants stays as that run wants it.
+/// does, and the next boot. A setting that another program has changed in the meantime is left alone;
+/// one that another run still uses keeps the value of that run.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

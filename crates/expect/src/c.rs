@@ -125,14 +125,14 @@ pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *m
     ) else {
         return -libc::EINVAL;
     };
-    let told = CCounts {
+    let values = CCounts {
         asked: now.asked,
         accepted: now.accepted,
         refused: now.refused_in_all(),
         cancelled: now.cancelled,
     };
     // SAFETY: it is not NULL; the rest the caller promises.
-    unsafe { counts.write(told) };
+    unsafe { counts.write(values) };
     0
 }
 

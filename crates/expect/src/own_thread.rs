@@ -223,10 +223,10 @@ fn bind(tid: Pid, cpu: u32) -> nix::Result<()> {
 
 /// Why the thread runs again.
 #[derive(PartialEq, Eq)]
-enum Awoken {
-    ByTime,
+enum Woken {
+    AtTime,
     /// By a change; or by nothing.
-    ByWord,
+    ByChange,
 }
 
 impl Shared {
@@ -285,7 +285,7 @@ impl Shared {
                 .at_ns
                 .saturating_sub(self.lead_ns.load(Ordering::Relaxed));
             if now_ns < start_ns {
-                if self.sleep(sequence, Some(start_ns)) == Awoken::ByWord {
+                if self.sleep(sequence, Some(start_ns)) == Woken::ByChange {
                     continue;
                 }
                 self.learn(monotonic_ns().saturating_sub(start_ns));
@@ -322,13 +322,13 @@ impl Shared {
     }
 
     /// Until the sequence is another, or that instant.
-    fn sleep(&self, sequence: u32, until_ns: Option<u64>) -> Awoken {
+    fn sleep(&self, sequence: u32, until_ns: Option<u64>) -> Woken {
         self.asleep.store(true, Ordering::SeqCst);
         let slept = self.futex(libc::FUTEX_WAIT_BITSET, sequence, until_ns);
         self.asleep.store(false, Ordering::Relaxed);
         match slept {
-            Err(Errno::ETIMEDOUT) => Awoken::ByTime,
-            _ => Awoken::ByWord,
+            Err(Errno::ETIMEDOUT) => Woken::AtTime,
+            _ => Woken::ByChange,
         }
     }
 

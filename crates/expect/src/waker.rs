@@ -8,7 +8,7 @@ use nix::sched::sched_getcpu;
 use crate::clock::{instant_ns, monotonic_ns, whole_ns};
 use crate::history::{History, Kind, Prediction};
 use crate::limits::{Limits, MAX_OPEN, Refusal};
-use crate::link::{Heard, Link, Sent};
+use crate::link::{Link, Received, Sent};
 use crate::own_thread::OwnThread;
 use crate::protocol::{Answer, Request};
 use crate::{Error, Result, SOCKET};
@@ -20,7 +20,7 @@ pub enum Served {
     ByEngine,
     /// A thread of this process, for there is no engine: why.
     ByThread(String),
-    /// Nobody: why.
+    /// No CPU is kept awake, for this reason.
     ByNobody(String),
 }
 
@@ -182,7 +182,7 @@ impl Waker {
     }
 
     fn request(&mut self, cpu: u32, at_ns: u64, window_ns: u64) -> Result<Expected> {
-        self.hear();
+        self.receive();
         let now_ns = monotonic_ns();
         let limits = self.limits();
         let window = limits.window(now_ns, at_ns, window_ns)?;
@@ -271,7 +271,7 @@ impl Waker {
     pub fn wait_for_answers(&mut self, timeout: Duration) -> bool {
         let until_ns = monotonic_ns().saturating_add(whole_ns(timeout));
         loop {
-            self.hear();
+            self.receive();
             match &self.source {
                 Source::Engine(link) if self.unanswered > 0 => {
                     if !link.wait(until_ns) {
@@ -285,7 +285,7 @@ impl Waker {
 
     /// What became of the requests so far.
     pub fn counts(&mut self) -> Counts {
-        self.hear();
+        self.receive();
         self.counts
     }
 
@@ -326,23 +326,24 @@ impl Waker {
     }
 
     /// Hears the answers that are there.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         while self.unanswered > 0 {
             let Source::Engine(link) = &self.source else {
                 return;
             };
-            match link.hear() {
-                Heard::Nothing => return,
-                Heard::Answer(Answer::Accepted { .. }) => {
+            match link.receive() {
+                Received::Nothing => return,
+                Received::Answer(Answer::Accepted { .. }) => {
                     self.unanswered -= 1;
                     self.counts.accepted += 1;
                 }
-                Heard::Answer(Answer::Refused { id, why }) => {
+                Received::Answer(Answer::Refused { id, why }) => {
                     self.unanswered -= 1;
                     self.counts.refuse(why);
                     self.open.retain(|open| open.id != id);
                 }
-                Heard::Answer(Answer::Welcome { .. } | Answer::Closing { .. }) | Heard::Gone => {
+                Received::Answer(Answer::Welcome { .. } | Answer::Closing { .. })
+                | Received::Gone => {
                     self.fall_back();
                 }
             }

@@ -1,10 +1,10 @@
 //! Loading BPF programs with what this kernel has, and the kernel's account of what they cost.
 //!
 //! ```ignore
-//! let knows = Knows::ask()?;
+//! let btf = KernelBtf::read()?;
 //! let mut open = LiveSkelBuilder::default().open(reveille_kernel::bpf::storage())?;
 //! // ... settings into open.maps.rodata_data ...
-//! reveille_kernel::bpf::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
+//! reveille_kernel::bpf::choose(&mut open, &btf, |_, target| target != "nmi_handler" || nmis_wanted);
 //! let mut skel = open.load().map_err(reveille_kernel::bpf::cannot_load)?;
 //! skel.attach().map_err(reveille_kernel::bpf::cannot_load)?;
 //! ```
@@ -93,12 +93,12 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
 }
 
 /// What the running kernel has, by its BTF.
-pub struct Knows(Btf<'static>);
+pub struct KernelBtf(Btf<'static>);
 
-impl Knows {
+impl KernelBtf {
     /// # Errors
     /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
-    pub fn ask() -> Result<Self> {
+    pub fn read() -> Result<Self> {
         // The errors report what fails, in short.
         libbpf_rs::set_print(None);
         Btf::from_vmlinux().map(Self).map_err(|error| {
@@ -146,15 +146,15 @@ pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
 /// as `syscall`, are asked about with an empty target.
 pub fn choose<'object>(
     open: &mut impl OpenSkel<'object>,
-    knows: &Knows,
+    btf: &KernelBtf,
     wanted: impl Fn(&str, &str) -> bool,
 ) {
     for mut program in open.open_object_mut().progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let (kind, target) = section.split_once('/').unwrap_or((&section, ""));
         let known = match kind {
-            "tp_btf" | "raw_tp" if !target.is_empty() => knows.tracepoint(target),
-            "fentry" | "fexit" => knows.function(target),
+            "tp_btf" | "raw_tp" if !target.is_empty() => btf.tracepoint(target),
+            "fentry" | "fexit" => btf.function(target),
             _ => true,
         };
         program.set_autoload(known && wanted(kind, target));
@@ -199,13 +199,12 @@ mod tests {
 
     #[test]
     fn the_running_kernel_says_what_it_has() {
-        match Knows::ask() {
-            Ok(knows) => {
-                assert!(knows.function("schedule") && !knows.function("snore"));
-                assert!(!knows.tracepoint("snore"));
+        match KernelBtf::read() {
+            Ok(btf) => {
+                assert!(btf.function("schedule") && !btf.function("snore"));
+                assert!(!btf.tracepoint("snore"));
                 assert!(
-                    knows
-                        .require("bed", "snore", "CONFIG_BED")
+                    btf.require("bed", "snore", "CONFIG_BED")
                         .unwrap_err()
                         .to_string()
                         .contains("bed:snore (CONFIG_BED)")

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use crate::{Error, Result, Root, cpulist};
 
-mod book;
+mod file;
 mod kind;
 mod owner;
 mod settle;
 
-use book::{Book, Claim, Record};
+use file::{Claim, JournalFile, Record};
 use kind::{Kind, PRESENT};
 use owner::Owner;
 use settle::{Outcome, bring_about};
@@ -146,16 +146,16 @@ impl Journal {
             // The setting's own error, before the journal's.
             self.read(path, value)?;
         }
-        let mut book = self.book()?;
-        bury(&mut book.records);
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
         let mut claimed = Vec::new();
-        let mut places = places(&book.records);
+        let mut places = places(&file.records);
         for (path, value) in &changes {
             let present = self.read(path, value)?;
             let claim = self.claim(&owner, value);
             let place = match places.get(path) {
                 Some(&place) => {
-                    stake(&mut book.records[place], claim, &present);
+                    add_claim(&mut file.records[place], claim, &present);
                     place
                 }
                 None => {
@@ -169,23 +169,23 @@ impl Journal {
                     if record.wanted() == Some(present) {
                         continue; // by another program
                     }
-                    let place = book.records.len();
+                    let place = file.records.len();
                     places.insert(path.clone(), place);
-                    book.records.push(record);
+                    file.records.push(record);
                     place
                 }
             };
             claimed.push(place);
         }
         self.has_claims |= !claimed.is_empty();
-        let enforced = self.enforce(&mut book, &claimed, &owner);
-        self.remember(&book, &owner);
+        let enforced = self.enforce(&mut file, &claimed, &owner);
+        self.remember(&file, &owner);
         enforced
     }
 
-    fn remember(&mut self, book: &Book, owner: &Owner) {
+    fn remember(&mut self, file: &JournalFile, owner: &Owner) {
         let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
-        let records = book.records.iter();
+        let records = file.records.iter();
         self.remembered = records
             .filter(|record| record.claims.iter().any(mine))
             .cloned()
@@ -194,10 +194,10 @@ impl Journal {
 
     /// Brings the settings at these places, where this journal has just staked its last claim, to
     /// what their claims come to.
-    fn enforce(&self, book: &mut Book, claimed: &[usize], owner: &Owner) -> Result<()> {
+    fn enforce(&self, file: &mut JournalFile, claimed: &[usize], owner: &Owner) -> Result<()> {
         let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
         let mut failure = None;
-        for (nth, outcome) in bring_about(&self.root, book, claimed, true)? {
+        for (nth, outcome) in bring_about(&self.root, file, claimed, true)? {
             if let Outcome::Failed(error) = outcome {
                 failure = Some((nth, error));
             }
@@ -205,19 +205,19 @@ impl Journal {
         if let Some((nth, error)) = failure {
             let failed = &claimed[nth..];
             for &place in failed {
-                let claims = &mut book.records[place].claims;
+                let claims = &mut file.records[place].claims;
                 if let Some(last) = claims.iter().rposition(mine) {
                     claims.remove(last);
                 }
-                book.records[place].settled = false;
+                file.records[place].settled = false;
             }
-            bring_about(&self.root, book, failed, false)?;
-            book.close()?;
+            bring_about(&self.root, file, failed, false)?;
+            file.close()?;
             return Err(error);
         }
         // Those before the last one have had their time.
         for &place in claimed {
-            let claims = &mut book.records[place].claims;
+            let claims = &mut file.records[place].claims;
             let last = claims.iter().rposition(mine);
             let mut index = 0;
             claims.retain(|claim| {
@@ -225,9 +225,9 @@ impl Journal {
                 !mine(claim) || last == Some(index - 1)
             });
         }
-        let waiting = unsettled(&book.records);
-        bring_about(&self.root, book, &waiting, false)?;
-        book.close()
+        let waiting = unsettled(&file.records);
+        bring_about(&self.root, file, &waiting, false)?;
+        file.close()
     }
 
     /// Makes a folder in a file system of the kernel's (such as an instance of the tracer), where
@@ -254,9 +254,9 @@ impl Journal {
             .iter()
             .map(|&cpu| (online(cpu), "0".to_owned()))
             .collect();
-        let mut book = self.book()?;
-        bury(&mut book.records);
-        let places = places(&book.records);
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
+        let places = places(&file.records);
         for (path, cpus_taken) in interrupts(&self.root) {
             let taken = cpulist::parse(&cpus_taken).unwrap_or_default();
             if !taken.iter().any(|cpu| cpus.contains(cpu)) {
@@ -265,10 +265,10 @@ impl Journal {
             let claim = self.claim(&owner, &cpus_taken);
             match places.get(&path) {
                 Some(&place) => {
-                    book.records[place].ours.clear();
-                    book.records[place].claims.push(claim);
+                    file.records[place].ours.clear();
+                    file.records[place].claims.push(claim);
                 }
-                None => book.records.push(Record {
+                None => file.records.push(Record {
                     path,
                     original: cpus_taken,
                     ours: Vec::new(),
@@ -279,16 +279,16 @@ impl Journal {
             }
         }
         self.has_claims = true;
-        book.save()?;
-        drop(book);
+        file.save()?;
+        drop(file);
         let taken = self.set_all(&changes);
         self.read_interrupts_back(&owner).and(taken)
     }
 
     /// Notes where the kernel sends the interrupts now, and forgets those that it did not move.
     fn read_interrupts_back(&mut self, owner: &Owner) -> Result<()> {
-        let mut book = self.book()?;
-        book.records.retain_mut(|record| {
+        let mut file = self.file()?;
+        file.records.retain_mut(|record| {
             let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
             if record.kind() != Kind::Interrupt || !record.claims.iter().any(mine) {
                 return true;
@@ -304,8 +304,8 @@ impl Journal {
             }
             !record.claims.is_empty()
         });
-        self.remember(&book, owner);
-        book.save()
+        self.remember(&file, owner);
+        file.save()
     }
 
     /// Leaves the changes standing when this program ends, until [`release`] (or the next boot,
@@ -315,15 +315,15 @@ impl Journal {
     /// Where the journal cannot be written; then everything is put back.
     pub fn keep(mut self) -> Result<()> {
         let owner = Owner::this()?;
-        let mut book = self.book()?;
-        let claims = book
+        let mut file = self.file()?;
+        let claims = file
             .records
             .iter_mut()
             .flat_map(|record| &mut record.claims);
         for claim in claims {
             claim.kept |= claim.journal == self.number && claim.owner == owner;
         }
-        book.save()?;
+        file.save()?;
         self.kept = true;
         Ok(())
     }
@@ -374,9 +374,9 @@ impl Journal {
         }
     }
 
-    fn book(&self) -> Result<Book> {
-        let book = Book::open(&self.folder, true, PATIENCE)?;
-        Ok(book.expect("it is made where it is not there"))
+    fn file(&self) -> Result<JournalFile> {
+        let file = JournalFile::open(&self.folder, true, PATIENCE)?;
+        Ok(file.expect("it is made where it is not there"))
     }
 
     fn claim(&self, owner: &Owner, value: &str) -> Claim {
@@ -404,9 +404,9 @@ impl Drop for Journal {
 /// # Errors
 /// Where the journal is not to be trusted, cannot be read, or is in use for long.
 pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
-    let mut lives = Lives::default();
+    let mut ended = EndedOwners::default();
     give_up(root, folder, PATIENCE_AT_START, &[], |claim| {
-        lives.is_dead(claim)
+        ended.has_ended(claim)
     })
 }
 
@@ -416,10 +416,10 @@ pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
 /// # Errors
 /// As [`recover`].
 pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
-    let mut lives = Lives::default();
+    let mut ended = EndedOwners::default();
     give_up(root, folder, PATIENCE, &[], |claim| {
         match claim.owner.is_known_here() {
-            true => claim.kept || lives.is_dead(claim),
+            true => claim.kept || ended.has_ended(claim),
             false => all,
         }
     })
@@ -427,36 +427,36 @@ pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
 
 /// Which owners have ended, each asked once.
 #[derive(Default)]
-struct Lives(HashMap<Owner, bool>);
+struct EndedOwners(HashMap<Owner, bool>);
 
-impl Lives {
+impl EndedOwners {
     /// Is it known that no run needs this any more?
-    fn is_dead(&mut self, claim: &Claim) -> bool {
+    fn has_ended(&mut self, claim: &Claim) -> bool {
         if claim.kept {
             return false;
         }
         let owner = &claim.owner;
         let asked = self.0.get(owner).copied();
         asked.unwrap_or_else(|| {
-            let is_dead = owner.is_known_here() && !owner.runs();
-            self.0.insert(owner.clone(), is_dead);
-            is_dead
+            let has_ended = owner.is_known_here() && !owner.runs();
+            self.0.insert(owner.clone(), has_ended);
+            has_ended
         })
     }
 }
 
-/// Removes the claims of the dead.
-fn bury(records: &mut [Record]) {
-    let mut lives = Lives::default();
+/// Removes the claims of owners that have ended.
+fn remove_ended(records: &mut [Record]) {
+    let mut ended = EndedOwners::default();
     for record in records {
         let before = record.claims.len();
-        record.claims.retain(|claim| !lives.is_dead(claim));
+        record.claims.retain(|claim| !ended.has_ended(claim));
         record.settled &= record.claims.len() == before;
     }
 }
 
 /// Adds a claim. Where somebody else has changed the setting since the others, it is theirs now.
-fn stake(record: &mut Record, claim: Claim, present: &str) {
+fn add_claim(record: &mut Record, claim: Claim, present: &str) {
     if !record.is_ours(present) && record.wanted().is_some_and(|wanted| wanted != present) {
         for claim in &mut record.claims {
             claim.overtaken = true;
@@ -480,8 +480,8 @@ fn give_up(
 ) -> Result<Restored> {
     let mut restored = Restored::default();
     let mut is_usable = true;
-    let mut book = match Book::open(folder, !remembered.is_empty(), patience) {
-        Ok(Some(book)) => book,
+    let mut file = match JournalFile::open(folder, !remembered.is_empty(), patience) {
+        Ok(Some(file)) => file,
         Ok(None) => return Ok(restored),
         Err(Error::Io { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied && remembered.is_empty() =>
@@ -493,12 +493,12 @@ fn give_up(
             is_usable = false;
             let memory = "this run restores its settings from memory";
             restored.refused.push(format!("{error}; {memory}"));
-            Book::in_memory()
+            JournalFile::in_memory()
         }
     };
-    restored.refused.append(&mut book.refused);
+    restored.refused.append(&mut file.refused);
     let mut given_up: HashMap<usize, Claim> = HashMap::new();
-    for (place, record) in book.records.iter_mut().enumerate() {
+    for (place, record) in file.records.iter_mut().enumerate() {
         record.claims.retain(|claim| {
             let over = is_over(claim);
             if over {
@@ -509,7 +509,7 @@ fn give_up(
         record.settled &= !given_up.contains_key(&place);
     }
     let is_lost = |known: &&Record| {
-        let mut found = given_up.keys().map(|&place| &book.records[place].path);
+        let mut found = given_up.keys().map(|&place| &file.records[place].path);
         !found.any(|path| *path == known.path)
     };
     let lost: Vec<Record> = remembered.iter().filter(is_lost).cloned().collect();
@@ -524,17 +524,17 @@ fn give_up(
         ));
     }
     for known in lost {
-        add_lost(&mut book.records, known);
+        add_lost(&mut file.records, known);
     }
-    bury(&mut book.records);
-    let mut touched = unsettled(&book.records);
+    remove_ended(&mut file.records);
+    let mut touched = unsettled(&file.records);
     // Newest first, as one may stand upon another.
     touched.sort_unstable_by_key(|&place| {
-        let is_cpu = book.records[place].kind() == Kind::Online;
+        let is_cpu = file.records[place].kind() == Kind::Online;
         (!is_cpu, std::cmp::Reverse(place))
     });
-    for (nth, outcome) in bring_about(root, &mut book, &touched, false)? {
-        let (place, record) = (touched[nth], &book.records[touched[nth]]);
+    for (nth, outcome) in bring_about(root, &mut file, &touched, false)? {
+        let (place, record) = (touched[nth], &file.records[touched[nth]]);
         let claim = given_up.get(&place);
         let set = claim.map(|claim| &claim.value).or(record.ours.first());
         let change = Change {
@@ -555,11 +555,11 @@ fn give_up(
         }
     }
     let is_elsewhere = |claim: &Claim| !claim.owner.is_known_here();
-    let left = book.records.iter();
+    let left = file.records.iter();
     restored.elsewhere = left
         .filter(|record| record.claims.iter().any(is_elsewhere))
         .count();
-    if let Err(error) = book.close() {
+    if let Err(error) = file.close() {
         // It lists what is put back already: the next start finds that, and clears it.
         restored.refused.push(error.to_string());
     }
@@ -590,7 +590,7 @@ fn only_look(
     mut is_over: impl FnMut(&Claim) -> bool,
 ) -> Result<Restored> {
     let mut restored = Restored::default();
-    for record in Book::look(folder)? {
+    for record in JournalFile::look(folder)? {
         if let Some(claim) = record.claims.iter().find(|claim| is_over(claim)) {
             let change = Change {
                 path: root.path(&record.path),

@@ -18,13 +18,13 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{SockFlag, accept4};
 
 use super::account::{Accounts, PAUSE_NS, Wait};
-use super::client::{Connection, Heard, Open, say};
+use super::client::{Connection, Open, Received, send_answer};
 use super::places::{Key, Places};
 use super::windows::Windows;
-use super::{Counts, Owner, Plan, Seen, Settings, Ticket, peer};
+use super::{Counts, Owner, Plan, Settings, Snapshot, Ticket, peer};
 use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Refusal, Window};
-use crate::protocol::{Answer, Farewell, OLDEST_VERSION, Request, VERSION};
+use crate::protocol::{Answer, CloseReason, OLDEST_VERSION, Request, VERSION};
 
 /// Messages that one client is heard in a turn; then the others are.
 const IN_A_TURN: usize = 16;
@@ -49,7 +49,7 @@ pub(super) struct Serving {
     settings: Settings,
     /// Requests for a snapshot come by the one, snapshots go by the other.
     asked: UnixStream,
-    tell: Sender<Seen>,
+    snapshots: Sender<Snapshot>,
     listener: OwnedFd,
     /// Where no descriptor is left, this one is closed for a moment, to report it to a new connection.
     spare: Option<OwnedFd>,
@@ -80,7 +80,7 @@ enum Timer {
 }
 
 /// What is to become of a connection.
-enum Fate {
+enum NextStep {
     Stays,
     Ends,
     Waits(Wait),
@@ -90,7 +90,7 @@ enum Fate {
 /// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
 /// within a control group, and is not looked at before the next tick.) What it runs for a user is
 /// bounded by his quota.
-fn go_first() {
+fn set_realtime() {
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread.
@@ -115,11 +115,11 @@ fn of_process(key: Key) -> u64 {
 }
 
 impl Serving {
-    /// A byte that comes by `asked` asks for a snapshot, sent by `tell`; its end stops the server.
+    /// A byte that comes by `asked` asks for a snapshot, sent by `snapshots`; its end stops the server.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
-        (asked, tell): (UnixStream, Sender<Seen>),
+        (asked, snapshots): (UnixStream, Sender<Snapshot>),
         plan: Box<dyn Plan>,
     ) -> nix::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -128,7 +128,7 @@ impl Serving {
         Ok(Self {
             settings: settings.clone(),
             asked,
-            tell,
+            snapshots,
             listener,
             spare: spare(),
             epoll,
@@ -146,7 +146,7 @@ impl Serving {
 
     /// Serves until it is stopped.
     pub fn run(mut self) {
-        go_first();
+        set_realtime();
         let mut events = [EpollEvent::empty(); 64];
         let mut timeout = EpollTimeout::NONE;
         loop {
@@ -163,7 +163,7 @@ impl Serving {
     fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
         for event in events {
             match event.data() {
-                ASKED => self.tell()?,
+                ASKED => self.send_snapshot()?,
                 LISTENER => self.let_in(),
                 user => self.serve(user as u32),
             }
@@ -172,7 +172,7 @@ impl Serving {
     }
 
     /// Sends a snapshot; `None` where the receiver is gone.
-    fn tell(&mut self) -> Option<()> {
+    fn send_snapshot(&mut self) -> Option<()> {
         match self.asked.read(&mut [0]) {
             Ok(0) => return None,
             Ok(_) => {}
@@ -183,12 +183,12 @@ impl Serving {
             .connections
             .iter()
             .filter(|(_, one)| one.version.is_some());
-        let seen = Seen {
+        let snapshot = Snapshot {
             counts: self.counts,
             clients: welcomed.map(|(_, one)| one.client(now_ns)).collect(),
             users: self.accounts.users().collect(),
         };
-        self.tell.send(seen).ok()
+        self.snapshots.send(snapshot).ok()
     }
 
     /// Does what is due, and returns when the next thing is due.
@@ -228,7 +228,7 @@ impl Serving {
             Timer::Connection(key) => self.listen_again(key),
             Timer::Hello(key) => {
                 let owner = self.connections.get(key).map(|one| one.owner);
-                self.send_away(key, Farewell::Late);
+                self.send_away(key, CloseReason::Late);
                 if let Some(owner) = owner {
                     self.charge(owner.uid);
                 }
@@ -317,7 +317,7 @@ impl Serving {
         if let Ok(descriptor) = accepted {
             // SAFETY: the kernel has just opened it, for us alone.
             let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-            self.refuse(&socket, Farewell::Descriptors);
+            self.refuse(&socket, CloseReason::Descriptors);
         }
         self.spare = spare();
         accepted.is_ok()
@@ -331,7 +331,7 @@ impl Serving {
         match self.accounts.arrive(owner.uid, now_ns) {
             Ok(()) => self.take_in(socket, owner, now_ns),
             Err(why) => {
-                often = why == Farewell::TooOften;
+                often = why == CloseReason::TooOften;
                 // Not each of many gets the reason: that takes as long as all the rest.
                 match self.accounts.turn(owner.uid, now_ns) {
                     Ok(()) => self.refuse(&socket, why),
@@ -349,14 +349,14 @@ impl Serving {
             Ok(process) => process,
             // It has ended.
             Err(Errno::ESRCH) => return,
-            Err(_) => return self.refuse(&socket, Farewell::Descriptors),
+            Err(_) => return self.refuse(&socket, CloseReason::Descriptors),
         };
         let key = self
             .connections
             .insert(Connection::new(socket, process, owner));
         self.accounts.open(owner, now_ns);
         if self.wait_for(key, owner.uid).is_err() {
-            return self.send_away(key, Farewell::Descriptors);
+            return self.send_away(key, CloseReason::Descriptors);
         }
         let until_ns = now_ns + self.settings.quotas.hello_ns;
         self.timers.push(Reverse((until_ns, Timer::Hello(key))));
@@ -381,8 +381,8 @@ impl Serving {
         user.add(connection.socket(), waits(of_socket(key)))
     }
 
-    fn refuse(&mut self, socket: &OwnedFd, why: Farewell) {
-        say(socket, &Answer::Closing { why });
+    fn refuse(&mut self, socket: &OwnedFd, why: CloseReason) {
+        send_answer(socket, &Answer::Closing { why });
         self.counts.sent_away[why as usize] += 1;
     }
 
@@ -405,10 +405,10 @@ impl Serving {
             let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
             let ends = event.data() & 1 == 1 || event.events().intersects(gone);
             let fate = match ends {
-                true => Fate::Ends,
+                true => NextStep::Ends,
                 false => self.listen_to(key),
             };
-            let user_waits = matches!(fate, Fate::Waits(Wait::User(_)));
+            let user_waits = matches!(fate, NextStep::Waits(Wait::User(_)));
             self.follow(key, fate);
             if user_waits {
                 break;
@@ -417,12 +417,12 @@ impl Serving {
         self.charge(uid);
     }
 
-    fn follow(&mut self, key: Key, fate: Fate) {
+    fn follow(&mut self, key: Key, fate: NextStep) {
         match fate {
-            Fate::Stays => {}
-            Fate::Ends => self.end(key),
-            Fate::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
-            Fate::Waits(Wait::User(until_ns)) => {
+            NextStep::Stays => {}
+            NextStep::Ends => self.end(key),
+            NextStep::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
+            NextStep::Waits(Wait::User(until_ns)) => {
                 if let Some(owner) = self.connections.get(key).map(|one| one.owner) {
                     self.hold_back(owner.uid, until_ns);
                 }
@@ -453,41 +453,41 @@ impl Serving {
     }
 
     /// Hears a client, a turn long.
-    fn listen_to(&mut self, key: Key) -> Fate {
+    fn listen_to(&mut self, key: Key) -> NextStep {
         for _ in 0..IN_A_TURN {
             let Some(connection) = self.connections.get(key) else {
-                return Fate::Stays;
+                return NextStep::Stays;
             };
             let owner = connection.owner;
             if let Err(wait) = self.accounts.message(owner, monotonic_ns()) {
-                return Fate::Waits(wait);
+                return NextStep::Waits(wait);
             }
-            let done = match connection.hear() {
-                Heard::Nothing => {
+            let done = match connection.receive() {
+                Received::Nothing => {
                     self.accounts.no_message(owner);
-                    return Fate::Stays;
+                    return NextStep::Stays;
                 }
-                Heard::Gone => return Fate::Ends,
-                Heard::Rubbish => Err(Farewell::Rubbish),
-                Heard::Request(request) => self.answer(key, request),
+                Received::Gone => return NextStep::Ends,
+                Received::Invalid => Err(CloseReason::InvalidMessage),
+                Received::Request(request) => self.answer(key, request),
             };
             if let Err(why) = done {
                 self.send_away(key, why);
-                return Fate::Stays;
+                return NextStep::Stays;
             }
         }
-        Fate::Stays
+        NextStep::Stays
     }
 
     /// Does what is asked for, and answers.
-    fn answer(&mut self, key: Key, request: Request) -> Result<(), Farewell> {
+    fn answer(&mut self, key: Key, request: Request) -> Result<(), CloseReason> {
         let Some(connection) = self.connections.get(key) else {
             return Ok(());
         };
         let answer = match (request, connection.version) {
             (Request::Hello { version }, None) => {
                 if !(OLDEST_VERSION..=VERSION).contains(&version) {
-                    return Err(Farewell::Version);
+                    return Err(CloseReason::Version);
                 }
                 connection.version = Some(version);
                 self.counts.clients += 1;
@@ -496,7 +496,9 @@ impl Serving {
                     limits: self.settings.limits,
                 }
             }
-            (Request::Hello { .. }, Some(_)) | (_, None) => return Err(Farewell::Rubbish),
+            (Request::Hello { .. }, Some(_)) | (_, None) => {
+                return Err(CloseReason::InvalidMessage);
+            }
             (Request::Cancel { id }, Some(_)) => {
                 self.cancel(key, id);
                 return Ok(());
@@ -513,7 +515,7 @@ impl Serving {
                 let now_ns = monotonic_ns();
                 connection.forget_past(now_ns);
                 if connection.open.iter().any(|open| open.id == id) {
-                    return Err(Farewell::Rubbish);
+                    return Err(CloseReason::InvalidMessage);
                 }
                 match self.expect(key, now_ns, id, cpu, (at_ns, window_ns)) {
                     Ok(()) => Answer::Accepted { id },
@@ -525,7 +527,7 @@ impl Serving {
             }
         };
         if let Some(connection) = self.connections.get(key)
-            && !connection.say(&answer)
+            && !connection.send(&answer)
         {
             self.counts.unheard += 1;
         }
@@ -628,7 +630,7 @@ impl Serving {
     }
 
     /// Says a last word and ends the connection.
-    fn send_away(&mut self, key: Key, why: Farewell) {
+    fn send_away(&mut self, key: Key, why: CloseReason) {
         if let Some(connection) = self.connections.get(key) {
             connection.say_last(&Answer::Closing { why });
             self.counts.sent_away[why as usize] += 1;

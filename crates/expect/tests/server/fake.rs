@@ -12,7 +12,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept, bind, connect, listen,
     recv, send, socket,
 };
-use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::{Limits, Served, Waker};
 
 /// Listens there, and lets nobody in; one or two may wait.
@@ -70,7 +70,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn closing_for_version() -> Answer {
-    let why = Farewell::Version;
+    let why = CloseReason::Version;
     Answer::Closing { why }
 }
 
@@ -96,7 +96,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
         limits: LIMITS,
     };
     let too_often = |_| {
-        let why = Farewell::TooOften;
+        let why = CloseReason::TooOften;
         Answer::Closing { why }
     };
     let answers: [(Answering, &str); 4] = [

@@ -1,6 +1,6 @@
 //! Bringing settings to what their claims come to.
 
-use super::book::{Book, Record};
+use super::file::{JournalFile, Record};
 use super::kind::Kind;
 use crate::{Error, Result, Root, cpulist};
 
@@ -27,32 +27,32 @@ pub(super) enum Outcome {
 /// With `for_claim`, where the file cannot be written: then nothing was changed.
 pub(super) fn bring_about(
     root: &Root,
-    book: &mut Book,
+    file: &mut JournalFile,
     places: &[usize],
     for_claim: bool,
 ) -> Result<Vec<(usize, Outcome)>> {
     let mut plans = Vec::new();
     for &place in places {
-        let plan = plan(root, &book.records[place]);
+        let plan = plan(root, &file.records[place]);
         if let Plan::Write { from, to } = &plan {
-            book.records[place].ours = vec![from.clone(), to.clone()];
+            file.records[place].ours = vec![from.clone(), to.clone()];
         }
         plans.push(plan);
     }
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    let saved = book.save();
+    let saved = file.save();
     if for_claim {
         saved?;
     }
-    let offline = book
+    let offline = file
         .records
         .iter()
         .any(|record| record.kind() == Kind::Online && !record.claims.is_empty());
     let mut outcomes = Vec::new();
     for (nth, plan) in plans.into_iter().enumerate() {
-        let record = &mut book.records[places[nth]];
+        let record = &mut file.records[places[nth]];
         let outcome = match plan {
             Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
             plan => carry_out(root, record, plan),

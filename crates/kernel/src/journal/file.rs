@@ -99,7 +99,7 @@ impl Record {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Page {
+struct Content {
     version: u32,
     /// The boot that the settings are of (proc(5), /proc/sys/kernel/random/boot_id).
     boot: String,
@@ -107,7 +107,7 @@ struct Page {
 }
 
 /// The records, and the lock as long as they are in hand.
-pub(super) struct Book {
+pub(super) struct JournalFile {
     pub records: Vec<Record>,
     /// What was found and could not be used, and what became of it.
     pub refused: Vec<String>,
@@ -116,7 +116,7 @@ pub(super) struct Book {
     place: Option<(Folder, Flock<File>)>,
 }
 
-impl Book {
+impl JournalFile {
     /// Takes the lock and reads what is there. `None` where there is nothing to read and nothing to
     /// clear away; with `make`, the folder is made then.
     ///
@@ -154,7 +154,7 @@ impl Book {
     /// The records without the lock, for who may not take it: only to be looked at.
     ///
     /// # Errors
-    /// As [`Book::open`].
+    /// As [`JournalFile::open`].
     pub fn look(path: &Path) -> Result<Vec<Record>> {
         let Some(folder) = Folder::open(path)? else {
             return Ok(Vec::new());
@@ -168,7 +168,7 @@ impl Book {
     /// Forgets the records of settings that are as they were, and writes the others.
     ///
     /// # Errors
-    /// As [`Book::save`].
+    /// As [`JournalFile::save`].
     pub fn close(&mut self) -> Result<()> {
         self.records
             .retain(|record| !record.claims.is_empty() || !record.settled);
@@ -187,7 +187,7 @@ impl Book {
         if self.records.is_empty() {
             return folder.remove(FILE);
         }
-        let page = Page {
+        let page = Content {
             version: VERSION,
             boot: boot()?,
             records: self.records.clone(),
@@ -201,7 +201,7 @@ impl Book {
     }
 }
 
-impl Drop for Book {
+impl Drop for JournalFile {
     fn drop(&mut self) {
         if let (Some((folder, _)), true) = (&self.place, self.records.is_empty()) {
             // While it is held: who waits for it sees that the file has gone.
@@ -323,7 +323,7 @@ impl Folder {
     }
 
     /// The page, or why it is none; `None` where there is no file.
-    fn page(&self) -> Result<Option<std::result::Result<Page, String>>> {
+    fn page(&self) -> Result<Option<std::result::Result<Content, String>>> {
         let Some(file) = self.file(FILE, OFlag::O_RDONLY, 0)? else {
             return Ok(None);
         };
