@@ -53,8 +53,8 @@ Examples:
   reveille model sweep                      what sleeping servers would save, and cost
   reveille doctor                           what this kernel, CPU and user allow
 
-Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130 interrupted (results so
-far are kept).")]
+Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130 interrupted
+(results so far are kept).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

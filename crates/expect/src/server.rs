@@ -6,10 +6,10 @@
 //! - Who they are comes from the kernel (SO_PEERCRED, SO_PEERPIDFD), not from them.
 //! - Each process has its [`Limits`]: open requests, messages per second, how long and how far ahead a
 //!   window may be, and its share of time awake. They survive a reconnection.
-//! - Each user has [`Quotas`] besides, of all his processes together: places, connections and messages
+//! - Each user has [`Quotas`] besides, of all its processes together: places, connections and messages
 //!   per second, windows and wake-ups of a CPU, time awake, and the server's own time. What is refused
 //!   names them.
-//! - Some places are root's, and of the others a user gets none that would leave no place to who has
+//! - Some places are root's, and of the others a user gets none that would leave no place to a user with
 //!   none yet.
 //! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
 //!   child that it left with the connection does not keep them: the process itself is watched, too
@@ -115,7 +115,7 @@ pub const MOST_CLIENTS: u32 = 10_000;
 /// Descriptors that a connection takes, at most: its socket, its process, its user.
 pub const DESCRIPTORS_OF_A_CLIENT: u32 = 3;
 
-/// What one user may use, all his processes together.
+/// What one user may use, with all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
     /// The user to whom they do not apply: root, who may stop the engine as well.
@@ -234,7 +234,7 @@ impl Counts {
 /// A client that is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// Who connected.
+    /// The process that connected.
     pub owner: Owner,
     /// Requests that are open.
     pub open: u32,
@@ -328,7 +328,7 @@ impl Server {
         self.snapshot().counts
     }
 
-    /// Who is connected at present and was welcomed.
+    /// Clients that are connected and welcomed.
     pub fn clients(&self) -> Vec<Client> {
         self.snapshot().clients
     }

@@ -13,7 +13,7 @@ use crate::own_thread::OwnThread;
 use crate::protocol::{Answer, Request};
 use crate::{Error, Result, SOCKET};
 
-/// Who keeps CPUs awake for a [`Waker`].
+/// What keeps CPUs awake for a [`Waker`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Served {
     /// The running engine.
@@ -73,7 +73,7 @@ impl Counts {
 /// It asks the running engine (`reveille anticipate`), and where there is none, a thread of this
 /// process. When it is dropped, what it asked for is over.
 ///
-/// It is of one process: a child made by fork(2) must connect anew.
+/// It is of one process: a child made by fork(2) must connect again.
 #[derive(Debug)]
 pub struct Waker {
     source: Source,
@@ -133,7 +133,7 @@ impl Waker {
         }
     }
 
-    /// Who keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
+    /// What keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
     /// the next request.
     pub fn served(&self) -> Served {
         match &self.source {

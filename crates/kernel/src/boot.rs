@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Idle, Root, cpuinfo};
 
-/// A setting of the command line that bears on idling.
+/// A setting of the command line that affects idling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
     /// The parameter as the kernel names it, with `_` for `-`.

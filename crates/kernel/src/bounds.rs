@@ -1,4 +1,4 @@
-//! What keeps CPUs from deep idle states, and who: requests, per-CPU latencies, disabled states,
+//! What keeps CPUs from deep idle states, and its holders: requests, per-CPU latencies, disabled states,
 //! the kernel's command line.
 
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub struct Bound {
     pub bound_us: Option<u32>,
     /// The states that it rules out, by the driver's exit latencies.
     pub rules_out: Vec<String>,
-    /// Who holds it, where that is a process.
+    /// The process that holds it, if any.
     pub pid: Option<u32>,
     /// `comm` of that process, at most 15 characters.
     pub name: Option<String>,

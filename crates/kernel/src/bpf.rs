@@ -40,7 +40,7 @@ pub use thread_name::thread_name;
 ///
 /// From Linux 6.18 on bpf_timer_init and bpf_wq_init allocate without locks (kmalloc_nolock), from what is
 /// free on the CPU's slab. Where no page can be had without a lock (while deferred struct pages are not
-/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until somebody else fills the slab,
+/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until another user fills the slab,
 /// which may take longer than anybody waits. So it is filled here.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ pub enum Error {
         path: PathBuf,
         /// What the kernel documents, as text.
         expected: &'static str,
-        /// What stands there.
+        /// The content.
         found: String,
     },
     /// Not a file of a kind or version that this program knows.

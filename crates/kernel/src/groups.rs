@@ -75,7 +75,7 @@ fn belongs(cpu: &Cpu, group: &Group) -> bool {
 }
 
 /// The driver's figures and the settings are the same, and the same counters are there: a counter
-/// that some CPUs lack would make the sum a lie.
+/// that some CPUs lack would make the sum wrong.
 fn are_alike(a: &IdleState, b: &IdleState) -> bool {
     let described = |state: &IdleState| IdleState {
         usage: state.usage.map(|_| 0),

@@ -139,7 +139,7 @@ impl Idle {
     }
 
     /// Reads again what changes from moment to moment: which CPUs are online, driver and governor,
-    /// counters, limits and bounds. CPUs or a driver that came or went are read anew.
+    /// counters, limits and bounds. CPUs or a driver that came or went are read again.
     ///
     /// # Errors
     /// As [`Idle::read`].

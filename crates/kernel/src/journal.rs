@@ -1,21 +1,20 @@
-//! Settings that are changed for a while and put back in every case.
+//! Settings that are changed temporarily and restored in every case.
 //!
-//! One file below [`FOLDER`] has a record of each setting that is changed at present: what stood
-//! there before (once, however many want it changed), what stands there by our doing, and the
-//! claims on it, each of a [`Journal`] of some process. Whoever changes a claim holds the file's
-//! lock and brings the setting to what the remaining claims come to; after the last one that is the
-//! original. So it does not matter who ends first, or how.
+//! One file below [`FOLDER`] has a record of each changed setting: its original value, the value that
+//! was written, and the claims on it, each of one process's [`Journal`]. To add or remove a claim a
+//! process takes the file's lock and writes the value that the remaining claims resolve to; without
+//! claims that is the original. So processes may end in any order, and in any way.
 //!
-//! [`Journal::restore`], or dropping the journal, gives its claims up. After `kill -9` they are
-//! still there: [`recover`] gives up those of processes that run no more. [`Journal::keep`] leaves
-//! them standing after the program's end, until [`release`].
+//! [`Journal::restore`], or dropping the journal, removes its claims. After `kill -9` they are still
+//! there: [`recover`] removes those of processes that have ended. [`Journal::keep`] keeps them after
+//! the program's end, until [`release`].
 //!
 //! A setting with a value that no run wrote was changed by another program, and is left as it is:
-//! putting back the older value would undo their change, not ours.
+//! restoring the original would undo that program's change.
 //!
-//! Only known settings are written ([`Journal::set`]), whatever the file holds. Records are of one
-//! boot, after which all settings are the kernel's own again; and a claim is judged only in its
-//! owner's PID namespace, where the owner's number means something.
+//! Only known settings are written ([`Journal::set`]), whatever the file holds. Records are valid for
+//! one boot, which resets all settings; and a claim is judged only in its owner's PID namespace, where
+//! the owner's PID is valid.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +31,7 @@ mod settle;
 use file::{Claim, JournalFile, Record};
 use kind::{Kind, PRESENT};
 use owner::Owner;
-use settle::{Outcome, bring_about};
+use settle::{Outcome, write_settings};
 
 /// Where the journal of the running machine is; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
@@ -42,25 +41,25 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a command waits at its start, which can do without.
 const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 
-/// One setting that was put back, or was not.
+/// One setting that was restored, or was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The setting's file as it was opened, root and all.
     pub path: PathBuf,
-    /// What stood there before anybody of ours set it.
+    /// The value before the first claim.
     pub before: String,
     /// What it was set to.
     pub set: String,
 }
 
-/// What giving claims up did.
+/// The result of removing claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Put back to `before`.
+    /// Restored to `before`.
     pub undone: Vec<Change>,
-    /// Found at another value than ours: somebody else's now, with what stands there.
+    /// Changed by another program, with the present value.
     pub foreign: Vec<(Change, String)>,
-    /// Could not be put back (such as an offline CPU's file), with the reason; still in the journal.
+    /// Not restored (such as an offline CPU's file), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
     /// How many settings have claims of another PID namespace, which are left alone.
     pub elsewhere: usize,
@@ -74,7 +73,7 @@ impl Restored {
         *self == Self::default()
     }
 
-    /// What is not as it was, a line each: first what could not be put back.
+    /// What is not as before, a line each: first what is not restored.
     pub fn complaints(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|(change, why)| {
             let path = change.path.display();
@@ -122,8 +121,8 @@ impl Journal {
     }
 
     /// Claims `value` for the setting at `path` below the root. Of a CPU's latency bound the tightest
-    /// counts, what stood there before included; of other settings the last claim. A setting that
-    /// has that value, by no run of ours, is left alone.
+    /// counts, the original included; of other settings the last claim. A setting that has
+    /// that value already, and is not in the journal, is left alone.
     ///
     /// # Errors
     /// Where the setting is none of those that the journal knows, cannot be read or written, or does
@@ -192,12 +191,11 @@ impl Journal {
             .collect();
     }
 
-    /// Brings the settings at these places, where this journal has just staked its last claim, to
-    /// what their claims come to.
+    /// Writes the settings at these places, where this journal has just added its last claim.
     fn enforce(&self, file: &mut JournalFile, claimed: &[usize], owner: &Owner) -> Result<()> {
         let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
         let mut failure = None;
-        for (nth, outcome) in bring_about(&self.root, file, claimed, true)? {
+        for (nth, outcome) in write_settings(&self.root, file, claimed, true)? {
             if let Outcome::Failed(error) = outcome {
                 failure = Some((nth, error));
             }
@@ -211,7 +209,7 @@ impl Journal {
                 }
                 file.records[place].settled = false;
             }
-            bring_about(&self.root, file, failed, false)?;
+            write_settings(&self.root, file, failed, false)?;
             file.close()?;
             return Err(error);
         }
@@ -226,12 +224,12 @@ impl Journal {
             });
         }
         let waiting = unsettled(&file.records);
-        bring_about(&self.root, file, &waiting, false)?;
+        write_settings(&self.root, file, &waiting, false)?;
         file.close()
     }
 
     /// Makes a folder in a file system of the kernel's (such as an instance of the tracer), where
-    /// taking it down again undoes it with all that is in it.
+    /// removing it undoes it with all that is in it.
     ///
     /// # Errors
     /// As [`Journal::set`], and where it is there already.
@@ -244,7 +242,7 @@ impl Journal {
     }
 
     /// Takes these CPUs offline. The interrupts that only they took, which the kernel then sends
-    /// elsewhere and leaves there, go back with them.
+    /// elsewhere and leaves there, are restored with them.
     ///
     /// # Errors
     /// As [`Journal::set`]: of the first that fails. Those before it are offline, those after it are not.
@@ -308,11 +306,11 @@ impl Journal {
         file.save()
     }
 
-    /// Leaves the changes standing when this program ends, until [`release`] (or the next boot,
+    /// Keeps the changes when this program ends, until [`release`] (or the next boot,
     /// which forgets both them and the journal).
     ///
     /// # Errors
-    /// Where the journal cannot be written; then everything is put back.
+    /// Where the journal cannot be written; then everything is restored.
     pub fn keep(mut self) -> Result<()> {
         let owner = Owner::this()?;
         let mut file = self.file()?;
@@ -328,7 +326,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives all claims up. What cannot be put back stays in the journal for the next time.
+    /// Removes all claims. What cannot be restored stays in the journal for the next time.
     pub fn restore(&mut self) -> Restored {
         if !self.has_claims {
             return Restored::default();
@@ -365,7 +363,7 @@ impl Journal {
         let present = kind.read(&path)?;
         match kind.takes(&present) {
             true => Ok(present),
-            // It could not be put back.
+            // It is not restored.
             false => Err(Error::Content {
                 path,
                 expected: "a value of this setting",
@@ -455,7 +453,7 @@ fn remove_ended(records: &mut [Record]) {
     }
 }
 
-/// Adds a claim. Where somebody else has changed the setting since the others, it is theirs now.
+/// Adds a claim. Where another program has changed the setting since the others, they no longer count.
 fn add_claim(record: &mut Record, claim: Claim, present: &str) {
     if !record.is_ours(present) && record.wanted().is_some_and(|wanted| wanted != present) {
         for claim in &mut record.claims {
@@ -468,7 +466,7 @@ fn add_claim(record: &mut Record, claim: Claim, present: &str) {
     record.settled = false;
 }
 
-/// Removes the claims that `is_over` names, and brings their settings to what the others come to.
+/// Removes the claims that `is_over` selects, and writes what the others resolve to.
 /// `remembered` are records that a running program knows to have had such claims: what the file has
 /// lost of them since (such as by removal of the file) is restored from memory.
 fn give_up(
@@ -533,7 +531,7 @@ fn give_up(
         let is_cpu = file.records[place].kind() == Kind::Online;
         (!is_cpu, std::cmp::Reverse(place))
     });
-    for (nth, outcome) in bring_about(root, &mut file, &touched, false)? {
+    for (nth, outcome) in write_settings(root, &mut file, &touched, false)? {
         let (place, record) = (touched[nth], &file.records[touched[nth]]);
         let claim = given_up.get(&place);
         let set = claim.map(|claim| &claim.value).or(record.ours.first());
@@ -560,13 +558,13 @@ fn give_up(
         .filter(|record| record.claims.iter().any(is_elsewhere))
         .count();
     if let Err(error) = file.close() {
-        // It lists what is put back already: the next start finds that, and clears it.
+        // It lists what is restored already: the next start finds that, and removes it.
         restored.refused.push(error.to_string());
     }
     Ok(restored)
 }
 
-/// A record that the file has lost, without its claims. Whoever has claimed the setting since took our
+/// A record that the file has lost, without its claims. Who has claimed the setting since took our
 /// value for the original.
 fn add_lost(records: &mut Vec<Record>, known: Record) {
     match records.iter_mut().find(|record| record.path == known.path) {
@@ -583,7 +581,7 @@ fn add_lost(records: &mut Vec<Record>, known: Record) {
     }
 }
 
-/// For who may not change the settings: what there would be to put back.
+/// For a user who may not change the settings: what there is to restore.
 fn only_look(
     root: &Root,
     folder: &Path,
@@ -634,8 +632,8 @@ fn places(records: &[Record]) -> HashMap<String, usize> {
         .collect()
 }
 
-/// The records whose settings are still to be brought about: claims have gone since, or somebody was
-/// killed or failed when it was to be written.
+/// The records whose settings are still to be written: claims were removed since, or a process was
+/// killed or failed while writing.
 fn unsettled(records: &[Record]) -> Vec<usize> {
     let all = records.iter().enumerate();
     all.filter(|(_, record)| !record.settled)

@@ -40,7 +40,7 @@ pub struct Setting {
 ///
 /// With [`Limit::Deepest`], a CPU without a state of that name is limited by exit latency: to its
 /// deepest state that is not deeper than any of that name elsewhere on the machine. A named state
-/// that somebody had disabled is enabled, and shallower ones are left as they are.
+/// that was disabled is enabled, and shallower ones are left as they are.
 ///
 /// # Errors
 /// [`Error::Usage`] for a CPU that is not there, and for a name that none of these CPUs has;
@@ -165,7 +165,7 @@ fn file_of(setting: &Setting) -> String {
 }
 
 /// Allows `deepest` and what is shallower on this CPU, and disables what is deeper, as every
-/// governor honours it. Other CPUs are left alone, and so is a shallower state that somebody had
+/// governor honours it. Other CPUs are left alone, and so is a shallower state that was
 /// disabled.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ struct UserAccount {
     report: User,
 }
 
-/// Who has to wait, and until when, ns of CLOCK_MONOTONIC.
+/// The process or user that has to wait, and until when, ns of CLOCK_MONOTONIC.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Process(u64),
@@ -215,7 +215,7 @@ impl Accounts {
         self.server_ns.ready(now_ns)
     }
 
-    /// May it send one more message? If not, who has to wait.
+    /// May it send one more message? If not, which process or user has to wait.
     pub fn message(&mut self, owner: Owner, now_ns: u64) -> Result<(), Wait> {
         let bound = self.bind(owner.uid);
         let Some(process) = self.processes.get_mut(&owner) else {

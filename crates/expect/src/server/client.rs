@@ -1,4 +1,4 @@
-//! A connection: its socket, who is behind it, and what it has asked for.
+//! A connection: its socket, its process, and its requests.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

@@ -23,7 +23,7 @@ use super::Owner;
 /// The same on every architecture but SPARC; asm-generic/socket.h.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// Who connected.
+/// The process that connected.
 pub(super) fn owner(socket: &OwnedFd) -> nix::Result<Owner> {
     let peer = getsockopt(socket, PeerCredentials)?;
     Ok(Owner {

@@ -41,7 +41,7 @@ const LINE_NS: u64 = 20_000_000;
 /// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
-/// What an event of the outer epoll descriptor is of: these, or a user (by his number).
+/// What an event of the outer epoll descriptor is of: these, or a user (by UID).
 const ASKED: u64 = 1 << 32;
 const LISTENER: u64 = 2 << 32;
 
@@ -65,7 +65,7 @@ pub(super) struct Serving {
     /// The listener is not waited for until a connection has ended.
     no_descriptor: bool,
     counts: Counts,
-    /// This thread's own time that is charged to somebody already, ns.
+    /// This thread's own time that is already charged, ns.
     charged_ns: u64,
 }
 
@@ -89,7 +89,7 @@ enum NextStep {
 /// The calling thread runs before those of users, as far as the kernel lets it: else a user's busy
 /// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
 /// within a control group, and is not looked at before the next tick.) What it runs for a user is
-/// bounded by his quota.
+/// bounded by its quota.
 fn set_realtime() {
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
@@ -215,7 +215,7 @@ impl Serving {
     }
 
     fn is_due(&mut self, timer: Timer) {
-        // Who has gone meanwhile is not waited for again; the kernel has no process of that number.
+        // A process that has ended meanwhile is not waited for again: its PID is unknown to the kernel.
         let _ = match timer {
             Timer::Listener => {
                 self.no_descriptor = false;
@@ -256,7 +256,7 @@ impl Serving {
         ran_ns
     }
 
-    // Who connects.
+    // New connections.
 
     /// Takes the connections that wait. All who connect wait in one line: so those who connect too
     /// often are taken out of it at once, and as cheaply as can be, and if there were any, the line
@@ -323,7 +323,7 @@ impl Serving {
         accepted.is_ok()
     }
 
-    /// Takes one in, or refuses. Where it came too often: who, and how long that took, ns.
+    /// Takes one in, or refuses. Where it came too often: its user, and how long that took, ns.
     fn arrive(&mut self, socket: OwnedFd) -> Option<(u32, u64)> {
         let owner = peer::owner(&socket).ok()?;
         let now_ns = monotonic_ns();
@@ -386,7 +386,7 @@ impl Serving {
         self.counts.sent_away[why as usize] += 1;
     }
 
-    // Who is connected.
+    // Open connections.
 
     /// Hears the clients of a user, a turn long.
     fn serve(&mut self, uid: u32) {

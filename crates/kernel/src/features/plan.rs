@@ -1,4 +1,4 @@
-//! What `reveille measure` will make of the features.
+//! What `reveille measure` will use of the features.
 
 use std::fmt;
 

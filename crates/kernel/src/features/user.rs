@@ -1,4 +1,4 @@
-//! Who asks: root, capabilities, and what the kernel's settings leave to others.
+//! The user: root, capabilities, and what the kernel's settings allow to others.
 
 use super::{Facts, Feature, Group, Presence};
 use crate::Root;
