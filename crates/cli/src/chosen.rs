@@ -1,7 +1,7 @@
 //! What `--root`, `--cpu` and `--out` choose, and their defaults.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reveille_kernel::{Identity, Idle, Root, cpulist};
 use reveille_results::output::{Folder, Naming};
@@ -19,6 +19,14 @@ impl CpuList {
             Some(cpus) if !cpus.is_empty() => Ok(Self(cpus)),
             _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
         }
+    }
+}
+
+/// A time above zero, for clap's `value_parser`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be above zero".to_owned()),
+        parsed => parsed.map_err(|_| "not a duration such as 30s or 5min".to_owned()),
     }
 }
 
@@ -97,6 +105,13 @@ pub fn naming(out: Option<&Path>) -> Naming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_above_zero() {
+        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0s").unwrap_err(), "must be above zero");
+        assert!(duration("30").unwrap_err().starts_with("not a duration"));
+    }
 
     #[test]
     fn a_host_name_cannot_lead_out_of_the_folder() {

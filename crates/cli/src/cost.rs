@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "user")]
     all: bool,
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = chosen::duration)]
     duration: Option<Duration>,
     /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
     #[arg(long, value_name = "DIR")]
@@ -82,15 +82,6 @@ const DEFAULT: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether the end has come: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text)
-        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
-    match duration.is_zero() {
-        true => Err("nothing wakes in no time".to_owned()),
-        false => Ok(duration),
-    }
-}
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();

@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
     duration: Duration,
     /// End after N packets
     #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
@@ -72,15 +72,6 @@ const MOST: u64 = 1_000_000;
 
 /// How often packets are taken in: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);
-
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text)
-        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
-    match duration.is_zero() {
-        true => Err("no packet comes in no time".to_owned()),
-        false => Ok(duration),
-    }
-}
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
