@@ -82,7 +82,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Err(Failure::cannot(format!("--keep: {why}")));
         }
         limits::apply(&mut journal, &plan.settings)?;
-        // First: a limit that nobody learns of is not kept.
+        // First: a limit that could not be reported is not kept.
         let until = "Kept until `reveille restore` or the next boot.";
         if let Err(error) = plan.print(args.json, until) {
             return restore::at_the_end(journal, Err(exit::unsaid(error)));

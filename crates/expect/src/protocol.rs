@@ -418,7 +418,7 @@ mod tests {
             prop_assert_eq!(Request::decode(bytes.as_ref()), Err(InvalidMessage));
         }
 
-        /// What is read is what would be said: no two forms of one message.
+        /// Decoding and encoding gives the same bytes: a message has one form.
         #[test]
         fn any_bytes_are_rubbish_or_just_one_message(
             request in request(), place in 0..LONGEST, byte: u8, cut in 0..=LONGEST,
