@@ -173,7 +173,7 @@ fn limit(setting: &Setting, target: &Target) -> Form {
     let mind = match (&text, target.heeds_disabled_states()) {
         (Some(_), _) => None,
         (None, true) => Some("there is no state POLL that would be left, were all others disabled"),
-        (None, false) => Some("the governor haltpoll does not look at disabled states"),
+        (None, false) => Some("the governor haltpoll ignores disabled states"),
     };
     Form {
         name: Name::Limit,

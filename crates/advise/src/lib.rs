@@ -2,7 +2,8 @@
 //!
 //! A [`Question`] (a budget, a percentile, a confidence) is put to a result; the [`Advice`] says of
 //! each idle state whether it may be allowed, with the evidence, and the [`Setting`] says the same
-//! in the driver's own figures, for cpuidle compares a latency bound with those. [`form`] writes
+//! in the driver's own figures, for cpuidle compares a latency bound with those. [`hold`] plans such a
+//! bound on this machine, by the table or by a [`MachineResult`]. [`form`] writes
 //! the setting in the forms that people deploy, [`cost`] tells what it costs, and [`table`] writes
 //! the driver's table anew from what was measured.
 //!
@@ -11,6 +12,8 @@
 pub mod advice;
 pub mod cost;
 pub mod form;
+pub mod hold;
+mod machine_result;
 mod measured;
 mod question;
 pub mod setting;
@@ -20,6 +23,7 @@ mod target;
 pub use advice::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
 pub use cost::Cost;
 pub use form::Form;
+pub use machine_result::{Figure, MachineResult};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
 pub use target::{Coverage, Target, speaks_for, why_other_machine};

@@ -14,7 +14,7 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use nix::sys::resource::{Resource, getrlimit};
 use reveille_kernel::bpf::{
-    self as kernel, Counting, Knows, RunTime, Shared, run_time, run_time_of_all, word,
+    self as kernel, Counting, KernelBtf, RunTime, Shared, run_time, run_time_of_all, word,
 };
 use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
@@ -82,11 +82,11 @@ impl Engine {
         settings.check()?;
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
         check_descriptors(cpus)?;
-        let knows = Knows::ask()?;
+        let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
-            knows.require(group, name, option)?;
+            btf.require(group, name, option)?;
         }
-        let skel = load(&knows, settings, cpus)?;
+        let skel = load(&btf, settings, cpus)?;
         let bells = make_bells(&skel, cpus)?;
         for (index, device) in (0u32..).zip(&settings.devices) {
             let key = device.number().to_ne_bytes();
@@ -104,7 +104,7 @@ impl Engine {
         if let errno @ 1.. = kernel::while_out_of_memory(prepare)? {
             let why = match errno {
                 nix::libc::ENOMEM => "it has no memory for that at present; try again",
-                _ => "it takes Linux 5.17 or later; `reveille doctor` says what this one has",
+                _ => "it takes Linux 5.17 or later; `reveille doctor` shows what this one has",
             };
             return Err(Error::Cannot(format!(
                 "the kernel arms no timers for BPF ({}): {why}",
@@ -225,7 +225,7 @@ fn check_descriptors(cpus: u32) -> Result<()> {
     }
 }
 
-fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
+fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
     let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
     let rodata = open.maps.rodata_data.as_deref_mut();
@@ -247,7 +247,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     rodata.fixed_lead_ns = settings.lead.map_or(0, |lead| lead.as_nanos() as u64);
     rodata.first_lead_ns[..SLEEPS].copy_from_slice(&settings.first_lead_ns);
     rodata.nap_ns = settings.nap.as_nanos() as u64;
-    let threads = settings.readiness != Readiness::Softirq && knows.function("bpf_wq_start");
+    let threads = settings.readiness != Readiness::Softirq && btf.function("bpf_wq_start");
     if settings.readiness == Readiness::Thread && !threads {
         return Err(Error::Cannot(
             "this kernel starts no threads for BPF (Linux 6.10 and later do): leave the choice to \
@@ -267,7 +267,7 @@ fn load(knows: &Knows, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<
     open.maps.agents.set_max_entries(cpus)?;
     open.maps.interrupted.set_max_entries(DEVICES * cpus)?;
     open.maps.bells.set_max_entries(cpus)?;
-    kernel::choose(&mut open, knows, |_, target| match target {
+    kernel::choose(&mut open, btf, |_, target| match target {
         "workqueue_queue_work" => threads,
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
     });

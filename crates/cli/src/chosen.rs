@@ -1,8 +1,9 @@
-//! What a command is about: the machine of `--root`, and its CPUs of `--cpu`.
+//! What `--root`, `--cpu` and `--out` choose, and their defaults.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use reveille_kernel::{Idle, Root, cpulist};
+use reveille_kernel::{Identity, Idle, Root, cpulist};
 use reveille_results::output::{Folder, Naming};
 
 use crate::exit::Failure;
@@ -18,6 +19,14 @@ impl CpuList {
             Some(cpus) if !cpus.is_empty() => Ok(Self(cpus)),
             _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
         }
+    }
+}
+
+/// A time above zero, for clap's `value_parser`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("must be above zero".to_owned()),
+        parsed => parsed.map_err(|_| "not a duration such as 30s or 5min".to_owned()),
     }
 }
 
@@ -69,8 +78,45 @@ pub fn cpus(idle: &Idle, list: Option<&CpuList>) -> anyhow::Result<Vec<u32>> {
     }
 }
 
-/// `CPU 3` or `CPUs 0-2`.
-pub fn named(cpus: &[u32]) -> String {
-    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
-    format!("{noun} {}", cpulist::format(cpus))
+/// Where a result is kept without `--out`.
+pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
+    let host = machine.hostname.as_deref().unwrap_or("machine");
+    let time = humantime::format_rfc3339_seconds(started).to_string();
+    // 2026-11-21T03-35-30: a name for every file system.
+    let time = time.trim_end_matches('Z').replace(':', "-");
+    Path::new("reveille-results").join(format!("{}-{time}", one_name(host)))
+}
+
+/// A host's name may hold any character, and is to be a part of one folder's name.
+fn one_name(host: &str) -> String {
+    let is_plain = |character: char| character.is_alphanumeric() || "-_.".contains(character);
+    host.trim_start_matches('.')
+        .replace(|character| !is_plain(character), "_")
+}
+
+/// Who chose the folder of a result.
+pub fn naming(out: Option<&Path>) -> Naming {
+    match out {
+        Some(_) => Naming::ByUser,
+        None => Naming::ByDefault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_above_zero() {
+        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0s").unwrap_err(), "must be above zero");
+        assert!(duration("30").unwrap_err().starts_with("not a duration"));
+    }
+
+    #[test]
+    fn a_host_name_cannot_lead_out_of_the_folder() {
+        assert_eq!(one_name("sklep0.example.org"), "sklep0.example.org");
+        assert_eq!(one_name("../../etc/x"), "_.._etc_x");
+        assert_eq!(one_name("a b\n"), "a_b_");
+    }
 }

@@ -1,5 +1,5 @@
 //! A user's command as a child of this program: with the user's rights, made ready before anything
-//! is changed, told the signals that this program gets, and its exit code handed on.
+//! is changed; this program's signals and the command's exit code are handed on.
 
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use anyhow::Context;
 use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use reveille_kernel::{Inherited, RunAs};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
@@ -32,17 +33,26 @@ static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
 impl As {
     /// # Errors
-    /// Wrong use where there is no such user, or only root could become one.
+    /// A usage error where there is no such user, or only root could become one.
     pub fn run_as(&self) -> anyhow::Result<RunAs> {
         let inherited = INHERITED.get().cloned().unwrap_or_default();
         Ok(RunAs::new(self.user.as_deref(), inherited)?)
     }
 }
 
-/// Notes which descriptors the caller left open for a command, and how many it may have. The first
-/// call of `main`: what is opened later is this program's own, and no command gets it.
+/// Descriptors for anything here: `cost --stacks` keeps a file open for each that a waker has mapped.
+const DESCRIPTORS: u64 = 65_536;
+
+/// Notes which descriptors the caller left open for a command, and how many it may have; then raises
+/// that limit for this process (it is often 1,024). The first call of `main`: what is opened later is
+/// this program's own, and no command gets it.
 pub fn note_inherited() {
     INHERITED.get_or_init(Inherited::at_start);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Where it is too low all the same, the work that needs more reports it.
+        let raised = soft.max(hard.min(DESCRIPTORS));
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, raised, hard);
+    }
 }
 
 /// A user's command. It is in this program's process group, so that the terminal treats both as
@@ -71,7 +81,7 @@ impl Child {
     /// Forks; the command's own program is not begun before [`Child::start`].
     ///
     /// # Errors
-    /// Wrong use where there is no such program, or it may not be run: nothing was changed then.
+    /// A usage error where there is no such program, or it may not be run: nothing was changed then.
     pub fn prepare(argv: &[OsString], run_as: &RunAs) -> anyhow::Result<Self> {
         let (name, arguments) = argv
             .split_first()
@@ -86,19 +96,19 @@ impl Child {
         Self::prepare_command(command, &name)
     }
 
-    /// As [`Child::prepare`], of a command that was made ready otherwise (its output redirected,
-    /// say); `name` is what errors call it.
+    /// As [`Child::prepare`], of a command with, for example, its output redirected; `name` is what
+    /// errors call it.
     ///
     /// # Errors
-    /// Where no process can be had.
+    /// Where no process can be started.
     pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
         // All but SIGCHLD are handed on. SIGTSTP and SIGCONT are not: they stop and continue both.
         let handed_on = ending().into_iter().chain(not_ignored([SIGWINCH]));
         let watched = handed_on.chain([SIGCHLD]);
         let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
         let (waits, go) = std::io::pipe().context("pipe")?;
-        let (mut told, tells) = std::io::pipe().context("pipe")?;
-        wait_before_exec(&mut command, waits, &go, tells);
+        let (mut pid_from, pid_to) = std::io::pipe().context("pipe")?;
+        wait_before_exec(&mut command, waits, &go, pid_to);
         // std's spawn returns after the exec, so it has a thread of its own.
         let spawning = std::thread::spawn(move || {
             let spawned = command.spawn();
@@ -107,11 +117,11 @@ impl Child {
             spawned
         });
         let mut pid = [0; 4];
-        if told.read_exact(&mut pid).is_err() {
+        if pid_from.read_exact(&mut pid).is_err() {
             drop(go);
             let spawned = spawning.join().expect("spawning does not panic");
             let why = spawned.err().map_or_else(String::new, |e| e.to_string());
-            anyhow::bail!("{name}: no process can be started for it: {why}");
+            anyhow::bail!("{name}: cannot start a process: {why}");
         }
         Ok(Self {
             name: name.to_owned(),
@@ -129,13 +139,13 @@ impl Child {
     /// Begins the command.
     ///
     /// # Errors
-    /// Wrong use where the kernel does not take the program (a wrong format, say).
+    /// A usage error where the kernel does not take the program (such as a wrong format).
     pub fn start(&mut self) -> anyhow::Result<()> {
         let State::Ready { mut go, spawning } = std::mem::replace(&mut self.state, State::Gone)
         else {
-            anyhow::bail!("{}: has been started already", self.name);
+            anyhow::bail!("{}: already started", self.name);
         };
-        // Where it was killed while it waited, the spawn says so.
+        // Where it was killed while it waited, the spawn reports it.
         let _ = go.write_all(&[1]);
         drop(go);
         let spawned = spawning.join().expect("spawning does not panic");
@@ -157,7 +167,7 @@ impl Child {
     }
 
     /// Waits for the command's end, handing on the signals that this program gets; its exit code,
-    /// or 128 and the number of the signal that ended it, as shells say it.
+    /// or 128 and the number of the signal that ended it, as in shells.
     pub fn wait(mut self) -> anyhow::Result<ExitCode> {
         Ok(ExitCode::from(code(self.wait_status()?)))
     }
@@ -207,9 +217,9 @@ fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &S
     unsafe { libc::kill(pid as i32, signal.signal) };
 }
 
-/// Lets the forked process tell its number and wait for a byte before its exec; if the pipe ends
+/// Lets the forked process send its number and wait for a byte before its exec; if the pipe ends
 /// without one, this program is gone or has given up, and so does the process.
-fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, tells: PipeWriter) {
+fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, pid_to: PipeWriter) {
     let go = go.as_raw_fd();
     let before_exec = move || {
         // SAFETY: close(2) and getpid(2) may be called between fork and exec. The descriptor is
@@ -219,7 +229,7 @@ fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, t
             libc::close(go);
             libc::getpid()
         };
-        (&tells).write_all(&pid.to_ne_bytes())?;
+        (&pid_to).write_all(&pid.to_ne_bytes())?;
         // Read::read is one read(2); an interruption by a signal is tried again.
         (&waits).read_exact(&mut [0])
     };

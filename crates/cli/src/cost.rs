@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_advise::MachineResult;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
 use reveille_results::output::{Existing, Folder};
@@ -18,9 +18,9 @@ use reveille_watch::cost::{About, Cost, Ended, FILE, Follower, Maps, Tallies, fo
 use crate::chosen;
 use crate::command::{As, Child};
 use crate::exit;
-use crate::measured::open_of_machine;
 use crate::printed::{Printed, To};
 use crate::signals;
+use reveille_show::progress::Bar;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "user")]
     all: bool,
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = chosen::duration)]
     duration: Option<Duration>,
     /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
     #[arg(long, value_name = "DIR")]
@@ -80,22 +80,13 @@ const DEFAULT: Duration = Duration::from_secs(30);
 /// How often it is looked whether the end has come: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text)
-        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
-    match duration.is_zero() {
-        true => Err("nothing wakes in no time".to_owned()),
-        false => Ok(duration),
-    }
-}
-
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let idle = Idle::read(&root)?;
     let measured = match &args.result {
         Some(folder) => Some((
             folder.display().to_string(),
-            open_of_machine(folder, &idle)?.0,
+            MachineResult::description(folder, &idle)?.0,
         )),
         None => None,
     };
@@ -256,10 +247,12 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     let duration = args.duration.unwrap_or(DEFAULT);
     let follower = Follower::start(idle, &subject.workload, args.stacks)?;
     let mut watch = Watch::new(args, &follower);
-    let bar = bar(duration);
+    let bar = Bar::new();
     let ended = loop {
         let elapsed = follower.elapsed();
-        bar.set_position(elapsed.as_millis().min(duration.as_millis()) as u64);
+        let left = duration.saturating_sub(elapsed);
+        let done = 1.0 - left.as_secs_f64() / duration.as_secs_f64();
+        bar.show("following", done, Some(left), &subject.name);
         watch.look()?;
         if interrupted.load(Ordering::Relaxed) {
             break Ended::Interrupted;
@@ -270,9 +263,9 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
         if subject.is_gone(&root) {
             break Ended::WorkloadEnded;
         }
-        std::thread::sleep((duration - elapsed).min(LOOK));
+        std::thread::sleep(left.min(LOOK));
     };
-    bar.finish_and_clear();
+    bar.clear();
     Ok(Followed {
         tallies: follower.finish()?,
         stacks: watch.stacks()?,
@@ -283,15 +276,6 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
             Ended::Completed | Ended::WorkloadEnded => ExitCode::SUCCESS,
         },
     })
-}
-
-/// Nothing is drawn where standard error is no terminal.
-fn bar(duration: Duration) -> ProgressBar {
-    let target = ProgressDrawTarget::stderr_with_hz(4);
-    let bar = ProgressBar::with_draw_target(Some(duration.as_millis() as u64), target);
-    let style = ProgressStyle::with_template("following [{bar:24}] {percent:>3}%");
-    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
-    bar
 }
 
 /// The folded stacks, beside cost.json.

@@ -10,10 +10,10 @@ use serde::Serialize;
 use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
 use reveille_show::wrap::{self, COLUMNS};
 
-/// Say what this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
+/// Show what this kernel, CPU and user allow, and the effect and remedy of what is missing.
 ///
 /// Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The
-/// last line says what `reveille measure` will use here.
+/// last line is what `reveille measure` will use here.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,10 +23,10 @@ Examples:
   reveille doctor --json | jq '.features[] | select(.present != \"yes\") | {name, costs, brings}'
 
 Marks:
-  yes    it is there
-  no     it is missing
-  root   it is there, but not for this user
-  ?      it cannot be told, and why")]
+  yes    available
+  no     missing
+  root   available to root only
+  ?      unknown, with the reason")]
 pub struct Args {
     /// Only what is missing
     #[arg(long)]
@@ -118,7 +118,7 @@ fn write(
 ) -> io::Result<()> {
     for group in features.chunk_by(|a, b| a.group == b.group) {
         writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
-        // What comes with nothing to say of it is one line together.
+        // Features without details share a line.
         let is_plain = |feature: &&Feature| feature.presence == Presence::Yes(String::new());
         let plain: Vec<&Feature> = group.iter().filter(is_plain).collect();
         let others = group.iter().filter(|feature| !is_plain(feature));
@@ -142,7 +142,7 @@ fn write(
         .map(|feature| feature.name.as_str())
         .collect();
     if !denied.is_empty() {
-        wrapped("Root would add: ", "  ", &denied.join(", "), PLAIN, out)?;
+        wrapped("Available as root: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
     let (head, words) = match plan {
         Ok(plan) => ("reveille measure will use here: ", plan.to_string()),
@@ -151,7 +151,7 @@ fn write(
     wrapped(head, "  ", &words, STRONG, out)
 }
 
-/// The word says it; the colour repeats it.
+/// The colour repeats the word.
 fn mark(presence: &Presence) -> (&'static str, Style) {
     match presence {
         Presence::Yes(_) => ("yes", GOOD),
@@ -184,14 +184,14 @@ fn line(feature: &Feature, width: usize, out: &mut impl Write) -> io::Result<()>
     if !feature.presence.is_yes() {
         let indent = " ".repeat(NAME);
         wrapped(
-            &format!("{indent}costs: "),
+            &format!("{indent}effect: "),
             &format!("{indent}  "),
             &feature.costs,
             FAINT,
             out,
         )?;
         wrapped(
-            &format!("{indent}brings it: "),
+            &format!("{indent}remedy: "),
             &format!("{indent}  "),
             &feature.brings,
             FAINT,
@@ -250,10 +250,10 @@ mod tests {
     fn what_is_missing_says_what_it_costs_and_what_brings_it() {
         let text = shown(&[feature("BTF", Presence::No("no file".into()))]);
         assert!(text.contains("  no   BTF  no file\n"), "{text}");
-        assert!(text.contains("costs: it costs this\n") && text.contains("brings it: that"));
+        assert!(text.contains("effect: it costs this\n") && text.contains("remedy: that"));
         let there = shown(&[feature("BTF", Presence::Yes("file".into()))]);
         assert!(
-            there.contains("  yes  BTF  file\n") && !there.contains("costs"),
+            there.contains("  yes  BTF  file\n") && !there.contains("effect"),
             "{there}"
         );
     }
@@ -265,10 +265,10 @@ mod tests {
             Presence::Denied("refused".into()),
         )]);
         assert!(
-            denied.contains("Root would add: tracing programs\n"),
+            denied.contains("Available as root: tracing programs\n"),
             "{denied}"
         );
-        assert!(!shown(&[feature("x", Presence::No("gone".into()))]).contains("Root would add"));
+        assert!(!shown(&[feature("x", Presence::No("gone".into()))]).contains("Available as root"));
     }
 
     #[test]

@@ -2,14 +2,14 @@
 //! a line on standard error.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use reveille_results::FilterError;
 
-use reveille_show::terminal::shown;
+pub use reveille_show::terminal::{say, say_plainly};
 
-/// Wrong use: a flag, a name or a file that cannot be meant.
+/// Usage error: an invalid flag, name or file.
 pub const USAGE: u8 = 2;
 /// This machine, kernel or user cannot do it.
 pub const CANNOT: u8 = 3;
@@ -26,16 +26,16 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Wrong use (exit code 2).
+    /// A usage error (exit code 2).
     pub fn usage(message: impl Into<String>) -> anyhow::Error {
         Self::of(USAGE, message).into()
     }
 
-    /// Wrong use of an expression: the message, with the expression and the place in it below.
+    /// An invalid expression: the message, with the expression and the place in it below.
     pub fn filter(wrong: &FilterError, place: &str) -> anyhow::Error {
-        let said = wrong.to_string();
+        let text = wrong.to_string();
         // The two last lines; what is wrong may hold a line break of the user's own.
-        let mut lines = said.rsplitn(3, '\n');
+        let mut lines = text.rsplitn(3, '\n');
         let (carets, expression) = (lines.next(), lines.next());
         let what = lines.next().unwrap_or_default();
         Self {
@@ -71,29 +71,29 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What clap has to say: help and version as they are, wrong use as one line with its tips.
-pub fn wrong_use(error: &clap::Error) -> ExitCode {
+/// Prints help and version as clap renders them, and a usage error as one line with its tips.
+pub fn usage_error(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
         if let Err(error) = error.print() {
             return report(&error.into());
         }
     } else {
-        say(said_in_one_line(&error.to_string()));
+        say(in_one_line(&error.to_string()));
     }
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
 }
 
-/// clap's error without its usage, which `--help` tells.
-fn said_in_one_line(rendered: &str) -> String {
+/// clap's error without its usage, which `--help` prints.
+fn in_one_line(rendered: &str) -> String {
     let lines = rendered
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
-    let told = lines.take_while(|line| !line.starts_with("Usage:"));
-    let told = told.map(|line| line.strip_prefix("error: ").unwrap_or(line));
-    let told = told.filter(|line| !line.starts_with("For more information"));
-    told.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
+    let kept = lines.take_while(|line| !line.starts_with("Usage:"));
+    let kept = kept.map(|line| line.strip_prefix("error: ").unwrap_or(line));
+    let kept = kept.filter(|line| !line.starts_with("For more information"));
+    kept.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
 /// Prints the error as one line (and below it what points into an expression) and gives its exit code.
@@ -110,19 +110,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         failure.pointing.iter().for_each(say_plainly);
     }
     ExitCode::from(code(error))
-}
-
-/// A line on standard error. Where nobody can read it any more it is dropped: no work is left half
-/// done, and no setting changed, for want of a reader.
-pub fn say(words: impl fmt::Display) {
-    say_plainly(format_args!("reveille: {words}"));
-}
-
-/// As [`say`], without the program's name before it.
-pub fn say_plainly(words: impl fmt::Display) {
-    // At once: other programs write to the same terminal.
-    let words = format!("{}\n", shown(&words.to_string()));
-    let _ = io::stderr().write_all(words.as_bytes());
 }
 
 /// A reader of standard output that went away (`reveille states | head`) is no failure.
@@ -148,7 +135,7 @@ pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
 pub fn unsaid(error: io::Error) -> anyhow::Error {
     Failure::of(
         1,
-        format!("standard output: {error}; what was set is put back"),
+        format!("standard output: {error}; the settings are restored"),
     )
     .into()
 }
@@ -208,7 +195,7 @@ mod tests {
                         exists: '--state'\n\nUsage: reveille measure --state <NAME>\n\nFor more \
                         information, try '--help'.\n";
         let line = "unexpected argument '--sate' found; tip: a similar argument exists: '--state'";
-        assert_eq!(said_in_one_line(rendered), line);
+        assert_eq!(in_one_line(rendered), line);
     }
 
     #[test]

@@ -1,51 +1,48 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
-mod plan;
 mod statement;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_kernel::requests::{self, Request};
-use reveille_kernel::{Awake, Idle, Journal, Root, journal, latency};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use reveille_advise::MachineResult;
+use reveille_advise::hold::{Options, Plan};
+use reveille_kernel::{Idle, Journal, journal, latency};
+use reveille_results::statistics::Percentile;
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
-use crate::exit;
-use crate::measured::{Measured, Percentile};
-use crate::restore;
-use crate::until::Until;
-use plan::{Plan, Through};
-use reveille_show::terminal;
+use crate::until::{Statement, Until};
 
-/// Hold CPUs awake as far as a latency bound needs, while a command runs.
+/// Hold a bound on wake latency while a command runs.
 ///
-/// Asks the kernel that no CPU enter an idle state from which it takes longer to wake than the
-/// bound, by the driver's table; 0 means no sleep at all. Without a command it holds until Ctrl-C.
-/// Needs root. The tightest of all such requests counts.
+/// Keeps CPUs out of idle states whose exit latency, by the driver's table, exceeds the bound; 0
+/// means no sleep at all. Without a command it holds until Ctrl-C. Needs root. The tightest of all
+/// such requests counts.
 ///
 /// For all CPUs the request goes through /dev/cpu_dma_latency, which the kernel drops by itself
 /// with this program, however it ends. With --cpu it goes through these CPUs' own settings
 /// (power/pm_qos_resume_latency_us), which are put back at the end; after kill -9, by the next
 /// start of any command.
 ///
-/// With --result the bound is kept by what was measured: the kernel is asked for what leaves just
-/// the states that `reveille advise` allows for this budget, with 95 % confidence. Where the governor
-/// keeps to no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
+/// With --result the measured latencies decide: the request to the kernel leaves just the states
+/// that `reveille advise` allows for this budget, with 95 % confidence. Where the governor keeps to
+/// no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille hold --latency 100us                      until Ctrl-C
   sudo reveille hold --latency 20us -- ./server --port 80
   sudo reveille hold --latency 0 --cpu 2,3 -- ./loop      CPUs 2 and 3 never sleep
-  sudo reveille hold --latency 50us --result RESULT       by what was measured
+  sudo reveille hold --latency 50us --result RESULT       by measured latencies
   reveille hold --latency 50us --dry-run                  what it would leave; changes nothing
 
 The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, being told to end (Ctrl-C, SIGTERM) is success.")]
+command, ending it (Ctrl-C, SIGTERM) is success.")]
 pub struct Args {
-    /// The longest that waking may take: 100us, 1.5ms, or 0 for no sleep at all
+    /// The longest wake latency: 100us, 1.5ms, or 0 for no sleep at all
     #[arg(
         long,
         value_name = "TIME",
@@ -56,25 +53,26 @@ pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
-    /// Keep the bound by what was measured in this result, not by the driver's table alone
+    /// Judge states by the latencies measured in this result, not by the driver's table alone
     #[arg(long, value_name = "DIR")]
     result: Option<PathBuf>,
-    /// The percentile of measured wake latencies that is held against the bound
+    /// The percentile of measured wake latencies to compare with the bound
     #[arg(
         long,
         value_name = "P",
-        value_enum,
+        value_parser = PossibleValuesParser::new(Percentile::ALL.map(Percentile::percent))
+            .map(|percent| Percentile::of_percent(&percent).expect("one of the possible values")),
         default_value = "99.9",
         requires = "result"
     )]
     percentile: Percentile,
-    /// Say which states the bound leaves, and change nothing; needs no root
+    /// Print which states the bound leaves, and change nothing; needs no root
     #[arg(long)]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Say it as JSON: units are in the names
+    /// Print JSON; units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
     #[command(flatten)]
@@ -88,64 +86,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = chosen::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
     let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
-    let measured = match &args.result {
-        Some(result) => Some(Measured::open(result, &idle, args.percentile)?),
+    let result = match &args.result {
+        Some(result) => Some(MachineResult::open(result, &idle, args.percentile)?),
         None => None,
     };
-    let plan = Plan::make(
-        &root,
-        &idle,
-        &plan::Wanted {
-            bound_us: args.latency,
-            cpus: &cpus,
-            all: args.cpu.is_none(),
-            measured: measured.as_ref(),
-        },
-    )?;
+    let options = Options {
+        bound_us: args.latency,
+        cpus: &cpus,
+        all: args.cpu.is_none(),
+        result: result.as_ref(),
+    };
+    let plan = Plan::of(&root, &idle, &options)?;
     if args.dry_run {
-        statement::write(&plan, args.json, &mut terminal::stdout())?;
+        plan.print(args.json, "")?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
-    let held = Held::take(&plan, &root)?;
-    let stated = match until.is_command() {
-        true => {
-            statement::in_short(&plan);
-            Ok(())
-        }
-        false => {
-            let out = &mut terminal::stdout();
-            statement::write(&plan, args.json, out)
-                .and_then(|()| statement::until_told(args.json, out))
-                .map_err(exit::unsaid)
-        }
-    };
-    let ended = stated.and_then(|()| until.over());
-    restore::at_the_end(held.journal, ended)
-}
-
-/// What is held; dropping it lets go.
-struct Held {
-    _request: Option<Request>,
-    _awake: Awake,
-    journal: Journal,
-}
-
-impl Held {
-    fn take(plan: &Plan, root: &Root) -> anyhow::Result<Self> {
-        let mut journal = Journal::new(root, Path::new(journal::FOLDER));
-        let mut request = None;
-        match plan.through {
-            Some(Through::Device) => request = Some(Request::hold(plan.request_us)?),
-            Some(Through::EachCpu) => {
-                requests::bound_cpus(&mut journal, root, &plan.cpus, plan.request_us)?;
-            }
-            None => {}
-        }
-        Ok(Self {
-            _request: request,
-            _awake: Awake::keep(&plan.kept_awake)?,
-            journal,
-        })
-    }
+    let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
+    let _held = plan.hold(&mut journal, &root)?;
+    until.hold(&plan, args.json, "Held until Ctrl-C.", journal)
 }

@@ -1,28 +1,24 @@
 //! `reveille limit`: idle states are disabled while a command runs, or until they are restored.
 
-mod plan;
-
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Idle, Journal, journal};
+use reveille_kernel::limits::{self, Limit, LimitedGroup, Plan};
+use reveille_kernel::{Idle, Journal, cpulist, journal};
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::exit::{self, Failure};
 use crate::restore;
-use crate::until::Until;
-use plan::{Group, Plan};
+use crate::until::{Statement, Until};
 use reveille_show::table::{Side, Table};
-use reveille_show::terminal;
 
 /// Disable idle states while a command runs, or until `reveille restore`.
 ///
 /// Names are matched CPU by CPU, in any case. With --deepest, CPUs that lack a state of that name
-/// (the other kind of core of a hybrid) keep what wakes as quickly by the driver's table; a named
+/// (the other kind of core of a hybrid) keep states with at most its exit latency; a named
 /// state that was off is enabled. With --disable, CPUs that lack a state have nothing to disable.
 /// Without a command it lasts until Ctrl-C. Needs root. All is put back at the end; after kill -9,
 /// by the next start of any command.
@@ -37,7 +33,7 @@ Examples:
   reveille states                                       the names, and what is off now
 
 The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, being told to end (Ctrl-C, SIGTERM) is success.")]
+command, ending it (Ctrl-C, SIGTERM) is success.")]
 pub struct Args {
     /// The deepest state that is allowed
     #[arg(long, value_name = "NAME", group = "what")]
@@ -48,16 +44,16 @@ pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
     #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
     cpu: Option<CpuList>,
-    /// Leave it so, until `reveille restore` or the next boot
+    /// Keep the limit until `reveille restore` or the next boot
     #[arg(long, conflicts_with_all = ["command", "dry_run"])]
     keep: bool,
-    /// Say what would be set, and change nothing; needs no root
+    /// Print what would be set, and change nothing; needs no root
     #[arg(long)]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Say it as JSON: units are in the names
+    /// Print JSON; units are in the names
     #[arg(long, conflicts_with = "command")]
     json: bool,
     #[command(flatten)]
@@ -75,75 +71,64 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(name) => Limit::Deepest(name),
         None => Limit::Disable(args.disable),
     };
-    let plan = Plan::make(&root, &idle, &cpus, &limit)?;
-    let out = &mut terminal::stdout();
+    let plan = Plan::of(&root, &idle, &cpus, &limit)?;
     if args.dry_run {
-        write(&plan, args.json, out)?;
+        plan.print(args.json, "")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     if args.keep {
-        if let Some(why) = plan::without_effect(&idle) {
+        if let Some(why) = plan.without_effect {
             return Err(Failure::cannot(format!("--keep: {why}")));
         }
         limits::apply(&mut journal, &plan.settings)?;
-        // Said first: what could not be said is not kept.
+        // First: a limit that could not be reported is not kept.
         let until = "Kept until `reveille restore` or the next boot.";
-        if let Err(error) = state(&plan, args.json, until, out) {
-            return restore::at_the_end(journal, Err(error));
+        if let Err(error) = plan.print(args.json, until) {
+            return restore::at_the_end(journal, Err(exit::unsaid(error)));
         }
         journal.keep()?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
     limits::apply(&mut journal, &plan.settings)?;
-    let stated = match until.is_command() {
-        true => {
-            in_short(&plan);
-            Ok(())
-        }
-        false => state(&plan, args.json, "Limited until Ctrl-C.", out),
-    };
-    let ended = stated.and_then(|()| until.over());
-    restore::at_the_end(journal, ended)
+    until.hold(&plan, args.json, "Limited until Ctrl-C.", journal)
 }
 
-/// What is limited, and until when.
-fn state(plan: &Plan, json: bool, until: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    let mut stated = || {
-        write(plan, json, out)?;
-        if !json {
-            writeln!(out, "\n{until}")?;
+impl Statement for Plan {
+    fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        for (nth, group) in self.groups.iter().enumerate() {
+            if nth > 0 {
+                writeln!(out)?;
+            }
+            let kind = group.core_kind.as_ref();
+            let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
+            writeln!(out, "{}{kind}", cpulist::named(&group.cpus))?;
+            table(group).write(out)?;
         }
-        out.flush()
-    };
-    stated().map_err(exit::unsaid)
+        Ok(())
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let line = |group: &LimitedGroup| {
+            let states = group.states.iter();
+            let off = states.filter(|state| state.disabled == Some(true));
+            let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
+            let cpus = cpulist::named(&group.cpus);
+            match off.is_empty() {
+                true => format!("{cpus}: no state is disabled"),
+                false => format!("{cpus}: disabled are {}", off.join(", ")),
+            }
+        };
+        self.groups.iter().map(line).collect()
+    }
+
+    fn notes(&self) -> &[String] {
+        &self.notes
+    }
 }
 
-fn write(plan: &Plan, json: bool, out: &mut impl Write) -> std::io::Result<()> {
-    if json {
-        serde_json::to_writer_pretty(&mut *out, plan).map_err(std::io::Error::from)?;
-        return writeln!(out);
-    }
-    for (nth, group) in plan.groups.iter().enumerate() {
-        if nth > 0 {
-            writeln!(out)?;
-        }
-        let kind = group.core_kind.as_ref();
-        let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
-        writeln!(out, "{}{kind}", chosen::named(&group.cpus))?;
-        table(group).write(out)?;
-    }
-    if !plan.notes.is_empty() {
-        writeln!(out)?;
-    }
-    for note in &plan.notes {
-        writeln!(out, "Note: {note}.")?;
-    }
-    Ok(())
-}
-
-fn table(group: &Group) -> Table {
+fn table(group: &LimitedGroup) -> Table {
     let mut table = Table::new(&[
         ("#", "", Side::Right),
         ("state", "", Side::Left),
@@ -167,23 +152,4 @@ fn table(group: &Group) -> Table {
         ]);
     }
     table
-}
-
-/// On standard error, since standard output is the command's.
-fn in_short(plan: &Plan) {
-    for group in &plan.groups {
-        let off = group
-            .states
-            .iter()
-            .filter(|state| state.disabled == Some(true));
-        let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
-        let cpus = chosen::named(&group.cpus);
-        match off.is_empty() {
-            true => exit::say(format_args!("{cpus}: no state is disabled")),
-            false => exit::say(format_args!("{cpus}: disabled are {}", off.join(", "))),
-        }
-    }
-    for note in &plan.notes {
-        exit::say(note);
-    }
 }

@@ -9,16 +9,13 @@ mod chosen;
 mod columns;
 mod command;
 mod cost;
-mod descriptors;
 mod doctor;
 mod exit;
 mod export;
 mod hold;
-mod keeping;
 mod limit;
 mod manual;
 mod measure;
-mod measured;
 mod model;
 mod path;
 mod printed;
@@ -35,7 +32,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Tells how long this computer's processors take to wake from sleep.
+/// Measure how long CPUs take to wake from idle states, and manage those states.
 #[derive(Parser)]
 #[command(
     name = "reveille",
@@ -58,8 +55,8 @@ Examples:
   reveille model sweep                      what sleeping servers would save, and cost
   reveille doctor                           what this kernel, CPU and user allow
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 3 this machine cannot, 130 interrupted (what was gathered
-is kept).")]
+Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130 interrupted
+(results so far are kept).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -99,14 +96,13 @@ fn silence_caught_panics() {
 
 fn main() -> ExitCode {
     command::note_inherited();
-    descriptors::raise();
     silence_caught_panics();
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::wrong_use(&error),
+        Err(error) => return exit::usage_error(&error),
     };
     // What a killed run left behind is undone by the next start of any command.
     if !matches!(cli.command, Command::Restore(_)) {

@@ -1,7 +1,6 @@
 //! `reveille measure`: arguments become options, datapoints become a result, and the result is
 //! said.
 
-mod progress;
 mod recorder;
 mod summary;
 
@@ -191,7 +190,7 @@ fn why_none(description: &Description) -> String {
     let (counts, cpu) = (&description.counts, description.settings.cpu_name());
     if counts.launched == 0 {
         return format!(
-            "no datapoint: nothing was launched on {cpu}; `reveille doctor` says what this \
+            "no datapoint: nothing was launched on {cpu}; `reveille doctor` shows what this \
              machine can do"
         );
     }

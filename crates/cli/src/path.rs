@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use reveille_advise::MachineResult;
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Description;
@@ -16,10 +16,9 @@ use reveille_watch::path::{
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::measured::open_of_machine;
 use crate::printed::{Printed, To};
 use crate::signals;
-use reveille_show::terminal;
+use reveille_show::progress::Bar;
 
 /// Tell where the time goes for packets that reach this machine.
 ///
@@ -49,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
     duration: Duration,
     /// End after N packets
     #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
@@ -70,15 +69,6 @@ const MOST: u64 = 1_000_000;
 /// How often packets are taken in: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);
 
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text)
-        .map_err(|_| "not a duration such as 30s or 5min".to_owned())?;
-    match duration.is_zero() {
-        true => Err("no packet comes in no time".to_owned()),
-        false => Ok(duration),
-    }
-}
-
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let interface = match &args.nic {
@@ -86,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let result = match &args.result {
-        Some(folder) => Some(open_of_machine(folder, &Idle::read(&root)?)?.0),
+        Some(folder) => Some(MachineResult::description(folder, &Idle::read(&root)?)?.0),
         None => None,
     };
     let folder = chosen::output_folder(args.out.as_deref(), &[FILE])?;
@@ -163,7 +153,7 @@ fn follow(
     let follower = Follower::start(&idle, &setup)?;
     let begun = Instant::now();
     let mut gathered = Gathered::new();
-    let bar = bar(args);
+    let bar = Bar::new();
     loop {
         let left = args.duration.saturating_sub(begun.elapsed());
         std::thread::sleep(left.min(LOOK));
@@ -178,7 +168,7 @@ fn follow(
             break;
         }
     }
-    bar.finish_and_clear();
+    bar.clear();
     let elapsed_s = begun.elapsed().as_secs_f64();
     let (counts, cost) = (follower.counts(), follower.cost());
     let readers = gathered.readers();
@@ -241,31 +231,23 @@ fn estimate(path: &mut Path, result: &Description) {
     }
 }
 
-const STEPS: u64 = 1000;
-
-/// Drawn as packets are taken in; nothing where standard error is no terminal.
-fn bar(args: &Args) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr_with_hz(4));
-    let style = ProgressStyle::with_template("{prefix} [{bar:24}] {percent:>3}% {msg}");
-    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
-    bar.set_prefix(match args.ping {
-        true => "pings",
-        false => "packets",
-    });
-    bar
-}
-
-fn show_progress(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) {
+/// By the time or by the count, whichever is nearer to its end.
+fn show_progress(bar: &Bar, args: &Args, gathered: &Gathered, elapsed: Duration) {
     let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
     let by_count = gathered.packets() as f64 / args.count as f64;
-    bar.set_position((by_time.max(by_count).min(1.0) * STEPS as f64) as u64);
+    let done = by_time.max(by_count).min(1.0);
+    let what = match args.ping {
+        true => "pings",
+        false => "packets",
+    };
     let groups = gathered.by_group();
     let groups: Vec<String> = groups
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    bar.set_message(match groups.is_empty() {
+    let detail = match groups.is_empty() {
         true => "none yet".to_owned(),
-        false => terminal::shown(&groups.join("  ")).into_owned(),
-    });
+        false => groups.join("  "),
+    };
+    bar.show(what, done, bar.estimate(done), &detail);
 }

@@ -12,8 +12,8 @@ use reveille_show::terminal;
 /// Put back the settings that a killed run left changed, and those of `limit --keep`.
 ///
 /// What a killed run left, every command puts back when it starts; what was kept, only `restore`
-/// does, and the next boot. It reports what it did. A setting that somebody else has changed in the
-/// meantime is left to them, and one that another run still wants stays as that run wants it.
+/// does, and the next boot. A setting that another program has changed in the meantime is left alone;
+/// one that another run still uses keeps the value of that run.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -69,7 +69,7 @@ pub fn quietly() {
                 let count = restored.undone.len();
                 let settings = if count == 1 { "setting" } else { "settings" };
                 exit::say(format_args!(
-                    "put back {count} {settings} that a killed run had left changed"
+                    "restored {count} {settings} that a killed run left changed"
                 ));
             }
             complain(&restored);
@@ -78,8 +78,7 @@ pub fn quietly() {
     }
 }
 
-/// Puts back what a command has changed, and reports what went otherwise: however the command ended, and
-/// a failure where something could not be put back.
+/// Restores what a command has changed, however it ended, and reports what is not restored: a failure.
 pub fn at_the_end(
     mut journal: Journal,
     ended: anyhow::Result<ExitCode>,

@@ -135,7 +135,7 @@ fn a_user_without_rights_is_told_what_root_would_add() {
     command.arg("doctor").uid(NOBODY).gid(NOBODY);
     let shown = text(command);
     assert!(shown.contains("user 65534"), "{shown}");
-    assert!(shown.contains("Root would add: "), "{shown}");
+    assert!(shown.contains("Available as root: "), "{shown}");
     assert!(
         shown.contains("will use here: the user probe (BPF lacks: "),
         "{shown}"

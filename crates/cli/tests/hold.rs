@@ -204,7 +204,11 @@ fn without_a_driver_only_no_sleep_can_be_held_and_by_threads() {
     let bound = ["--latency", "100us", "--dry-run", "--root", root];
     {
         let _alone = alone();
-        complains(&mut hold(&bound), 3, "the command line says cpuidle.off=1");
+        complains(
+            &mut hold(&bound),
+            3,
+            "cpuidle.off=1 on the kernel command line",
+        );
     }
     let plan = json(folder.path(), &["--latency", "0", "--cpu", "1-2"]);
     assert_eq!(plan["through"], Value::Null);
@@ -310,7 +314,9 @@ fn a_result_is_judged_as_advise_judges_it() {
     let notes = plan["notes"].as_array().unwrap().iter();
     let notes: Vec<&str> = notes.map(|note| note.as_str().unwrap()).collect();
     assert!(
-        notes.iter().any(|note| note.starts_with("C6 is not shown")),
+        notes
+            .iter()
+            .any(|note| note.starts_with("too few datapoints to show that C6")),
         "{plan}"
     );
     // The result is a made-up one.
@@ -442,7 +448,7 @@ fn where_nothing_can_be_said_of_the_shallowest_state_nothing_is_held() {
     complains(
         &mut hold(&[&by[..], &root].concat()),
         3,
-        "nothing can be said of C1",
+        "too few datapoints of C1",
     );
 }
 
@@ -674,7 +680,7 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
     assert_eq!(bound(), "n/a");
     let next = run(reveille().arg("states"));
     assert!(
-        next.stderr.contains("put back 1 setting "),
+        next.stderr.contains("restored 1 setting "),
         "{}",
         next.stderr
     );
@@ -685,7 +691,7 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
     let (code, said) = end(child, Signal::SIGTERM);
     assert_eq!((code, bound()), (Some(0), "123".to_owned()));
     std::fs::write(BOUND, "0").unwrap();
-    assert!(said.contains("set to 123 by somebody else"), "{said}");
+    assert!(said.contains("changed to 123 by another program"), "{said}");
 }
 
 #[test]

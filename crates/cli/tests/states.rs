@@ -122,7 +122,7 @@ fn a_machine_without_cpuidle_says_what_it_does_instead() {
         "{shown}"
     );
     assert!(
-        shown.contains("Likely why   the command line says idle=halt\n"),
+        shown.contains("Likely why   idle=halt on the kernel command line\n"),
         "{shown}"
     );
     assert!(

@@ -1,4 +1,4 @@
-//! An application that waits for a stand-in accelerator, with and without saying when it is needed.
+//! An application that waits for a stand-in accelerator, with and without announcing when it is needed.
 //!
 //! `cargo run --release -p reveille-expect --example next_kernel [ROUNDS]`: runs 540 ± 25 µs long
 //! (K-means in the paper), by a thread that spins on another CPU; turns of 200 with and without. It
@@ -21,7 +21,7 @@ fn bind(cpu: usize) {
     sched_setaffinity(Pid::from_raw(0), &only).expect("a CPU that this process may use");
 }
 
-/// Spins for the time that it is sent, then writes when it was done, and says so.
+/// Spins for the time that it is sent, then writes when it was done.
 fn accelerate(work: &Receiver<Duration>, done: &Sender<()>, done_ns: &AtomicU64) {
     bind(0);
     while let Ok(takes) = work.recv() {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * By which an application says when it will be needed, so that its CPU is awake then.
+ * Lets an application announce when it will be needed, so that its CPU is awake then.
  *
  *	struct reveille_expect *waker = reveille_expect_open(NULL);
  *	uint64_t kind = reveille_expect_kind("distance kernel");
@@ -19,8 +19,7 @@
  *
  * Link with -lreveille_expect. Instants and durations are ns of CLOCK_MONOTONIC. What fails returns
  * a negative errno value, as listed with each function. A handle may be used by several threads,
- * one at a time (the others wait); it is not of a child made by fork(2), which opens one of its
- *own.
+ * one at a time (the others wait). A child made by fork(2) cannot use it and opens its own.
  */
 #ifndef REVEILLE_EXPECT_H
 #define REVEILLE_EXPECT_H
@@ -41,14 +40,14 @@ struct reveille_prediction {
 	uint64_t late_ns;     /* one in ten is longer; at least duration_ns */
 	double drift_ns;      /* by which each call is longer than the one before; 0: no trend */
 	/*
-	 * 1 less the median relative error of the last predictions, 0 to 1; -1: not known yet, for
-	 * fewer than four could be compared.
+	 * 1 less the median relative error of the last predictions, 0 to 1; -1: unknown,
+	 * with fewer than four compared.
 	 */
 	double accuracy;
 	uint64_t calls; /* durations that it is made from, at most 16 */
 };
 
-/* What became of the requests of a handle. */
+/* Outcomes of the requests of a handle. */
 struct reveille_expect_counts {
 	uint64_t asked;
 	uint64_t accepted;  /* as far as the engine has answered yet */
@@ -56,19 +55,19 @@ struct reveille_expect_counts {
 	uint64_t cancelled; /* before the window was over */
 };
 
-/* Who keeps CPUs awake. */
+/* What keeps CPUs awake. */
 #define REVEILLE_BY_NOBODY 0
 #define REVEILLE_BY_ENGINE 1
 #define REVEILLE_BY_THREAD 2
 
 /*
  * Connects to the engine that listens at that path (NULL: /run/reveille/anticipate.sock) or, where
- * there is none, starts a thread of this process. It waits for the engine's answer, a second at
- * most. Always a handle.
+ * there is none, starts a thread of this process. Waits for the engine's answer, a second at most.
+ * Always returns a handle.
  */
 struct reveille_expect *reveille_expect_open(const char *path);
 
-/* What was asked for is over, and the thread ends. NULL is allowed. */
+/* Ends all requests and the thread. NULL is allowed. */
 void reveille_expect_close(struct reveille_expect *waker);
 
 /* REVEILLE_BY_...; -EINVAL for NULL. */
@@ -88,14 +87,14 @@ int reveille_expect_served(struct reveille_expect *waker);
 #define REVEILLE_REFUSED_WAKEUPS 10    /* the user's wake-ups of that CPU are used up */
 
 /*
- * The CPU on which the calling thread runs is to be awake from at_ns on, for window_ns. It does not
- * wait: what the engine refuses later is counted (reveille_expect_counts, reveille_expect_refused).
- * A window counts as at least 50 us of the budget, however short it is. Returns the request's
- *number, above 0, or
+ * Asks that the CPU of the calling thread be awake from at_ns on, for window_ns. Does not wait:
+ * refusals of the engine are counted (reveille_expect_counts, reveille_expect_refused). A window
+ * counts as at least 50 us of the budget, however short it is. Returns the request's number, above
+ * 0, or
  *
  *	-EINVAL   the window is empty, or waker is NULL
  *	-ETIME    the window is over already
- *	-ERANGE   it begins too far ahead (more than 10 s, if the engine does not say otherwise)
+ *	-ERANGE   it begins too far ahead (more than 10 s, if the engine sets no other limit)
  *	-EFBIG    it is too long (more than 10 ms, likewise)
  *	-EDQUOT   the budget of time awake is used up (5 % of each second, likewise)
  *	-EBUSY    too many requests are open (64, likewise), or too many came at once
@@ -105,15 +104,15 @@ int reveille_expect_served(struct reveille_expect *waker);
 int64_t reveille_expect_at(struct reveille_expect *waker, uint64_t at_ns, uint64_t window_ns);
 
 /*
- * That request is not needed any more; with 0, none of this handle is. What is over is not
- * cancelled again, without an error. 0, or -EINVAL for NULL or a number below 0, or -EBUSY where
- * the engine does not listen at present: the windows then pass by themselves.
+ * Cancels that request; with 0, all of this handle. A request that is over is no error. 0, or
+ * -EINVAL for NULL or a number below 0, or -EBUSY where the engine does not listen at present: the
+ * windows then pass by themselves.
  */
 int reveille_expect_cancel(struct reveille_expect *waker, int64_t request);
 
 /*
- * Waits until the engine has answered all requests, or for so long: 1 when it has, else 0. -EINVAL
- * for NULL.
+ * Waits until the engine has answered all requests, at most timeout_ns: 1 when it has, else 0.
+ * -EINVAL for NULL.
  */
 int reveille_expect_wait(struct reveille_expect *waker, uint64_t timeout_ns);
 
@@ -127,19 +126,19 @@ int reveille_expect_counts(struct reveille_expect *waker, struct reveille_expect
 int64_t reveille_expect_refused(struct reveille_expect *waker, int why);
 
 /*
- * An operation of that kind has just ended and took so long. 0, or -EINVAL for NULL and for what
+ * An operation of that kind has just ended after duration_ns. 0, or -EINVAL for NULL and for what
  * nothing can have taken: 0 or less, or more than an hour.
  */
 int reveille_expect_observe(struct reveille_expect *waker, uint64_t kind, int64_t duration_ns);
 
 /*
- * How long an operation of that kind will take if it begins now: 1, and 0 where that is not known
+ * Predicts the duration of an operation of that kind that begins now: 1, or 0 where it is unknown
  * (fewer than three seen after the first, or the first after a silence). -EINVAL for NULL.
  */
 int reveille_expect_predict(struct reveille_expect *waker, uint64_t kind,
 			    struct reveille_prediction *next);
 
-/* A kind by name (0 for NULL); numbers below 2^32 are kinds, too, and no name's. */
+/* A kind by name (0 for NULL); numbers below 2^32 are kinds, too, which no name has. */
 uint64_t reveille_expect_kind(const char *name);
 
 /* CLOCK_MONOTONIC. */

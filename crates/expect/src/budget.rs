@@ -1,6 +1,6 @@
 //! How much time awake a client may ask for: a token bucket, settled when the time is used.
 //!
-//! A request says when the CPU is to be awake, up to ten seconds from now. Taking its time from a
+//! A request states when the CPU is to be awake, up to ten seconds from now. Taking its time from a
 //! bucket when it is *made* would let a client save up for ten seconds and then keep a CPU awake for
 //! half of one. So the bucket is run along the instants at which windows *begin*: a new window is
 //! taken if, with it, the bucket would not be overdrawn at any window that is planned.
@@ -171,7 +171,7 @@ impl Rate {
         }
     }
 
-    /// Takes one, or says when there is one, ns of CLOCK_MONOTONIC.
+    /// Takes one, or returns when there is one, ns of CLOCK_MONOTONIC.
     pub fn take(&mut self, now_ns: u64) -> Result<(), u64> {
         self.ready(now_ns)?;
         self.charge(now_ns, 1);

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn reveille_expect_open(path: *const c_char) -> *mut Handl
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_close(waker: *mut Handle) {
     if !waker.is_null() {
-        // SAFETY: it was made by `open`, and nobody else has it.
+        // SAFETY: it was made by `open`, and it has no other owner.
         drop(unsafe { Box::from_raw(waker) });
     }
 }
@@ -125,14 +125,14 @@ pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *m
     ) else {
         return -libc::EINVAL;
     };
-    let told = CCounts {
+    let values = CCounts {
         asked: now.asked,
         accepted: now.accepted,
         refused: now.refused_in_all(),
         cancelled: now.cancelled,
     };
     // SAFETY: it is not NULL; the rest the caller promises.
-    unsafe { counts.write(told) };
+    unsafe { counts.write(values) };
     0
 }
 

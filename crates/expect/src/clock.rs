@@ -9,7 +9,7 @@ pub fn monotonic_ns() -> u64 {
     reading_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// For so long the calling thread has run, ns: not while others went before it.
+/// CPU time of the calling thread, ns.
 pub(crate) fn own_time_ns() -> u64 {
     reading_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -22,7 +22,7 @@ fn reading_ns(clock: ClockId) -> u64 {
 }
 
 /// An instant in ns of CLOCK_MONOTONIC. The standard library's instants are of the same clock on
-/// Linux, but do not tell their count; two readings of it lie between, some 50 ns.
+/// Linux, but do not report their count; two readings of it lie between, some 50 ns.
 pub(crate) fn instant_ns(instant: Instant) -> u64 {
     let (now, now_ns) = (Instant::now(), monotonic_ns());
     match instant.checked_duration_since(now) {

@@ -124,7 +124,7 @@ impl History {
         Self::default()
     }
 
-    /// An operation of this kind has just ended and took so long.
+    /// An operation of this kind has just ended, after that time.
     ///
     /// # Errors
     /// [`Error::Nonsense`] where the duration is zero or longer than [`LONGEST_NS`]; it is counted

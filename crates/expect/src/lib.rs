@@ -1,7 +1,7 @@
-//! By which an application says when it will be needed, so that its CPU is awake then.
+//! Lets an application announce when it will be needed, so that its CPU is awake then.
 //!
 //! An application that waits for something whose end it can foresee (a kernel on a GPU, an answer
-//! over a fast network) loses the time that its CPU takes to wake up. It can say beforehand when the
+//! over a fast network) loses the time that its CPU takes to wake up. It can announce when the
 //! end is due:
 //!
 //! ```no_run
@@ -28,7 +28,7 @@
 //!   the process's own.
 //! - [`History`]: how long operations take, predicted from how long they took.
 //! - [`Limits`], [`Refusal`]: what may be asked for.
-//! - [`protocol`]: what is said over the socket.
+//! - [`protocol`]: the messages on the socket.
 //! - `server` (feature `server`): the engine's side of it.
 //!
 //! C programs have `include/reveille_expect.h`.
@@ -61,7 +61,7 @@ pub enum Error {
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
     /// A duration that nothing can have taken.
-    #[error("a duration of {0:?} is not one that an operation can have taken")]
+    #[error("invalid duration of an operation: {0:?}")]
     Nonsense(std::time::Duration),
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]

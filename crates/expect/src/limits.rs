@@ -1,6 +1,6 @@
 //! What one client may ask for, and why something is refused.
 
-/// What one client may ask for. The engine tells its own when a client connects; the thread of the
+/// What one client may ask for. The engine sends its own when a client connects; the thread of the
 /// process's own keeps to [`Limits::default`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -64,7 +64,7 @@ pub enum Refusal {
     #[error("that CPU is not there, is offline, or is not served")]
     Cpu,
     /// A newer engine's reason, which this library does not know.
-    #[error("the engine has a reason that this library does not know")]
+    #[error("a reason that this library does not know")]
     Other,
     /// No time awake is left to all of the user's processes together.
     #[error("the budget of time awake of all the user's processes is used up")]

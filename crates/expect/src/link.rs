@@ -13,9 +13,9 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 use crate::clock::monotonic_ns;
 use crate::limits::Limits;
-use crate::protocol::{Answer, Farewell, LONGEST, OLDEST_VERSION, Request, VERSION};
+use crate::protocol::{Answer, CloseReason, LONGEST, OLDEST_VERSION, Request, VERSION};
 
-/// How long an engine may take to say welcome before it counts as hung, ns.
+/// How long an engine may take to send `Welcome` before it counts as hung, ns.
 const WELCOME_NS: u64 = 1_000_000_000;
 
 /// A connection that was welcomed. Nothing waits here but [`Link::connect`] and [`Link::wait`].
@@ -45,7 +45,7 @@ pub(crate) enum Sent {
 
 /// What is to be read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Answer(Answer),
     Nothing,
     /// The connection has ended, or the engine does not keep to the protocol.
@@ -53,7 +53,7 @@ pub(crate) enum Heard {
 }
 
 impl Link {
-    /// Connects and says hello; to an older engine in its own version.
+    /// Connects and sends `Hello`; to an older engine in its own version.
     ///
     /// # Errors
     /// Why there is no connection, as the end of a sentence.
@@ -67,8 +67,8 @@ impl Link {
         }
         link.map_err(|why| match why {
             NoLink::Version => {
-                let why = Farewell::Version;
-                format!("the engine at {} says: {why}", path.display())
+                let why = CloseReason::Version;
+                format!("the engine at {} reports: {why}", path.display())
             }
             NoLink::Other(why) => why,
         })
@@ -94,24 +94,28 @@ impl Link {
     fn be_welcomed(&mut self, spoken: u32, until_ns: u64) -> Result<(), NoLink> {
         let other = |why: &str| NoLink::Other(why.into());
         if self.send(&Request::Hello { version: spoken }) != Sent::Yes {
-            // It may have said why before it closed.
-            return Err(match self.hear() {
-                Heard::Answer(Answer::Closing { why }) => NoLink::Other(format!("says: {why}")),
+            // It may have sent the reason before it closed.
+            return Err(match self.receive() {
+                Received::Answer(Answer::Closing { why }) => {
+                    NoLink::Other(format!("reports: {why}"))
+                }
                 _ => other("closed the connection"),
             });
         }
         if !self.wait(until_ns) {
             return Err(other("does not answer"));
         }
-        match self.hear() {
-            Heard::Answer(Answer::Welcome { version, limits }) if version == spoken => {
+        match self.receive() {
+            Received::Answer(Answer::Welcome { version, limits }) if version == spoken => {
                 self.limits = limits;
                 Ok(())
             }
-            Heard::Answer(Answer::Closing {
-                why: Farewell::Version,
+            Received::Answer(Answer::Closing {
+                why: CloseReason::Version,
             }) => Err(NoLink::Version),
-            Heard::Answer(Answer::Closing { why }) => Err(NoLink::Other(format!("says: {why}"))),
+            Received::Answer(Answer::Closing { why }) => {
+                Err(NoLink::Other(format!("reports: {why}")))
+            }
             _ => Err(other("does not keep to the protocol")),
         }
     }
@@ -130,21 +134,21 @@ impl Link {
     }
 
     /// The next answer that is there.
-    pub fn hear(&self) -> Heard {
+    pub fn receive(&self) -> Received {
         let mut buffer = [0; LONGEST];
         loop {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
             return match recv(self.socket.as_raw_fd(), &mut buffer, flags) {
                 // With MSG_TRUNC it is the length that the message had.
                 Ok(length) => match buffer.get(..length).map(Answer::decode) {
-                    Some(Ok(answer)) => Heard::Answer(answer),
-                    _ => Heard::Gone,
+                    Some(Ok(answer)) => Received::Answer(answer),
+                    _ => Received::Gone,
                 },
-                // The other end closed before it had read everything: said once, before what it had
+                // The other end closed before it had read everything: reported once, before what it had
                 // sent.
                 Err(Errno::EINTR | Errno::ECONNRESET) => continue,
-                Err(Errno::EAGAIN) => Heard::Nothing,
-                Err(_) => Heard::Gone,
+                Err(Errno::EAGAIN) => Received::Nothing,
+                Err(_) => Received::Gone,
             };
         }
     }
@@ -212,7 +216,7 @@ mod tests {
         (Link { socket, limits }, engine)
     }
 
-    fn say(engine: &OwnedFd, bytes: &[u8]) {
+    fn send_bytes(engine: &OwnedFd, bytes: &[u8]) {
         let sent = send(engine.as_raw_fd(), bytes, MsgFlags::MSG_DONTWAIT);
         assert_eq!(sent, Ok(bytes.len()));
     }
@@ -221,14 +225,14 @@ mod tests {
     fn an_engine_that_closes_before_the_hello_may_have_said_why() {
         for (said, expected) in [
             (
-                Some(Farewell::Full),
-                "says: the engine has as many clients as it takes",
+                Some(CloseReason::Full),
+                "reports: the engine has as many clients as it takes",
             ),
             (None, "closed the connection"),
         ] {
             let (mut link, engine) = pair();
             if let Some(why) = said {
-                say(&engine, Answer::Closing { why }.encode().as_ref());
+                send_bytes(&engine, Answer::Closing { why }.encode().as_ref());
             }
             drop(engine);
             match link.be_welcomed(VERSION, monotonic_ns()) {
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn nothing_is_waited_for_where_an_engine_does_not_read_or_does_not_speak() {
         let (link, engine) = pair();
-        assert_eq!(link.hear(), Heard::Nothing);
+        assert_eq!(link.receive(), Received::Nothing);
         let cancel = Request::Cancel { id: 1 };
         let room = (0..1_000_000).take_while(|_| link.send(&cancel) == Sent::Yes);
         assert!(room.count() > 0);
@@ -250,7 +254,7 @@ mod tests {
         assert!(!link.wait(monotonic_ns()), "nothing was said");
         drop(engine);
         assert_eq!(link.send(&cancel), Sent::Gone);
-        assert_eq!(link.hear(), Heard::Gone);
+        assert_eq!(link.receive(), Received::Gone);
     }
 
     #[test]
@@ -262,11 +266,11 @@ mod tests {
         };
         let mut bytes = welcome.encode().as_ref().to_vec();
         assert_eq!(bytes.len(), LONGEST);
-        say(&engine, &bytes);
+        send_bytes(&engine, &bytes);
         assert!(link.wait(monotonic_ns()));
-        assert_eq!(link.hear(), Heard::Answer(welcome));
+        assert_eq!(link.receive(), Received::Answer(welcome));
         bytes.push(0);
-        say(&engine, &bytes);
-        assert_eq!(link.hear(), Heard::Gone);
+        send_bytes(&engine, &bytes);
+        assert_eq!(link.receive(), Received::Gone);
     }
 }

@@ -152,7 +152,7 @@ impl OwnThread {
             .write(|slots| slots[place].end_ns.store(0, Ordering::Relaxed));
     }
 
-    /// For so long the thread has kept CPUs awake, ns.
+    /// Time for which the thread has kept CPUs awake, ns.
     pub fn awake_ns(&self) -> u64 {
         self.shared.awake_ns.load(Ordering::Relaxed)
     }
@@ -223,10 +223,10 @@ fn bind(tid: Pid, cpu: u32) -> nix::Result<()> {
 
 /// Why the thread runs again.
 #[derive(PartialEq, Eq)]
-enum Awoken {
-    ByTime,
+enum Woken {
+    AtTime,
     /// By a change; or by nothing.
-    ByWord,
+    ByChange,
 }
 
 impl Shared {
@@ -239,7 +239,7 @@ impl Shared {
             .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change(&self.slots);
-        // The thread says that it sleeps before the kernel compares the sequence; this is written
+        // The thread marks itself asleep before the kernel compares the sequence; this is written
         // before it is asked whether it sleeps. In one order for all, so one of both is seen.
         self.sequence
             .store(sequence.wrapping_add(2), Ordering::SeqCst);
@@ -272,7 +272,7 @@ impl Shared {
             let next = self.next(now_ns);
             fence(Ordering::Acquire);
             if sequence % 2 == 1 || self.sequence.load(Ordering::Relaxed) != sequence {
-                // Who writes is interrupted, perhaps by this thread: it says when it is done.
+                // The writer is interrupted, perhaps by this thread: it wakes this one when it is done.
                 self.sleep(sequence | 1, None);
                 continue;
             }
@@ -285,7 +285,7 @@ impl Shared {
                 .at_ns
                 .saturating_sub(self.lead_ns.load(Ordering::Relaxed));
             if now_ns < start_ns {
-                if self.sleep(sequence, Some(start_ns)) == Awoken::ByWord {
+                if self.sleep(sequence, Some(start_ns)) == Woken::ByChange {
                     continue;
                 }
                 self.learn(monotonic_ns().saturating_sub(start_ns));
@@ -322,13 +322,13 @@ impl Shared {
     }
 
     /// Until the sequence is another, or that instant.
-    fn sleep(&self, sequence: u32, until_ns: Option<u64>) -> Awoken {
+    fn sleep(&self, sequence: u32, until_ns: Option<u64>) -> Woken {
         self.asleep.store(true, Ordering::SeqCst);
         let slept = self.futex(libc::FUTEX_WAIT_BITSET, sequence, until_ns);
         self.asleep.store(false, Ordering::Relaxed);
         match slept {
-            Err(Errno::ETIMEDOUT) => Awoken::ByTime,
-            _ => Awoken::ByWord,
+            Err(Errno::ETIMEDOUT) => Woken::AtTime,
+            _ => Woken::ByChange,
         }
     }
 

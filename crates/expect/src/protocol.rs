@@ -1,4 +1,4 @@
-//! What is said over the socket: messages of a fixed small binary form.
+//! The messages on the socket: small, binary, of fixed form.
 //!
 //! The socket is AF_UNIX and SOCK_SEQPACKET, so a message arrives whole or not at all. Numbers are
 //! little-endian. Each message begins with eight bytes:
@@ -19,19 +19,20 @@
 //! | [`Answer::Refused`] | 0x103 | id u64, why u32 |
 //! | [`Answer::Closing`] | 0x104 | why u32 |
 //!
-//! A client says `Hello` first and waits for `Welcome`. Then each `Expect` gets one answer, and
-//! `Cancel` none. Who says anything else is told `Closing` and disconnected. `Hello` and `Closing`
-//! stay as they are in every version, so that each side can tell the other that they do not fit.
+//! A client sends `Hello` first and waits for `Welcome`. Then each `Expect` gets one answer, and
+//! `Cancel` none. Any other message is answered with `Closing` and the end of the
+//! connection. `Hello` and `Closing` stay as they are in every version, so that each side can report a
+//! version mismatch.
 //!
 //! The engine speaks the version of the client's `Hello` if it knows it, and otherwise sends
 //! `Closing`; a client may then connect again with an older one. Version 2 adds reasons of refusal:
 //! version 1 has those up to [`Refusal::Cpu`], and gets the nearest of them for a later one. A reason
-//! that the reader does not know is [`Refusal::Other`] or [`Farewell::Other`], so that later engines
+//! that the reader does not know is [`Refusal::Other`] or [`CloseReason::Other`], so that later engines
 //! can add more.
 //!
 //! What the engine charges for a request is in the limits: see [`LEAST_CHARGED_NS`].
 //!
-//! Reading is total: any bytes are a message or [`Rubbish`].
+//! Reading is total: any bytes are a message or [`InvalidMessage`].
 
 #[cfg(doc)]
 use crate::limits::LEAST_CHARGED_NS;
@@ -55,7 +56,7 @@ const ACCEPTED: u16 = 0x102;
 const REFUSED: u16 = 0x103;
 const CLOSING: u16 = 0x104;
 
-/// What a client says.
+/// A message of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// The first message: which version of the protocol the client speaks.
@@ -82,7 +83,7 @@ pub enum Request {
     },
 }
 
-/// What the engine says.
+/// A message of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// The answer to `Hello`.
@@ -107,17 +108,17 @@ pub enum Answer {
     /// The last message before the connection ends.
     Closing {
         /// The reason.
-        why: Farewell,
+        why: CloseReason,
     },
 }
 
 /// Why the engine ends a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
-pub enum Farewell {
+pub enum CloseReason {
     /// Not a message, or not one that may be sent then.
-    #[error("what was sent is not a message, or not one that may be sent then")]
-    Rubbish,
+    #[error("the message is invalid, or not allowed at this point")]
+    InvalidMessage,
     /// The engine speaks another version of the protocol.
     #[error("the engine speaks another version of the protocol")]
     Version,
@@ -125,7 +126,7 @@ pub enum Farewell {
     #[error("the engine has as many clients as it takes")]
     Full,
     /// A newer engine's reason, which this library does not know.
-    #[error("the engine has a reason that this library does not know")]
+    #[error("a reason that this library does not know")]
     Other,
     /// All connections that one user may have are there.
     #[error("this user has as many connections as one user may have now")]
@@ -141,10 +142,10 @@ pub enum Farewell {
     Descriptors,
 }
 
-impl Farewell {
+impl CloseReason {
     /// All of them, by their number in the protocol. New ones come last.
     pub const ALL: [Self; 8] = [
-        Self::Rubbish,
+        Self::InvalidMessage,
         Self::Version,
         Self::Full,
         Self::Other,
@@ -170,7 +171,7 @@ impl Refusal {
 /// The bytes are no message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a message of this protocol")]
-pub struct Rubbish;
+pub struct InvalidMessage;
 
 /// A message as it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,8 +207,8 @@ impl Request {
     }
 
     /// # Errors
-    /// [`Rubbish`] where the bytes are not just one request.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Rubbish> {
+    /// [`InvalidMessage`] where the bytes are not just one request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let (kind, mut reader) = Reader::new(bytes)?;
         let request = match kind {
             HELLO => Self::Hello {
@@ -220,7 +221,7 @@ impl Request {
                 cpu: reader.u32()?,
             },
             CANCEL => Self::Cancel { id: reader.u64()? },
-            _ => return Err(Rubbish),
+            _ => return Err(InvalidMessage),
         };
         reader.done(request)
     }
@@ -245,8 +246,8 @@ impl Answer {
     }
 
     /// # Errors
-    /// [`Rubbish`] where the bytes are not just one answer.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Rubbish> {
+    /// [`InvalidMessage`] where the bytes are not just one answer.
+    pub fn decode(bytes: &[u8]) -> Result<Self, InvalidMessage> {
         let (kind, mut reader) = Reader::new(bytes)?;
         let answer = match kind {
             WELCOME => Self::Welcome {
@@ -265,9 +266,9 @@ impl Answer {
                 why: reader.one_of(&Refusal::ALL, Refusal::Other)?,
             },
             CLOSING => Self::Closing {
-                why: reader.one_of(&Farewell::ALL, Farewell::Other)?,
+                why: reader.one_of(&CloseReason::ALL, CloseReason::Other)?,
             },
-            _ => return Err(Rubbish),
+            _ => return Err(InvalidMessage),
         };
         reader.done(answer)
     }
@@ -317,45 +318,45 @@ struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     /// Which message, and its body.
-    fn new(bytes: &'a [u8]) -> Result<(u16, Self), Rubbish> {
+    fn new(bytes: &'a [u8]) -> Result<(u16, Self), InvalidMessage> {
         let mut reader = Self(bytes);
         if reader.take()? != MAGIC {
-            return Err(Rubbish);
+            return Err(InvalidMessage);
         }
         let kind = u16::from_le_bytes(reader.take()?);
         let length = u16::from_le_bytes(reader.take()?);
         if usize::from(length) != bytes.len() {
-            return Err(Rubbish);
+            return Err(InvalidMessage);
         }
         Ok((kind, reader))
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Rubbish> {
-        let (first, rest) = self.0.split_first_chunk().ok_or(Rubbish)?;
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], InvalidMessage> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(InvalidMessage)?;
         self.0 = rest;
         Ok(*first)
     }
 
-    fn u32(&mut self) -> Result<u32, Rubbish> {
+    fn u32(&mut self) -> Result<u32, InvalidMessage> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, Rubbish> {
+    fn u64(&mut self) -> Result<u64, InvalidMessage> {
         self.take().map(u64::from_le_bytes)
     }
 
     /// A later version may have more of them than `all`.
-    fn one_of<T: Copy>(&mut self, all: &[T], unknown: T) -> Result<T, Rubbish> {
-        let place = usize::try_from(self.u32()?).map_err(|_| Rubbish)?;
+    fn one_of<T: Copy>(&mut self, all: &[T], unknown: T) -> Result<T, InvalidMessage> {
+        let place = usize::try_from(self.u32()?).map_err(|_| InvalidMessage)?;
         Ok(all.get(place).copied().unwrap_or(unknown))
     }
 
     /// Nothing may follow.
-    fn done<T>(self, message: T) -> Result<T, Rubbish> {
+    fn done<T>(self, message: T) -> Result<T, InvalidMessage> {
         if self.0.is_empty() {
             Ok(message)
         } else {
-            Err(Rubbish)
+            Err(InvalidMessage)
         }
     }
 }
@@ -398,7 +399,7 @@ mod tests {
             any::<u64>().prop_map(|id| Answer::Accepted { id }),
             (any::<u64>(), prop::sample::select(&Refusal::ALL[..]))
                 .prop_map(|(id, why)| Answer::Refused { id, why }),
-            prop::sample::select(&Farewell::ALL[..]).prop_map(|why| Answer::Closing { why }),
+            prop::sample::select(&CloseReason::ALL[..]).prop_map(|why| Answer::Closing { why }),
         ]
     }
 
@@ -407,17 +408,17 @@ mod tests {
         fn a_request_comes_back_as_it_was_said(request in request()) {
             let bytes = request.encode();
             prop_assert_eq!(Request::decode(bytes.as_ref()), Ok(request));
-            prop_assert_eq!(Answer::decode(bytes.as_ref()), Err(Rubbish));
+            prop_assert_eq!(Answer::decode(bytes.as_ref()), Err(InvalidMessage));
         }
 
         #[test]
         fn an_answer_comes_back_as_it_was_said(answer in answer()) {
             let bytes = answer.encode();
             prop_assert_eq!(Answer::decode(bytes.as_ref()), Ok(answer));
-            prop_assert_eq!(Request::decode(bytes.as_ref()), Err(Rubbish));
+            prop_assert_eq!(Request::decode(bytes.as_ref()), Err(InvalidMessage));
         }
 
-        /// What is read is what would be said: no two forms of one message.
+        /// Decoding and encoding gives the same bytes: a message has one form.
         #[test]
         fn any_bytes_are_rubbish_or_just_one_message(
             request in request(), place in 0..LONGEST, byte: u8, cut in 0..=LONGEST,
@@ -456,7 +457,7 @@ mod tests {
     #[test]
     fn another_magic_or_length_is_rubbish() {
         let good = Answer::Closing {
-            why: Farewell::Full,
+            why: CloseReason::Full,
         }
         .encode();
         let good = good.as_ref();
@@ -464,23 +465,23 @@ mod tests {
         for place in [0, 3, 4, 5, 6, 7] {
             let mut bad = good.to_vec();
             bad[place] ^= 0x40;
-            assert_eq!(Answer::decode(&bad), Err(Rubbish), "{bad:?}");
+            assert_eq!(Answer::decode(&bad), Err(InvalidMessage), "{bad:?}");
         }
         let mut longer = good.to_vec();
         longer.push(0);
         longer[6] += 1;
-        assert_eq!(Answer::decode(&longer), Err(Rubbish));
-        assert_eq!(Answer::decode(&[]), Err(Rubbish));
+        assert_eq!(Answer::decode(&longer), Err(InvalidMessage));
+        assert_eq!(Answer::decode(&[]), Err(InvalidMessage));
     }
 
     #[test]
     fn a_reason_of_a_later_engine_is_one_that_is_not_known() {
         let closing = Answer::Closing {
-            why: Farewell::Full,
+            why: CloseReason::Full,
         };
         let mut bytes = closing.encode().as_ref().to_vec();
-        bytes[8] = Farewell::ALL.len() as u8;
-        let why = Farewell::Other;
+        bytes[8] = CloseReason::ALL.len() as u8;
+        let why = CloseReason::Other;
         assert_eq!(Answer::decode(&bytes), Ok(Answer::Closing { why }));
         let refused = Answer::Refused {
             id: 1,

@@ -3,13 +3,13 @@
 //! [`Server::start`] listens; one thread serves all clients and hands what they ask for to a
 //! [`Plan`]. Clients are strangers:
 //!
-//! - Who they are is what the kernel says (SO_PEERCRED, SO_PEERPIDFD), not what they say.
+//! - Who they are comes from the kernel (SO_PEERCRED, SO_PEERPIDFD), not from them.
 //! - Each process has its [`Limits`]: open requests, messages per second, how long and how far ahead a
 //!   window may be, and its share of time awake. They survive a reconnection.
-//! - Each user has [`Quotas`] besides, of all his processes together: places, connections and messages
+//! - Each user has [`Quotas`] besides, of all its processes together: places, connections and messages
 //!   per second, windows and wake-ups of a CPU, time awake, and the server's own time. What is refused
-//!   says which.
-//! - Some places are root's, and of the others a user gets none that would leave no place to who has
+//!   names them.
+//! - Some places are root's, and of the others a user gets none that would leave no place to a user with
 //!   none yet.
 //! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
 //!   child that it left with the connection does not keep them: the process itself is watched, too
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::limits::{Limits, Refusal};
-use crate::protocol::Farewell;
+use crate::protocol::CloseReason;
 use crate::{Error, Result, SOCKET};
 
 mod account;
@@ -44,7 +44,7 @@ mod windows;
 use serving::Serving;
 use socket_file::SocketFile;
 
-/// Who asks: of the connection, as the kernel says.
+/// The client of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
     /// The process that connected; 0 where it is in a process namespace that is not seen from here.
@@ -115,7 +115,7 @@ pub const MOST_CLIENTS: u32 = 10_000;
 /// Descriptors that a connection takes, at most: its socket, its process, its user.
 pub const DESCRIPTORS_OF_A_CLIENT: u32 = 3;
 
-/// What one user may use, all his processes together.
+/// What one user may use, with all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
     /// The user to whom they do not apply: root, who may stop the engine as well.
@@ -216,7 +216,7 @@ pub struct Counts {
     /// How often a client, or all of a user, was not read for a while: it sent too fast.
     pub held_back: u64,
     refused: [u64; Refusal::ALL.len()],
-    sent_away: [u64; Farewell::ALL.len()],
+    sent_away: [u64; CloseReason::ALL.len()],
 }
 
 impl Counts {
@@ -226,7 +226,7 @@ impl Counts {
     }
 
     /// Clients that were disconnected for that reason.
-    pub fn sent_away(&self, why: Farewell) -> u64 {
+    pub fn sent_away(&self, why: CloseReason) -> u64 {
         self.sent_away[why as usize]
     }
 }
@@ -234,7 +234,7 @@ impl Counts {
 /// A client that is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Client {
-    /// Who connected.
+    /// The process that connected.
     pub owner: Owner,
     /// Requests that are open.
     pub open: u32,
@@ -268,22 +268,22 @@ pub struct User {
 /// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
 /// gone.
 pub struct Server {
-    asking: Mutex<Asking>,
+    channel: Mutex<SnapshotChannel>,
     thread: Option<JoinHandle<()>>,
     file: SocketFile,
 }
 
-/// How the server's thread is asked what there is. Its state is its own alone: a lock would let who
-/// holds it, and does not get a CPU among busy processes, keep the thread from serving.
-struct Asking {
+/// Asks the server's thread for a snapshot. Its state is its own alone: a lock would let a thread that
+/// holds it, and gets no CPU among busy processes, keep the server from serving.
+struct SnapshotChannel {
     /// A byte asks; the end of the stream ends the thread.
     stream: UnixStream,
-    seen: Receiver<Seen>,
+    snapshots: Receiver<Snapshot>,
 }
 
 /// What the server's thread saw at one instant.
 #[derive(Debug, Default)]
-struct Seen {
+struct Snapshot {
     counts: Counts,
     clients: Vec<Client>,
     users: Vec<User>,
@@ -301,15 +301,18 @@ impl Server {
         let (stream, asked) = UnixStream::pair()
             .and_then(|(stream, asked)| asked.set_nonblocking(true).map(|()| (stream, asked)))
             .map_err(system("cannot make the server's signal"))?;
-        let (tell, seen) = channel();
-        let serving = Serving::new(settings, listener, (asked, tell), Box::new(plan))
+        let (snapshots, received) = channel();
+        let serving = Serving::new(settings, listener, (asked, snapshots), Box::new(plan))
             .map_err(|errno| system("cannot wait for clients")(errno.into()))?;
         let thread = std::thread::Builder::new()
             .name("expect-server".into())
             .spawn(|| serving.run())
             .map_err(system("cannot start the server's thread"))?;
         Ok(Self {
-            asking: Mutex::new(Asking { stream, seen }),
+            channel: Mutex::new(SnapshotChannel {
+                stream,
+                snapshots: received,
+            }),
             thread: Some(thread),
             file,
         })
@@ -322,38 +325,38 @@ impl Server {
 
     /// What it did so far.
     pub fn counts(&self) -> Counts {
-        self.look().counts
+        self.snapshot().counts
     }
 
-    /// Who is connected at present and was welcomed.
+    /// Clients that are connected and welcomed.
     pub fn clients(&self) -> Vec<Client> {
-        self.look().clients
+        self.snapshot().clients
     }
 
     /// Users that are connected, or were until lately.
     pub fn users(&self) -> Vec<User> {
-        self.look().users
+        self.snapshot().users
     }
 
     /// Nothing where the thread has ended.
-    fn look(&self) -> Seen {
+    fn snapshot(&self) -> Snapshot {
         // One asks at a time, so each reads its own answer.
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = asking.stream.write_all(b"?");
+        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = channel.stream.write_all(b"?");
         asked
             .ok()
-            .and_then(|()| asking.seen.recv().ok())
+            .and_then(|()| channel.snapshots.recv().ok())
             .unwrap_or_default()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let asking = self
-            .asking
+        let channel = self
+            .channel
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        let _ = asking.stream.shutdown(std::net::Shutdown::Both);
+        let _ = channel.stream.shutdown(std::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

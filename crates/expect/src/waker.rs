@@ -1,4 +1,4 @@
-//! By which an application says when it will be needed.
+//! Lets an application announce when it will be needed.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use nix::sched::sched_getcpu;
 use crate::clock::{instant_ns, monotonic_ns, whole_ns};
 use crate::history::{History, Kind, Prediction};
 use crate::limits::{Limits, MAX_OPEN, Refusal};
-use crate::link::{Heard, Link, Sent};
+use crate::link::{Link, Received, Sent};
 use crate::own_thread::OwnThread;
 use crate::protocol::{Answer, Request};
 use crate::{Error, Result, SOCKET};
 
-/// Who keeps CPUs awake for a [`Waker`].
+/// What keeps CPUs awake for a [`Waker`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Served {
     /// The running engine.
     ByEngine,
     /// A thread of this process, for there is no engine: why.
     ByThread(String),
-    /// Nobody: why.
+    /// No CPU is kept awake, for this reason.
     ByNobody(String),
 }
 
@@ -68,12 +68,12 @@ impl Counts {
     }
 }
 
-/// By which an application says when it will be needed, and learns how long things take.
+/// Lets an application announce when it will be needed, and learns how long operations take.
 ///
 /// It asks the running engine (`reveille anticipate`), and where there is none, a thread of this
 /// process. When it is dropped, what it asked for is over.
 ///
-/// It is of one process: a child made by fork(2) must connect anew.
+/// It is of one process: a child made by fork(2) must connect again.
 #[derive(Debug)]
 pub struct Waker {
     source: Source,
@@ -101,7 +101,7 @@ struct Open {
 
 impl Waker {
     /// Asks the engine that listens at [`SOCKET`], if there is one, and else a thread of this
-    /// process, started now. [`Waker::served`] says who it is.
+    /// process, started now. [`Waker::served`] names which.
     ///
     /// It waits for the engine's answer, a second at most.
     pub fn connect() -> Self {
@@ -119,7 +119,7 @@ impl Waker {
 
     /// Asks a thread of this process, whether there is an engine or not.
     pub fn alone() -> Self {
-        Self::of(Source::thread("it was not asked for".into()))
+        Self::of(Source::thread("no engine was requested".into()))
     }
 
     fn of(source: Source) -> Self {
@@ -133,7 +133,7 @@ impl Waker {
         }
     }
 
-    /// Who keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
+    /// What keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
     /// the next request.
     pub fn served(&self) -> Served {
         match &self.source {
@@ -166,7 +166,7 @@ impl Waker {
 
     /// As [`Waker::expect`], in ns of CLOCK_MONOTONIC.
     pub fn expect_ns(&mut self, at_ns: u64, window_ns: u64) -> Result<Expected> {
-        let cpu = sched_getcpu().map_err(Error::of("cannot tell which CPU this is"))?;
+        let cpu = sched_getcpu().map_err(Error::of("cannot determine the current CPU"))?;
         self.expect_on(cpu as u32, at_ns, window_ns)
     }
 
@@ -182,7 +182,7 @@ impl Waker {
     }
 
     fn request(&mut self, cpu: u32, at_ns: u64, window_ns: u64) -> Result<Expected> {
-        self.hear();
+        self.receive();
         let now_ns = monotonic_ns();
         let limits = self.limits();
         let window = limits.window(now_ns, at_ns, window_ns)?;
@@ -248,7 +248,7 @@ impl Waker {
     }
 
     fn end(&mut self, open: &Open) -> Result<()> {
-        // The window is over: nobody keeps a CPU awake for it, and nobody needs to be told.
+        // The window is over: no CPU is kept awake for it, and the engine needs no message.
         if open.end_ns <= monotonic_ns() {
             return Ok(());
         }
@@ -271,7 +271,7 @@ impl Waker {
     pub fn wait_for_answers(&mut self, timeout: Duration) -> bool {
         let until_ns = monotonic_ns().saturating_add(whole_ns(timeout));
         loop {
-            self.hear();
+            self.receive();
             match &self.source {
                 Source::Engine(link) if self.unanswered > 0 => {
                     if !link.wait(until_ns) {
@@ -285,7 +285,7 @@ impl Waker {
 
     /// What became of the requests so far.
     pub fn counts(&mut self) -> Counts {
-        self.hear();
+        self.receive();
         self.counts
     }
 
@@ -307,7 +307,7 @@ impl Waker {
         }
     }
 
-    /// An operation of this kind has just ended and took so long.
+    /// An operation of this kind has just ended, after that time.
     ///
     /// # Errors
     /// As [`History::observe`].
@@ -326,23 +326,24 @@ impl Waker {
     }
 
     /// Hears the answers that are there.
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         while self.unanswered > 0 {
             let Source::Engine(link) = &self.source else {
                 return;
             };
-            match link.hear() {
-                Heard::Nothing => return,
-                Heard::Answer(Answer::Accepted { .. }) => {
+            match link.receive() {
+                Received::Nothing => return,
+                Received::Answer(Answer::Accepted { .. }) => {
                     self.unanswered -= 1;
                     self.counts.accepted += 1;
                 }
-                Heard::Answer(Answer::Refused { id, why }) => {
+                Received::Answer(Answer::Refused { id, why }) => {
                     self.unanswered -= 1;
                     self.counts.refuse(why);
                     self.open.retain(|open| open.id != id);
                 }
-                Heard::Answer(Answer::Welcome { .. } | Answer::Closing { .. }) | Heard::Gone => {
+                Received::Answer(Answer::Welcome { .. } | Answer::Closing { .. })
+                | Received::Gone => {
                     self.fall_back();
                 }
             }
@@ -361,7 +362,7 @@ impl Source {
     fn thread(why: String) -> Self {
         match OwnThread::start() {
             Ok(own) => Self::Thread(Box::new(own), why),
-            Err(error) => Self::Nobody(format!("{why}, and no thread can be had: {error}")),
+            Err(error) => Self::Nobody(format!("{why}, and no thread can be started: {error}")),
         }
     }
 }

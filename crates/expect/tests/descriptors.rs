@@ -11,7 +11,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 use reveille_expect::Refusal;
-use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
 
 struct Anything;
@@ -70,7 +70,7 @@ fn who_comes_when_no_descriptor_is_left_is_told_so_and_finds_one_when_another_ha
             other => break other,
         }
     };
-    let why = Farewell::Descriptors;
+    let why = CloseReason::Descriptors;
     assert_eq!(refused, Some(Answer::Closing { why }));
     assert!(!welcomed.is_empty());
     assert!(server.counts().sent_away(why) >= 1);

@@ -24,7 +24,7 @@ pub struct Account {
     pub shell: PathBuf,
 }
 
-/// The group of nobody: what the kernel shows for a group that it cannot name (user_namespaces(7)).
+/// The group `nobody`: what the kernel shows for a group that it cannot name (user_namespaces(7)).
 const OVERFLOW_GID: u32 = 65_534;
 
 impl Account {
@@ -42,7 +42,7 @@ impl Account {
 
     /// Who called `sudo`, where this process is root by sudo on behalf of another user.
     ///
-    /// sudo says so in `SUDO_UID`; a variable that whoever is not root has set means nothing, since
+    /// sudo sets `SUDO_UID`; a variable that another user has set means nothing, since
     /// the process then has no other rights than theirs.
     pub fn behind_sudo() -> Option<Self> {
         if !Uid::effective().is_root() {
@@ -52,8 +52,8 @@ impl Account {
     }
 
     /// By the variables that sudo sets.
-    fn by_sudo(told: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let number = |name| told(name)?.parse::<u32>().ok();
+    fn by_sudo(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name| variable(name)?.parse::<u32>().ok();
         let uid = number("SUDO_UID").filter(|&uid| uid != 0)?;
         if let Ok(Some(user)) = User::from_uid(Uid::from_raw(uid)) {
             return Some(Self::of(user));
@@ -61,7 +61,7 @@ impl Account {
         // An account of a directory that does not answer at present.
         let gid = number("SUDO_GID").unwrap_or(OVERFLOW_GID);
         Some(Self {
-            name: told("SUDO_USER").unwrap_or_else(|| uid.to_string()),
+            name: variable("SUDO_USER").unwrap_or_else(|| uid.to_string()),
             uid,
             gid,
             groups: vec![gid],

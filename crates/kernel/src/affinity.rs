@@ -6,7 +6,7 @@ use nix::unistd::{Pid, gettid};
 /// This thread.
 const THIS: Pid = Pid::from_raw(0);
 
-/// The CPUs that this thread may use, ascending; empty where the kernel does not tell.
+/// The CPUs that this thread may use, ascending; empty where the kernel does not report them.
 pub fn allowed() -> Vec<u32> {
     let Ok(cpus) = sched_getaffinity(THIS) else {
         return Vec::new();
@@ -54,7 +54,7 @@ impl Binding {
 }
 
 /// Lets a thread of its own run on each of these CPUs for a moment. The calling one stays where it may
-/// run: it could not be put back where a CPU of its own is offline just then.
+/// run: it could not be restored while one of its CPUs is offline.
 ///
 /// A CPU counts its stay in an idle state when it leaves it, and looks at a new limit when it goes
 /// idle next: after the visit both have happened. A CPU that this process may not use is passed

@@ -105,7 +105,7 @@ fn spin(cpu: u32, shared: &Shared, report: &mpsc::Sender<Result<()>>) {
 
 /// Binds the calling thread to the CPU, below everything else there.
 fn settle(cpu: u32) -> nix::Result<()> {
-    // First, so that it is in nobody's way when it arrives.
+    // First, so that it delays no other thread when it arrives.
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread only.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };

@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use crate::{Idle, Root, cpuinfo};
 
-/// A setting of the command line that bears on idling.
+/// A setting of the command line that affects idling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
     /// The parameter as the kernel names it, with `_` for `-`.
     pub name: String,
-    /// `None` for a bare word.
+    /// `None` for a parameter without a value.
     pub value: Option<String>,
-    /// What it does, in a few words.
+    /// What it does, in short.
     pub meaning: String,
 }
 
@@ -118,7 +118,7 @@ pub struct WithoutDriver {
 }
 
 impl WithoutDriver {
-    /// What can be said of a machine without an idle driver; `None` where it has one.
+    /// Judges a machine without an idle driver; `None` where it has one.
     pub fn of(idle: &Idle, root: &Root) -> Option<Self> {
         if idle.driver.is_some() {
             return None;
@@ -158,16 +158,16 @@ impl WithoutDriver {
         } else {
             "Idle CPUs wait for an interrupt (such as WFI), the kernel's own idle routine."
         };
-        let said = |setting: &Setting| match &setting.value {
-            Some(value) => format!("the command line says {}={value}", setting.name),
-            None => format!("the command line says {}", setting.name),
+        let on_command_line = |setting: &Setting| match &setting.value {
+            Some(value) => format!("{}={value} on the kernel command line", setting.name),
+            None => format!("{} on the kernel command line", setting.name),
         };
         let blamed = ["cpuidle.off", "idle", "nohlt", "intel_idle.max_cstate"]
             .iter()
             .find_map(|name| last(name))
             .filter(|setting| setting.name != "nohlt" || !is_x86);
         let reason = if let Some(setting) = blamed {
-            said(setting)
+            on_command_line(setting)
         } else if !has_cpuidle {
             "this kernel is built without cpuidle, or the folder cpu/cpuidle is not shown here"
                 .to_owned()
@@ -351,7 +351,7 @@ mod tests {
         let expected = WithoutDriver {
             polls: true,
             does: "Idle CPUs poll and never sleep.".to_owned(),
-            reason: "the command line says nohlt".to_owned(),
+            reason: "nohlt on the kernel command line".to_owned(),
         };
         assert_eq!(arm, expected);
         let x86 = judge("nohlt", "processor: 0\nflags: monitor\n", &[]);

@@ -1,4 +1,4 @@
-//! What keeps CPUs from deep idle states, and who: requests, per-CPU latencies, disabled states,
+//! What keeps CPUs from deep idle states, and its holders: requests, per-CPU latencies, disabled states,
 //! the kernel's command line.
 
 use serde::Serialize;
@@ -13,11 +13,11 @@ pub struct Bound {
     pub kind: BoundKind,
     /// The CPUs that it concerns; empty: all.
     pub cpus: Vec<u32>,
-    /// The latency that is still allowed, µs; `None` where it names states, or is not told.
+    /// The latency that is still allowed, µs; `None` where it names states, or is unknown.
     pub bound_us: Option<u32>,
     /// The states that it rules out, by the driver's exit latencies.
     pub rules_out: Vec<String>,
-    /// Who holds it, where that is a process.
+    /// The process that holds it, if any.
     pub pid: Option<u32>,
     /// `comm` of that process, at most 15 characters.
     pub name: Option<String>,
@@ -32,13 +32,13 @@ pub struct Bound {
 #[serde(rename_all = "snake_case")]
 pub enum BoundKind {
     /// The lowest of the requests held through `/dev/cpu_dma_latency` or by drivers: the bound
-    /// itself, or a process that has the device open (its own figure is not told by the kernel).
+    /// itself, or a process that has the device open (the kernel does not report its own figure).
     Request,
     /// `power/pm_qos_resume_latency_us` of a CPU.
     PerCpu,
     /// States that are disabled.
     DisabledState,
-    /// A word on the kernel's command line.
+    /// A parameter on the kernel's command line.
     CommandLine,
 }
 
@@ -73,7 +73,7 @@ pub fn in_force_us(cpu: &Cpu, request_us: Option<u32>) -> Option<u32> {
 }
 
 /// The states of a CPU that a bound rules out: those whose exit latency is above it. Where the
-/// driver does not tell the latency, the state is not named.
+/// driver gives no latency, the state is left out.
 pub fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
     let above = |latency: Option<u64>| latency.is_some_and(|us| us > u64::from(bound_us));
     let states = cpu

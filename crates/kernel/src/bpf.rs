@@ -1,10 +1,10 @@
 //! Loading BPF programs with what this kernel has, and the kernel's account of what they cost.
 //!
 //! ```ignore
-//! let knows = Knows::ask()?;
+//! let btf = KernelBtf::read()?;
 //! let mut open = LiveSkelBuilder::default().open(reveille_kernel::bpf::storage())?;
 //! // ... settings into open.maps.rodata_data ...
-//! reveille_kernel::bpf::choose(&mut open, &knows, |_, target| target != "nmi_handler" || nmis_wanted);
+//! reveille_kernel::bpf::choose(&mut open, &btf, |_, target| target != "nmi_handler" || nmis_wanted);
 //! let mut skel = open.load().map_err(reveille_kernel::bpf::cannot_load)?;
 //! skel.attach().map_err(reveille_kernel::bpf::cannot_load)?;
 //! ```
@@ -40,7 +40,7 @@ pub use thread_name::thread_name;
 ///
 /// From Linux 6.18 on bpf_timer_init and bpf_wq_init allocate without locks (kmalloc_nolock), from what is
 /// free on the CPU's slab. Where no page can be had without a lock (while deferred struct pages are not
-/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until somebody else fills the slab,
+/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until another user fills the slab,
 /// which may take longer than anybody waits. So it is filled here.
 ///
 /// # Errors
@@ -82,7 +82,7 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
         ..Default::default()
     };
-    // SAFETY: the options are of the length that they say, and outlive the call.
+    // SAFETY: the options are as long as they state, and outlive the call.
     match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
         0 => Ok(options.retval),
         error => Err(Error::System {
@@ -93,13 +93,13 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
 }
 
 /// What the running kernel has, by its BTF.
-pub struct Knows(Btf<'static>);
+pub struct KernelBtf(Btf<'static>);
 
-impl Knows {
+impl KernelBtf {
     /// # Errors
     /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
-    pub fn ask() -> Result<Self> {
-        // What fails is told by the errors, in fewer words.
+    pub fn read() -> Result<Self> {
+        // The errors report what fails, in short.
         libbpf_rs::set_print(None);
         Btf::from_vmlinux().map(Self).map_err(|error| {
             Error::Cannot(format!(
@@ -128,7 +128,7 @@ impl Knows {
         match self.tracepoint(name) {
             true => Ok(()),
             false => Err(Error::Cannot(format!(
-                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` says what \
+                "the kernel has no tracepoint {of}:{name} ({needs}); `reveille doctor` shows what \
                  it has"
             ))),
         }
@@ -146,15 +146,15 @@ pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
 /// as `syscall`, are asked about with an empty target.
 pub fn choose<'object>(
     open: &mut impl OpenSkel<'object>,
-    knows: &Knows,
+    btf: &KernelBtf,
     wanted: impl Fn(&str, &str) -> bool,
 ) {
     for mut program in open.open_object_mut().progs_mut() {
         let section = program.section().to_string_lossy().into_owned();
         let (kind, target) = section.split_once('/').unwrap_or((&section, ""));
         let known = match kind {
-            "tp_btf" | "raw_tp" if !target.is_empty() => knows.tracepoint(target),
-            "fentry" | "fexit" => knows.function(target),
+            "tp_btf" | "raw_tp" if !target.is_empty() => btf.tracepoint(target),
+            "fentry" | "fexit" => btf.function(target),
             _ => true,
         };
         program.set_autoload(known && wanted(kind, target));
@@ -172,10 +172,10 @@ fn lacks_descriptors() -> bool {
     }
 }
 
-/// The refusal of a program as one line that says what to do.
+/// The refusal of a program as one line with what to do.
 pub fn cannot_load(error: libbpf_rs::Error) -> Error {
     match error.kind() {
-        // To root the verifier says so of a program that it rejects.
+        // Root gets this error for a program that the verifier rejects.
         ErrorKind::PermissionDenied if !geteuid().is_root() => Error::Cannot(
             "BPF programs may not be loaded by this user: run as root (sudo), or with the \
              capabilities CAP_BPF and CAP_PERFMON"
@@ -188,7 +188,7 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
                 .into(),
         ),
         _ => Error::Cannot(format!(
-            "the kernel refuses the BPF programs ({error}): `reveille doctor` says what it has"
+            "the kernel refuses the BPF programs ({error}): `reveille doctor` shows what it has"
         )),
     }
 }
@@ -199,13 +199,12 @@ mod tests {
 
     #[test]
     fn the_running_kernel_says_what_it_has() {
-        match Knows::ask() {
-            Ok(knows) => {
-                assert!(knows.function("schedule") && !knows.function("snore"));
-                assert!(!knows.tracepoint("snore"));
+        match KernelBtf::read() {
+            Ok(btf) => {
+                assert!(btf.function("schedule") && !btf.function("snore"));
+                assert!(!btf.tracepoint("snore"));
                 assert!(
-                    knows
-                        .require("bed", "snore", "CONFIG_BED")
+                    btf.require("bed", "snore", "CONFIG_BED")
                         .unwrap_err()
                         .to_string()
                         .contains("bed:snore (CONFIG_BED)")

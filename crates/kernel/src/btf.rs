@@ -40,7 +40,7 @@ impl Btf {
     }
 
     /// Reads a BTF section of this machine's byte order. `None` for what is none, is cut short, or
-    /// has a kind of type that is not known: what follows it could not be told apart.
+    /// has a kind of type that is not known: what follows it could not be separated.
     pub fn parse(data: &[u8]) -> Option<Self> {
         if u16::from_ne_bytes(data.get(..2)?.try_into().ok()?) != MAGIC {
             return None;

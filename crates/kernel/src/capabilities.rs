@@ -31,7 +31,7 @@ pub struct Credentials {
 const FIRST_USER_NAMESPACE: &str = "user:[4026531837]";
 
 impl Credentials {
-    /// Those of this process; `None` where /proc does not tell.
+    /// Those of this process; `None` where /proc lacks them.
     pub(crate) fn of_this_process() -> Option<Self> {
         Self::below(&Root::default())
     }

@@ -1,4 +1,4 @@
-//! Counters of the hardware that tell where idle time went: perf's cstate and msr PMUs.
+//! Hardware counters that show where idle time went: perf's cstate and msr PMUs.
 //!
 //! The kernel describes them below `/sys/bus/event_source/devices`: a type per PMU, an encoding per
 //! event (Documentation/ABI/testing/sysfs-bus-event_source-devices-events of the kernel).
@@ -135,7 +135,7 @@ fn column(scope: Scope, event: &str) -> Option<(String, Unit)> {
 }
 
 /// Puts an event's terms (`event=0x02,umask=1`) into config, config1 and config2 as the PMU's
-/// format files say (`config:0-7,32-35`); `None` for what does not read so.
+/// format files describe (`config:0-7,32-35`); `None` for other text.
 fn encode(terms: &str, format: &dyn Fn(&str) -> Option<String>) -> Option<[u64; 3]> {
     let mut config = [0; 3];
     for term in terms.trim().split(',').filter(|term| !term.is_empty()) {
@@ -228,7 +228,7 @@ impl Counter {
                 source: std::io::Error::last_os_error(),
             });
         }
-        // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+        // SAFETY: the kernel has just made this descriptor for us, and it has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 }

@@ -26,7 +26,7 @@ impl<'a> Processor<'a> {
         flags.is_some_and(|flags| flags.split_whitespace().any(|name| name == flag))
     }
 
-    /// What the CPU calls itself: x86 and most say `model name`, POWER `cpu`, RISC-V `uarch`; ARM
+    /// What the CPU calls itself: x86 and most have `model name`, POWER `cpu`, RISC-V `uarch`; ARM
     /// gives numbers only.
     pub fn model(&self) -> Option<String> {
         let named = ["model name", "cpu model", "cpu", "uarch"];

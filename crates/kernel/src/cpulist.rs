@@ -23,6 +23,12 @@ pub fn parse(list: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// `CPU 3` or `CPUs 0-2`.
+pub fn named(cpus: &[u32]) -> String {
+    let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+    format!("{noun} {}", format(cpus))
+}
+
 /// The shortest list of the kernel's form for these CPUs.
 pub fn format(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();

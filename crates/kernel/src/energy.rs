@@ -47,8 +47,8 @@ impl Meter {
         root.number(&self.file)
     }
 
-    /// What was used between two readings, µJ; `None` where the counter went back and does not say
-    /// where it wraps around. Two wraps look like one: they take a minute at the very least.
+    /// What was used between two readings, µJ; `None` where the counter went back and the value at
+    /// which it wraps around is unknown. Two wraps look like one: they take a minute at the very least.
     pub fn between_uj(&self, before: u64, after: u64) -> Option<u64> {
         match after.checked_sub(before) {
             Some(used) => Some(used),
@@ -78,7 +78,7 @@ pub struct Packages {
     meters: Vec<Meter>,
 }
 
-/// What they said at an instant, µJ each.
+/// One reading of them, µJ each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagesReading(Vec<Option<u64>>);
 
@@ -93,7 +93,7 @@ impl Packages {
         })
     }
 
-    /// The counters as they stand now; [`Packages::between_j`] tells what two readings mean.
+    /// The counters as they stand now; [`Packages::between_j`] gives the energy between two readings.
     pub fn read(&self) -> PackagesReading {
         let meters = self.meters.iter();
         PackagesReading(meters.map(|meter| meter.read_uj(&self.root)).collect())
@@ -174,7 +174,7 @@ pub struct Discharge {
     pub watts: f64,
 }
 
-/// The batteries below `root` that are discharging and tell how fast; a charging one says nothing
+/// The batteries below `root` that are discharging and report their power; a charging one shows nothing
 /// about what the computer takes. Batteries of mice and the like (`scope` Device) are none.
 pub fn discharging(root: &Root) -> Vec<Discharge> {
     let Ok(entries) = std::fs::read_dir(root.path(SUPPLIES)) else {

@@ -14,7 +14,7 @@ pub enum Error {
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),
-    /// Something changed during a run: its figures would not be of what they are said to be.
+    /// Something changed during a run: its figures would not describe what they name.
     #[error("{0}")]
     Disturbed(String),
     /// The system refused something that should work.
@@ -33,9 +33,9 @@ pub enum Error {
     Content {
         /// The file as it was read, root and all.
         path: PathBuf,
-        /// What should stand there, in words.
+        /// What the kernel documents, as text.
         expected: &'static str,
-        /// What stands there.
+        /// The content.
         found: String,
     },
     /// Not a file of a kind or version that this program knows.
@@ -85,13 +85,13 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// Exit code of wrong use.
+    /// Exit code of a usage error.
     pub const USAGE: u8 = 2;
     /// Exit code where this machine, kernel or user cannot do it.
     pub const CANNOT: u8 = 3;
 
-    /// The exit code of a command that ends with it: 2 for wrong use, 3 where the machine cannot do it,
-    /// 1 for every other failure. A file that is missing was named by mistake, unless it is the
+    /// The exit code of a command that ends with it: 2 for a usage error, 3 where the machine cannot
+    /// do it, 1 for every other failure. A file that is missing was named by mistake, unless it is the
     /// kernel's own.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -129,7 +129,7 @@ impl Error {
         }
     }
 
-    /// A refusal for lack of permission, said as what only root may do; others as they are.
+    /// A refusal for lack of permission becomes one that names root; others stay.
     pub(crate) fn by_root(self, what: &str) -> Self {
         match self {
             Self::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {

@@ -1,8 +1,8 @@
-//! What this kernel, CPU and user allow, what each missing thing costs, and what would bring it.
+//! What this kernel, CPU and user allow, and the effect and remedy of what is missing.
 //!
 //! [`survey`] asks for everything once; it changes nothing (the one BPF program that it tries does
-//! nothing and is gone before it returns). What only a real try can tell, the caller [`put`]s in
-//! its place. [`Plan::of`] says what a measurement will make of it.
+//! nothing and is gone before it returns). What only a real try can find out, the caller [`put`]s in
+//! its place. [`Plan::of`] is what a measurement will use.
 
 mod attach;
 mod bpf;
@@ -20,11 +20,11 @@ use crate::capabilities::Credentials;
 use crate::{Btf, Identity, Idle, Result, Root};
 pub use plan::{Plan, Probe};
 
-/// What a feature is a matter of, in the order of showing.
+/// Subject of a feature, in the order shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
-    /// Who runs it, with which capabilities.
+    /// The user and its capabilities.
     User,
     /// BTF, and what the kernel lets programs do.
     Bpf,
@@ -36,9 +36,9 @@ pub enum Group {
     Counters,
     /// The clock source, and on which CPU timers run.
     Clock,
-    /// Hypervisor, number of CPUs, and what else bears on the figures.
+    /// Hypervisor, number of CPUs, and what else affects the results.
     Machine,
-    /// Suspend and resume; the crate that captures them tells.
+    /// Suspend and resume; filled in by the crate that captures them.
     Sleep,
 }
 
@@ -58,11 +58,11 @@ impl Group {
     }
 }
 
-/// Is it there?
+/// Is it available?
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "present", content = "detail", rename_all = "snake_case")]
 pub enum Presence {
-    /// With what there is to say of it.
+    /// With details.
     Yes(String),
     /// With the reason.
     No(String),
@@ -86,7 +86,7 @@ impl Presence {
     }
 }
 
-/// One thing that measuring makes use of, or that bears on what is measured.
+/// Something that measuring uses, or that affects its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Feature {
     /// Unique: [`put`] and [`find`] go by it.
@@ -96,9 +96,9 @@ pub struct Feature {
     /// What was found out.
     #[serde(flatten)]
     pub presence: Presence,
-    /// What its absence costs the user.
+    /// The effect of its absence.
     pub costs: String,
-    /// What would bring it.
+    /// Its remedy.
     pub brings: String,
 }
 
@@ -121,7 +121,7 @@ impl Feature {
     }
 }
 
-/// Names of features that others decide by.
+/// Names of features that decisions depend on.
 pub mod names {
     pub(crate) const BTF: &str = "BTF";
     /// Programs that the kernel lets this user load.
@@ -140,7 +140,7 @@ pub mod names {
     pub(crate) const SECOND_CPU: &str = "second CPU";
 }
 
-/// What several features are judged by, read once.
+/// What several features depend on, read once.
 struct Facts<'a> {
     root: &'a Root,
     /// Of this process; `None` for a recorded machine.
@@ -151,7 +151,7 @@ struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The kernel said no: for want of rights, unless it is root who asked.
+    /// The kernel refused: for lack of permission, unless root asked.
     fn refused(&self, why: String) -> Presence {
         match self.credentials {
             Some(credentials) => user::refused(credentials, why),
@@ -160,7 +160,7 @@ impl Facts<'_> {
     }
 }
 
-/// Everything that is worth knowing of the machine below `root`, ordered by group. Of a recorded
+/// All features of the machine below `root`, ordered by group. Of a recorded
 /// machine, what depends on the running kernel and user is unknown.
 pub fn survey(root: &Root) -> Vec<Feature> {
     of(&Facts {
@@ -184,7 +184,7 @@ fn of(facts: &Facts) -> Vec<Feature> {
     ]
     .concat();
     for feature in &mut features {
-        // It is there: what brings it to other machines is beside the point.
+        // It is there: the remedy is to be root.
         if matches!(feature.presence, Presence::Denied(_)) && feature.group != Group::User {
             feature.brings = user::AS_ROOT.to_owned();
         }
@@ -197,8 +197,8 @@ pub fn outside_of_containers(root: &Root) -> Presence {
     surroundings::outside(root)
 }
 
-/// Puts a feature in the place of the one of the same name, or last in its group: the way in for
-/// what was really tried.
+/// Replaces the feature of the same name, or adds one at the end of its group: for what was really
+/// tried.
 pub fn put(features: &mut Vec<Feature>, feature: Feature) {
     match features.iter_mut().find(|known| known.name == feature.name) {
         Some(known) => *known = feature,
@@ -214,9 +214,9 @@ pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
 }
 
-/// Why nothing can be said of a recorded machine.
+/// A feature of a recorded machine.
 fn recorded() -> Presence {
-    Presence::Unknown("a recorded machine does not tell".to_owned())
+    Presence::Unknown("unknown for a recorded machine".to_owned())
 }
 
 #[cfg(test)]

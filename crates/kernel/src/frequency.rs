@@ -1,4 +1,4 @@
-//! Frequencies of CPUs, as cpufreq tells them.
+//! Frequencies of CPUs, as cpufreq reports them.
 //!
 //! Sources: Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst of the kernel.
 
@@ -20,7 +20,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// What the CPU's cpufreq folder says; a figure is `None` where it is missing or 0.
+    /// The CPU's cpufreq folder; a figure is `None` where it is missing or 0.
     pub fn read(root: &Root, cpu: u32) -> Self {
         let mhz = |file: &str| mhz(root, cpu, file);
         Self {
@@ -31,13 +31,13 @@ impl Range {
     }
 }
 
-/// What `scaling_cur_freq` says, MHz: on x86 the mean over the last tick in which the CPU ran,
+/// `scaling_cur_freq`, MHz: on x86 the mean over the last tick in which the CPU ran,
 /// elsewhere what was asked for last. Reading it wakes no CPU.
 pub fn current_mhz(root: &Root, cpu: u32) -> Option<f64> {
     mhz(root, cpu, "scaling_cur_freq")
 }
 
-/// Is turbo allowed? `None` where no driver tells.
+/// Is turbo allowed? `None` where no driver reports it.
 pub fn turbo(root: &Root) -> Option<bool> {
     let off = root.number(&format!("{CPU}/intel_pstate/no_turbo"));
     let on = || root.number(&format!("{CPU}/cpufreq/boost"));

@@ -21,7 +21,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Time spent in all of the group's states, µs; `None` where a state does not tell.
+    /// Time spent in all of the group's states, µs; `None` where a state has no time.
     pub fn idle_time_us(&self) -> Option<u64> {
         if self.states.is_empty() {
             return None;
@@ -75,7 +75,7 @@ fn belongs(cpu: &Cpu, group: &Group) -> bool {
 }
 
 /// The driver's figures and the settings are the same, and the same counters are there: a counter
-/// that some CPUs lack would make the sum a lie.
+/// that some CPUs lack would make the sum wrong.
 fn are_alike(a: &IdleState, b: &IdleState) -> bool {
     let described = |state: &IdleState| IdleState {
         usage: state.usage.map(|_| 0),

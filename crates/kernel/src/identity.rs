@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Root, cpuinfo, cpulist};
 
-/// What a result says of the machine it was measured on.
+/// The machine that a result was measured on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Identity {
     /// The node's name, by /proc/sys/kernel/hostname.
     pub hostname: Option<String>,
     /// `model name` of /proc/cpuinfo, or the architecture's nearest to it.
     pub cpu_model: Option<String>,
-    /// As `uname -m` says.
+    /// As `uname -m` prints it.
     pub architecture: Option<String>,
-    /// Kernel release, as `uname -r` says; from /proc/version for a recorded machine.
+    /// Kernel release, as `uname -r` prints it; from /proc/version for a recorded machine.
     pub kernel: Option<String>,
     /// /proc/cmdline: what the kernel was booted with.
     pub command_line: Option<String>,
-    /// The hypervisor's name where there is one ("KVM", "hypervisor" where it is not told).
+    /// The hypervisor's name where there is one ("KVM", "hypervisor" where the name is unknown).
     pub hypervisor: Option<String>,
     /// The processor's microcode revision, as /proc/cpuinfo has it: `0x2b000571`.
     pub microcode: Option<String>,

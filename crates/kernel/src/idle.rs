@@ -17,14 +17,14 @@ pub struct IdleState {
     pub index: u32,
     /// `name`, or the folder's name (`state3`) where that file is missing.
     pub name: String,
-    /// `desc`, in the driver's words: `MWAIT 0x20`.
+    /// `desc`, as the driver describes it: `MWAIT 0x20`.
     pub description: Option<String>,
     /// The driver's figure, µs.
     pub exit_latency_us: Option<u64>,
     /// The driver's target residency, µs.
     pub target_residency_us: Option<u64>,
     /// Present status, `disable`: true where someone wrote 1 there, or where the state is off by
-    /// default and nobody has written 0 since.
+    /// default and 0 has not been written since.
     pub disabled: Option<bool>,
     /// `default_status`: is the state enabled unless someone disables it?
     pub enabled_by_default: Option<bool>,
@@ -65,10 +65,10 @@ pub struct Cpu {
     pub states: Vec<IdleState>,
 }
 
-/// What cpuidle tells of the whole machine.
+/// cpuidle's state of the whole machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// `None` where no driver is registered (the file is absent, or says `none`).
+    /// `None` where no driver is registered (the file is absent, or holds `none`).
     pub driver: Option<String>,
     /// `None` where there is no cpuidle or none is chosen.
     pub governor: Option<String>,
@@ -139,7 +139,7 @@ impl Idle {
     }
 
     /// Reads again what changes from moment to moment: which CPUs are online, driver and governor,
-    /// counters, limits and bounds. CPUs or a driver that came or went are read anew.
+    /// counters, limits and bounds. CPUs or a driver that came or went are read again.
     ///
     /// # Errors
     /// As [`Idle::read`].

@@ -37,7 +37,7 @@ impl Line {
 }
 
 impl Interrupts {
-    /// The counts below `root`; `None` where they are not told.
+    /// The counts below `root`; `None` where they are not listed.
     pub fn read(root: &Root) -> Option<Self> {
         let interrupts = Self::parse(&root.text("proc/interrupts")?);
         (!interrupts.cpus.is_empty()).then_some(interrupts)

@@ -1,21 +1,20 @@
-//! Settings that are changed for a while and put back in every case.
+//! Settings that are changed temporarily and restored in every case.
 //!
-//! One file below [`FOLDER`] has a record of each setting that is changed at present: what stood
-//! there before (once, however many want it changed), what stands there by our doing, and the
-//! claims on it, each of a [`Journal`] of some process. Whoever changes a claim holds the file's
-//! lock and brings the setting to what the remaining claims come to; after the last one that is the
-//! original. So it does not matter who ends first, or how.
+//! One file below [`FOLDER`] has a record of each changed setting: its original value, the value that
+//! was written, and the claims on it, each of one process's [`Journal`]. To add or remove a claim a
+//! process takes the file's lock and writes the value that the remaining claims resolve to; without
+//! claims that is the original. So processes may end in any order, and in any way.
 //!
-//! [`Journal::restore`], or dropping the journal, gives its claims up. After `kill -9` they are
-//! still there: [`recover`] gives up those of processes that run no more. [`Journal::keep`] leaves
-//! them standing after the program's end, until [`release`].
+//! [`Journal::restore`], or dropping the journal, removes its claims. After `kill -9` they are still
+//! there: [`recover`] removes those of processes that have ended. [`Journal::keep`] keeps them after
+//! the program's end, until [`release`].
 //!
-//! A setting with a value that nobody of ours wrote is somebody else's since, and is left as it is:
-//! putting back the older value would undo their change, not ours.
+//! A setting with a value that no run wrote was changed by another program, and is left as it is:
+//! restoring the original would undo that program's change.
 //!
-//! Only known settings are written ([`Journal::set`]), whatever the file says. Records are of one
-//! boot, after which all settings are the kernel's own again; and a claim is judged only in its
-//! owner's PID namespace, where the owner's number means something.
+//! Only known settings are written ([`Journal::set`]), whatever the file holds. Records are valid for
+//! one boot, which resets all settings; and a claim is judged only in its owner's PID namespace, where
+//! the owner's PID is valid.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,15 +23,15 @@ use std::time::Duration;
 
 use crate::{Error, Result, Root, cpulist};
 
-mod book;
+mod file;
 mod kind;
 mod owner;
 mod settle;
 
-use book::{Book, Claim, Record};
+use file::{Claim, JournalFile, Record};
 use kind::{Kind, PRESENT};
 use owner::Owner;
-use settle::{Outcome, bring_about};
+use settle::{Outcome, write_settings};
 
 /// Where the journal of the running machine is; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
@@ -42,29 +41,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a command waits at its start, which can do without.
 const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 
-/// One setting that was put back, or was not.
+/// One setting that was restored, or was not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The setting's file as it was opened, root and all.
     pub path: PathBuf,
-    /// What stood there before anybody of ours set it.
+    /// The value before the first claim.
     pub before: String,
     /// What it was set to.
     pub set: String,
 }
 
-/// What giving claims up did.
+/// The result of removing claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Put back to `before`.
+    /// Restored to `before`.
     pub undone: Vec<Change>,
-    /// Found at another value than ours: somebody else's now, with what stands there.
+    /// Changed by another program, with the present value.
     pub foreign: Vec<(Change, String)>,
-    /// Could not be put back (an offline CPU's file, say), with the reason; still in the journal.
+    /// Not restored (such as an offline CPU's file), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
     /// How many settings have claims of another PID namespace, which are left alone.
     pub elsewhere: usize,
-    /// What the journal's file held that could not be used, in words.
+    /// What the journal's file held that could not be used, as text.
     pub refused: Vec<String>,
 }
 
@@ -74,11 +73,11 @@ impl Restored {
         *self == Self::default()
     }
 
-    /// What is not as it was, a line each: first what could not be put back.
+    /// What is not as before, a line each: first what is not restored.
     pub fn complaints(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|(change, why)| {
             let path = change.path.display();
-            format!("{path} could not be put back ({why}); `sudo reveille restore` tries again")
+            format!("{path} is not restored ({why}); `sudo reveille restore` tries again")
         });
         let refused = self.refused.iter().cloned();
         let foreign = self.foreign.iter().map(|(change, present)| {
@@ -87,7 +86,7 @@ impl Restored {
                 true => String::new(),
                 false => format!(" (before it was {})", change.before),
             };
-            format!("{path} was set to {present} by somebody else meanwhile; it stays so{before}")
+            format!("{path} was changed to {present} by another program; left as it is{before}")
         });
         failed.chain(refused).chain(foreign).collect()
     }
@@ -122,8 +121,8 @@ impl Journal {
     }
 
     /// Claims `value` for the setting at `path` below the root. Of a CPU's latency bound the tightest
-    /// counts, what stood there before included; of other settings the last claim. A setting that
-    /// has that value, by nobody of ours, is left alone.
+    /// counts, the original included; of other settings the last claim. A setting that has
+    /// that value already, and is not in the journal, is left alone.
     ///
     /// # Errors
     /// Where the setting is none of those that the journal knows, cannot be read or written, or does
@@ -146,16 +145,16 @@ impl Journal {
             // The setting's own error, before the journal's.
             self.read(path, value)?;
         }
-        let mut book = self.book()?;
-        bury(&mut book.records);
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
         let mut claimed = Vec::new();
-        let mut places = places(&book.records);
+        let mut places = places(&file.records);
         for (path, value) in &changes {
             let present = self.read(path, value)?;
             let claim = self.claim(&owner, value);
             let place = match places.get(path) {
                 Some(&place) => {
-                    stake(&mut book.records[place], claim, &present);
+                    add_claim(&mut file.records[place], claim, &present);
                     place
                 }
                 None => {
@@ -167,37 +166,36 @@ impl Journal {
                         settled: false,
                     };
                     if record.wanted() == Some(present) {
-                        continue; // as it is, by nobody of ours
+                        continue; // by another program
                     }
-                    let place = book.records.len();
+                    let place = file.records.len();
                     places.insert(path.clone(), place);
-                    book.records.push(record);
+                    file.records.push(record);
                     place
                 }
             };
             claimed.push(place);
         }
         self.has_claims |= !claimed.is_empty();
-        let enforced = self.enforce(&mut book, &claimed, &owner);
-        self.remember(&book, &owner);
+        let enforced = self.enforce(&mut file, &claimed, &owner);
+        self.remember(&file, &owner);
         enforced
     }
 
-    fn remember(&mut self, book: &Book, owner: &Owner) {
+    fn remember(&mut self, file: &JournalFile, owner: &Owner) {
         let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
-        let records = book.records.iter();
+        let records = file.records.iter();
         self.remembered = records
             .filter(|record| record.claims.iter().any(mine))
             .cloned()
             .collect();
     }
 
-    /// Brings the settings at these places, where this journal has just staked its last claim, to
-    /// what their claims come to.
-    fn enforce(&self, book: &mut Book, claimed: &[usize], owner: &Owner) -> Result<()> {
+    /// Writes the settings at these places, where this journal has just added its last claim.
+    fn enforce(&self, file: &mut JournalFile, claimed: &[usize], owner: &Owner) -> Result<()> {
         let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
         let mut failure = None;
-        for (nth, outcome) in bring_about(&self.root, book, claimed, true)? {
+        for (nth, outcome) in write_settings(&self.root, file, claimed, true)? {
             if let Outcome::Failed(error) = outcome {
                 failure = Some((nth, error));
             }
@@ -205,19 +203,19 @@ impl Journal {
         if let Some((nth, error)) = failure {
             let failed = &claimed[nth..];
             for &place in failed {
-                let claims = &mut book.records[place].claims;
+                let claims = &mut file.records[place].claims;
                 if let Some(last) = claims.iter().rposition(mine) {
                     claims.remove(last);
                 }
-                book.records[place].settled = false;
+                file.records[place].settled = false;
             }
-            bring_about(&self.root, book, failed, false)?;
-            book.close()?;
+            write_settings(&self.root, file, failed, false)?;
+            file.close()?;
             return Err(error);
         }
         // Those before the last one have had their time.
         for &place in claimed {
-            let claims = &mut book.records[place].claims;
+            let claims = &mut file.records[place].claims;
             let last = claims.iter().rposition(mine);
             let mut index = 0;
             claims.retain(|claim| {
@@ -225,13 +223,13 @@ impl Journal {
                 !mine(claim) || last == Some(index - 1)
             });
         }
-        let waiting = unsettled(&book.records);
-        bring_about(&self.root, book, &waiting, false)?;
-        book.close()
+        let waiting = unsettled(&file.records);
+        write_settings(&self.root, file, &waiting, false)?;
+        file.close()
     }
 
-    /// Makes a folder in a file system of the kernel's (an instance of the tracer, say), where
-    /// taking it down again undoes it with all that is in it.
+    /// Makes a folder in a file system of the kernel's (such as an instance of the tracer), where
+    /// removing it undoes it with all that is in it.
     ///
     /// # Errors
     /// As [`Journal::set`], and where it is there already.
@@ -244,7 +242,7 @@ impl Journal {
     }
 
     /// Takes these CPUs offline. The interrupts that only they took, which the kernel then sends
-    /// elsewhere and leaves there, go back with them.
+    /// elsewhere and leaves there, are restored with them.
     ///
     /// # Errors
     /// As [`Journal::set`]: of the first that fails. Those before it are offline, those after it are not.
@@ -254,9 +252,9 @@ impl Journal {
             .iter()
             .map(|&cpu| (online(cpu), "0".to_owned()))
             .collect();
-        let mut book = self.book()?;
-        bury(&mut book.records);
-        let places = places(&book.records);
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
+        let places = places(&file.records);
         for (path, cpus_taken) in interrupts(&self.root) {
             let taken = cpulist::parse(&cpus_taken).unwrap_or_default();
             if !taken.iter().any(|cpu| cpus.contains(cpu)) {
@@ -265,10 +263,10 @@ impl Journal {
             let claim = self.claim(&owner, &cpus_taken);
             match places.get(&path) {
                 Some(&place) => {
-                    book.records[place].ours.clear();
-                    book.records[place].claims.push(claim);
+                    file.records[place].ours.clear();
+                    file.records[place].claims.push(claim);
                 }
-                None => book.records.push(Record {
+                None => file.records.push(Record {
                     path,
                     original: cpus_taken,
                     ours: Vec::new(),
@@ -279,16 +277,16 @@ impl Journal {
             }
         }
         self.has_claims = true;
-        book.save()?;
-        drop(book);
+        file.save()?;
+        drop(file);
         let taken = self.set_all(&changes);
         self.read_interrupts_back(&owner).and(taken)
     }
 
     /// Notes where the kernel sends the interrupts now, and forgets those that it did not move.
     fn read_interrupts_back(&mut self, owner: &Owner) -> Result<()> {
-        let mut book = self.book()?;
-        book.records.retain_mut(|record| {
+        let mut file = self.file()?;
+        file.records.retain_mut(|record| {
             let mine = |claim: &Claim| claim.journal == self.number && claim.owner == *owner;
             if record.kind() != Kind::Interrupt || !record.claims.iter().any(mine) {
                 return true;
@@ -304,31 +302,31 @@ impl Journal {
             }
             !record.claims.is_empty()
         });
-        self.remember(&book, owner);
-        book.save()
+        self.remember(&file, owner);
+        file.save()
     }
 
-    /// Leaves the changes standing when this program ends, until [`release`] (or the next boot,
+    /// Keeps the changes when this program ends, until [`release`] (or the next boot,
     /// which forgets both them and the journal).
     ///
     /// # Errors
-    /// Where the journal cannot be written; then everything is put back.
+    /// Where the journal cannot be written; then everything is restored.
     pub fn keep(mut self) -> Result<()> {
         let owner = Owner::this()?;
-        let mut book = self.book()?;
-        let claims = book
+        let mut file = self.file()?;
+        let claims = file
             .records
             .iter_mut()
             .flat_map(|record| &mut record.claims);
         for claim in claims {
             claim.kept |= claim.journal == self.number && claim.owner == owner;
         }
-        book.save()?;
+        file.save()?;
         self.kept = true;
         Ok(())
     }
 
-    /// Gives all claims up. What cannot be put back stays in the journal for the next time.
+    /// Removes all claims. What cannot be restored stays in the journal for the next time.
     pub fn restore(&mut self) -> Restored {
         if !self.has_claims {
             return Restored::default();
@@ -357,7 +355,7 @@ impl Journal {
             Some(kind) if kind.takes(value) => kind,
             Some(_) => return Err(Error::Usage(format!("{path} takes no {value:?}"))),
             None => {
-                let why = format!("{path} is not a setting that reveille changes");
+                let why = format!("{path} is unknown to reveille");
                 return Err(Error::Usage(why));
             }
         };
@@ -365,7 +363,7 @@ impl Journal {
         let present = kind.read(&path)?;
         match kind.takes(&present) {
             true => Ok(present),
-            // It could not be put back.
+            // It is not restored.
             false => Err(Error::Content {
                 path,
                 expected: "a value of this setting",
@@ -374,9 +372,9 @@ impl Journal {
         }
     }
 
-    fn book(&self) -> Result<Book> {
-        let book = Book::open(&self.folder, true, PATIENCE)?;
-        Ok(book.expect("it is made where it is not there"))
+    fn file(&self) -> Result<JournalFile> {
+        let file = JournalFile::open(&self.folder, true, PATIENCE)?;
+        Ok(file.expect("it is made where it is not there"))
     }
 
     fn claim(&self, owner: &Owner, value: &str) -> Claim {
@@ -404,9 +402,9 @@ impl Drop for Journal {
 /// # Errors
 /// Where the journal is not to be trusted, cannot be read, or is in use for long.
 pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
-    let mut lives = Lives::default();
+    let mut ended = EndedOwners::default();
     give_up(root, folder, PATIENCE_AT_START, &[], |claim| {
-        lives.is_dead(claim)
+        ended.has_ended(claim)
     })
 }
 
@@ -416,10 +414,10 @@ pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
 /// # Errors
 /// As [`recover`].
 pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
-    let mut lives = Lives::default();
+    let mut ended = EndedOwners::default();
     give_up(root, folder, PATIENCE, &[], |claim| {
         match claim.owner.is_known_here() {
-            true => claim.kept || lives.is_dead(claim),
+            true => claim.kept || ended.has_ended(claim),
             false => all,
         }
     })
@@ -427,36 +425,36 @@ pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
 
 /// Which owners have ended, each asked once.
 #[derive(Default)]
-struct Lives(HashMap<Owner, bool>);
+struct EndedOwners(HashMap<Owner, bool>);
 
-impl Lives {
-    /// Is it known that nobody wants this any more?
-    fn is_dead(&mut self, claim: &Claim) -> bool {
+impl EndedOwners {
+    /// Is it known that no run needs this any more?
+    fn has_ended(&mut self, claim: &Claim) -> bool {
         if claim.kept {
             return false;
         }
         let owner = &claim.owner;
         let asked = self.0.get(owner).copied();
         asked.unwrap_or_else(|| {
-            let is_dead = owner.is_known_here() && !owner.runs();
-            self.0.insert(owner.clone(), is_dead);
-            is_dead
+            let has_ended = owner.is_known_here() && !owner.runs();
+            self.0.insert(owner.clone(), has_ended);
+            has_ended
         })
     }
 }
 
-/// Removes the claims of the dead.
-fn bury(records: &mut [Record]) {
-    let mut lives = Lives::default();
+/// Removes the claims of owners that have ended.
+fn remove_ended(records: &mut [Record]) {
+    let mut ended = EndedOwners::default();
     for record in records {
         let before = record.claims.len();
-        record.claims.retain(|claim| !lives.is_dead(claim));
+        record.claims.retain(|claim| !ended.has_ended(claim));
         record.settled &= record.claims.len() == before;
     }
 }
 
-/// Adds a claim. Where somebody else has changed the setting since the others, it is theirs now.
-fn stake(record: &mut Record, claim: Claim, present: &str) {
+/// Adds a claim. Where another program has changed the setting since the others, they no longer count.
+fn add_claim(record: &mut Record, claim: Claim, present: &str) {
     if !record.is_ours(present) && record.wanted().is_some_and(|wanted| wanted != present) {
         for claim in &mut record.claims {
             claim.overtaken = true;
@@ -468,9 +466,9 @@ fn stake(record: &mut Record, claim: Claim, present: &str) {
     record.settled = false;
 }
 
-/// Removes the claims that `is_over` names, and brings their settings to what the others come to.
+/// Removes the claims that `is_over` selects, and writes what the others resolve to.
 /// `remembered` are records that a running program knows to have had such claims: what the file has
-/// lost of them since (somebody removed it, say) is put back by what the program knows.
+/// lost of them since (such as by removal of the file) is restored from memory.
 fn give_up(
     root: &Root,
     folder: &Path,
@@ -480,8 +478,8 @@ fn give_up(
 ) -> Result<Restored> {
     let mut restored = Restored::default();
     let mut is_usable = true;
-    let mut book = match Book::open(folder, !remembered.is_empty(), patience) {
-        Ok(Some(book)) => book,
+    let mut file = match JournalFile::open(folder, !remembered.is_empty(), patience) {
+        Ok(Some(file)) => file,
         Ok(None) => return Ok(restored),
         Err(Error::Io { source, .. })
             if source.kind() == std::io::ErrorKind::PermissionDenied && remembered.is_empty() =>
@@ -491,14 +489,14 @@ fn give_up(
         Err(error) if remembered.is_empty() => return Err(error),
         Err(error) => {
             is_usable = false;
-            let memory = "this run puts its settings back from memory";
+            let memory = "this run restores its settings from memory";
             restored.refused.push(format!("{error}; {memory}"));
-            Book::in_memory()
+            JournalFile::in_memory()
         }
     };
-    restored.refused.append(&mut book.refused);
+    restored.refused.append(&mut file.refused);
     let mut given_up: HashMap<usize, Claim> = HashMap::new();
-    for (place, record) in book.records.iter_mut().enumerate() {
+    for (place, record) in file.records.iter_mut().enumerate() {
         record.claims.retain(|claim| {
             let over = is_over(claim);
             if over {
@@ -509,13 +507,13 @@ fn give_up(
         record.settled &= !given_up.contains_key(&place);
     }
     let is_lost = |known: &&Record| {
-        let mut found = given_up.keys().map(|&place| &book.records[place].path);
+        let mut found = given_up.keys().map(|&place| &file.records[place].path);
         !found.any(|path| *path == known.path)
     };
     let lost: Vec<Record> = remembered.iter().filter(is_lost).cloned().collect();
     if is_usable && !lost.is_empty() {
         restored.refused.push(format!(
-            "{}: the record of {} is missing; this run puts it back from memory",
+            "{}: the record of {} is missing; this run restores it from memory",
             folder.display(),
             match &lost[..] {
                 [one] => one.path.clone(),
@@ -524,17 +522,17 @@ fn give_up(
         ));
     }
     for known in lost {
-        add_lost(&mut book.records, known);
+        add_lost(&mut file.records, known);
     }
-    bury(&mut book.records);
-    let mut touched = unsettled(&book.records);
+    remove_ended(&mut file.records);
+    let mut touched = unsettled(&file.records);
     // Newest first, as one may stand upon another.
     touched.sort_unstable_by_key(|&place| {
-        let is_cpu = book.records[place].kind() == Kind::Online;
+        let is_cpu = file.records[place].kind() == Kind::Online;
         (!is_cpu, std::cmp::Reverse(place))
     });
-    for (nth, outcome) in bring_about(root, &mut book, &touched, false)? {
-        let (place, record) = (touched[nth], &book.records[touched[nth]]);
+    for (nth, outcome) in write_settings(root, &mut file, &touched, false)? {
+        let (place, record) = (touched[nth], &file.records[touched[nth]]);
         let claim = given_up.get(&place);
         let set = claim.map(|claim| &claim.value).or(record.ours.first());
         let change = Change {
@@ -555,18 +553,18 @@ fn give_up(
         }
     }
     let is_elsewhere = |claim: &Claim| !claim.owner.is_known_here();
-    let left = book.records.iter();
+    let left = file.records.iter();
     restored.elsewhere = left
         .filter(|record| record.claims.iter().any(is_elsewhere))
         .count();
-    if let Err(error) = book.close() {
-        // It lists what is put back already: the next start finds that, and clears it.
+    if let Err(error) = file.close() {
+        // It lists what is restored already: the next start finds that, and removes it.
         restored.refused.push(error.to_string());
     }
     Ok(restored)
 }
 
-/// A record that the file has lost, without its claims. Whoever has claimed the setting since took our
+/// A record that the file has lost, without its claims. Who has claimed the setting since took our
 /// value for the original.
 fn add_lost(records: &mut Vec<Record>, known: Record) {
     match records.iter_mut().find(|record| record.path == known.path) {
@@ -583,14 +581,14 @@ fn add_lost(records: &mut Vec<Record>, known: Record) {
     }
 }
 
-/// For who may not change the settings: what there would be to put back.
+/// For a user who may not change the settings: what there is to restore.
 fn only_look(
     root: &Root,
     folder: &Path,
     mut is_over: impl FnMut(&Claim) -> bool,
 ) -> Result<Restored> {
     let mut restored = Restored::default();
-    for record in Book::look(folder)? {
+    for record in JournalFile::look(folder)? {
         if let Some(claim) = record.claims.iter().find(|claim| is_over(claim)) {
             let change = Change {
                 path: root.path(&record.path),
@@ -634,8 +632,8 @@ fn places(records: &[Record]) -> HashMap<String, usize> {
         .collect()
 }
 
-/// The records whose settings are still to be brought about: claims have gone since, or somebody was
-/// killed or failed when it was to be written.
+/// The records whose settings are still to be written: claims were removed since, or a process was
+/// killed or failed while writing.
 fn unsettled(records: &[Record]) -> Vec<usize> {
     let all = records.iter().enumerate();
     all.filter(|(_, record)| !record.settled)

@@ -1,7 +1,7 @@
 //! What this computer has for idling, and its settings.
 //!
 //! Everything here reads `/sys` and `/proc` below a [`Root`], so that a recorded machine is read as
-//! the running one is. What a machine does not tell is `None`, never zero.
+//! the running one is. Unknown values are `None`, never zero.
 //!
 //! - [`Idle::read`]: driver, governor, and every CPU's idle states, limits and place.
 //! - [`Identity::read`]: which computer and kernel this is.
@@ -10,7 +10,7 @@
 //! - [`counters`]: residency, SMI and cycle counters of perf, and how to open them.
 //! - [`interrupts`]: interrupts per CPU, and the CPU that serves the fewest.
 //! - [`network`]: network interfaces, their interrupts, and what makes a packet wait there.
-//! - [`pm_qos`]: latency bounds that processes hold, and who holds them.
+//! - [`pm_qos`]: latency bounds that processes hold, and their holders.
 //! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
 //! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
 //! - [`requests`]: holding a latency bound, on all CPUs or on some; [`latency`] reads one.
@@ -21,7 +21,7 @@
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
 //! - [`Account`] and [`RunAs`]: users, and with whose rights a user's command runs.
 //! - `bpf` (with that feature): loading BPF programs, memory that is shared with them, what they cost.
-//! - [`Journal`]: settings that are changed for a while and put back in every case.
+//! - [`Journal`]: settings that are changed temporarily and restored in every case.
 //!
 //! ```
 //! use reveille_kernel::{Idle, Root};

@@ -6,9 +6,13 @@
 //! haltpoll does not look.
 //! Source: drivers/cpuidle/governors/ of the kernel.
 
+mod plan;
+
 use serde::Serialize;
 
 use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root};
+
+pub use plan::{LimitedGroup, LimitedState, Plan};
 
 /// Which states CPUs may use, by the states' names in any case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,12 +40,12 @@ pub struct Setting {
 ///
 /// With [`Limit::Deepest`], a CPU without a state of that name is limited by exit latency: to its
 /// deepest state that is not deeper than any of that name elsewhere on the machine. A named state
-/// that somebody had disabled is enabled, and shallower ones are left as they are.
+/// that was disabled is enabled, and shallower ones are left as they are.
 ///
 /// # Errors
 /// [`Error::Usage`] for a CPU that is not there, and for a name that none of these CPUs has;
 /// [`Error::Cannot`] where none of them has idle states.
-pub fn plan(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
+pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
     let mut chosen = Vec::new();
     for &cpu in cpus {
         let there = idle.cpu(cpu);
@@ -106,7 +110,7 @@ fn deepest(idle: &Idle, cpu: &Cpu, name: &str) -> Vec<Setting> {
 }
 
 /// The deepest state of a CPU that wakes no slower than the state of that name does elsewhere, by
-/// the driver's figures; its shallowest one where all are slower, or where no figure is told.
+/// the driver's figures; its shallowest one where all are slower, or where no figure is known.
 /// `None` for a CPU without states.
 pub fn not_deeper<'a>(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<&'a IdleState> {
     let namesakes = idle.cpus.iter().flat_map(|cpu| &cpu.states);
@@ -161,7 +165,7 @@ fn file_of(setting: &Setting) -> String {
 }
 
 /// Allows `deepest` and what is shallower on this CPU, and disables what is deeper, as every
-/// governor honours it. Other CPUs are left alone, and so is a shallower state that somebody had
+/// governor honours it. Other CPUs are left alone, and so is a shallower state that was
 /// disabled.
 ///
 /// # Errors

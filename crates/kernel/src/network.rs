@@ -14,7 +14,7 @@ use crate::{Error, Result, Root, cpulist};
 
 const CLASS: &str = "sys/class/net";
 
-/// One network interface. What it does not tell is `None` or empty.
+/// One network interface. Unknown fields are `None` or empty.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
     /// `eth0`, ...
@@ -36,7 +36,7 @@ pub struct Interface {
     /// The device's; `None` where it has none.
     pub runtime_power: Option<RuntimePower>,
     /// ASPM states that are enabled on its PCI link (`l1`, `l0s`, `l1_1`...); `None` where the
-    /// kernel does not tell.
+    /// kernel does not report it.
     pub link_states: Option<Vec<String>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Interrupt {
     pub name: Option<String>,
     /// CPUs that may serve it.
     pub allowed: Option<Vec<u32>>,
-    /// Those that do, where the kernel tells.
+    /// Those that do, where the kernel reports them.
     pub effective: Option<Vec<u32>>,
 }
 
@@ -66,14 +66,14 @@ pub struct Steering {
 /// Source: Documentation/ABI/testing/sysfs-devices-power of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuntimePower {
-    /// The file, for whoever sets it.
+    /// The file that sets it.
     pub control_file: String,
     /// `auto` or `on`.
     pub control: String,
     /// `active`, `suspended`, `unsupported`...
     pub status: Option<String>,
     /// How long it is idle before it is suspended, ms; negative: it never is. `None` where that is
-    /// not told.
+    /// unknown.
     pub autosuspend_delay_ms: Option<i64>,
 }
 
@@ -95,7 +95,7 @@ pub fn names(root: &Root) -> Vec<String> {
 /// The number of the network namespace that this process is in.
 ///
 /// # Errors
-/// Where /proc does not tell.
+/// Where /proc does not list it.
 pub fn namespace() -> Result<u32> {
     let path = PathBuf::from("/proc/thread-self/ns/net");
     match std::fs::metadata(&path) {

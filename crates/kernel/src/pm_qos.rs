@@ -25,7 +25,7 @@ pub struct Holder {
     pub command: String,
 }
 
-/// The lowest bound that is requested now, µs; `None` where nobody, the kernel's drivers among
+/// The lowest bound that is requested now, µs; `None` where no process, the kernel's drivers among
 /// them, requests one.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ fn bound(value: i32) -> Option<u32> {
     (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
 }
 
-/// Who has the device open (this process aside), and whether all processes could be looked into:
+/// Processes that have the device open (except this one), and whether all processes could be looked into:
 /// other users' only by root.
 ///
 /// # Errors

@@ -82,8 +82,8 @@ fn text_of(bound_us: u32) -> String {
 }
 
 /// Bounds these CPUs' own latency, µs; zero: they do not sleep. The kernel keeps such a bound until
-/// it is taken back, so it goes through the journal. There is one setting for all who ask: the
-/// tightest bound stands, ours or another.
+/// it is removed, so it goes through the journal. All requests share one setting: the tightest
+/// bound stays, this one or another.
 ///
 /// # Errors
 /// [`Error::Cannot`] where a CPU has no such setting, or this user may not change it; what was

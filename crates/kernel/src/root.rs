@@ -45,7 +45,7 @@ impl Root {
     /// cannot be read (sysfs files of an offline CPU answer with errors).
     pub fn text(&self, path: &str) -> Option<String> {
         let path = self.path(path);
-        // A recording may hold anything: a FIFO, say, from which nothing ever comes.
+        // A recording may hold anything, such as a FIFO that is never written to.
         if !self.is_live() && !std::fs::metadata(&path).ok()?.is_file() {
             return None;
         }

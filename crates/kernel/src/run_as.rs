@@ -137,7 +137,7 @@ impl RunAs {
     /// limit is the inherited one.
     ///
     /// The user gets no capability. `HOME`, `USER`, `LOGNAME` and `SHELL` become theirs, `MAIL` and
-    /// what sudo tells of its caller go; all else stays as it is in this process.
+    /// what sudo adds about its caller go; all else stays as it is in this process.
     pub fn apply(&self, command: &mut Command) {
         let rights = self.account.as_ref().map(|account| {
             set_environment(command, account);
@@ -223,7 +223,7 @@ struct CapabilityHeader {
     pid: i32,
 }
 
-/// Leaving uid 0 clears the permitted and effective sets, unless the securebits say otherwise, and
+/// Leaving uid 0 clears the permitted and effective sets, unless the securebits prevent it, and
 /// never the inheritable one. The ambient set is within both.
 fn drop_capabilities() -> io::Result<()> {
     let header = CapabilityHeader {
@@ -232,7 +232,7 @@ fn drop_capabilities() -> io::Result<()> {
     };
     // Effective, permitted and inheritable, twice.
     let none = [0_u32; 6];
-    // SAFETY: the kernel reads the header and as many words as its version says.
+    // SAFETY: the kernel reads the header and as many words as its version has.
     made(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
 }
 
@@ -343,7 +343,7 @@ mod tests {
     /// A descriptor that an exec does not close, with a high number: lower ones come and go.
     fn left_open() -> OwnedFd {
         let file = std::fs::File::open("/dev/null").unwrap();
-        // SAFETY: the call makes a new descriptor, which nobody else has.
+        // SAFETY: the call makes a new descriptor, which has no other owner.
         let copy = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD, 500) };
         assert!(copy >= 500);
         // SAFETY: as above.

@@ -14,7 +14,7 @@ const CPU: &str = "sys/devices/system/cpu";
 /// 10 %, hybrid kinds by 25 % and more.
 const SAME_KIND_SHARE: f64 = 0.15;
 
-/// What sets a core apart from others of the same machine, by the best that the kernel tells.
+/// What sets a core apart from others of the same machine, by the best figure of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreKind {
@@ -26,7 +26,7 @@ pub enum CoreKind {
     LowPowerEfficient,
     /// `cpu_capacity`: 1024 is the machine's strongest.
     Capacity(u32),
-    /// The highest frequency of the fastest core of the kind, kHz: nothing better tells.
+    /// The highest frequency of the fastest core of the kind, kHz: for lack of a better figure.
     MaxFrequencyKhz(u64),
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 /// The place of every CPU that has one: from `topology/`, else from /proc/cpuinfo.
 pub(crate) fn places(root: &Root, cpus: &[u32]) -> HashMap<u32, Place> {
     let number = |cpu: u32, file: &str| {
-        // -1 where firmware does not tell.
+        // -1 where firmware does not report it.
         let text = root.text(&format!("{CPU}/cpu{cpu}/topology/{file}"))?;
         text.parse().ok()
     };
@@ -92,7 +92,7 @@ pub(crate) fn places(root: &Root, cpus: &[u32]) -> HashMap<u32, Place> {
     places
 }
 
-/// The kind of every CPU's core; empty where all cores are alike, as far as is told.
+/// The kind of every CPU's core; empty where all cores are alike, as far as is known.
 pub(crate) fn kinds(root: &Root, cpus: &[u32]) -> HashMap<u32, CoreKind> {
     let listed = [
         ("cpu_core", CoreKind::Performance),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
-use reveille_kernel::bpf::{self as bpf, Knows, Shared, word, words};
+use reveille_kernel::bpf::{self as bpf, KernelBtf, Shared, word, words};
 use reveille_results::description::Cost;
 
 use crate::distance::DRAWN;
@@ -68,25 +68,24 @@ impl Kernel {
     /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
     /// programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
-        let knows = Knows::ask().map_err(or_by_thread)?;
-        knows
-            .require("power", "cpu_idle", "CONFIG_CPU_IDLE")
+        let btf = KernelBtf::read().map_err(or_by_thread)?;
+        btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")
             .map_err(or_by_thread)?;
         // fentry may be there and yet be refused (a guest whose host forbids patching code).
         let remote = setup.source == types::source::SOURCE_REMOTE;
         if remote
-            && knows.function("smp_call_function_single")
-            && let Ok(kernel) = Self::load_with(setup, &knows, true)
+            && btf.function("smp_call_function_single")
+            && let Ok(kernel) = Self::load_with(setup, &btf, true)
         {
             return Ok(kernel);
         }
-        Self::load_with(setup, &knows, false)
+        Self::load_with(setup, &btf, false)
     }
 
-    fn load_with(setup: &Setup<'_>, knows: &Knows, fentry: bool) -> Result<Self> {
+    fn load_with(setup: &Setup<'_>, btf: &KernelBtf, fentry: bool) -> Result<Self> {
         let mut open = WakeSkelBuilder::default().open(bpf::storage())?;
         let remote = setup.source == types::source::SOURCE_REMOTE;
-        let expiry_is_interrupt = !knows.tracepoint("local_timer_entry");
+        let expiry_is_interrupt = !btf.tracepoint("local_timer_entry");
 
         let rodata = open
             .maps
@@ -100,7 +99,7 @@ impl Kernel {
         rodata.expiry_is_interrupt = expiry_is_interrupt;
         rodata.polling_states = setup.polling_states;
 
-        bpf::choose(&mut open, knows, |kind, target| match (kind, target) {
+        bpf::choose(&mut open, btf, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
             ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
             ("fentry", _) => fentry,
@@ -130,9 +129,9 @@ impl Kernel {
             read: Cell::new(0),
             launch_stamps: LaunchStamps {
                 before_queueing: fentry,
-                at_interrupt: remote && knows.tracepoint("ipi_send_cpu"),
+                at_interrupt: remote && btf.tracepoint("ipi_send_cpu"),
             },
-            counts_nmis: knows.tracepoint("nmi_handler"),
+            counts_nmis: btf.tracepoint("nmi_handler"),
         })
     }
 

@@ -35,6 +35,55 @@ pub struct Summary {
     pub standard_deviation_ns: Option<f64>,
 }
 
+/// A percentile that a [`Summary`] has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Percentile {
+    /// [`Summary::p90_ns`].
+    P90,
+    /// [`Summary::p99_ns`].
+    P99,
+    /// [`Summary::p99_9_ns`].
+    P99_9,
+    /// [`Summary::p99_99_ns`].
+    P99_99,
+}
+
+impl Percentile {
+    /// All of them, ascending.
+    pub const ALL: [Self; 4] = [Self::P90, Self::P99, Self::P99_9, Self::P99_99];
+
+    /// `p99.9`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+            Self::P99_99 => "p99.99",
+        }
+    }
+
+    /// In per cent: `99.9`.
+    pub fn percent(self) -> &'static str {
+        &self.name()[1..]
+    }
+
+    /// The one with that [`Percentile::percent`].
+    pub fn of_percent(percent: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|one| one.percent() == percent)
+    }
+
+    /// That of the summary, ns; `None` where the datapoints are too few.
+    pub fn of(self, summary: &Summary) -> Option<i64> {
+        match self {
+            Self::P90 => summary.p90_ns,
+            Self::P99 => summary.p99_ns,
+            Self::P99_9 => summary.p99_9_ns,
+            Self::P99_99 => summary.p99_99_ns,
+        }
+    }
+}
+
 /// One requested state's figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateStatistics {

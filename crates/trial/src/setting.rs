@@ -194,7 +194,7 @@ impl Setting {
             Kind::Limit { limit, cpus } => {
                 let all = || online(idle).map(|cpu| cpu.number).collect();
                 let cpus = cpus.clone().unwrap_or_else(all);
-                Ok(limits::plan(idle, &cpus, limit)?)
+                Ok(limits::settings(idle, &cpus, limit)?)
             }
             _ => Ok(Vec::new()),
         }
@@ -519,7 +519,7 @@ mod tests {
             .unwrap();
         let file = root.path("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
         fs::write(&file, "2\n").unwrap();
-        assert!(applied.end().unwrap().contains("somebody else"));
+        assert!(applied.end().unwrap().contains("another program"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "2\n");
     }
 }

@@ -8,7 +8,7 @@ for undoes in 'restore' 'states'; do
   equal "what the kernel is told to print" "$(cat /sys/power/pm_print_times)" 1
   test -d /sys/kernel/tracing/instances/reveille-* || fail "there is no instance of the tracer"
   run 0 reveille $undoes
-  says "reveille $undoes" 'pm_print_times\|put back' "$output"
+  says "reveille $undoes" 'pm_print_times\|restored' "$output"
   equal "the settings after reveille $undoes" "$(settings)" "$before"
   # The killed capture's files are readable.
   run 0 reveille resume analyze /tmp/capture

@@ -94,7 +94,7 @@ impl Machine {
             ))
         })?;
         let limit = Limit::Deepest(state.name.clone());
-        let changes = limits::plan(&self.idle, &self.online(), &limit)?;
+        let changes = limits::settings(&self.idle, &self.online(), &limit)?;
         let mut in_force = self.unchanged(format!("{} is the deepest idle state", state.name));
         limits::apply(&mut in_force.journal, &changes)?;
         Ok(in_force)

@@ -65,7 +65,7 @@ fn the_kernel_predicts_what_this_machine_does() {
     let object = match open.load() {
         Ok(object) => object,
         // To root the verifier says EACCES or EINVAL of a program that it rejects.
-        Err(error) if reveille_kernel::bpf::Knows::ask().is_err() => {
+        Err(error) if reveille_kernel::bpf::KernelBtf::read().is_err() => {
             println!("skipped: {TEST}: {error}");
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use reveille_expect::Refusal;
-use reveille_expect::protocol::Farewell;
+use reveille_expect::protocol::CloseReason;
 use reveille_expect::server::{self, Server};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ impl Applications {
         users.sort_by_key(|user| std::cmp::Reverse(user.server_ns));
         users.truncate(USERS);
         let refused = Refusal::ALL.map(|why| (format!("{why:?}"), counts.refused(why)));
-        let sent_away = Farewell::ALL.map(|why| (format!("{why:?}"), counts.sent_away(why)));
+        let sent_away = CloseReason::ALL.map(|why| (format!("{why:?}"), counts.sent_away(why)));
         Self {
             connected: server.clients().len(),
             welcomed: counts.clients,

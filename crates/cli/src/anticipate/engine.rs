@@ -1,11 +1,14 @@
 //! The engine, as the commands use it: live, and for applications.
 
+use std::fs;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{SysconfVar, sysconf};
 use reveille_anticipate::{Desk, Unplanned};
 use reveille_expect::Refusal;
 use reveille_expect::server::{DESCRIPTORS_OF_A_CLIENT, Owner, Plan, Ticket};
 
-use crate::descriptors;
+use crate::exit::Failure;
 
 pub use super::live::live;
 
@@ -35,10 +38,24 @@ impl Plan for Applications {
     }
 }
 
-/// The descriptors that an engine takes that serves so many applications.
+/// Descriptors that are open for a moment: files of /sys and /proc, and what libraries open.
+const BRIEFLY_OPEN: u64 = 64;
+
+/// Raises the limit of file descriptors, where it is too low for an engine with that many applications.
+///
+/// # Errors
+/// Where this user may not have as many.
 pub fn provide_descriptors(clients: u32) -> anyhow::Result<()> {
     let cpus = sysconf(SysconfVar::_NPROCESSORS_CONF)?.unwrap_or(1) as u32;
     let applications = u64::from(clients) * u64::from(DESCRIPTORS_OF_A_CLIENT);
-    let all = reveille_anticipate::descriptors(cpus) + applications;
-    descriptors::provide(all, &format!("{clients} applications on {cpus} CPUs"))
+    let open = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count) as u64;
+    let needed = open + reveille_anticipate::descriptors(cpus) + applications + BRIEFLY_OPEN;
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= needed || setrlimit(Resource::RLIMIT_NOFILE, needed, hard.max(needed)).is_ok() {
+        return Ok(());
+    }
+    Err(Failure::cannot(format!(
+        "{clients} applications on {cpus} CPUs may take {needed} file descriptors, and this process \
+         may have {hard}: raise that limit (ulimit -Hn; LimitNOFILE= of a service) or lower --clients"
+    )))
 }

@@ -6,12 +6,14 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use reveille_advise::MachineResult;
 use reveille_anticipate::{
     Announcements, AwakePower, BlockDevice, Engine, Operation, SLEEPS, Settings, Statistics,
     Subject,
 };
 use reveille_expect::server::{self, Server};
 use reveille_kernel::{Cpu, Idle, Root};
+use reveille_results::statistics::Percentile;
 use serde::Serialize;
 use signal_hook::iterator::Signals;
 
@@ -19,7 +21,6 @@ use super::applications::Applications;
 use super::{Args, engine, table};
 use crate::cost::subject;
 use crate::exit::{self, Failure};
-use crate::measured::{Measured, Percentile};
 use crate::signals::ending;
 use reveille_show::terminal;
 
@@ -160,7 +161,7 @@ fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
         (Err(error), Some(_)) => return Err(error.into()),
     };
     let measured = match &args.result {
-        Some(result) => Some(Measured::open(result, &idle, Percentile::P90)?),
+        Some(result) => Some(MachineResult::open(result, &idle, Percentile::P90)?),
         None => None,
     };
     let is_of = |cpu: &Cpu| {

@@ -9,8 +9,8 @@ use reveille_resume::analysis::counted;
 use reveille_resume::capture::{self, CycleRecord, Mode, Options, Progress, Record};
 
 use super::analyze;
+use crate::chosen;
 use crate::exit::{self, say};
-use crate::keeping;
 use crate::signals;
 
 /// Suspend this machine for real, wake it by an alarm, and find where the time went.
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         wake_after: args.wake_after,
         repeat: args.repeat as usize,
         folder: args.out.clone().unwrap_or_else(default_folder),
-        naming: keeping::naming(args.out.as_deref()),
+        naming: chosen::naming(args.out.as_deref()),
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn default_folder() -> PathBuf {
-    let folder = keeping::default_folder(&Identity::read(&Root::default()), SystemTime::now());
+    let folder = chosen::default_folder(&Identity::read(&Root::default()), SystemTime::now());
     let mut name = folder.into_os_string();
     name.push("-capture");
     name.into()

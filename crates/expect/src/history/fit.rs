@@ -15,7 +15,7 @@ const MOST_DRIFT: f64 = 0.25;
 /// So many durations in a row make a jump, if at least as many lie before them.
 const JUMP: usize = 4;
 
-/// What the durations say of the next one.
+/// The next duration, from those before.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fit {
     pub next_ns: f64,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{Owner, Quotas, Settings, User};
 use crate::budget::{Budget, Rate};
 use crate::limits::{LEAST_CHARGED_NS, Refusal, Window};
-use crate::protocol::Farewell;
+use crate::protocol::CloseReason;
 
 /// A burst is the messages of a tenth of a second.
 const BURSTS_PER_SECOND: u32 = 10;
@@ -18,7 +18,7 @@ pub(super) const PAUSE_NS: u64 = 10_000_000;
 /// So many entries may be there before those that are as new are looked for.
 const SWEPT_FROM: usize = 64;
 
-/// Budgets of processes and users. One that is as new is forgotten once nobody is connected for it.
+/// Budgets of processes and users. One that is as new is dropped once no client of it is connected.
 #[derive(Debug)]
 pub(super) struct Accounts {
     settings: Settings,
@@ -50,10 +50,10 @@ struct UserAccount {
     server_ns: Rate,
     /// Wake-ups of each CPU.
     cpus: HashMap<u32, Rate>,
-    told: User,
+    report: User,
 }
 
-/// Who has to wait, and until when, ns of CLOCK_MONOTONIC.
+/// The process or user that has to wait, and until when, ns of CLOCK_MONOTONIC.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Process(u64),
@@ -70,7 +70,7 @@ impl UserAccount {
             turns: Rate::at_most(quotas.wakeups, now_ns),
             server_ns: share_of_a_cpu(quotas.server_ppm, now_ns),
             cpus: HashMap::new(),
-            told: User {
+            report: User {
                 uid,
                 ..User::default()
             },
@@ -79,7 +79,7 @@ impl UserAccount {
 
     fn is_as_new(&mut self, now_ns: u64) -> bool {
         self.cpus.retain(|_, rate| !rate.is_full(now_ns));
-        self.told.connections == 0
+        self.report.connections == 0
             && self.cpus.is_empty()
             && self.budget.is_full(now_ns)
             && [
@@ -122,21 +122,21 @@ impl Accounts {
     }
 
     /// Somebody connects: may he, this soon after the last time, and is there a place?
-    pub fn arrive(&mut self, uid: u32, now_ns: u64) -> Result<(), Farewell> {
+    pub fn arrive(&mut self, uid: u32, now_ns: u64) -> Result<(), CloseReason> {
         self.forget(now_ns);
         let bound = self.bind(uid);
         let often = self.user(uid, now_ns).connects.take(now_ns).is_err();
         let done = match bound && often {
-            true => Err(Farewell::TooOften),
+            true => Err(CloseReason::TooOften),
             false => self.place(uid, now_ns),
         };
-        self.user(uid, now_ns).told.sent_away += u64::from(done.is_err());
+        self.user(uid, now_ns).report.sent_away += u64::from(done.is_err());
         done
     }
 
     /// A user has at most a third as many places as are left: so a quarter where he is alone, a fifth
     /// where there are two, and it takes some 16 users to leave none to the next one (of 256).
-    fn place(&mut self, uid: u32, now_ns: u64) -> Result<(), Farewell> {
+    fn place(&mut self, uid: u32, now_ns: u64) -> Result<(), CloseReason> {
         let all = self.settings.clients;
         let left = match self.bind(uid) {
             true => (all - all / RESERVE)
@@ -144,10 +144,10 @@ impl Accounts {
                 .min(all.saturating_sub(self.connections)),
             false => all.saturating_sub(self.connections),
         };
-        let has = self.user(uid, now_ns).told.connections;
+        let has = self.user(uid, now_ns).report.connections;
         match left {
-            0 => Err(Farewell::Full),
-            _ if self.bind(uid) && has > 0 && 3 * has >= left => Err(Farewell::Places),
+            0 => Err(CloseReason::Full),
+            _ if self.bind(uid) && has > 0 && 3 * has >= left => Err(CloseReason::Places),
             _ => Ok(()),
         }
     }
@@ -156,7 +156,7 @@ impl Accounts {
     pub fn open(&mut self, owner: Owner, now_ns: u64) {
         self.connections += 1;
         self.bound_connections += u32::from(self.bind(owner.uid));
-        self.user(owner.uid, now_ns).told.connections += 1;
+        self.user(owner.uid, now_ns).report.connections += 1;
         let limits = &self.settings.limits;
         let process = self.processes.entry(owner).or_insert_with(|| Process {
             budget: Budget::new(limits.awake_ppm, limits.window_ns, now_ns),
@@ -179,8 +179,8 @@ impl Accounts {
             process.connections = process.connections.saturating_sub(1);
         }
         self.users.get_mut(&owner.uid).is_none_or(|user| {
-            user.told.connections = user.told.connections.saturating_sub(1);
-            user.told.connections == 0
+            user.report.connections = user.report.connections.saturating_sub(1);
+            user.report.connections == 0
         })
     }
 
@@ -196,7 +196,7 @@ impl Accounts {
             .map_err(|until_ns| until_ns.max(now_ns + PAUSE_NS))
             .and_then(|()| user.turns.take(now_ns));
         let done = if bound { done } else { Ok(()) };
-        user.told.turns += u64::from(done.is_ok());
+        user.report.turns += u64::from(done.is_ok());
         done
     }
 
@@ -207,7 +207,7 @@ impl Accounts {
         }
         let user = self.user(uid, now_ns);
         user.server_ns.charge(now_ns, ran_ns);
-        user.told.server_ns += ran_ns;
+        user.report.server_ns += ran_ns;
     }
 
     /// May those whom quotas bind be let in? If not yet, when.
@@ -215,7 +215,7 @@ impl Accounts {
         self.server_ns.ready(now_ns)
     }
 
-    /// May it send one more message? If not, who has to wait.
+    /// May it send one more message? If not, which process or user has to wait.
     pub fn message(&mut self, owner: Owner, now_ns: u64) -> Result<(), Wait> {
         let bound = self.bind(owner.uid);
         let Some(process) = self.processes.get_mut(&owner) else {
@@ -273,7 +273,7 @@ impl Accounts {
         let rate = user.cpus.entry(cpu);
         rate.or_insert_with(|| Rate::at_most(most, now_ns))
             .charge(now_ns, wakeups);
-        user.told.wakeups += wakeups;
+        user.report.wakeups += wakeups;
     }
 
     /// Takes the time of a window from the process's budget and the user's.
@@ -310,12 +310,12 @@ impl Accounts {
     /// A request was refused.
     pub fn refused(&mut self, uid: u32) {
         if let Some(user) = self.users.get_mut(&uid) {
-            user.told.refused += 1;
+            user.report.refused += 1;
         }
     }
 
     pub fn users(&self) -> impl Iterator<Item = User> {
-        self.users.values().map(|user| user.told)
+        self.users.values().map(|user| user.report)
     }
 
     fn forget(&mut self, now_ns: u64) {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     /// Whether there was a place.
-    fn open(accounts: &mut Accounts, owner: Owner, now_ns: u64) -> Result<(), Farewell> {
+    fn open(accounts: &mut Accounts, owner: Owner, now_ns: u64) -> Result<(), CloseReason> {
         accounts.arrive(owner.uid, now_ns)?;
         accounts.open(owner, now_ns);
         Ok(())
@@ -471,7 +471,7 @@ mod tests {
         assert!(others[..14].iter().all(|&places| places >= 1));
         assert!(fill(0) >= 32);
         let full = accounts.arrive(0, 0);
-        assert_eq!(full, Err(Farewell::Full));
+        assert_eq!(full, Err(CloseReason::Full));
         accounts.close(owner(1, 0));
         assert_eq!(accounts.arrive(0, 0), Ok(()));
     }
@@ -482,7 +482,7 @@ mod tests {
         assert_eq!(open(&mut accounts, owner(1, 1000), 0), Ok(()));
         assert_eq!(open(&mut accounts, owner(2, 1000), 0), Ok(()));
         let third = open(&mut accounts, owner(3, 1000), 0);
-        assert_eq!(third, Err(Farewell::Places));
+        assert_eq!(third, Err(CloseReason::Places));
         assert_eq!(open(&mut accounts, owner(4, 1001), 0), Ok(()));
         accounts.close(owner(4, 1001));
         accounts.close(owner(1, 1000));
@@ -500,7 +500,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(connect(1000, 0), Ok(()));
         }
-        assert_eq!(connect(1000, 0), Err(Farewell::TooOften));
+        assert_eq!(connect(1000, 0), Err(CloseReason::TooOften));
         assert_eq!(connect(1001, 0), Ok(()));
         assert_eq!(connect(1000, 200 * MS), Ok(()));
         for _ in 0..100 {

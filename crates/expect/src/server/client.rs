@@ -1,4 +1,4 @@
-//! A connection: its socket, who is behind it, and what it has asked for.
+//! A connection: its socket, its process, and its requests.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -42,10 +42,10 @@ pub(super) struct Open {
 
 /// What is to be read from a client.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Received {
     Request(Request),
     Nothing,
-    Rubbish,
+    Invalid,
     Gone,
 }
 
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// The next message that is there.
-    pub fn hear(&self) -> Heard {
+    pub fn receive(&self) -> Received {
         let mut buffer = [0; LONGEST];
         loop {
             // With MSG_TRUNC the length is the one that the message had. Descriptors that come with
@@ -83,29 +83,29 @@ impl Connection {
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
             return match recv(self.socket.as_raw_fd(), &mut buffer, flags) {
                 // The end; or an empty message, which is none.
-                Ok(0) => Heard::Gone,
+                Ok(0) => Received::Gone,
                 Ok(length) => match buffer.get(..length).map(Request::decode) {
-                    Some(Ok(request)) => Heard::Request(request),
-                    _ => Heard::Rubbish,
+                    Some(Ok(request)) => Received::Request(request),
+                    _ => Received::Invalid,
                 },
                 Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN) => Heard::Nothing,
-                Err(_) => Heard::Gone,
+                Err(Errno::EAGAIN) => Received::Nothing,
+                Err(_) => Received::Gone,
             };
         }
     }
 
     /// Says it if there is room: whether there was.
-    pub fn say(&self, answer: &Answer) -> bool {
-        say(&self.socket, answer)
+    pub fn send(&self, answer: &Answer) -> bool {
+        send_answer(&self.socket, answer)
     }
 
     /// Says a last word. What the client has sent is read first: closed with something unread, the
-    /// kernel would tell it of a broken connection instead.
+    /// kernel would report a broken connection instead.
     pub fn say_last(&self, answer: &Answer) {
-        let heard = |_: &usize| !matches!(self.hear(), Heard::Nothing | Heard::Gone);
+        let heard = |_: &usize| !matches!(self.receive(), Received::Nothing | Received::Gone);
         (0..MOST_UNREAD).take_while(heard).for_each(drop);
-        self.say(answer);
+        self.send(answer);
     }
 
     /// The request is over. (Its number may be that of a later one, on another CPU.)
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// As told to who watches.
+    /// For the server's owner.
     pub fn client(&self, now_ns: u64) -> Client {
         let open = self
             .open
@@ -144,7 +144,7 @@ impl Connection {
 }
 
 /// Says it if there is room: whether there was.
-pub(super) fn say(socket: &OwnedFd, answer: &Answer) -> bool {
+pub(super) fn send_answer(socket: &OwnedFd, answer: &Answer) -> bool {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     loop {
         match send(socket.as_raw_fd(), answer.encode().as_ref(), flags) {

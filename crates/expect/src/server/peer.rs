@@ -1,4 +1,4 @@
-//! Who is behind a connection, as the kernel says.
+//! The process behind a connection, as the kernel reports it.
 //!
 //! The process is watched by a descriptor that is readable once it has ended. Since Linux 6.5 the
 //! socket itself gives it (SO_PEERPIDFD), also for a process of another PID namespace. Before, it is
@@ -23,7 +23,7 @@ use super::Owner;
 /// The same on every architecture but SPARC; asm-generic/socket.h.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// Who connected.
+/// The process that connected.
 pub(super) fn owner(socket: &OwnedFd) -> nix::Result<Owner> {
     let peer = getsockopt(socket, PeerCredentials)?;
     Ok(Owner {
@@ -42,7 +42,7 @@ pub(super) fn watch(socket: &OwnedFd, owner: Owner) -> nix::Result<Option<OwnedF
         Ok(process) => Ok(Some(process)),
         Err(Errno::ENOPROTOOPT) if owner.pid <= 0 => Ok(None),
         Err(Errno::ENOPROTOOPT) => of_number(owner.pid, accepted.tv_sec(), accepted.tv_nsec()),
-        // The kernel says EINVAL or ENODATA of a process that has been waited for.
+        // The kernel returns EINVAL or ENODATA for a process that has been waited for.
         Err(Errno::EINVAL | Errno::ENODATA) => Err(Errno::ESRCH),
         Err(errno) => Err(errno),
     }

@@ -1,4 +1,4 @@
-//! The server's thread: what clients say, and what becomes of it.
+//! The server's thread: reads what clients send, and acts on it.
 //!
 //! The connections of a user have an epoll descriptor of their own, and the thread waits for those of
 //! all users: so a user is heard as one, and one that has used up a share is taken out of the wait as
@@ -18,13 +18,13 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{SockFlag, accept4};
 
 use super::account::{Accounts, PAUSE_NS, Wait};
-use super::client::{Connection, Heard, Open, say};
+use super::client::{Connection, Open, Received, send_answer};
 use super::places::{Key, Places};
 use super::windows::Windows;
-use super::{Counts, Owner, Plan, Seen, Settings, Ticket, peer};
+use super::{Counts, Owner, Plan, Settings, Snapshot, Ticket, peer};
 use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Refusal, Window};
-use crate::protocol::{Answer, Farewell, OLDEST_VERSION, Request, VERSION};
+use crate::protocol::{Answer, CloseReason, OLDEST_VERSION, Request, VERSION};
 
 /// Messages that one client is heard in a turn; then the others are.
 const IN_A_TURN: usize = 16;
@@ -36,12 +36,12 @@ const ARRIVALS_IN_A_TURN: u32 = 64;
 /// than that at a time, ns.
 const REFUSING: u64 = 20;
 const REFUSING_NS: u64 = 1_000_000;
-/// Where the server's time for all users is used up, nobody is let in for so long at most, ns.
+/// Where the server's time for all users is used up, new connections wait for this long at most, ns.
 const LINE_NS: u64 = 20_000_000;
 /// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
-/// What an event of the outer epoll descriptor is of: these, or a user (by his number).
+/// What an event of the outer epoll descriptor is of: these, or a user (by UID).
 const ASKED: u64 = 1 << 32;
 const LISTENER: u64 = 2 << 32;
 
@@ -49,9 +49,9 @@ pub(super) struct Serving {
     settings: Settings,
     /// Requests for a snapshot come by the one, snapshots go by the other.
     asked: UnixStream,
-    tell: Sender<Seen>,
+    snapshots: Sender<Snapshot>,
     listener: OwnedFd,
-    /// Where no descriptor is left, this one is closed for a moment, to say so to who connects.
+    /// Where no descriptor is left, this one is closed for a moment, to report it to a new connection.
     spare: Option<OwnedFd>,
     epoll: Epoll,
     /// By user.
@@ -65,7 +65,7 @@ pub(super) struct Serving {
     /// The listener is not waited for until a connection has ended.
     no_descriptor: bool,
     counts: Counts,
-    /// This thread's own time that is charged to somebody already, ns.
+    /// This thread's own time that is already charged, ns.
     charged_ns: u64,
 }
 
@@ -80,7 +80,7 @@ enum Timer {
 }
 
 /// What is to become of a connection.
-enum Fate {
+enum NextStep {
     Stays,
     Ends,
     Waits(Wait),
@@ -89,8 +89,8 @@ enum Fate {
 /// The calling thread runs before those of users, as far as the kernel lets it: else a user's busy
 /// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
 /// within a control group, and is not looked at before the next tick.) What it runs for a user is
-/// bounded by his quota.
-fn go_first() {
+/// bounded by its quota.
+fn set_realtime() {
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread.
@@ -101,7 +101,7 @@ fn waits(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN, data)
 }
 
-/// That it has gone is told in any case.
+/// Its end is reported in any case.
 fn waits_not(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::empty(), data)
 }
@@ -115,11 +115,11 @@ fn of_process(key: Key) -> u64 {
 }
 
 impl Serving {
-    /// A byte that comes by `asked` asks for a snapshot, sent by `tell`; its end stops the server.
+    /// A byte that comes by `asked` asks for a snapshot, sent by `snapshots`; its end stops the server.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
-        (asked, tell): (UnixStream, Sender<Seen>),
+        (asked, snapshots): (UnixStream, Sender<Snapshot>),
         plan: Box<dyn Plan>,
     ) -> nix::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -128,7 +128,7 @@ impl Serving {
         Ok(Self {
             settings: settings.clone(),
             asked,
-            tell,
+            snapshots,
             listener,
             spare: spare(),
             epoll,
@@ -146,7 +146,7 @@ impl Serving {
 
     /// Serves until it is stopped.
     pub fn run(mut self) {
-        go_first();
+        set_realtime();
         let mut events = [EpollEvent::empty(); 64];
         let mut timeout = EpollTimeout::NONE;
         loop {
@@ -159,11 +159,11 @@ impl Serving {
         }
     }
 
-    /// Does what there is to do, and says how long to wait then; `None` when it is to stop.
+    /// Does what is pending, and returns how long to wait then; `None` when it is to stop.
     fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
         for event in events {
             match event.data() {
-                ASKED => self.tell()?,
+                ASKED => self.send_snapshot()?,
                 LISTENER => self.let_in(),
                 user => self.serve(user as u32),
             }
@@ -171,8 +171,8 @@ impl Serving {
         Some(self.timeout())
     }
 
-    /// Sends a snapshot; `None` where nobody can ask any more.
-    fn tell(&mut self) -> Option<()> {
+    /// Sends a snapshot; `None` where the receiver is gone.
+    fn send_snapshot(&mut self) -> Option<()> {
         match self.asked.read(&mut [0]) {
             Ok(0) => return None,
             Ok(_) => {}
@@ -183,15 +183,15 @@ impl Serving {
             .connections
             .iter()
             .filter(|(_, one)| one.version.is_some());
-        let seen = Seen {
+        let snapshot = Snapshot {
             counts: self.counts,
             clients: welcomed.map(|(_, one)| one.client(now_ns)).collect(),
             users: self.accounts.users().collect(),
         };
-        self.tell.send(seen).ok()
+        self.snapshots.send(snapshot).ok()
     }
 
-    /// Does what is due, and says when the next thing is.
+    /// Does what is due, and returns when the next thing is due.
     fn timeout(&mut self) -> EpollTimeout {
         let now_ns = monotonic_ns();
         while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
@@ -215,7 +215,7 @@ impl Serving {
     }
 
     fn is_due(&mut self, timer: Timer) {
-        // Who has gone meanwhile is not waited for again; the kernel knows nobody of that number.
+        // A process that has ended meanwhile is not waited for again: its PID is unknown to the kernel.
         let _ = match timer {
             Timer::Listener => {
                 self.no_descriptor = false;
@@ -228,7 +228,7 @@ impl Serving {
             Timer::Connection(key) => self.listen_again(key),
             Timer::Hello(key) => {
                 let owner = self.connections.get(key).map(|one| one.owner);
-                self.send_away(key, Farewell::Late);
+                self.send_away(key, CloseReason::Late);
                 if let Some(owner) = owner {
                     self.charge(owner.uid);
                 }
@@ -256,7 +256,7 @@ impl Serving {
         ran_ns
     }
 
-    // Who connects.
+    // New connections.
 
     /// Takes the connections that wait. All who connect wait in one line: so those who connect too
     /// often are taken out of it at once, and as cheaply as can be, and if there were any, the line
@@ -317,13 +317,13 @@ impl Serving {
         if let Ok(descriptor) = accepted {
             // SAFETY: the kernel has just opened it, for us alone.
             let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-            self.refuse(&socket, Farewell::Descriptors);
+            self.refuse(&socket, CloseReason::Descriptors);
         }
         self.spare = spare();
         accepted.is_ok()
     }
 
-    /// Takes one in, or refuses. Where it came too often: who, and how long that took, ns.
+    /// Takes one in, or refuses. Where it came too often: its user, and how long that took, ns.
     fn arrive(&mut self, socket: OwnedFd) -> Option<(u32, u64)> {
         let owner = peer::owner(&socket).ok()?;
         let now_ns = monotonic_ns();
@@ -331,8 +331,8 @@ impl Serving {
         match self.accounts.arrive(owner.uid, now_ns) {
             Ok(()) => self.take_in(socket, owner, now_ns),
             Err(why) => {
-                often = why == Farewell::TooOften;
-                // Not each of many is told why: that takes as long as all the rest.
+                often = why == CloseReason::TooOften;
+                // Not each of many gets the reason: that takes as long as all the rest.
                 match self.accounts.turn(owner.uid, now_ns) {
                     Ok(()) => self.refuse(&socket, why),
                     Err(_) => self.counts.sent_away[why as usize] += 1,
@@ -349,18 +349,18 @@ impl Serving {
             Ok(process) => process,
             // It has ended.
             Err(Errno::ESRCH) => return,
-            Err(_) => return self.refuse(&socket, Farewell::Descriptors),
+            Err(_) => return self.refuse(&socket, CloseReason::Descriptors),
         };
         let key = self
             .connections
             .insert(Connection::new(socket, process, owner));
         self.accounts.open(owner, now_ns);
         if self.wait_for(key, owner.uid).is_err() {
-            return self.send_away(key, Farewell::Descriptors);
+            return self.send_away(key, CloseReason::Descriptors);
         }
         let until_ns = now_ns + self.settings.quotas.hello_ns;
         self.timers.push(Reverse((until_ns, Timer::Hello(key))));
-        // Most have said hello already.
+        // Most have sent `Hello` already.
         let fate = self.listen_to(key);
         self.follow(key, fate);
     }
@@ -381,12 +381,12 @@ impl Serving {
         user.add(connection.socket(), waits(of_socket(key)))
     }
 
-    fn refuse(&mut self, socket: &OwnedFd, why: Farewell) {
-        say(socket, &Answer::Closing { why });
+    fn refuse(&mut self, socket: &OwnedFd, why: CloseReason) {
+        send_answer(socket, &Answer::Closing { why });
         self.counts.sent_away[why as usize] += 1;
     }
 
-    // Who is connected.
+    // Open connections.
 
     /// Hears the clients of a user, a turn long.
     fn serve(&mut self, uid: u32) {
@@ -405,10 +405,10 @@ impl Serving {
             let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
             let ends = event.data() & 1 == 1 || event.events().intersects(gone);
             let fate = match ends {
-                true => Fate::Ends,
+                true => NextStep::Ends,
                 false => self.listen_to(key),
             };
-            let user_waits = matches!(fate, Fate::Waits(Wait::User(_)));
+            let user_waits = matches!(fate, NextStep::Waits(Wait::User(_)));
             self.follow(key, fate);
             if user_waits {
                 break;
@@ -417,12 +417,12 @@ impl Serving {
         self.charge(uid);
     }
 
-    fn follow(&mut self, key: Key, fate: Fate) {
+    fn follow(&mut self, key: Key, fate: NextStep) {
         match fate {
-            Fate::Stays => {}
-            Fate::Ends => self.end(key),
-            Fate::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
-            Fate::Waits(Wait::User(until_ns)) => {
+            NextStep::Stays => {}
+            NextStep::Ends => self.end(key),
+            NextStep::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
+            NextStep::Waits(Wait::User(until_ns)) => {
                 if let Some(owner) = self.connections.get(key).map(|one| one.owner) {
                     self.hold_back(owner.uid, until_ns);
                 }
@@ -453,41 +453,41 @@ impl Serving {
     }
 
     /// Hears a client, a turn long.
-    fn listen_to(&mut self, key: Key) -> Fate {
+    fn listen_to(&mut self, key: Key) -> NextStep {
         for _ in 0..IN_A_TURN {
             let Some(connection) = self.connections.get(key) else {
-                return Fate::Stays;
+                return NextStep::Stays;
             };
             let owner = connection.owner;
             if let Err(wait) = self.accounts.message(owner, monotonic_ns()) {
-                return Fate::Waits(wait);
+                return NextStep::Waits(wait);
             }
-            let done = match connection.hear() {
-                Heard::Nothing => {
+            let done = match connection.receive() {
+                Received::Nothing => {
                     self.accounts.no_message(owner);
-                    return Fate::Stays;
+                    return NextStep::Stays;
                 }
-                Heard::Gone => return Fate::Ends,
-                Heard::Rubbish => Err(Farewell::Rubbish),
-                Heard::Request(request) => self.answer(key, request),
+                Received::Gone => return NextStep::Ends,
+                Received::Invalid => Err(CloseReason::InvalidMessage),
+                Received::Request(request) => self.answer(key, request),
             };
             if let Err(why) = done {
                 self.send_away(key, why);
-                return Fate::Stays;
+                return NextStep::Stays;
             }
         }
-        Fate::Stays
+        NextStep::Stays
     }
 
     /// Does what is asked for, and answers.
-    fn answer(&mut self, key: Key, request: Request) -> Result<(), Farewell> {
+    fn answer(&mut self, key: Key, request: Request) -> Result<(), CloseReason> {
         let Some(connection) = self.connections.get(key) else {
             return Ok(());
         };
         let answer = match (request, connection.version) {
             (Request::Hello { version }, None) => {
                 if !(OLDEST_VERSION..=VERSION).contains(&version) {
-                    return Err(Farewell::Version);
+                    return Err(CloseReason::Version);
                 }
                 connection.version = Some(version);
                 self.counts.clients += 1;
@@ -496,7 +496,9 @@ impl Serving {
                     limits: self.settings.limits,
                 }
             }
-            (Request::Hello { .. }, Some(_)) | (_, None) => return Err(Farewell::Rubbish),
+            (Request::Hello { .. }, Some(_)) | (_, None) => {
+                return Err(CloseReason::InvalidMessage);
+            }
             (Request::Cancel { id }, Some(_)) => {
                 self.cancel(key, id);
                 return Ok(());
@@ -513,7 +515,7 @@ impl Serving {
                 let now_ns = monotonic_ns();
                 connection.forget_past(now_ns);
                 if connection.open.iter().any(|open| open.id == id) {
-                    return Err(Farewell::Rubbish);
+                    return Err(CloseReason::InvalidMessage);
                 }
                 match self.expect(key, now_ns, id, cpu, (at_ns, window_ns)) {
                     Ok(()) => Answer::Accepted { id },
@@ -525,7 +527,7 @@ impl Serving {
             }
         };
         if let Some(connection) = self.connections.get(key)
-            && !connection.say(&answer)
+            && !connection.send(&answer)
         {
             self.counts.unheard += 1;
         }
@@ -628,7 +630,7 @@ impl Serving {
     }
 
     /// Says a last word and ends the connection.
-    fn send_away(&mut self, key: Key, why: Farewell) {
+    fn send_away(&mut self, key: Key, why: CloseReason) {
         if let Some(connection) = self.connections.get(key) {
             connection.say_last(&Answer::Closing { why });
             self.counts.sent_away[why as usize] += 1;

@@ -1,9 +1,9 @@
 //! The socket in the file system: one server at a time, and nothing left behind.
 //!
-//! Beside the socket lies a lock file, which only root (or who else serves) may open. Who holds the
-//! lock serves, and the kernel releases it with the process. So a socket whose lock is free was left
+//! Beside the socket lies a lock file, which only root (or another user who serves) may open. The
+//! process that holds the lock serves, and the kernel releases it with the process. So a socket whose lock is free was left
 //! by one that was killed, and is replaced; two that begin at the same time cannot both see it so.
-//! In the house's own folder, sockets of other names whose lock is free (those of benchmarks) are
+//! In Reveille's own folder, sockets of other names whose lock is free (those of benchmarks) are
 //! removed as well.
 //!
 //! Nothing is made or changed where another user could put something in its place: the folder is this
@@ -27,7 +27,7 @@ use nix::unistd::geteuid;
 use crate::{Error, Result};
 
 /// Connections that wait to be accepted; those who would be more wait to be among them. Few: where many
-/// users' connections are refused, each place ahead costs who comes next the time of one refusal.
+/// users' connections are refused, each place ahead costs the next one the time of a refusal.
 const BACKLOG: i32 = 8;
 
 /// The socket's file, its lock and the folders made for them; all are removed when this is dropped.
@@ -36,7 +36,7 @@ pub(super) struct SocketFile {
     path: PathBuf,
     lock_path: PathBuf,
     _made: Made,
-    /// The socket's, so that nobody else's is removed.
+    /// The socket's, so that no other is removed.
     inode: u64,
     _lock: Flock<File>,
 }
@@ -79,7 +79,7 @@ impl SocketFile {
             Err(error) => return Err(error.to_string()),
         };
         if !there.file_type().is_socket() {
-            return Err("there is something that is not a socket; move it away".into());
+            return Err("there is a file that is not a socket; move it away".into());
         }
         if somebody_listens(&self.path) {
             return Err(TAKEN.into());
@@ -110,7 +110,7 @@ impl SocketFile {
     }
 }
 
-/// Makes the folder, open to anybody whatever the mask is; removes what the dead have left in ours.
+/// Makes the folder, open to all users whatever the umask; removes what ended engines left in it.
 fn prepare(folder: &Path) -> std::result::Result<Made, String> {
     // A path of one name is in the current folder.
     let folder = match folder.as_os_str().is_empty() {
@@ -128,7 +128,7 @@ fn prepare(folder: &Path) -> std::result::Result<Made, String> {
     for folder in missing.into_iter().rev() {
         match DirBuilder::new().mode(0o755).create(folder) {
             Ok(()) => {}
-            // By somebody else meanwhile.
+            // By another process meanwhile.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(text(error)),
         }
@@ -172,7 +172,7 @@ fn remove_dead(folder: &Path) {
         if !name.is_some_and(|name| name.ends_with(".sock.lock")) {
             continue;
         }
-        // With this lock nobody serves there, nor begins to.
+        // With this lock no other engine serves there, nor starts to.
         if let Ok(_lock) = take_lock(&lock_path) {
             let path = lock_path.with_extension("");
             let socket = |there: fs::Metadata| there.file_type().is_socket();
@@ -190,7 +190,7 @@ impl Drop for SocketFile {
         if fs::symlink_metadata(&self.path).is_ok_and(ours) {
             let _ = fs::remove_file(&self.path);
         }
-        // While the lock is held: who waits for it sees that the file has gone.
+        // While the lock is held: a process that waits for it finds the file gone.
         let _ = fs::remove_file(&self.lock_path);
     }
 }
@@ -219,8 +219,8 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
             Err((_, Errno::EWOULDBLOCK)) => return Err(TAKEN.into()),
             Err((_, errno)) => return Err(format!("{shown}: {}", errno.desc())),
         };
-        // Between opening and locking, who held it may have removed it: then the lock is of a file
-        // that nobody else will find.
+        // Between opening and locking, its holder may have removed it: then the lock is of a file
+        // that no other process finds.
         let locked = lock
             .metadata()
             .map_err(|error| format!("{shown}: {error}"))?;
@@ -230,7 +230,7 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
     }
 }
 
-/// Without a lock: not a server of this kind, but somebody's.
+/// Without a lock: a server of another kind.
 fn somebody_listens(path: &Path) -> bool {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let connected = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)

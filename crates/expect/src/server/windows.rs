@@ -1,4 +1,4 @@
-//! The windows that are open on each CPU: its plan has a few places, and nobody is to take them all.
+//! The windows that are open on each CPU: its plan has few places, and no user may take all.
 
 use std::collections::HashMap;
 

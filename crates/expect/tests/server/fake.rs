@@ -12,7 +12,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept, bind, connect, listen,
     recv, send, socket,
 };
-use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::{Limits, Served, Waker};
 
 /// Listens there, and lets nobody in; one or two may wait.
@@ -70,7 +70,7 @@ const LIMITS: Limits = Limits {
 };
 
 fn closing_for_version() -> Answer {
-    let why = Farewell::Version;
+    let why = CloseReason::Version;
     Answer::Closing { why }
 }
 
@@ -96,13 +96,13 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
         limits: LIMITS,
     };
     let too_often = |_| {
-        let why = Farewell::TooOften;
+        let why = CloseReason::TooOften;
         Answer::Closing { why }
     };
     let answers: [(Answering, &str); 4] = [
         (
             |_| closing_for_version(),
-            "says: the engine speaks another version of the protocol",
+            "reports: the engine speaks another version of the protocol",
         ),
         (other_version, "does not keep to the protocol"),
         (
@@ -111,7 +111,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
         ),
         (
             too_often,
-            "says: this user connects too often; wait a second",
+            "reports: this user connects too often; wait a second",
         ),
     ];
     for (answer, expected) in answers {

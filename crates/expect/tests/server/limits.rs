@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::Quotas;
 use reveille_expect::{Limits, MAX_OPEN, Refusal};
 
@@ -15,7 +15,7 @@ fn a_request_reaches_the_plan_with_who_asked_and_its_cancellation_too() {
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask_on(3, 17, 5 * SECOND, 100 * US), Ok(()));
     assert_eq!(raw.ask_on(1, 18, 6 * SECOND, 200 * US), Ok(()));
-    raw.say(&Request::Cancel { id: 17 });
+    raw.request(&Request::Cancel { id: 17 });
     wait_for("the cancellation", || engine.server.counts().cancelled == 1);
     let asked = engine.plan.asked.lock().unwrap().clone();
     assert_eq!((asked[0].cpu, asked[0].window_ns), (3, 100 * US));
@@ -39,7 +39,7 @@ fn the_welcome_tells_the_limits_of_the_engine() {
     };
     let engine = Engine::with(|settings| settings.limits = limits);
     let raw = Raw::connect(&engine.path);
-    raw.say(&Request::Hello { version: VERSION });
+    raw.request(&Request::Hello { version: VERSION });
     let welcome = Answer::Welcome {
         version: VERSION,
         limits,
@@ -55,7 +55,7 @@ fn windows_that_may_not_be_are_refused_by_their_reason() {
     assert_eq!(raw.ask(2, SECOND, 10_001 * US), Err(Refusal::TooLong));
     assert_eq!(raw.ask(3, 60 * SECOND, US), Err(Refusal::TooFar));
     assert_eq!(raw.ask_on(NO_CPU, 4, SECOND, US), Err(Refusal::Cpu));
-    raw.say(&Request::Expect {
+    raw.request(&Request::Expect {
         id: 5,
         at_ns: 1,
         window_ns: US,
@@ -89,9 +89,9 @@ fn the_65th_open_request_is_refused_until_one_is_cancelled() {
         assert_eq!(raw.ask(id, 9 * SECOND, US), Ok(()));
     }
     assert_eq!(raw.ask(1_000, 9 * SECOND, US), Err(Refusal::Limit));
-    raw.say(&Request::Cancel { id: 5 });
+    raw.request(&Request::Cancel { id: 5 });
     // One that is not open.
-    raw.say(&Request::Cancel { id: 4_711 });
+    raw.request(&Request::Cancel { id: 4_711 });
     assert_eq!(raw.ask(1_001, 9 * SECOND, US), Ok(()));
 }
 
@@ -103,8 +103,8 @@ fn what_is_over_is_not_open_and_is_not_cancelled() {
     wait_for("a short one", || raw.ask(1, 50_000 * US, US).is_ok());
     // Its window passes.
     wait_for("room", || raw.ask(2, 9 * SECOND, US).is_ok());
-    raw.say(&Request::Cancel { id: 1 });
-    raw.say(&Request::Cancel { id: 2 });
+    raw.request(&Request::Cancel { id: 1 });
+    raw.request(&Request::Cancel { id: 2 });
     wait_for("the cancellation", || engine.server.counts().cancelled == 1);
     let cancelled = engine.plan.cancelled_of(std::process::id());
     let last = engine.plan.asked.lock().unwrap().last().copied().unwrap();
@@ -122,7 +122,7 @@ fn a_process_has_one_budget_however_often_it_connects() {
     // Five seconds earlier there is nothing yet.
     assert_eq!(second.ask(2, 4 * SECOND, 10_000 * US), Ok(()));
     // What was cancelled can be had again; the plan is asked only for what the budget allows.
-    first.say(&Request::Cancel { id: 1 });
+    first.request(&Request::Cancel { id: 1 });
     wait_for("the budget", || {
         second.ask(3, 9 * SECOND, 10_000 * US).is_ok()
     });
@@ -142,7 +142,7 @@ fn what_the_plan_refuses_costs_no_budget() {
 
 /// Connects, and is told why not.
 #[track_caller]
-fn no_place(engine: &Engine, why: Farewell) {
+fn no_place(engine: &Engine, why: CloseReason) {
     let raw = Raw::connect(&engine.path);
     assert_eq!(raw.answer(), Some(Answer::Closing { why }));
     assert_eq!(raw.answer(), None);
@@ -154,7 +154,7 @@ fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
     let engine = Engine::with(|settings| settings.clients = 9);
     let first = Raw::welcomed(&engine.path);
     let second = Raw::welcomed(&engine.path);
-    no_place(&engine, Farewell::Places);
+    no_place(&engine, CloseReason::Places);
     drop(first);
     wait_for("room", || {
         let raw = Raw::connect(&engine.path);
@@ -165,7 +165,7 @@ fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
     assert_eq!(second.ask(1, 9 * SECOND, US), Ok(()));
     let in_all = Engine::with(|settings| settings.clients = 1);
     let _only = Raw::welcomed(&in_all.path);
-    no_place(&in_all, Farewell::Full);
+    no_place(&in_all, CloseReason::Full);
 }
 
 #[test]
@@ -178,12 +178,12 @@ fn one_who_connects_too_often_is_told_so() {
             .is_err()
             || raw.answer()
                 == Some(Answer::Closing {
-                    why: Farewell::TooOften,
+                    why: CloseReason::TooOften,
                 })
     });
     let welcomed = engine.server.counts().clients;
     assert!(welcomed >= 3 && welcomed <= 4 + 3 * began.elapsed().as_secs());
-    assert!(engine.server.counts().sent_away(Farewell::TooOften) >= 1);
+    assert!(engine.server.counts().sent_away(CloseReason::TooOften) >= 1);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
     assert_eq!(one.ask_on(3, 9, 9 * SECOND, US), Err(Refusal::Slots));
     assert_eq!(two.ask_on(3, 9, 9 * SECOND, US), Err(Refusal::Slots));
     assert_eq!(two.ask_on(2, 9, 9 * SECOND, US), Ok(()));
-    one.say(&Request::Cancel { id: 0 });
+    one.request(&Request::Cancel { id: 0 });
     // A short one, over soon: its place is free again without a word.
     wait_for("a window that is over", || {
         two.ask_on(3, 10, 20_000 * US, US).is_ok()
@@ -248,7 +248,7 @@ fn short_windows_wake_a_cpu_no_more_often_than_a_user_may() {
 fn a_client_of_the_first_version_gets_reasons_that_it_knows() {
     let engine = Engine::with(|settings| settings.quotas.slots_of_user = 1);
     let raw = Raw::connect(&engine.path);
-    raw.say(&Request::Hello { version: 1 });
+    raw.request(&Request::Hello { version: 1 });
     let welcome = raw.answer();
     assert!(matches!(welcome, Some(Answer::Welcome { version: 1, .. })));
     assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));

@@ -39,7 +39,7 @@ impl Raw {
     /// Connects and is welcomed.
     pub fn welcomed(path: &Path) -> Self {
         let raw = Self::connect(path);
-        raw.say(&Request::Hello { version: VERSION });
+        raw.request(&Request::Hello { version: VERSION });
         assert!(matches!(raw.answer(), Some(Answer::Welcome { .. })));
         raw
     }
@@ -63,7 +63,7 @@ impl Raw {
         }
     }
 
-    pub fn say(&self, request: &Request) {
+    pub fn request(&self, request: &Request) {
         self.send(request.encode().as_ref());
     }
 
@@ -87,7 +87,7 @@ impl Raw {
     }
 
     pub fn ask_on(&self, cpu: u32, id: u64, ahead_ns: u64, window_ns: u64) -> Result<(), Refusal> {
-        self.say(&Request::Expect {
+        self.request(&Request::Expect {
             id,
             at_ns: monotonic_ns() + ahead_ns,
             window_ns,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nix::errno::Errno;
 use reveille_expect::monotonic_ns;
-use reveille_expect::protocol::{Answer, Farewell, Request, VERSION};
+use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::Quotas;
 
 use crate::plan::Engine;
@@ -15,7 +15,7 @@ const HELLO: Request = Request::Hello { version: VERSION };
 
 /// Sends it, and is told why, once, and disconnected.
 #[track_caller]
-fn sent_away(raw: &Raw, bytes: &[u8], why: Farewell) {
+fn sent_away(raw: &Raw, bytes: &[u8], why: CloseReason) {
     raw.send(bytes);
     assert_eq!(raw.answer(), Some(Answer::Closing { why }));
     assert_eq!(raw.answer(), None);
@@ -37,7 +37,11 @@ fn rubbish_is_told_once_and_disconnected_and_its_requests_go_and_others_stay() {
     assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
     let rude = Raw::welcomed(&engine.path);
     assert_eq!(rude.ask(1, 9 * SECOND, 2 * US), Ok(()));
-    sent_away(&rude, b"GET / HTTP/1.1\r\n\r\n", Farewell::Rubbish);
+    sent_away(
+        &rude,
+        b"GET / HTTP/1.1\r\n\r\n",
+        CloseReason::InvalidMessage,
+    );
     wait_for("its request to go", || engine.server.counts().orphaned == 1);
     let cancelled = engine.plan.cancelled_of(std::process::id());
     assert_eq!(cancelled.len(), 1);
@@ -60,19 +64,31 @@ fn what_is_no_message_or_comes_out_of_turn_is_rubbish() {
         answer.as_ref(),
         HELLO.encode().as_ref(),
     ] {
-        sent_away(&Raw::welcomed(&engine.path), bytes, Farewell::Rubbish);
+        sent_away(
+            &Raw::welcomed(&engine.path),
+            bytes,
+            CloseReason::InvalidMessage,
+        );
     }
     // Before a hello.
     for request in [expecting(1), Request::Cancel { id: 1 }] {
         let raw = Raw::connect(&engine.path);
-        sent_away(&raw, request.encode().as_ref(), Farewell::Rubbish);
+        sent_away(&raw, request.encode().as_ref(), CloseReason::InvalidMessage);
     }
     // The same number twice.
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));
-    sent_away(&raw, expecting(1).encode().as_ref(), Farewell::Rubbish);
+    sent_away(
+        &raw,
+        expecting(1).encode().as_ref(),
+        CloseReason::InvalidMessage,
+    );
     wait_for("the count", || {
-        engine.server.counts().sent_away(Farewell::Rubbish) == 8
+        engine
+            .server
+            .counts()
+            .sent_away(CloseReason::InvalidMessage)
+            == 8
     });
     assert!(engine.server.clients().is_empty());
 }
@@ -92,7 +108,7 @@ fn another_version_is_told_so() {
     let hello = Request::Hello {
         version: VERSION + 1,
     };
-    sent_away(&raw, hello.encode().as_ref(), Farewell::Version);
+    sent_away(&raw, hello.encode().as_ref(), CloseReason::Version);
 }
 
 #[test]
@@ -158,7 +174,7 @@ fn one_that_never_reads_is_served_without_being_waited_for() {
         engine.server.counts().unheard > 0
     });
     let other = Raw::welcomed(&engine.path);
-    other.say(&Request::Cancel { id: 1 });
+    other.request(&Request::Cancel { id: 1 });
     assert!(other.ask(1, 8 * SECOND, US).is_ok());
     // It is still a client, and what it has not heard it may ask for again.
     wait_for("both clients", || engine.server.clients().len() == 2);
@@ -171,7 +187,7 @@ fn one_that_says_no_hello_in_time_is_told_so_and_disconnected() {
     let silent = Raw::connect(&engine.path);
     let other = Raw::welcomed(&engine.path);
     let late = Answer::Closing {
-        why: Farewell::Late,
+        why: CloseReason::Late,
     };
     assert_eq!(silent.answer(), Some(late));
     assert_eq!(silent.answer(), None);

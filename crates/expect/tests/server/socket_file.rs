@@ -81,10 +81,7 @@ fn somebody_elses_socket_or_file_is_left_alone() {
     drop(listener);
     fs::remove_file(&path).unwrap();
     fs::write(&path, "letters").unwrap();
-    refused(
-        &path,
-        "there is something that is not a socket; move it away",
-    );
+    refused(&path, "there is a file that is not a socket; move it away");
     assert_eq!(fs::read_to_string(&path).unwrap(), "letters");
     assert_eq!(names_in(folder.path()), ["engine.sock"]);
 }

@@ -175,7 +175,7 @@ fn an_engine_that_has_no_room_says_so() {
     let Served::ByThread(why) = waker.served() else {
         panic!("{:?}", waker.served());
     };
-    let full = why.ends_with("says: the engine has as many clients as it takes");
+    let full = why.ends_with("reports: the engine has as many clients as it takes");
     // On a busy machine.
     assert!(full || why.ends_with("does not answer"), "{why}");
 }

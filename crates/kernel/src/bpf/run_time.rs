@@ -28,7 +28,7 @@ impl Counting {
     /// such a program does not run on request (before Linux 5.10).
     ///
     /// # Errors
-    /// Where the kernel does not take the program, or does not tell.
+    /// Where the kernel does not take the program, or does not report its time.
     pub fn of_nothing_ns(&self) -> Result<u64> {
         let nothing = load_nothing()?;
         let mut least = u64::MAX;
@@ -38,7 +38,7 @@ impl Counting {
                 sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
                 ..Default::default()
             };
-            // SAFETY: the options are of the length that they say, and outlive the call.
+            // SAFETY: the options are as long as they state, and outlive the call.
             let ran = unsafe {
                 libbpf_sys::bpf_prog_test_run_opts(nothing.as_raw_fd(), &raw mut options)
             };
@@ -60,7 +60,7 @@ fn load_nothing() -> Result<OwnedFd> {
         code,
         ..Default::default()
     });
-    // SAFETY: both strings end with a zero, the instructions are as many as is said, and there are
+    // SAFETY: both strings end with a zero, `insn_cnt` is the number of instructions, and there are
     // no options; the call keeps none of them.
     let loaded = unsafe {
         libbpf_sys::bpf_prog_load(
@@ -109,7 +109,7 @@ impl RunTime {
 /// The run time of a program.
 ///
 /// # Errors
-/// Where the kernel does not tell.
+/// Where the kernel does not report it.
 pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
@@ -132,7 +132,7 @@ pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
 /// The run time of the programs of a loaded object (`skel.object()`).
 ///
 /// # Errors
-/// Where the kernel does not tell.
+/// Where the kernel does not report it.
 pub fn run_time_of_all(object: &Object) -> Result<RunTime> {
     let mut sum = RunTime::default();
     for program in object.progs().filter(|program| program.autoload()) {

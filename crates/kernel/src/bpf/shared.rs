@@ -2,7 +2,7 @@
 //!
 //! The kernel, and other threads of this process, write it at any time. So there is never a Rust
 //! reference to what lies in it, but to atomics only: each number is read and written whole, and
-//! what several numbers say together, they say by a protocol of their own (a sequence count, an
+//! several numbers that belong together need a protocol of their own (a sequence count, an
 //! order of writing).
 
 use std::mem::MaybeUninit;
@@ -78,7 +78,7 @@ impl<T> Shared<T> {
             _ => assert_eq!(size, size_of::<T>()),
         }
         let bytes = NonZeroUsize::new(length * size_of::<T>()).expect("an element has a size");
-        // SAFETY: a new mapping that nobody else knows; the kernel's memory lives as long as it.
+        // SAFETY: a new mapping without another owner; the kernel's memory lives as long as it.
         let start = unsafe {
             mmap(
                 None,
@@ -227,7 +227,7 @@ mod tests {
     // SAFETY: integers alone, without a gap.
     unsafe impl Plain for Pair {}
 
-    /// `None`, with a word, where this user or kernel makes no such map.
+    /// `None`, with a message, where this user or kernel makes no such map.
     fn array(test: &str) -> Option<MapHandle> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,

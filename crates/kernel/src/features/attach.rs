@@ -1,4 +1,4 @@
-//! The try that tells whether tracing programs work here: a BPF program that does nothing is loaded
+//! A test whether tracing programs work here: a BPF program that does nothing is loaded
 //! for a tracepoint, attached, and let go.
 //!
 //! By hand, because it is two instructions: a library for BPF belongs to the crates that measure.
@@ -87,7 +87,7 @@ pub fn to_tracepoint(btf_type: u32) -> io::Result<()> {
 }
 
 fn bpf<Attributes>(command: libc::c_int, attributes: &Attributes) -> io::Result<OwnedFd> {
-    // SAFETY: the kernel reads as many bytes of the attributes as it is told; what they point to is
+    // SAFETY: the kernel reads as many bytes of the attributes as `size`; what they point to is
     // static.
     let fd = unsafe {
         libc::syscall(
@@ -100,6 +100,6 @@ fn bpf<Attributes>(command: libc::c_int, attributes: &Attributes) -> io::Result<
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: both commands return a new descriptor, which nobody else knows.
+    // SAFETY: both commands return a new descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }

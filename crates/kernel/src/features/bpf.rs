@@ -89,7 +89,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         feature(
             "probe cost counting",
             run_time_statistics(facts),
-            "what the probes cost the measured CPU cannot be said",
+            "what the probes cost the measured CPU is unknown",
             "kernel 5.1 or later (kernel.bpf_stats_enabled), and root",
         ),
     ]
@@ -126,7 +126,7 @@ pub(super) fn tried(facts: &Facts, result: io::Result<()>) -> Presence {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             facts.refused("tried, and refused: this user may not".to_owned())
         }
-        Err(error) => Presence::No(format!("tried, and the kernel says: {error}")),
+        Err(error) => Presence::No(format!("tried, and the kernel reports: {error}")),
     }
 }
 
@@ -158,7 +158,7 @@ fn function(btf: Option<&Btf>, name: &str) -> Presence {
 }
 
 fn unknown_without_types() -> Presence {
-    Presence::Unknown("without BTF, the kernel does not tell".to_owned())
+    Presence::Unknown("unknown without BTF".to_owned())
 }
 
 fn run_time_statistics(facts: &Facts) -> Presence {
@@ -180,7 +180,7 @@ fn run_time_statistics(facts: &Facts) -> Presence {
         }
         // The file is root's to read, too.
         _ if facts.root.path(FILE).exists() => {
-            facts.refused("kernel.bpf_stats_enabled is not this user's to set".to_owned())
+            facts.refused("this user may not set kernel.bpf_stats_enabled".to_owned())
         }
         _ => Presence::No("no kernel.bpf_stats_enabled".to_owned()),
     }
@@ -264,7 +264,7 @@ mod tests {
             None => assert!(!admin.is_yes()),
         }
         if there && setting.as_deref().is_none_or(|value| value == "0") {
-            let refused = "kernel.bpf_stats_enabled is not this user's to set";
+            let refused = "this user may not set kernel.bpf_stats_enabled";
             assert_eq!(nobody, Presence::Denied(refused.to_owned()));
         }
         if !there {

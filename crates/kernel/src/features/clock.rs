@@ -17,7 +17,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         let Some(processor) = x86 else { break };
         let presence = match processor.has_flag(name) {
             true => Presence::Yes(String::new()),
-            false => Presence::No("the CPU does not say so in /proc/cpuinfo".to_owned()),
+            false => Presence::No("not among the flags in /proc/cpuinfo".to_owned()),
         };
         features.push(feature(name, presence, costs, "another CPU or hypervisor"));
     }

@@ -42,7 +42,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         feature(
             names::SMI,
             msr("smi_count"),
-            "datapoints that a system management interrupt delayed cannot be told from others",
+            "datapoints that a system management interrupt delays are not recognized",
             "an Intel CPU and a kernel with the msr PMU (CONFIG_PERF_EVENTS_INTEL_MSR or built in)",
         ),
         feature(
@@ -144,7 +144,7 @@ fn energy_by_powercap(facts: &Facts) -> Presence {
                 |zone: &String| root.number(&format!("{FOLDER}/{zone}/energy_uj")).is_some();
             match zones.iter().any(readable) {
                 true => Presence::Yes(zones.join(", ")),
-                false => facts.refused("its counters are not this user's to read".to_owned()),
+                false => facts.refused("this user may not read its counters".to_owned()),
             }
         }
         Ok(_) => Presence::No("powercap has no RAPL zone".to_owned()),

@@ -132,7 +132,7 @@ fn switchable(facts: &Facts, idle: &Idle) -> Presence {
     let path = root.path(&format!("sys/devices/system/cpu/{file}"));
     match access(&path, AccessFlags::W_OK) {
         Ok(()) => Presence::Yes(format!("{file} can be written")),
-        Err(Errno::EACCES) => facts.refused(format!("{file} is not this user's to write")),
+        Err(Errno::EACCES) => facts.refused(format!("this user may not write {file}")),
         Err(error) => Presence::No(format!("{file} cannot be written: {}", error.desc())),
     }
 }
@@ -141,16 +141,16 @@ fn boot_settings(root: &Root) -> Presence {
     let Some(command_line) = root.text("proc/cmdline") else {
         return Presence::Unknown("/proc/cmdline cannot be read".to_owned());
     };
-    let said: Vec<String> = boot::settings(&command_line)
+    let parts: Vec<String> = boot::settings(&command_line)
         .into_iter()
         .map(|setting| match setting.value {
             Some(value) => format!("{}={value}: {}", setting.name, setting.meaning),
             None => format!("{}: {}", setting.name, setting.meaning),
         })
         .collect();
-    match said.is_empty() {
+    match parts.is_empty() {
         true => Presence::Yes(String::new()),
-        false => Presence::No(said.join("; ")),
+        false => Presence::No(parts.join("; ")),
     }
 }
 
@@ -167,7 +167,9 @@ pub(super) fn opened(facts: &Facts, result: io::Result<()>) -> Presence {
         Ok(()) => Presence::Yes("can be opened".to_owned()),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound => Presence::No("there is no such device".to_owned()),
-            io::ErrorKind::PermissionDenied => facts.refused("not this user's to open".to_owned()),
+            io::ErrorKind::PermissionDenied => {
+                facts.refused("this user may not open it".to_owned())
+            }
             _ => Presence::No(error.to_string()),
         },
     }
@@ -183,7 +185,7 @@ fn held(root: &Root) -> Presence {
     )
 }
 
-/// What the bound and its holders say together. A process may have the device open and ask for
+/// The bound and its holders together. A process may have the device open and ask for
 /// nothing; a driver of the kernel may ask without having it open.
 fn judge_held(
     bound_us: io::Result<Option<u32>>,
@@ -236,7 +238,7 @@ fn per_cpu(idle: &Idle) -> Presence {
     let mut bounds: Vec<i64> = bounds.flatten().filter(|&bound| bound != 0).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    let said: Vec<String> = bounds
+    let parts: Vec<String> = bounds
         .iter()
         .map(|&bound| {
             let cpus = idle
@@ -248,9 +250,9 @@ fn per_cpu(idle: &Idle) -> Presence {
             format!("{} µs on {}", bound.max(0), bounds::cpus(&cpus))
         })
         .collect();
-    match said.is_empty() {
+    match parts.is_empty() {
         true => Presence::Yes("no bound".to_owned()),
-        false => Presence::No(said.join(", ")),
+        false => Presence::No(parts.join(", ")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What `reveille measure` will make of the features.
+//! What `reveille measure` will use of the features.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Probe {
     User,
 }
 
-/// What a measurement will use here unless it is told otherwise.
+/// What a measurement uses here by default.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Plan {
     /// The one that is used unless another is asked for.
@@ -41,7 +41,7 @@ impl Plan {
     pub fn of(features: &[Feature]) -> Self {
         let has = |name: &str| find(features, name).is_some_and(|found| found.presence.is_yes());
         let needed = [names::BTF, names::CPU_IDLE, names::TRACING];
-        // Where the probes themselves were tried, that is the last word.
+        // Where the probes themselves were tried, that decides.
         let tried = find(features, names::PROBES).map(|_| &names::PROBES);
         let missing = needed.iter().chain(tried).find(|name| !has(name));
         let probe = if missing.is_some() {

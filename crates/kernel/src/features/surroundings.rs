@@ -47,13 +47,13 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
     ]
 }
 
-/// Only x86 has a bit that says "guest"; elsewhere the device tree may say so, or nothing does.
+/// Only x86 has a bit for "guest"; elsewhere the device tree may have an entry, or nothing does.
 fn bare_metal(identity: &Identity) -> Presence {
     let is_x86 = matches!(identity.architecture.as_deref(), Some("x86_64" | "i686"));
     match &identity.hypervisor {
         Some(hypervisor) => Presence::No(format!("runs under {hypervisor}")),
         None if is_x86 && identity.cpu_model.is_some() => Presence::Yes("no hypervisor".to_owned()),
-        None => Presence::Unknown("nothing tells".to_owned()),
+        None => Presence::Unknown("not reported by the machine".to_owned()),
     }
 }
 
@@ -162,11 +162,11 @@ mod tests {
             })
         };
         let yes = Presence::Yes("no hypervisor".to_owned());
-        let untold = Presence::Unknown("nothing tells".to_owned());
+        let unknown = Presence::Unknown("not reported by the machine".to_owned());
         assert_eq!(of("x86_64", Some("X"), None), yes);
         assert_eq!(of("i686", Some("X"), None), yes);
-        assert_eq!(of("x86_64", None, None), untold);
-        assert_eq!(of("aarch64", Some("Y"), None), untold);
+        assert_eq!(of("x86_64", None, None), unknown);
+        assert_eq!(of("aarch64", Some("Y"), None), unknown);
         let guest = Presence::No("runs under KVM".to_owned());
         assert_eq!(of("x86_64", Some("X"), Some("KVM")), guest);
     }

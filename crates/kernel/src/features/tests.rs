@@ -366,7 +366,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
             ("nonstop_tsc", yes()),
             (
                 "tsc_deadline_timer",
-                no("the CPU does not say so in /proc/cpuinfo"),
+                no("not among the flags in /proc/cpuinfo"),
             ),
             ("clock source", no("hpet (also: tsc, acpi_pm)")),
             ("timers leave idle CPUs", no("kernel.timer_migration is 0")),
@@ -398,7 +398,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
             ),
             (
                 "energy by powercap (RAPL)",
-                no("its counters are not this user's to read"),
+                no("this user may not read its counters"),
             ),
         ]
     );
@@ -415,7 +415,7 @@ fn counters_clocks_and_surroundings_are_told_one_by_one() {
     assert_eq!(
         of_group(&features, Group::Machine),
         [
-            (names::BARE_METAL, unknown("nothing tells")),
+            (names::BARE_METAL, unknown("not reported by the machine")),
             ("outside of containers", recorded()),
             ("lockdown off", recorded()),
             (names::SECOND_CPU, no("online: 0")),
@@ -513,7 +513,7 @@ fn what_only_root_may_have_is_brought_by_root() {
     let features = of(&live(&root));
     let named = |name| find(&features, name).unwrap();
     let refused = named("probe cost counting");
-    let why = "kernel.bpf_stats_enabled is not this user's to set";
+    let why = "this user may not set kernel.bpf_stats_enabled";
     assert_eq!(refused.presence, Presence::Denied(why.to_owned()));
     assert_eq!(refused.brings, user::AS_ROOT);
     // Others, and those of the user, keep what they say.
@@ -564,11 +564,11 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     assert_eq!(bpf::tried(&facts, Ok(())), done);
     let may_not = denied("tried, and refused: this user may not");
     assert_eq!(bpf::tried(&facts, Err(refused())), may_not);
-    let says = no("tried, and the kernel says: it is on fire");
+    let says = no("tried, and the kernel reports: it is on fire");
     assert_eq!(bpf::tried(&facts, Err(broken())), says);
 
     assert_eq!(idling::opened(&facts, Ok(())), yes_as("can be opened"));
-    let may_not = denied("not this user's to open");
+    let may_not = denied("this user may not open it");
     assert_eq!(idling::opened(&facts, Err(refused())), may_not);
     let gone = Err(io::ErrorKind::NotFound.into());
     assert_eq!(idling::opened(&facts, gone), no("there is no such device"));

@@ -64,14 +64,14 @@ const USED: &[(&str, &str, On, &str)] = &[
         "irq",
         "irq_handler_entry",
         On::Every,
-        "datapoints that a device disturbs cannot be told from others; `top`, `cost` and `path` \
+        "datapoints that a device disturbs are not recognized; `top`, `cost` and `path` \
          name no device",
     ),
     (
         "irq",
         "irq_handler_exit",
         On::Every,
-        "`cost` and `path` cannot tell a device's handler from what comes after it",
+        "`cost` and `path` cannot separate a device's handler from what follows",
     ),
     (
         "irq",
@@ -115,7 +115,7 @@ const USED: &[(&str, &str, On, &str)] = &[
         "sched",
         "sched_wake_idle_without_ipi",
         On::Every,
-        "source `remote` cannot tell waking by the monitored flag from waking by an interrupt; \
+        "source `remote` cannot distinguish the monitored flag from an interrupt; \
          `top` and `cost` do not know who wrote the flag",
     ),
     (
@@ -156,7 +156,7 @@ const USED: &[(&str, &str, On, &str)] = &[
         "irq",
         "softirq_raise",
         On::Every,
-        "`path` cannot tell which interrupt announced a packet, nor the idle state that it met",
+        "`path` knows neither the interrupt of a packet nor the idle state that it met",
     ),
     ("net", "netif_receive_skb", On::Every, "no `path`"),
     ("net", "net_dev_start_xmit", On::Every, "no `path`"),
@@ -164,7 +164,7 @@ const USED: &[(&str, &str, On, &str)] = &[
         "net",
         "napi_gro_receive_entry",
         On::Every,
-        "`path` cannot tell the driver's poll from what follows it",
+        "`path` cannot separate the driver's poll from what follows",
     ),
     (
         "sock",
@@ -188,8 +188,8 @@ const OF_THEIR_INTERRUPT: [&str; 4] = [
     "threshold_apic_entry",
     "deferred_error_apic_entry",
 ];
-const UNSEEN: &str = "datapoints that this interrupt disturbs cannot be told from others, and `top` \
-                      does not see what it wakes";
+const UNSEEN: &str = "datapoints that this interrupt disturbs are not recognized, and `top` does \
+                      not see what it wakes";
 const WAKING: &str = "no `cost`, and `path` does not follow a packet to its reader";
 
 pub fn features(facts: &Facts) -> Vec<Feature> {

@@ -1,4 +1,4 @@
-//! Who asks: root, capabilities, and what the kernel's settings leave to others.
+//! The user: root, capabilities, and what the kernel's settings allow to others.
 
 use super::{Facts, Feature, Group, Presence};
 use crate::Root;
@@ -14,7 +14,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
     match facts.credentials {
         Some(credentials) => of(credentials, root),
         None => {
-            let unknown = Presence::Unknown("/proc/self/status does not tell".to_owned());
+            let unknown = Presence::Unknown("/proc/self/status is unreadable".to_owned());
             vec![Feature::new(
                 Group::User,
                 "root",
@@ -119,7 +119,7 @@ fn perf(credentials: Credentials, paranoid: Option<String>) -> Presence {
     };
     let setting = format!("kernel.perf_event_paranoid is {paranoid}");
     if credentials.may(Capability::Perfmon) {
-        return Presence::Yes(format!("{setting}; this user may all the same"));
+        return Presence::Yes(format!("{setting}; this user may"));
     }
     match paranoid.parse::<i64>() {
         Ok(..=0) => Presence::Yes(setting),
@@ -134,7 +134,7 @@ fn bpf(credentials: Credentials, disabled: Option<String>) -> Presence {
         None => "kernel.unprivileged_bpf_disabled is not there".to_owned(),
     };
     match credentials.may(Capability::Bpf) && credentials.may(Capability::Perfmon) {
-        true => Presence::Yes(format!("{setting}; this user may all the same")),
+        true => Presence::Yes(format!("{setting}; this user may")),
         false => refused(credentials, setting),
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         let yes = |words: &str| Presence::Yes(words.to_owned());
         let no = |words: &str| Presence::No(words.to_owned());
         let denied = |words: &str| Presence::Denied(words.to_owned());
-        let all_the_same = |setting| yes(&format!("{setting}; this user may all the same"));
+        let all_the_same = |setting| yes(&format!("{setting}; this user may"));
         let inner = Credentials {
             is_outermost: false,
             ..ROOT

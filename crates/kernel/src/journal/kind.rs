@@ -1,4 +1,4 @@
-//! The settings that the journal knows: nothing else is ever written, whatever a page names.
+//! The settings that the journal knows: nothing else is ever written, whatever the file names.
 
 use std::fs;
 use std::io::Write;
@@ -7,19 +7,18 @@ use std::path::Path;
 use super::io;
 use crate::{Error, Result, cpulist};
 
-/// What a setting holds, and what several claims on it come to. Of claims the last one counts
-/// where nothing else is said.
+/// What a setting holds, and how its claims resolve: to the last one, where nothing else is stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// 0 or 1.
     Switch,
-    /// A CPU's `online`, 0 or 1. It is put back before interrupts are, which cannot be sent to a
+    /// A CPU's `online`, 0 or 1. It is restored before interrupts are, which cannot be sent to a
     /// CPU that is offline.
     Online,
     /// A CPU's latency bound: the tightest counts, that of others included.
     Bound,
     /// The CPUs that an interrupt may go to. The kernel changes them when it takes a CPU offline; a
-    /// claim says only that what stood there before is wanted back.
+    /// claim only restores what stood there before.
     Interrupt,
     /// /proc/sys/kernel/printk: four numbers (proc(5)).
     Levels,
@@ -27,7 +26,7 @@ pub(super) enum Kind {
     Word,
     /// Seconds since 1970, or nothing where no alarm is set.
     Alarm,
-    /// A folder that exists as long as somebody wants it.
+    /// A folder that exists as long as it has a claim.
     Folder,
 }
 
@@ -96,8 +95,7 @@ impl Kind {
         }
     }
 
-    /// What is to stand there: `original` was there before the claims. `None`: what stands there
-    /// now, whatever it is.
+    /// The value to write: `original` is from before the claims. `None`: leave the present value.
     pub fn wanted(self, original: &str, claims: &[&str]) -> Option<String> {
         let last = claims.last().copied();
         match self {
@@ -111,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// What stands there; of a list of choices (`s2idle [deep]`) the chosen one, in the form in
+    /// The present value; of a list of choices (`s2idle [deep]`) the chosen one, in the form in
     /// which it is written.
     pub fn read(self, path: &Path) -> Result<String> {
         if self == Self::Folder {
@@ -132,7 +130,7 @@ impl Kind {
     /// Writes the value.
     ///
     /// # Errors
-    /// [`Error::Io`] where that fails; [`Error::Content`] where another value stands there then.
+    /// [`Error::Io`] where that fails; [`Error::Content`] where the setting then has another value.
     pub fn write(self, path: &Path, value: &str) -> Result<()> {
         match (self, value) {
             (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(io(path))?,
@@ -151,7 +149,7 @@ impl Kind {
     }
 }
 
-/// What a folder's claim and its original say.
+/// Values of a folder's claim and its original.
 const ABSENT: &str = "absent";
 pub(super) const PRESENT: &str = "present";
 

@@ -21,7 +21,7 @@ pub(super) struct Owner {
     pub pid: u32,
     /// Field 22 of /proc/PID/stat, clock ticks since boot (proc(5)).
     started: u64,
-    /// The number of its pidfd's file; `None` on kernels where that tells nothing.
+    /// The number of its pidfd's file; `None` on kernels where it is not unique.
     pidfd: Option<u64>,
     /// The number of its PID namespace's file (namespaces(7)).
     namespace: u64,
@@ -49,7 +49,7 @@ impl Owner {
         namespace().is_ok_and(|here| here == self.namespace)
     }
 
-    /// Has not ended yet. One that has ended and that nobody has waited for does not run.
+    /// Has not ended yet. A zombie does not run.
     pub fn runs(&self) -> bool {
         match pidfd(self.pid) {
             Ok(process) => {

@@ -1,58 +1,58 @@
-//! Bringing settings to what their claims come to.
+//! Writes the values that claims resolve to.
 
-use super::book::{Book, Record};
+use super::file::{JournalFile, Record};
 use super::kind::Kind;
 use crate::{Error, Result, Root, cpulist};
 
-/// How bringing a setting to what its claims come to ended.
+/// The outcome of writing one setting.
 pub(super) enum Outcome {
-    /// It has that value; what stands there.
+    /// It has that value now.
     Done(String),
-    /// Somebody else has changed it, to this.
+    /// Another program has changed it, to this.
     Foreign(String),
-    /// The CPU that it needs is offline by our doing, and is put back first.
+    /// The CPU that it needs was taken offline by a claim, and is restored first.
     Later,
     Failed(Error),
 }
 
-/// Brings the settings of these records to what their claims come to, in this order; the outcome of
-/// each that was tried, by its place in `places`. What is about to be written is in the file before.
-/// The caller saves the records after it.
+/// Writes the values of these records, in this order; returns the outcome of each that was tried, by
+/// its place in `places`. The file lists each value before it is written. The caller saves the records
+/// afterwards.
 ///
-/// With `for_claim` the first failure ends it. Without, claims have gone: a file that cannot be written
+/// With `for_claim` the first failure ends it. Without, claims were removed: a file that cannot be written
 /// (a full disk) still lists them, so that the next start finishes what a kill leaves undone, and the
-/// settings are brought about all the same.
+/// settings are still written.
 ///
 /// # Errors
 /// With `for_claim`, where the file cannot be written: then nothing was changed.
-pub(super) fn bring_about(
+pub(super) fn write_settings(
     root: &Root,
-    book: &mut Book,
+    file: &mut JournalFile,
     places: &[usize],
     for_claim: bool,
 ) -> Result<Vec<(usize, Outcome)>> {
     let mut plans = Vec::new();
     for &place in places {
-        let plan = plan(root, &book.records[place]);
+        let plan = plan(root, &file.records[place]);
         if let Plan::Write { from, to } = &plan {
-            book.records[place].ours = vec![from.clone(), to.clone()];
+            file.records[place].ours = vec![from.clone(), to.clone()];
         }
         plans.push(plan);
     }
     if places.is_empty() {
         return Ok(Vec::new());
     }
-    let saved = book.save();
+    let saved = file.save();
     if for_claim {
         saved?;
     }
-    let offline = book
+    let offline = file
         .records
         .iter()
         .any(|record| record.kind() == Kind::Online && !record.claims.is_empty());
     let mut outcomes = Vec::new();
     for (nth, plan) in plans.into_iter().enumerate() {
-        let record = &mut book.records[places[nth]];
+        let record = &mut file.records[places[nth]];
         let outcome = match plan {
             Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
             plan => carry_out(root, record, plan),
@@ -126,7 +126,7 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
             Outcome::Done(to)
         }
         Err(error) => {
-            // It may have become a third value, which is our doing as well.
+            // It may have become a third value, which this write caused as well.
             record.ours = [from, to]
                 .into_iter()
                 .chain(kind.read(&path).ok())

@@ -69,15 +69,15 @@ impl Machine {
 
     /// Changes the claims as if they were of another process.
     fn rewrite(&self, change: impl Fn(&mut Claim)) {
-        let Some(mut book) = Book::open(&self.run, false, PATIENCE).unwrap() else {
+        let Some(mut file) = JournalFile::open(&self.run, false, PATIENCE).unwrap() else {
             return; // it claimed what stood there already
         };
-        let claims = book
+        let claims = file
             .records
             .iter_mut()
             .flat_map(|record| &mut record.claims);
         claims.for_each(change);
-        book.save().unwrap();
+        file.save().unwrap();
     }
 
     /// As if its program had been killed.
@@ -340,16 +340,18 @@ fn an_interrupt_waits_for_its_cpu_as_long_as_another_run_keeps_that_offline() {
     };
     let first = take_offline();
     machine.put(list, "0");
-    let mut book = Book::open(&machine.run, true, PATIENCE).unwrap().unwrap();
-    book.records.push(Record {
+    let mut file = JournalFile::open(&machine.run, true, PATIENCE)
+        .unwrap()
+        .unwrap();
+    file.records.push(Record {
         path: INTERRUPT.into(),
         original: "1".into(),
         ours: vec!["0".into()],
         claims: vec![first.claim(&Owner::this().unwrap(), "1")],
         settled: true,
     });
-    book.save().unwrap();
-    drop(book);
+    file.save().unwrap();
+    drop(file);
     machine.put(INTERRUPT, "0");
     let mut second = take_offline();
     let mut first = first;
@@ -418,18 +420,20 @@ fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
     assert!(machine.is_clean());
 
     // What the kernel does between taking the CPU offline and its answer.
-    let mut book = Book::open(&machine.run, true, PATIENCE).unwrap().unwrap();
+    let mut file = JournalFile::open(&machine.run, true, PATIENCE)
+        .unwrap()
+        .unwrap();
     let owner = Owner::this().unwrap();
     let mut journal = machine.journal();
-    book.records.push(Record {
+    file.records.push(Record {
         path: INTERRUPT.into(),
         original: "1".into(),
         ours: Vec::new(),
         claims: vec![journal.claim(&owner, "1")],
         settled: false,
     });
-    book.save().unwrap();
-    drop(book);
+    file.save().unwrap();
+    drop(file);
     machine.put(INTERRUPT, "0");
     journal.has_claims = true;
     journal.set(ONLINE, "0").unwrap();
@@ -687,7 +691,7 @@ fn a_run_whose_record_is_gone_puts_back_what_it_knows_and_reports_it() {
         );
         assert_eq!(restored.undone.len(), 2, "{nth}");
         let complaints = restored.complaints().join("\n");
-        assert!(complaints.contains("back from memory"), "{complaints}");
+        assert!(complaints.contains("from memory"), "{complaints}");
         assert_eq!(journal.restore(), Restored::default());
     }
 }
@@ -709,11 +713,11 @@ fn what_was_set_when_the_record_went_is_nobodys_original() {
 fn a_lock_that_is_held_is_waited_for_and_not_for_ever() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
-    let book = Book::open(&machine.run, true, PATIENCE).unwrap();
+    let file = JournalFile::open(&machine.run, true, PATIENCE).unwrap();
     let error = recover(&machine.root, &machine.run).unwrap_err();
     let holder = format!("process {} has been changing", std::process::id());
     assert!(error.to_string().contains(&holder), "{error}");
-    drop(book);
+    drop(file);
     assert!(machine.recover().is_empty());
     assert_eq!(machine.release().undone.len(), 1);
 }

@@ -129,19 +129,19 @@ fn deepest_of(name: &str) -> Limit {
 
 #[test]
 fn a_state_of_one_kind_of_core_limits_the_other_by_its_exit_latency() {
-    let settings = plan(&hybrid(), &[0, 1], &deepest_of("c6")).unwrap();
-    assert_eq!(said(&settings), ["0+C6", "0-C10", "1-C6S"]);
-    let settings = plan(&hybrid(), &[0, 1], &deepest_of("C6A")).unwrap();
-    assert_eq!(said(&settings), ["0-C6", "0-C10", "1+C6A", "1-C6S"]);
+    let planned = settings(&hybrid(), &[0, 1], &deepest_of("c6")).unwrap();
+    assert_eq!(said(&planned), ["0+C6", "0-C10", "1-C6S"]);
+    let planned = settings(&hybrid(), &[0, 1], &deepest_of("C6A")).unwrap();
+    assert_eq!(said(&planned), ["0-C6", "0-C10", "1+C6A", "1-C6S"]);
 }
 
 #[test]
 fn where_all_states_are_deeper_the_shallowest_is_left() {
     let mut idle = hybrid();
     idle.cpus[1].states.remove(0);
-    let settings = plan(&idle, &[0, 1], &deepest_of("POLL")).unwrap();
+    let planned = settings(&idle, &[0, 1], &deepest_of("POLL")).unwrap();
     assert_eq!(
-        said(&settings),
+        said(&planned),
         ["0+POLL", "0-C1E", "0-C6", "0-C10", "1-C6A", "1-C6S"]
     );
 }
@@ -149,25 +149,25 @@ fn where_all_states_are_deeper_the_shallowest_is_left() {
 #[test]
 fn states_are_disabled_on_the_cpus_that_have_them() {
     let limit = Limit::Disable(vec!["c10".into(), "C6S".into(), "POLL".into()]);
-    let settings = plan(&hybrid(), &[0, 1], &limit).unwrap();
-    assert_eq!(said(&settings), ["0-POLL", "0-C10", "1-POLL", "1-C6S"]);
+    let planned = settings(&hybrid(), &[0, 1], &limit).unwrap();
+    assert_eq!(said(&planned), ["0-POLL", "0-C10", "1-POLL", "1-C6S"]);
     let limit = Limit::Disable(vec!["C10".into()]);
-    let none = plan(&hybrid(), &[1], &limit).unwrap_err();
+    let none = settings(&hybrid(), &[1], &limit).unwrap_err();
     assert!(matches!(&none, Error::Usage(why) if why.contains("POLL, C1, C6A, C6S")));
 }
 
 #[test]
 fn a_limit_that_cannot_be_meant_or_had_is_said() {
-    let usage = |cpus: &[u32], limit| plan(&hybrid(), cpus, &limit).unwrap_err();
+    let usage = |cpus: &[u32], limit| settings(&hybrid(), cpus, &limit).unwrap_err();
     assert!(matches!(usage(&[0, 7], deepest_of("C6")), Error::Usage(why) if why.contains("CPU 7")));
     assert!(matches!(usage(&[0], deepest_of("C9")), Error::Usage(why) if why.contains("C9")));
     let stateless = described(&[&[]]);
-    let error = plan(&stateless, &[0], &deepest_of("C1")).unwrap_err();
+    let error = settings(&stateless, &[0], &deepest_of("C1")).unwrap_err();
     assert!(matches!(error, Error::Cannot(_)));
     let mut offline = hybrid();
     offline.cpus[1].online = false;
-    let settings = plan(&offline, &[0, 1], &deepest_of("C6")).unwrap();
-    assert_eq!(said(&settings), ["0+C6", "0-C10"]);
+    let planned = settings(&offline, &[0, 1], &deepest_of("C6")).unwrap();
+    assert_eq!(said(&planned), ["0+C6", "0-C10"]);
 }
 
 #[test]
@@ -186,10 +186,10 @@ fn a_state_that_wakes_just_as_quickly_under_another_name_is_kept() {
         &[("POLL", 0), ("C6", 140), ("C10", 230)],
         &[("POLL", 0), ("C6A", 140), ("C6S", 270)],
     ]);
-    let settings = plan(&idle, &[1], &deepest_of("C6A")).unwrap();
-    assert_eq!(said(&settings), ["1+C6A", "1-C6S"]);
-    let settings = plan(&idle, &[0, 1], &deepest_of("C6A")).unwrap();
-    assert_eq!(said(&settings), ["0-C10", "1+C6A", "1-C6S"]);
+    let planned = settings(&idle, &[1], &deepest_of("C6A")).unwrap();
+    assert_eq!(said(&planned), ["1+C6A", "1-C6S"]);
+    let planned = settings(&idle, &[0, 1], &deepest_of("C6A")).unwrap();
+    assert_eq!(said(&planned), ["0-C10", "1+C6A", "1-C6S"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a network card's driver tells about waiting: the questions of ethtool(8), asked of the
+//! What a network card's driver reports about waiting: the questions of ethtool(8), asked of the
 //! running machine.
 //!
 //! Source: include/uapi/linux/ethtool.h of the kernel.
@@ -33,7 +33,7 @@ pub struct LinkSleep {
     pub enabled: bool,
 }
 
-/// What the driver says of coalescing; `None` where it has none to tell of.
+/// The driver's coalescing; `None` where it has none.
 ///
 /// # Errors
 /// Where it cannot be asked: no such interface, no right.
@@ -43,7 +43,7 @@ pub fn coalescing(interface: &str) -> io::Result<Option<Coalescing>> {
     Ok(ask::<WORDS>(interface, ETHTOOL_GCOALESCE)?.map(|answer| Coalescing::of(&answer)))
 }
 
-/// Whether the link sleeps; `None` where the driver does not tell.
+/// Whether the link sleeps; `None` where the driver does not report it.
 ///
 /// # Errors
 /// As [`coalescing`].

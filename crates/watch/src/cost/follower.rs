@@ -17,7 +17,7 @@ use super::distribution::BUCKETS;
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
 use crate::{Error, Result};
-use reveille_kernel::bpf::{self as kernel, Knows, Shared, thread_name, word};
+use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, thread_name, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -61,14 +61,14 @@ impl Follower {
     /// # Errors
     /// [`Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
     pub fn start(idle: &Idle, workload: &Workload, stacks: bool) -> Result<Self> {
-        let knows = Knows::ask()?;
+        let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
-            knows.require(group, name, option)?;
+            btf.require(group, name, option)?;
         }
         let depth = Depth::of(idle);
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
         // Before 5.18 sched_switch has an argument less, and to read it is refused.
-        let load = |tells_state| load(&knows, cpus, workload, stacks, tells_state);
+        let load = |tells_state| load(&btf, cpus, workload, stacks, tells_state);
         let mut skel = load(true).or_else(|_| load(false))?;
         tell_places(&skel, &depth, cpus)?;
         skel.attach().map_err(kernel::cannot_load)?;
@@ -77,7 +77,7 @@ impl Follower {
             skel,
             variables,
             depth,
-            sees_sending: knows.tracepoint("ipi_send_cpu"),
+            sees_sending: btf.tracepoint("ipi_send_cpu"),
             account: Cell::new(None),
             began: Instant::now(),
             issued_before: 0,
@@ -300,7 +300,7 @@ pub(super) fn issued(cpus: &impl MapCore) -> Result<u64> {
 }
 
 fn load(
-    knows: &Knows,
+    btf: &KernelBtf,
     cpus: u32,
     workload: &Workload,
     stacks: bool,
@@ -330,7 +330,7 @@ fn load(
         open.maps.traces.set_max_entries(MOST_STACKS)?;
         open.maps.stack_waits.set_max_entries(MOST_STACKS)?;
     }
-    kernel::choose(&mut open, knows, |_, _| true);
+    kernel::choose(&mut open, btf, |_, _| true);
     open.progs.follow_present.set_autoattach(false);
     open.load().map_err(kernel::cannot_load)
 }

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::live::latencies::Latencies;
 use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
 use crate::live::symbols::Symbols;
-use reveille_kernel::bpf::{self as kernel, Knows, Plain, RunTime, Shared, word};
+use reveille_kernel::bpf::{self as kernel, KernelBtf, Plain, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -65,14 +65,14 @@ impl Kernel {
     /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
     /// programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
-        let knows = Knows::ask()?;
-        knows.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
+        let btf = KernelBtf::read()?;
+        btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
         let mut open = LiveSkelBuilder::default().open(kernel::storage())?;
         configure(&mut open, setup)?;
         let rodata = open.maps.rodata_data.as_deref_mut();
         rodata.expect("the object has settings").has_csd_queue_cpu =
-            knows.tracepoint("csd_queue_cpu");
-        kernel::choose(&mut open, &knows, |_, _| true);
+            btf.tracepoint("csd_queue_cpu");
+        kernel::choose(&mut open, &btf, |_, _| true);
         let mut skel = open.load().map_err(kernel::cannot_load)?;
         for (cpu, place, event) in setup.events {
             let index = cpu * MAX_COUNTERS as u32 + *place as u32;
@@ -93,7 +93,7 @@ impl Kernel {
             tallies,
             counters: setup.counters,
             wakers: HashMap::new(),
-            tells_senders: knows.tracepoint("ipi_send_cpu"),
+            tells_senders: btf.tracepoint("ipi_send_cpu"),
         })
     }
 

@@ -10,7 +10,7 @@ use reveille_kernel::{Idle, network};
 use super::packet::{Cause, Met, Packet, Reader, Sleep};
 use super::{Cost, Counts, Follow};
 use crate::Result;
-use reveille_kernel::bpf::{self as kernel, Counting, Knows, RunTime, Shared, word};
+use reveille_kernel::bpf::{self as kernel, Counting, KernelBtf, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -59,9 +59,9 @@ impl Follower {
     /// # Errors
     /// [`crate::Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
     pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
-        let knows = Knows::ask()?;
+        let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
-            knows.require(group, name, option)?;
+            btf.require(group, name, option)?;
         }
         let mut open = PathSkelBuilder::default().open(kernel::storage())?;
         let cpus = libbpf_rs::num_possible_cpus()?;
@@ -80,11 +80,11 @@ impl Follower {
         rodata.namespace = network::namespace()?;
         rodata.port = setup.port.unwrap_or(0).into();
         rodata.poll_state = poll_state(idle);
-        rodata.sees_data_ready = knows.tracepoint("sk_data_ready");
+        rodata.sees_data_ready = btf.tracepoint("sk_data_ready");
         let per_second = (MOST_PER_SECOND / cpus).max(LEAST_PER_SECOND);
         rodata.budget = (per_second / WINDOWS_PER_SECOND) as u32;
         open.maps.cpus.set_max_entries(cpus as u32)?;
-        kernel::choose(&mut open, &knows, |_, tracepoint| match setup.follow {
+        kernel::choose(&mut open, &btf, |_, tracepoint| match setup.follow {
             Follow::Ping => !["sk_data_ready", "sched_waking", "sys_exit"].contains(&tracepoint),
             Follow::Socket => !["net_dev_queue", "net_dev_xmit"].contains(&tracepoint),
         });

@@ -1,62 +1,32 @@
-//! A result as evidence of how long waking takes on this machine, from each state.
+//! A result of this machine: one percentile of the wake latency of each state, and which states keep to
+//! a bound.
 
 use std::path::{Path, PathBuf};
 
-use reveille_advise::{
-    Advice, Coverage, Demand, Error, Latency, Question, Target, speaks_for, why_other_machine,
-};
-use reveille_kernel::{CoreKind, Cpu, Identity, Idle, IdleState};
+use reveille_kernel::{CoreKind, Cpu, Error, Identity, Idle, IdleState, Result};
 use reveille_results::Description;
 use reveille_results::description::Probe;
-use reveille_results::statistics::{self, Summary};
+use reveille_results::statistics::{self, Percentile};
 
-use crate::exit::Failure;
+use crate::{
+    Advice, Coverage, Demand, Error as NoAdvice, Latency, Question, Target, speaks_for,
+    why_other_machine,
+};
 
-/// The percentiles that a result's description carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Percentile {
-    #[value(name = "90")]
-    P90,
-    #[value(name = "99")]
-    P99,
-    #[value(name = "99.9")]
-    P99_9,
-    #[value(name = "99.99")]
-    P99_99,
-}
-
-impl Percentile {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::P90 => "p90",
-            Self::P99 => "p99",
-            Self::P99_9 => "p99.9",
-            Self::P99_99 => "p99.99",
-        }
-    }
-
-    /// `None` where the datapoints are too few for it.
-    fn of(self, summary: &Summary) -> Option<i64> {
-        match self {
-            Self::P90 => summary.p90_ns,
-            Self::P99 => summary.p99_ns,
-            Self::P99_9 => summary.p99_9_ns,
-            Self::P99_99 => summary.p99_99_ns,
-        }
-    }
-}
-
-/// What a result says of one state.
+/// What was measured of one state.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure {
+    /// Of the state, by one source.
     pub datapoints: u64,
     /// The percentile of its wake latency, ns; `None` where the datapoints are too few.
     pub latency_ns: Option<i64>,
 }
 
 /// A result of this machine, asked for one percentile.
-pub struct Measured {
+pub struct MachineResult {
+    /// Its path, as the user gave it.
     pub name: String,
+    /// Of the wake latencies.
     pub percentile: Percentile,
     path: PathBuf,
     description: Description,
@@ -76,9 +46,13 @@ const JUDGED: [&str; 5] = [
     "wake_latency_ns",
 ];
 
-impl Measured {
-    pub fn open(result: &Path, idle: &Idle, percentile: Percentile) -> anyhow::Result<Self> {
-        let (description, cpu) = open_of_machine(result, idle)?;
+impl MachineResult {
+    /// Opens a result.
+    ///
+    /// # Errors
+    /// As [`MachineResult::description`].
+    pub fn open(result: &Path, idle: &Idle, percentile: Percentile) -> Result<Self> {
+        let (description, cpu) = Self::description(result, idle)?;
         Ok(Self {
             name: result.display().to_string(),
             percentile,
@@ -88,14 +62,35 @@ impl Measured {
         })
     }
 
-    /// Which of these states, of a CPU that it speaks for, keep to the bound: the judgement of
-    /// `reveille advise`.
-    pub fn judge(
-        &self,
-        states: &[IdleState],
-        idle: &Idle,
-        bound_us: u32,
-    ) -> anyhow::Result<Advice> {
+    /// The description of a result of this machine, and the CPU that was measured. Statistics that it lacks
+    /// (another tool's, a run that was cut off) are computed.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a result of another machine; those of reading it.
+    pub fn description<'a>(result: &Path, idle: &'a Idle) -> Result<(Description, &'a Cpu)> {
+        let mut loaded = reveille_results::open_columns(result, &[])?;
+        if loaded.description.states.is_empty() || loaded.description.statistics.is_empty() {
+            loaded = reveille_results::open_columns(result, &JUDGED)?;
+        }
+        if let Some(why) = why_other_machine(&loaded, idle) {
+            return Err(Error::Usage(format!(
+                "--result {}: is of another machine: {why}",
+                result.display()
+            )));
+        }
+        if loaded.description.statistics.is_empty() {
+            loaded.description.statistics = statistics::by_state(&loaded.columns, &|_| None, &[]);
+        }
+        let cpu = speaks_for(loaded.description.settings.cpu, idle);
+        Ok((loaded.description, cpu.expect("it was found there")))
+    }
+
+    /// Which of these states, of a CPU like the measured one, keep to the bound, as `reveille advise`
+    /// judges.
+    ///
+    /// # Errors
+    /// Where the result has no wake latencies, or cannot be read.
+    pub fn judge(&self, states: &[IdleState], idle: &Idle, bound_us: u32) -> Result<Advice> {
         let loaded = reveille_results::open_columns(&self.path, &JUDGED)?;
         let target = Target {
             driver: idle.driver.clone(),
@@ -106,36 +101,35 @@ impl Measured {
             states: states.to_vec(),
             coverage: Coverage::Result,
         };
-        let percentile = self.percentile.name().trim_start_matches('p');
+        let percentile = self.percentile.percent();
         let question = Question {
             budget_us: bound_us,
             demand: Demand::Percentile(percentile.parse().expect("one above 50")),
             confidence: CONFIDENCE.parse().expect("one above 50"),
             latency: Latency::Wake,
         };
-        let advice = Advice::of(&loaded, &target, question);
-        advice.map_err(|error| match error {
-            // Another latency cannot be asked for here.
-            Error::NoLatency(latency) => {
-                Failure::usage(format!("--result {}: holds no {latency}", self.name))
+        Advice::of(&loaded, &target, question).map_err(|error| match error {
+            // Not its own message: `hold` takes no --latency of that kind.
+            NoAdvice::NoLatency(latency) => {
+                Error::Usage(format!("--result {}: holds no {latency}", self.name))
             }
-            error => anyhow::Error::new(error).context(self.name.clone()),
+            error => Error::Failed(format!("{}: {error}", self.name)),
         })
     }
 
-    /// The CPU that was measured.
+    /// The number of the CPU that was measured.
     pub fn cpu(&self) -> u32 {
         self.cpu.number
     }
 
-    /// Does it speak for CPUs of that kind with these states? It is of one CPU, and of those like it.
+    /// Is the measured CPU of that kind, with these states? The result holds for such CPUs only.
     pub fn is_of(&self, kind: Option<&CoreKind>, states: &[IdleState]) -> bool {
         let here = states.iter().map(|state| &state.name);
         self.cpu.kind.as_ref() == kind && here.eq(self.cpu.states.iter().map(|state| &state.name))
     }
 
-    /// What was measured of that state: of the source that found it slowest, where there were
-    /// several. `None` where there is no datapoint of it.
+    /// What was measured of that state, by the source whose percentile is the highest; `None` without a
+    /// datapoint of it.
     pub fn of_state(&self, name: &str) -> Option<Figure> {
         let of_state = self.description.statistics.iter();
         let figures = of_state.filter(|one| one.state == name).map(|one| Figure {
@@ -145,7 +139,7 @@ impl Measured {
         figures.max_by_key(|figure| (figure.latency_ns, figure.datapoints))
     }
 
-    /// What a reader must know of the figures.
+    /// What a reader must know of the figures, a sentence each without its full stop.
     pub fn notes(&self, here: &Identity) -> Vec<String> {
         let mut notes = Vec::new();
         let name = &self.name;
@@ -171,27 +165,4 @@ impl Measured {
         }
         notes
     }
-}
-
-/// A result's description, if it is of this machine, and the CPU that was measured. Statistics that it
-/// does not carry (another tool's, a run that was cut off) are computed.
-pub fn open_of_machine<'a>(
-    result: &Path,
-    idle: &'a Idle,
-) -> anyhow::Result<(Description, &'a Cpu)> {
-    let mut loaded = reveille_results::open_columns(result, &[])?;
-    if loaded.description.states.is_empty() || loaded.description.statistics.is_empty() {
-        loaded = reveille_results::open_columns(result, &JUDGED)?;
-    }
-    if let Some(why) = why_other_machine(&loaded, idle) {
-        return Err(Failure::usage(format!(
-            "--result {}: is of another machine: {why}",
-            result.display()
-        )));
-    }
-    if loaded.description.statistics.is_empty() {
-        loaded.description.statistics = statistics::by_state(&loaded.columns, &|_| None, &[]);
-    }
-    let cpu = speaks_for(loaded.description.settings.cpu, idle);
-    Ok((loaded.description, cpu.expect("it was found there")))
 }

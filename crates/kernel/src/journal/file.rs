@@ -1,7 +1,7 @@
 //! The journal's file: every setting that is changed at present, below one lock.
 //!
-//! The folder and what is in it are root's alone to write, and are refused where they are not: what
-//! stands there is written into the kernel by root.
+//! Only root may write to the folder and its files; they are refused otherwise, for root writes their
+//! values into the kernel.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -31,19 +31,19 @@ const LOCK: &str = "settings.lock";
 const NO_FILE: &str = "is not a file";
 
 const VERSION: u32 = 1;
-/// A thousand CPUs of ten states each, and five claims on each, come to some 12 MB.
+/// A thousand CPUs of ten states each, and five claims on each, take some 12 MB.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Somebody's wish for a setting.
+/// A value that a process claims for a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Claim {
     pub owner: Owner,
     /// Which of its owner's journals.
     pub journal: u32,
     pub value: String,
-    /// Stands after its owner's end.
+    /// Stays after its owner's end.
     pub kept: bool,
-    /// Somebody else has changed the setting since, and it is theirs.
+    /// Another program has changed the setting since: the claim no longer counts.
     pub overtaken: bool,
 }
 
@@ -52,25 +52,25 @@ pub(super) struct Claim {
 pub(super) struct Record {
     /// Below the root.
     pub path: String,
-    /// What stood there before the first claim.
+    /// The value before the first claim.
     pub original: String,
-    /// What stands there by our doing: one value, or several where it was about to be written and
-    /// that has not succeeded. Of an interrupt that the kernel is about to move: none, whatever comes.
+    /// The value that was written, or several where a write has not succeeded yet. Empty for an
+    /// interrupt that the kernel is about to move: any value is expected.
     pub ours: Vec<String>,
-    /// Oldest first. Without any the setting is still to be put back.
+    /// Oldest first. Without any the setting is still to be restored.
     pub claims: Vec<Claim>,
-    /// The setting has been brought to what the claims come to, or is somebody else's. Not so when a
-    /// claim has come or gone, until the setting was brought about.
+    /// The setting has the value of its claims, or another program's. False after a claim was added or
+    /// removed, until the setting is written.
     pub settled: bool,
 }
 
 impl Record {
-    /// Records of other kinds are not let in.
+    /// Records of other kinds are not read.
     pub fn kind(&self) -> Kind {
         kind::of(&self.path).expect("checked when it was read or made")
     }
 
-    /// What is to stand there; `None`: what stands there.
+    /// The value to write; `None`: leave the present one.
     pub fn wanted(&self) -> Option<String> {
         // Of one journal the last claim stands for those before it.
         let is_last = |nth: usize, claim: &Claim| {
@@ -99,30 +99,30 @@ impl Record {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Page {
+struct Content {
     version: u32,
     /// The boot that the settings are of (proc(5), /proc/sys/kernel/random/boot_id).
     boot: String,
     records: Vec<Record>,
 }
 
-/// The records, and the lock as long as they are in hand.
-pub(super) struct Book {
+/// The records, and the lock while this value lives.
+pub(super) struct JournalFile {
     pub records: Vec<Record>,
-    /// What was found and could not be used, and what became of it.
+    /// What could not be used, and what was done with it.
     pub refused: Vec<String>,
     /// The lock's drop unlocks, also where a process that is about to be started has a copy. `None`
     /// where the records are in memory only.
     place: Option<(Folder, Flock<File>)>,
 }
 
-impl Book {
+impl JournalFile {
     /// Takes the lock and reads what is there. `None` where there is nothing to read and nothing to
-    /// clear away; with `make`, the folder is made then.
+    /// remove; with `make`, the folder is made then.
     ///
     /// # Errors
     /// [`Error::Cannot`] where the folder or a file in it has another owner, type or mode, or
-    /// somebody has the lock for longer than `patience`; [`Error::Io`].
+    /// another process holds the lock for longer than `patience`; [`Error::Io`].
     pub fn open(path: &Path, make: bool, patience: Duration) -> Result<Option<Self>> {
         let folder = match Folder::open(path)? {
             Some(folder) => folder,
@@ -151,10 +151,10 @@ impl Book {
         }
     }
 
-    /// The records without the lock, for who may not take it: only to be looked at.
+    /// The records without the lock, to read only.
     ///
     /// # Errors
-    /// As [`Book::open`].
+    /// As [`JournalFile::open`].
     pub fn look(path: &Path) -> Result<Vec<Record>> {
         let Some(folder) = Folder::open(path)? else {
             return Ok(Vec::new());
@@ -168,7 +168,7 @@ impl Book {
     /// Forgets the records of settings that are as they were, and writes the others.
     ///
     /// # Errors
-    /// As [`Book::save`].
+    /// As [`JournalFile::save`].
     pub fn close(&mut self) -> Result<()> {
         self.records
             .retain(|record| !record.claims.is_empty() || !record.settled);
@@ -178,7 +178,7 @@ impl Book {
     /// Writes the records: whole or not at all, for a rename replaces the file in one step.
     ///
     /// # Errors
-    /// [`Error::Io`]; then the former ones still stand there.
+    /// [`Error::Io`]; then the former ones are still there.
     pub fn save(&self) -> Result<()> {
         let Some((folder, _)) = &self.place else {
             return Ok(());
@@ -187,7 +187,7 @@ impl Book {
         if self.records.is_empty() {
             return folder.remove(FILE);
         }
-        let page = Page {
+        let page = Content {
             version: VERSION,
             boot: boot()?,
             records: self.records.clone(),
@@ -201,10 +201,10 @@ impl Book {
     }
 }
 
-impl Drop for Book {
+impl Drop for JournalFile {
     fn drop(&mut self) {
         if let (Some((folder, _)), true) = (&self.place, self.records.is_empty()) {
-            // While it is held: who waits for it sees that the file has gone.
+            // While it is held: a process that waits for it finds the file gone.
             let _ = folder.remove(LOCK);
         }
     }
@@ -263,7 +263,7 @@ impl Folder {
         fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
 
-    /// A file of ours in the folder, looked at; `None` where there is none. Opening does not wait,
+    /// A file in the folder, checked; `None` where there is none. Opening does not wait,
     /// whatever it is.
     fn file(&self, name: &str, flags: OFlag, mode: u32) -> Result<Option<File>> {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
@@ -289,7 +289,7 @@ impl Folder {
     fn lock(&self, patience: Duration) -> Result<Flock<File>> {
         let end = Instant::now() + patience;
         loop {
-            // Who cannot open it cannot keep others waiting.
+            // A process that cannot open it cannot delay others.
             let flags = OFlag::O_RDWR | OFlag::O_CREAT;
             let file = self.file(LOCK, flags, 0o600)?;
             let file = file.ok_or_else(|| gone(&self.path.join(LOCK)))?;
@@ -298,7 +298,7 @@ impl Folder {
                 return Err(refused(&self.path.join(LOCK), "is open to others"));
             }
             match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                // Between opening and locking, who held it may have removed it.
+                // Between opening and locking, its holder may have removed it.
                 Ok(lock) if self.about(LOCK).is_some_and(|it| it.st_ino == about.st_ino) => {
                     return Ok(lock);
                 }
@@ -323,7 +323,7 @@ impl Folder {
     }
 
     /// The page, or why it is none; `None` where there is no file.
-    fn page(&self) -> Result<Option<std::result::Result<Page, String>>> {
+    fn page(&self) -> Result<Option<std::result::Result<Content, String>>> {
         let Some(file) = self.file(FILE, OFlag::O_RDONLY, 0)? else {
             return Ok(None);
         };
@@ -352,8 +352,8 @@ impl Folder {
         Ok(Some(page.map_err(|error| error.to_string())))
     }
 
-    /// The records of this boot. What cannot be used is said in `refused`; a damaged file is set
-    /// aside, so that it is said once.
+    /// The records of this boot. What cannot be used is listed in `refused`; a damaged file is set
+    /// aside, so that it is listed once.
     fn read(&self, refused: &mut Vec<String>) -> Result<Vec<Record>> {
         let path = self.path.join(FILE);
         let page = match self.page()? {
@@ -367,7 +367,7 @@ impl Folder {
                     renamed => renamed.map_err(self.error(FILE))?,
                 }
                 refused.push(format!(
-                    "{}: damaged ({why}); what it listed is not put back; it is now {DAMAGED}",
+                    "{}: damaged ({why}); its settings are not restored; renamed to {DAMAGED}",
                     path.display()
                 ));
                 return Ok(Vec::new());
@@ -381,7 +381,7 @@ impl Folder {
             page.records.into_iter().partition(Record::is_valid);
         refused.extend(others.iter().map(|record| {
             format!(
-                "{}: {:?} is not a setting of reveille's; ignored",
+                "{}: unknown setting {:?}; ignored",
                 path.display(),
                 record.path
             )
@@ -395,7 +395,7 @@ impl Folder {
             .file(NEXT, flags, 0o644)?
             .ok_or_else(|| gone(&self.path.join(NEXT)))?;
         file.write_all(text).map_err(io(&self.path.join(NEXT)))?;
-        // Whatever the caller's umask: whoever is not root may see what is changed.
+        // Whatever the caller's umask: other users may see what is changed.
         fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(self.error(NEXT))?;
         renameat(&self.file, NEXT, &self.file, FILE).map_err(self.error(FILE))
     }
@@ -409,7 +409,7 @@ impl Folder {
     }
 }
 
-/// The process that holds the lock of that file, as far as the kernel tells (proc_locks(5)).
+/// The process that holds the lock of that file, as far as the kernel reports it (proc_locks(5)).
 fn holder(about: &FileStat) -> Option<i32> {
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = (libc::major(about.st_dev), libc::minor(about.st_dev));
@@ -423,7 +423,7 @@ fn holder(about: &FileStat) -> Option<i32> {
     })
 }
 
-/// Root's, or this user's, and nobody else's to write.
+/// Owned by root or this user, and writable by no other.
 fn trust(path: &Path, about: &FileStat) -> Result<()> {
     if about.st_uid != 0 && about.st_uid != Uid::effective().as_raw() {
         return Err(refused(path, &format!("belongs to user {}", about.st_uid)));

@@ -1,92 +1,120 @@
-//! What is asked of the kernel for a bound, and which idle states that leaves.
+//! A latency bound: the request to the kernel, and the idle states that it leaves.
 
-use reveille_advise::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
 use reveille_kernel::boot::WithoutDriver;
 use reveille_kernel::groups::{self, Group};
+use reveille_kernel::requests::{self, Request};
 use reveille_kernel::{
-    Cpu, Identity, Idle, IdleState, Root, bounds, cpulist, limits, pm_qos, requests,
+    Awake, Cpu, Error, Identity, Idle, IdleState, Journal, Result, Root, bounds, cpulist, limits,
+    pm_qos,
 };
 use serde::Serialize;
 
-use crate::chosen;
-use crate::exit::Failure;
-use crate::measured::Measured;
+use crate::{Advice, Finding, MachineResult, SourceEvidence, Standing, StateAdvice};
 
 /// What the user asks for.
-pub struct Wanted<'a> {
+pub struct Options<'a> {
+    /// The longest wake latency, µs; 0: no sleep.
     pub bound_us: u32,
+    /// Ascending.
     pub cpus: &'a [u32],
-    /// These CPUs are all that there are: one request does.
+    /// They are all CPUs of the machine: one request does.
     pub all: bool,
-    pub measured: Option<&'a Measured>,
+    /// Judge states by what was measured.
+    pub result: Option<&'a MachineResult>,
 }
 
-/// How the kernel is asked.
+/// The kernel's interface for the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Through {
+    /// `/dev/cpu_dma_latency`, for all CPUs.
     #[serde(rename = "cpu_dma_latency")]
     Device,
+    /// `power/pm_qos_resume_latency_us` of each CPU.
     #[serde(rename = "pm_qos_resume_latency_us")]
     EachCpu,
 }
 
-/// What becomes of a state.
+/// What a bound does to a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum Effect {
+    /// It can be entered.
     Left,
+    /// It is not entered.
     Stopped,
-    /// Disabled, with or without the bound.
+    /// It is disabled, with or without the bound.
     Disabled,
-    /// The driver does not tell its exit latency.
+    /// The driver gives no exit latency.
     Unknown,
 }
 
+/// An idle state under the bound.
 #[derive(Debug, Serialize)]
-pub struct State {
+pub struct HeldState {
+    /// N of cpuidle's `stateN`.
     pub index: u32,
+    /// As the driver calls it: `C6`.
     pub name: String,
+    /// The driver's figure, µs; `None` where it gives none.
     pub exit_latency_us: Option<u64>,
-    /// The percentile of measured wake latencies; null where it was not measured, or too little.
+    /// The percentile of measured wake latencies, ns; `None` without enough datapoints.
     pub measured_ns: Option<i64>,
+    /// `None` where it was not measured.
     pub datapoints: Option<u64>,
-    pub fate: Fate,
+    /// What the bounds in force do to it.
+    #[serde(rename = "fate")]
+    pub effect: Effect,
 }
 
-/// CPUs that are alike, and what the bound leaves of their states.
+/// CPUs that are alike.
 #[derive(Debug, Serialize)]
-pub struct Left {
+pub struct HeldGroup {
+    /// Ascending.
     pub cpus: Vec<u32>,
+    /// The same as a list: `0-3,8`.
     pub cpu_list: String,
+    /// `None` where the machine has one kind of core.
     pub core_kind: Option<String>,
-    /// The tightest of all bounds on these CPUs, this one among them.
+    /// The tightest of all bounds on these CPUs, this one among them, µs.
     pub in_force_us: u32,
-    pub states: Vec<State>,
+    /// In the driver's order.
+    pub states: Vec<HeldState>,
 }
 
+/// How a latency bound is held, and its effect.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    /// The bound that the user asks for.
+    /// The bound that the user asks for, µs.
     pub bound_us: u32,
-    /// What the kernel is asked for: another figure where a result says so.
+    /// What the kernel is asked for, µs: another figure where a result calls for it.
     pub request_us: u32,
-    /// null where nothing here looks at requests.
+    /// `None` where nothing looks at requests.
     pub through: Option<Through>,
     /// Is it for all CPUs of the machine?
     pub all: bool,
+    /// The online CPUs, ascending.
     pub cpus: Vec<u32>,
-    /// These are kept from sleeping by a thread on each.
+    /// CPUs that a thread on each keeps from sleeping.
     #[serde(rename = "kept_awake_cpus")]
     pub kept_awake: Vec<u32>,
+    /// The result's path.
     pub result: Option<String>,
+    /// `p99.9`.
     pub percentile: Option<&'static str>,
-    pub groups: Vec<Left>,
+    /// Empty where nothing looks at requests.
+    pub groups: Vec<HeldGroup>,
+    /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    pub fn make(root: &Root, idle: &Idle, wanted: &Wanted) -> anyhow::Result<Self> {
-        let chosen: Vec<&Cpu> = wanted
+    /// Plans the bound; offline CPUs are left out, with a note.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where all CPUs are offline, or the result is of another kind of CPU;
+    /// [`Error::Cannot`] where nothing here keeps to the bound, or the result has too few datapoints.
+    pub fn of(root: &Root, idle: &Idle, options: &Options) -> Result<Self> {
+        let chosen: Vec<&Cpu> = options
             .cpus
             .iter()
             .filter_map(|&cpu| idle.cpu(cpu))
@@ -94,37 +122,54 @@ impl Plan {
         let (online, offline): (Vec<&Cpu>, Vec<&Cpu>) =
             chosen.into_iter().partition(|cpu| cpu.online);
         if online.is_empty() {
-            return Err(Failure::usage("--cpu: these CPUs are all offline"));
+            return Err(Error::Usage("--cpu: these CPUs are all offline".into()));
         }
         let mut plan = Self {
-            bound_us: wanted.bound_us,
-            request_us: wanted.bound_us,
+            bound_us: options.bound_us,
+            request_us: options.bound_us,
             through: None,
-            all: wanted.all,
+            all: options.all,
             cpus: numbers(&online),
             kept_awake: Vec::new(),
-            result: wanted.measured.map(|measured| measured.name.clone()),
-            percentile: wanted.measured.map(|measured| measured.percentile.name()),
+            result: options.result.map(|measured| measured.name.clone()),
+            percentile: options.result.map(|measured| measured.percentile.name()),
             groups: Vec::new(),
             notes: Vec::new(),
         };
-        if !offline.is_empty() && !wanted.all {
+        if !offline.is_empty() && !options.all {
             let offline = cpulist::format(&numbers(&offline));
             plan.notes.push(format!("offline, so not held: {offline}"));
         }
         if requests::honoured(idle) {
-            plan.by_request(root, idle, wanted, &online)?;
+            plan.by_request(root, idle, options, &online)?;
         } else {
             plan.without_driver(root, idle)?;
         }
-        // Groups that are alike but for their bound have the same to say.
-        let mut said = Vec::new();
-        plan.notes.retain(|note| {
-            let is_new = !said.contains(note);
-            said.push(note.clone());
-            is_new
-        });
+        // Groups that differ in their bound only have the same notes.
+        let mut notes: Vec<String> = Vec::new();
+        for note in std::mem::take(&mut plan.notes) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        plan.notes = notes;
         Ok(plan)
+    }
+
+    /// Holds the bound until the value is dropped; CPUs' own bounds, until the journal is restored.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where this user may not, or the kernel does not take the bound.
+    pub fn hold(&self, journal: &mut Journal, root: &Root) -> Result<(Option<Request>, Awake)> {
+        let request = match self.through {
+            Some(Through::Device) => Some(Request::hold(self.request_us)?),
+            Some(Through::EachCpu) => {
+                requests::bound_cpus(journal, root, &self.cpus, self.request_us)?;
+                None
+            }
+            None => None,
+        };
+        Ok((request, Awake::keep(&self.kept_awake)?))
     }
 
     /// A driver and a governor choose states by the bound.
@@ -132,23 +177,23 @@ impl Plan {
         &mut self,
         root: &Root,
         idle: &Idle,
-        wanted: &Wanted,
+        options: &Options,
         online: &[&Cpu],
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         let groups = groups::alike(online.iter().copied());
         let identity = Identity::read(root);
-        if let Some(measured) = wanted.measured {
+        if let Some(measured) = options.result {
             self.notes.extend(measured.notes(&identity));
             self.request_us = self.request_by_result(&groups, idle, measured)?;
         }
         if !requests::is_kept_to(idle, self.request_us) {
-            return Err(Failure::cannot(format!(
-                "--latency: the governor haltpoll keeps to no bound but 0, and {} µs would be held \
-                 in vain; `reveille hold --latency 0` keeps the CPUs from sleeping",
+            return Err(Error::Cannot(format!(
+                "--latency: the governor haltpoll keeps to no bound but 0, so {} µs \
+                 would have no effect; `reveille hold --latency 0` keeps the CPUs from sleeping",
                 self.request_us
             )));
         }
-        self.through = Some(match wanted.all {
+        self.through = Some(match options.all {
             true => Through::Device,
             false => Through::EachCpu,
         });
@@ -160,15 +205,15 @@ impl Plan {
             self.kept_awake = sleeps.map(|cpu| cpu.number).collect();
         }
         let held = self.held_by_others(root);
-        self.say_own_bounds(&groups, idle);
-        let left = |group: &Group| self.left(group, idle, wanted.measured, held);
-        self.groups = groups.iter().map(left).collect();
-        self.say_kept_awake();
+        self.note_own_bounds(&groups, idle);
+        let under_bound = |group: &Group| self.under_bound(group, idle, options.result, held);
+        self.groups = groups.iter().map(under_bound).collect();
+        self.note_kept_awake();
         Ok(())
     }
 
     /// Nothing looks at bounds: only "no sleep at all" can be had, by threads.
-    fn without_driver(&mut self, root: &Root, idle: &Idle) -> anyhow::Result<()> {
+    fn without_driver(&mut self, root: &Root, idle: &Idle) -> Result<()> {
         let without = WithoutDriver::of(idle, root);
         if without.as_ref().is_some_and(|without| without.polls) {
             self.notes
@@ -180,17 +225,17 @@ impl Plan {
                 || "no governor chooses idle states".to_owned(),
                 |without| format!("there is no cpuidle driver: {}", without.reason),
             );
-            return Err(Failure::cannot(format!(
+            return Err(Error::Cannot(format!(
                 "--latency: nothing looks at latency bounds here ({why}); only --latency 0 can be \
                  held, by threads that keep the CPUs awake"
             )));
         }
         self.kept_awake = self.cpus.clone();
-        self.say_kept_awake();
+        self.note_kept_awake();
         Ok(())
     }
 
-    fn say_kept_awake(&mut self) {
+    fn note_kept_awake(&mut self) {
         if self.kept_awake.is_empty() {
             return;
         }
@@ -198,7 +243,7 @@ impl Plan {
             Some(_) => "no state polls there",
             None => "nothing looks at latency bounds here",
         };
-        let cpus = chosen::named(&self.kept_awake);
+        let cpus = cpulist::named(&self.kept_awake);
         self.notes.push(format!(
             "{why}: {cpus} kept awake by a thread of idle priority on each"
         ));
@@ -210,13 +255,13 @@ impl Plan {
         &mut self,
         groups: &[Group],
         idle: &Idle,
-        measured: &Measured,
-    ) -> anyhow::Result<u32> {
+        measured: &MachineResult,
+    ) -> Result<u32> {
         let is_of = |group: &Group| measured.is_of(group.kind.as_ref(), &group.states);
         if !groups.iter().any(is_of) {
-            return Err(Failure::usage(format!(
-                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without --result \
-                 the driver's table counts",
+            return Err(Error::Usage(format!(
+                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without \
+                 --result the driver's table is used",
                 measured.name,
                 measured.cpu()
             )));
@@ -225,7 +270,7 @@ impl Plan {
         for group in groups {
             if is_of(group) {
                 let advice = measured.judge(&group.states, idle, self.bound_us)?;
-                self.say_judgement(&advice)?;
+                self.note_judgement(&advice)?;
                 let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
                 let judged = advice.states.iter().filter(is_on);
                 states.extend(
@@ -233,8 +278,8 @@ impl Plan {
                 );
             } else {
                 self.notes.push(format!(
-                    "{}: of another kind than the measured one; the driver's figures count there",
-                    chosen::named(&group.cpus)
+                    "{}: of another kind than the measured one; the driver's figures are used there",
+                    cpulist::named(&group.cpus)
                 ));
                 let exits = group
                     .states
@@ -247,19 +292,20 @@ impl Plan {
     }
 
     /// What a judgement leaves open; an error where that is everything.
-    fn say_judgement(&mut self, advice: &Advice) -> anyhow::Result<()> {
+    fn note_judgement(&mut self, advice: &Advice) -> Result<()> {
         let asked = &advice.question;
         if let Some(state) = advice.unknown() {
-            return Err(Failure::cannot(format!(
-                "--result: nothing can be said of {} for want of datapoints; `reveille advise RESULT \
-                 --budget {}us` prints how many are needed. Without --result the driver's table counts",
+            return Err(Error::Cannot(format!(
+                "--result: too few datapoints of {}; `reveille advise RESULT \
+                 --budget {}us` prints how many are needed. Without --result the driver's \
+                 table is used",
                 state.state, asked.budget_us
             )));
         }
         if let Some(state) = advice.ended_by_want() {
             self.notes.push(format!(
-                "{} is not shown to be within {asked}, for want of datapoints: neither it nor what is \
-                 deeper is left",
+                "too few datapoints to show that {} is within {asked}: it and deeper states \
+                 are not left",
                 state.state
             ));
         }
@@ -269,7 +315,7 @@ impl Plan {
                 && let Some(one) = state.evidence.iter().find(exceeds)
             {
                 self.notes.push(format!(
-                    "even {} is over the bound ({} of {} wakes): nothing is quicker",
+                    "even {} exceeds the bound ({} of {} wakes): no state is faster",
                     state.state, one.exceeded, one.count
                 ));
             }
@@ -278,14 +324,14 @@ impl Plan {
     }
 
     /// CPUs whose own bound is tighter: it is neither loosened nor taken away.
-    fn say_own_bounds(&mut self, groups: &[Group], idle: &Idle) {
+    fn note_own_bounds(&mut self, groups: &[Group], idle: &Idle) {
         for group in groups {
             let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
             let own = first.and_then(|cpu| bounds::in_force_us(cpu, None));
             if let Some(own) = own.filter(|&own| own < self.request_us) {
                 self.notes.push(format!(
-                    "{}: bound to {own} µs already, by their own setting: that one counts",
-                    chosen::named(&group.cpus)
+                    "{}: already bound to {own} µs by their own setting, which is tighter",
+                    cpulist::named(&group.cpus)
                 ));
             }
         }
@@ -309,19 +355,19 @@ impl Plan {
                 false => format!(", by {}", names.join(", ")),
             };
             self.notes.push(format!(
-                "a tighter bound of {held} µs is held on all CPUs already{by}: that one counts"
+                "a tighter bound of {held} µs already holds for all CPUs{by}"
             ));
         }
         Some(held)
     }
 
-    fn left(
+    fn under_bound(
         &self,
         group: &Group,
         idle: &Idle,
-        measured: Option<&Measured>,
+        measured: Option<&MachineResult>,
         held: Option<u32>,
-    ) -> Left {
+    ) -> HeldGroup {
         let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
         let others = first.and_then(|cpu| bounds::in_force_us(cpu, held));
         let in_force_us = others.unwrap_or(u32::MAX).min(self.request_us);
@@ -329,16 +375,16 @@ impl Plan {
             measured.filter(|measured| measured.is_of(group.kind.as_ref(), &group.states));
         let states = group.states.iter().map(|state| {
             let figure = measured.and_then(|measured| measured.of_state(&state.name));
-            State {
+            HeldState {
                 index: state.index,
                 name: state.name.clone(),
                 exit_latency_us: state.exit_latency_us,
                 measured_ns: figure.and_then(|figure| figure.latency_ns),
                 datapoints: figure.map(|figure| figure.datapoints),
-                fate: fate(&group.states, state, in_force_us),
+                effect: effect(&group.states, state, in_force_us),
             }
         });
-        Left {
+        HeldGroup {
             cpus: group.cpus.clone(),
             cpu_list: cpulist::format(&group.cpus),
             core_kind: group.kind.as_ref().map(ToString::to_string),
@@ -355,18 +401,18 @@ fn numbers(cpus: &[&Cpu]) -> Vec<u32> {
 /// What becomes of a state under a bound. Where no enabled state is within it, governors take the
 /// shallowest enabled one all the same; with a bound of 0 they take state 0, disabled or not.
 /// Source: drivers/cpuidle/governors/{menu,teo,haltpoll}.c of the kernel.
-fn fate(states: &[IdleState], state: &IdleState, bound_us: u32) -> Fate {
+fn effect(states: &[IdleState], state: &IdleState, bound_us: u32) -> Effect {
     let is_enabled = |state: &&IdleState| state.disabled != Some(true);
     let shallowest = match bound_us {
         0 => states.first(),
         _ => states.iter().find(is_enabled).or(states.first()),
     };
     match state.exit_latency_us {
-        _ if shallowest.is_some_and(|shallowest| shallowest.index == state.index) => Fate::Left,
-        _ if !is_enabled(&state) => Fate::Disabled,
-        None => Fate::Unknown,
-        Some(exit) if exit <= u64::from(bound_us) => Fate::Left,
-        Some(_) => Fate::Stopped,
+        _ if shallowest.is_some_and(|shallowest| shallowest.index == state.index) => Effect::Left,
+        _ if !is_enabled(&state) => Effect::Disabled,
+        None => Effect::Unknown,
+        Some(exit) if exit <= u64::from(bound_us) => Effect::Left,
+        Some(_) => Effect::Stopped,
     }
 }
 

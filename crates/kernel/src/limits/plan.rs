@@ -1,19 +1,22 @@
-//! What a limit sets on which CPUs, and what a user should know of it.
+//! The settings of a limit, the states before and under it, and notes for the user.
 
-use reveille_kernel::boot::WithoutDriver;
-use reveille_kernel::groups;
-use reveille_kernel::limits::{self, Limit, Setting};
-use reveille_kernel::{Cpu, Idle, IdleState, Root, cpulist};
 use serde::Serialize;
 
-use crate::chosen;
-use crate::exit::Failure;
+use super::{Limit, Setting, not_deeper, settings};
+use crate::boot::WithoutDriver;
+use crate::groups::{self, Group};
+use crate::{Cpu, Error, Idle, IdleState, Result, Root, cpulist};
 
+/// An idle state before and under the limit.
 #[derive(Debug, Serialize)]
-pub struct State {
+pub struct LimitedState {
+    /// N of cpuidle's `stateN`.
     pub index: u32,
+    /// As the driver calls it: `C6`.
     pub name: String,
+    /// The driver's figure, µs; `None` where it gives none.
     pub exit_latency_us: Option<u64>,
+    /// Before the limit; `None` where the kernel has no such setting.
     pub was_disabled: Option<bool>,
     /// While the limit holds.
     pub disabled: Option<bool>,
@@ -21,33 +24,48 @@ pub struct State {
 
 /// CPUs that are alike.
 #[derive(Debug, Serialize)]
-pub struct Group {
+pub struct LimitedGroup {
+    /// Ascending.
     pub cpus: Vec<u32>,
+    /// The same as a list: `0-3,8`.
     pub cpu_list: String,
+    /// `None` where the machine has one kind of core.
     pub core_kind: Option<String>,
-    pub states: Vec<State>,
+    /// In the driver's order.
+    pub states: Vec<LimitedState>,
 }
 
+/// What a limit changes.
 #[derive(Debug, Serialize)]
 pub struct Plan {
-    pub groups: Vec<Group>,
+    /// The online CPUs of the limit.
+    pub groups: Vec<LimitedGroup>,
+    /// For [`super::apply`].
     pub settings: Vec<Setting>,
+    /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
+    /// Why disabling states has no effect here, and what has one.
+    #[serde(skip)]
+    pub without_effect: Option<&'static str>,
 }
 
 impl Plan {
-    pub fn make(root: &Root, idle: &Idle, cpus: &[u32], limit: &Limit) -> anyhow::Result<Self> {
+    /// Plans the limit on these CPUs; offline ones are left out, with a note.
+    ///
+    /// # Errors
+    /// As [`settings`]; [`Error::Cannot`] without a cpuidle driver.
+    pub fn of(root: &Root, idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Self> {
         if let Some(without) = WithoutDriver::of(idle, root) {
-            return Err(Failure::cannot(format!(
+            return Err(Error::Cannot(format!(
                 "there are no idle states to limit (no cpuidle driver: {}); `reveille hold \
                  --latency 0` keeps CPUs awake here",
                 without.reason
             )));
         }
-        let settings = limits::plan(idle, cpus, limit)?;
+        let settings = settings(idle, cpus, limit)?;
         let chosen: Vec<&Cpu> = cpus.iter().filter_map(|&cpu| idle.cpu(cpu)).collect();
         let online = chosen.iter().copied().filter(|cpu| cpu.online);
-        let groups: Vec<Group> = groups::alike(online)
+        let groups = groups::alike(online)
             .iter()
             .map(|group| limited(group, &settings))
             .collect();
@@ -55,16 +73,21 @@ impl Plan {
             groups,
             settings,
             notes: Vec::new(),
+            without_effect: (idle.governor.as_deref() == Some("haltpoll")).then_some(
+                "the governor haltpoll ignores disabled states, so this has no effect; \
+                 `reveille hold --latency 0` does",
+            ),
         };
-        plan.say_offline(&chosen);
-        plan.say_lacking(idle, limit);
-        plan.say_enabled();
-        plan.say_disabled_altogether();
-        plan.notes.extend(without_effect(idle).map(str::to_owned));
+        plan.note_offline(&chosen);
+        plan.note_lacking(idle, limit);
+        plan.note_enabled();
+        plan.note_all_disabled();
+        let without_effect = plan.without_effect.map(str::to_owned);
+        plan.notes.extend(without_effect);
         Ok(plan)
     }
 
-    fn say_offline(&mut self, chosen: &[&Cpu]) {
+    fn note_offline(&mut self, chosen: &[&Cpu]) {
         let offline = chosen.iter().filter(|cpu| !cpu.online);
         let offline: Vec<u32> = offline.map(|cpu| cpu.number).collect();
         if !offline.is_empty() {
@@ -75,20 +98,20 @@ impl Plan {
     }
 
     /// Names that only some of the CPUs have.
-    fn say_lacking(&mut self, idle: &Idle, limit: &Limit) {
+    fn note_lacking(&mut self, idle: &Idle, limit: &Limit) {
         let names = match limit {
             Limit::Deepest(name) => std::slice::from_ref(name),
             Limit::Disable(names) => names,
         };
         for name in names {
             for group in &self.groups {
-                let has = |state: &State| state.name.eq_ignore_ascii_case(name);
+                let has = |state: &LimitedState| state.name.eq_ignore_ascii_case(name);
                 if group.states.iter().any(has) {
                     continue;
                 }
-                let cpus = chosen::named(&group.cpus);
+                let cpus = cpulist::named(&group.cpus);
                 let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
-                let instead = first.and_then(|cpu| limits::not_deeper(idle, cpu, name));
+                let instead = first.and_then(|cpu| not_deeper(idle, cpu, name));
                 self.notes.push(match (limit, instead) {
                     (Limit::Deepest(_), Some(instead)) => format!(
                         "no {name} on {cpus}: {}{} is the deepest there that wakes no slower",
@@ -101,29 +124,29 @@ impl Plan {
         }
     }
 
-    fn say_enabled(&mut self) {
+    fn note_enabled(&mut self) {
         for group in &self.groups {
-            let enabled =
-                |state: &&State| state.was_disabled == Some(true) && state.disabled == Some(false);
+            let enabled = |state: &&LimitedState| {
+                state.was_disabled == Some(true) && state.disabled == Some(false)
+            };
             for state in group.states.iter().filter(enabled) {
                 self.notes.push(format!(
-                    "{} was off on {} and is on while this lasts",
+                    "{} was off on {} and is on meanwhile",
                     state.name,
-                    chosen::named(&group.cpus)
+                    cpulist::named(&group.cpus)
                 ));
             }
         }
     }
 
-    fn say_disabled_altogether(&mut self) {
-        let is_off = |state: &State| state.disabled == Some(true);
-        let all_off = |group: &Group| group.states.iter().all(is_off);
+    fn note_all_disabled(&mut self) {
+        let is_off = |state: &LimitedState| state.disabled == Some(true);
+        let all_off = |group: &LimitedGroup| group.states.iter().all(is_off);
         let groups = || self.groups.iter().filter(|group| !group.states.is_empty());
-        let first = |group: &&Group| group.states.first().is_some_and(is_off);
+        let first = |group: &&LimitedGroup| group.states.first().is_some_and(is_off);
         if groups().any(all_off) {
             self.notes.push(
-                "where all states are disabled, the kernel uses the shallowest one all the same"
-                    .into(),
+                "where all states are disabled, the kernel still uses the shallowest one".into(),
             );
         } else if groups().any(|group| first(&group) && group.states[0].name == "POLL") {
             self.notes.push(
@@ -133,26 +156,18 @@ impl Plan {
     }
 }
 
-/// Why disabling states changes nothing here, and what would.
-pub fn without_effect(idle: &Idle) -> Option<&'static str> {
-    (idle.governor.as_deref() == Some("haltpoll")).then_some(
-        "the governor haltpoll does not look at disabled states, so this has no effect under it; \
-         `reveille hold --latency 0` does",
-    )
-}
-
 fn exit(state: &IdleState) -> String {
     let exit = state.exit_latency_us;
     exit.map_or_else(String::new, |us| format!(" ({us} µs)"))
 }
 
 /// A group's states before and under the limit.
-fn limited(group: &groups::Group, settings: &[Setting]) -> Group {
+fn limited(group: &Group, settings: &[Setting]) -> LimitedGroup {
     let state = |state: &IdleState| {
         let set = settings
             .iter()
             .find(|setting| group.cpus.contains(&setting.cpu) && setting.index == state.index);
-        State {
+        LimitedState {
             index: state.index,
             name: state.name.clone(),
             exit_latency_us: state.exit_latency_us,
@@ -160,7 +175,7 @@ fn limited(group: &groups::Group, settings: &[Setting]) -> Group {
             disabled: set.map_or(state.disabled, |setting| Some(setting.disable)),
         }
     };
-    Group {
+    LimitedGroup {
         cpus: group.cpus.clone(),
         cpu_list: cpulist::format(&group.cpus),
         core_kind: group.kind.as_ref().map(ToString::to_string),
