@@ -16,7 +16,6 @@ pub mod setup;
 
 use crate::policy::{Outcome, Policy, Shares};
 use crate::power::Power;
-use crate::sentence::digits;
 use crate::service::Service;
 use crate::{Error, Result};
 use setup::Setup;
@@ -39,14 +38,9 @@ pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> 
     }
 }
 
-/// The load ρ: the share of time that serving takes at full speed.
-pub fn load(service: &Service, rate: f64) -> f64 {
-    rate * service.mean()
-}
-
 /// The M/G/1 queue itself (Pollaczek and Khinchine): no setup, and all that is not service is idle.
 fn always_on(power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
-    let busy = stable(service, rate)?;
+    let busy = service.stable_load(rate)?;
     let wait_mean = setup::wait(rate, service, Setup::NONE);
     let shares = Shares {
         active: busy,
@@ -69,22 +63,6 @@ fn check_rate(rate: f64) -> Result<()> {
         false => Err(Error::Usage(format!(
             "arrivals: {rate} requests a second; give a number above 0"
         ))),
-    }
-}
-
-/// The load, where it is below 1.
-fn stable(service: &Service, rate: f64) -> Result<f64> {
-    let load = load(service, rate);
-    match load < 1.0 {
-        true => Ok(load),
-        false => Err(Error::Unstable {
-            load,
-            hint: format!(
-                ": with {} s a request that is fewer than {} requests a second",
-                digits(service.mean()),
-                digits(1.0 / service.mean())
-            ),
-        }),
     }
 }
 

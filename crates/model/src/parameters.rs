@@ -12,6 +12,7 @@ use crate::closed;
 use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
 use crate::power::Power;
 use crate::service::Service;
+use crate::simulate::{self, Horizon, Setup, Trace, WarmUp};
 use crate::{Error, Result};
 
 pub use simulation::{Process, Simulation};
@@ -99,24 +100,6 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Parameters out of TOML. What it does not say is as in [`Parameters::paper`].
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
-    pub fn parse(text: &str) -> Result<Self> {
-        Self::parse_over(text, Self::paper())
-    }
-
-    /// Parameters out of TOML. What it does not say is as in `base`.
-    ///
-    /// # Errors
-    /// As [`Parameters::parse`].
-    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
-        let parameters = form::parse(text, base)?;
-        parameters.check()?;
-        Ok(parameters)
-    }
-
     /// What "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
     /// 2013) draws in its figures 7 and 8. Service times, DVFS law and powers are not in it; these
     /// are the ones under which its statements hold, as the book's chapter on models says.
@@ -179,7 +162,7 @@ impl Parameters {
     pub fn utilisation(&self) -> f64 {
         match self.arrivals {
             Arrivals::Utilisation(load) => load,
-            Arrivals::Rate(rate) => closed::load(&self.service, rate),
+            Arrivals::Rate(rate) => self.service.load(rate),
         }
     }
 
@@ -205,6 +188,34 @@ impl Parameters {
     pub fn outcome(&self, policy: &Policy, utilisation: f64) -> Result<Outcome> {
         let rate = utilisation / self.service.mean();
         closed::outcome(policy, &self.power, &self.service, rate)
+    }
+
+    /// What is simulated for one policy. `trace` is the content of the file named in
+    /// [`Simulation::trace`].
+    pub fn setup(&self, policy: &Policy, trace: Option<&Trace>) -> Setup {
+        let simulation = &self.simulation;
+        let arrivals = match trace {
+            Some(trace) => simulate::Arrivals::Trace(trace.clone()),
+            None => simulation
+                .arrivals
+                .at(self.rate() * simulation.servers as f64),
+        };
+        Setup {
+            servers: simulation.servers,
+            dispatcher: simulation.dispatcher,
+            horizon: match (simulation.horizon_s, trace) {
+                (Some(seconds), _) => Horizon::Seconds(seconds),
+                (None, Some(_)) => Horizon::Trace,
+                (None, None) => Horizon::Requests(simulation.requests),
+            },
+            warm_up: simulation
+                .warm_up_s
+                .map_or(WarmUp::Relaxation, WarmUp::Seconds),
+            replications: simulation.replications,
+            confidence: simulation.confidence,
+            seed: simulation.seed,
+            ..Setup::new(policy.clone(), arrivals, self.service.clone(), self.power)
+        }
     }
 
     /// The policy of that name; upper and lower case are one.

@@ -139,6 +139,16 @@ pub struct Shares {
     pub nap: f64,
 }
 
+impl Shares {
+    /// The mean power, in watts.
+    pub fn power(&self, power: &Power) -> f64 {
+        self.active * power.active
+            + self.idle * power.idle
+            + self.transition * power.transition
+            + self.nap * power.nap
+    }
+}
+
 /// What a policy comes to in steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {

@@ -6,8 +6,8 @@ use crate::closed::nap;
 use crate::closed::setup::{self, Setup};
 use crate::parameters::Parameters;
 use crate::policy::{Outcome, Policy, PowerNap, number_or_never};
-use crate::sentence::time;
 use crate::{Error, Result};
+use reveille_show::quantity::time;
 
 /// The figure in which policies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,5 +1,6 @@
 //! Distributions of service times.
 
+use reveille_show::quantity::digits;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -53,6 +54,27 @@ impl Service {
             | Service::Lognormal { mean, .. }
             | Service::Gamma { mean, .. } => *mean,
             Service::Empirical { values } => values.iter().sum::<f64>() / values.len() as f64,
+        }
+    }
+
+    /// The load ρ at `rate` requests a second: the share of time that serving takes at full speed.
+    pub fn load(&self, rate: f64) -> f64 {
+        rate * self.mean()
+    }
+
+    /// The load, where it is below 1.
+    pub(crate) fn stable_load(&self, rate: f64) -> Result<f64> {
+        let load = self.load(rate);
+        match load < 1.0 {
+            true => Ok(load),
+            false => Err(Error::Unstable {
+                load,
+                hint: format!(
+                    ": with {} s a request that is fewer than {} requests a second",
+                    digits(self.mean()),
+                    digits(1.0 / self.mean())
+                ),
+            }),
         }
     }
 

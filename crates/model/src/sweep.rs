@@ -48,7 +48,7 @@ pub fn point(policies: &[Named], power: &Power, service: &Service, rate: f64) ->
         Err(other) => Err(other),
     };
     Ok(Point {
-        utilisation: closed::load(service, rate),
+        utilisation: service.load(rate),
         rate_per_s: rate,
         always_on,
         policies: policies.iter().map(compared).collect::<Result<_>>()?,

@@ -270,9 +270,7 @@ fn rows(
             rows.push(Row::interrupted(named));
             continue;
         }
-        let setup = parameters
-            .simulation
-            .setup(parameters, &named.policy, trace);
+        let setup = parameters.setup(&named.policy, trace);
         let simulated = simulate(&setup, &mut |progress| {
             bar.show(place, &named.name, progress);
             match interrupted.load(Ordering::Relaxed) {

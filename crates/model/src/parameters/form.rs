@@ -45,8 +45,27 @@ struct FarmForm {
     overhead: Option<f64>,
 }
 
-/// As [`Parameters::parse_over`], unchecked.
-pub fn parse(text: &str, base: Parameters) -> Result<Parameters> {
+impl Parameters {
+    /// Parameters from TOML. What is missing there is as in [`Parameters::paper`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_over(text, Self::paper())
+    }
+
+    /// Parameters from TOML. What is missing there is as in `base`.
+    ///
+    /// # Errors
+    /// As [`Parameters::parse`].
+    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
+        let parameters = read(text, base)?;
+        parameters.check()?;
+        Ok(parameters)
+    }
+}
+
+fn read(text: &str, base: Parameters) -> Result<Parameters> {
     let file: File = toml::from_str(text).map_err(|error| refused(text, &error))?;
     let mut parameters = base;
     if let Some(table) = file.service {
