@@ -24,15 +24,15 @@ mod stacks;
 #[cfg(not(feature = "bpf"))]
 #[path = "cost/stacks_without_bpf.rs"]
 mod stacks;
+mod summing;
 mod tallies;
 
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
 pub use follower::Follower;
-pub use forbidding::{Forbidding, Replacement};
 pub use result::{
-    About, Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
-    SCHEMA_VERSION, StateCost, Thread, Waited, read,
+    About, Cost, CpuCost, Ended, Estimate, FILE, Forbidding, InterruptCost, Missed, Overhead,
+    PairCost, Replacement, SCHEMA_VERSION, StateCost, Thread, Waited, read,
 };
 pub use sentence::seconds;
 pub use stacks::{Maps, fold};

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use std::path::Path as FilePath;
 
 use reveille_kernel::cpulist;
-use reveille_watch::path::delays::Delay;
-use reveille_watch::path::{Follow, Group, Path, ReadersPlace, Stage};
+use reveille_watch::path::{Delay, Follow, Group, Path, ReadersPlace, Stage};
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;

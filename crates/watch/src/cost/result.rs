@@ -5,13 +5,9 @@ use std::collections::BTreeMap;
 use reveille_kernel::Identity;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_results::Description;
-use reveille_results::schema::AWAKE;
 use serde::{Deserialize, Serialize};
 
-use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
-use super::forbidding::{self, Forbidding};
-use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
-use super::{Depth, Distribution, sentence};
+use super::Distribution;
 
 /// The file's name in its folder.
 pub const FILE: &str = "cost.json";
@@ -213,6 +209,37 @@ pub struct Overhead {
     pub share_of_cpu_time: Option<f64>,
 }
 
+/// What a wait would take instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replacement {
+    /// As the waits in the deepest state that is left: enough of them were seen.
+    Seen,
+    /// As long as the driver's table says for it.
+    Driver,
+    /// Nothing: the CPU would be awake.
+    Nothing,
+}
+
+/// What was saved if no state deeper than one had been allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forbidding {
+    /// `None`: no sleep at all.
+    pub deepest_allowed: Option<String>,
+    /// A latency request that leaves just these states, by the driver's table, µs.
+    pub latency_bound_us: u64,
+    /// The deeper states, shallow ones first.
+    pub forbidden: Vec<String>,
+    /// The estimate, ns, of all wake-ups together.
+    pub saved_ns: u64,
+    /// The 95 % interval; not below zero, and not above what was lost.
+    pub saved_low_ns: u64,
+    /// The upper end of that interval, ns.
+    pub saved_high_ns: u64,
+    /// What is taken for the waits that the forbidden states' would become.
+    pub replaced_by: Replacement,
+}
+
 /// What waking cost a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
@@ -267,317 +294,6 @@ pub struct Cost {
     pub overhead: Overhead,
     /// What a reader must know, one sentence each.
     pub notes: Vec<String>,
-}
-
-impl Cost {
-    /// The result of what was summed up.
-    pub fn of(tallies: &Tallies, about: About) -> Self {
-        let totals = &tallies.totals;
-        let all = tallies.all_waits();
-        let elapsed_ns = tallies.elapsed.as_nanos() as u64;
-        let by_state = by_state(tallies, about.measured.as_ref());
-        let forbidding = forbidding::all(&tallies.depth, &by_state);
-        let mut cost = Self {
-            schema_version: SCHEMA_VERSION,
-            wakeups: totals.wakeups,
-            met_sleeping_cpu: totals.asleep,
-            met_polling_cpu: totals.polling,
-            waited: all.into(),
-            lost_share: (elapsed_ns > 0).then(|| all.leaving_ns as f64 / elapsed_ns as f64),
-            most_delayed_thread: (totals.most_ns > 0).then(|| Thread {
-                name: totals.most_name.clone(),
-                pid: totals.most_pid,
-                leaving_ns: totals.most_ns,
-            }),
-            by_state,
-            by_pair: by_pair(tallies, about.interrupts.as_ref()),
-            by_interrupt: by_interrupt(tallies, about.interrupts.as_ref()),
-            by_cpu: by_cpu(tallies),
-            forbidding,
-            sentence: String::new(),
-            missed: Missed {
-                moved: totals.moved,
-                unseen: totals.unseen,
-                pairs_full: totals.pairs_full,
-                stacks_full: totals.stacks_full,
-                stacks_failed: totals.stacks_failed,
-                unfollowed_tasks: totals.unfollowed,
-            },
-            overhead: overhead(tallies, about.machine.cpus_online),
-            notes: notes(tallies),
-            elapsed_ns,
-            tool: about.tool,
-            started: about.started,
-            command_line: about.command_line,
-            workload: about.workload,
-            ended: about.ended,
-            machine: about.machine,
-            driver: about.driver,
-            governor: about.governor,
-        };
-        cost.sentence = sentence::of(&cost, about.honours_requests);
-        cost
-    }
-}
-
-/// The states that were met, from the shallowest, after `busy` and `awake`.
-fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<StateCost> {
-    let mut all = vec![
-        state_cost(tallies, BUSY_PLACE, "busy", false, None),
-        state_cost(tallies, AWAKE_PLACE, AWAKE, false, None),
-    ];
-    for (order, state) in tallies.depth.states.iter().enumerate() {
-        let place = Depth::place(order);
-        if place != OTHER_PLACE {
-            let latency = state.exit_latency_us;
-            all.push(state_cost(
-                tallies,
-                place,
-                &state.name,
-                state.polling,
-                latency,
-            ));
-        }
-    }
-    all.push(state_cost(
-        tallies,
-        OTHER_PLACE,
-        "another state",
-        false,
-        None,
-    ));
-    all.retain(|state| state.waits > 0);
-    for state in &mut all {
-        state.estimate = estimate(state, measured);
-    }
-    all
-}
-
-fn state_cost(
-    tallies: &Tallies,
-    place: u32,
-    name: &str,
-    polling: bool,
-    driver_exit_latency_us: Option<u64>,
-) -> StateCost {
-    let sums = tallies.at_place(place);
-    let distribution = match tallies.distributions.get(&place) {
-        Some(counts) => Distribution::of(counts),
-        None => Distribution::default(),
-    };
-    // Where nothing is left, the distribution is of something else.
-    let sleeps = place >= OTHER_PLACE && !polling;
-    let quantile = |share| sleeps.then(|| distribution.quantile_ns(share)).flatten();
-    let known = sums.count - sums.unknown;
-    StateCost {
-        state: name.to_owned(),
-        polling,
-        driver_exit_latency_us,
-        waits: sums.count,
-        unknown_waits: sums.unknown,
-        waited: sums.into(),
-        mean_leaving_ns: (sleeps && known > 0).then(|| sums.leaving_ns as f64 / known as f64),
-        median_leaving_ns: quantile(0.5),
-        p90_leaving_ns: quantile(0.9),
-        p99_leaving_ns: quantile(0.99),
-        distribution: match polling {
-            false => distribution,
-            // Nothing is left, so that there is nothing to distribute.
-            true => Distribution::default(),
-        },
-        estimate: None,
-    }
-}
-
-/// A mean is trusted from so many waits on.
-pub(super) const ENOUGH: u64 = 30;
-
-fn estimate(state: &StateCost, measured: Option<&(String, Description)>) -> Option<Estimate> {
-    if state.unknown_waits == 0 {
-        return None;
-    }
-    let of_result = measured.and_then(|(name, description)| {
-        let mut statistics = description.statistics.iter();
-        let found = statistics.find(|one| one.state == state.state)?;
-        let by = format!("mean wake latency in {name} (source {})", found.source);
-        Some((found.wake_latency.mean_ns, by))
-    });
-    let of_this = || {
-        let mean = state.mean_leaving_ns?;
-        let known = state.waits - state.unknown_waits;
-        (known >= ENOUGH).then(|| (mean, format!("mean of {known} waits of known instant here")))
-    };
-    let (mean, by) = of_result.or_else(of_this)?;
-    Some(Estimate {
-        leaving_ns: (mean.max(0.0) * state.unknown_waits as f64) as u64,
-        by,
-    })
-}
-
-fn cause_name(cause: Cause, interrupts: Option<&Interrupts>) -> String {
-    match cause {
-        Cause::Task => "task".to_owned(),
-        Cause::Timer => "timer".to_owned(),
-        Cause::Call => "another CPU".to_owned(),
-        Cause::Other => "other interrupt".to_owned(),
-        Cause::Device(irq) => {
-            let line = interrupts.and_then(|all| {
-                let mut lines = all.lines.iter();
-                lines.find(|line| line.name == irq.to_string())
-            });
-            // Chip, hardware number and trigger come first, the device's name last.
-            let device = line.and_then(|line| line.description.split_whitespace().last());
-            match device {
-                Some(device) => format!("{device} (irq {irq})"),
-                None => format!("irq {irq}"),
-            }
-        }
-    }
-}
-
-fn by_pair(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<PairCost> {
-    let pair = |(pair, sums): (&super::Pair, &PairSums)| PairCost {
-        waker: match pair.cause {
-            Cause::Task => pair.waker.clone(),
-            cause => cause_name(cause, interrupts),
-        },
-        by_interrupt: pair.cause != Cause::Task,
-        wakee: pair.wakee.clone(),
-        wakeups: sums.wakeups,
-        asleep: sums.asleep,
-        waited: (*sums).into(),
-    };
-    let mut pairs: Vec<_> = tallies.pairs.iter().map(pair).collect();
-    pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waited.leaving_ns, pair.wakeups)));
-    pairs
-}
-
-fn by_interrupt(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<InterruptCost> {
-    let mut sums: BTreeMap<Cause, PairSums> = BTreeMap::new();
-    let by_interrupts = tallies.pairs.iter();
-    for (pair, pair_sums) in by_interrupts.filter(|(pair, _)| pair.cause != Cause::Task) {
-        sums.entry(pair.cause).or_default().add(pair_sums);
-    }
-    let cost = |(cause, sums): (&Cause, &PairSums)| InterruptCost {
-        interrupt: cause_name(*cause, interrupts),
-        irq: match cause {
-            Cause::Device(irq) => Some(*irq),
-            _ => None,
-        },
-        wakeups: sums.wakeups,
-        asleep: sums.asleep,
-        waited: (*sums).into(),
-    };
-    let mut all: Vec<_> = sums.iter().map(cost).collect();
-    all.sort_by_key(|one| std::cmp::Reverse((one.waited.leaving_ns, one.wakeups)));
-    all
-}
-
-fn by_cpu(tallies: &Tallies) -> Vec<CpuCost> {
-    let mut cpus: BTreeMap<u32, (WaitSums, u64, BTreeMap<String, u64>)> = BTreeMap::new();
-    for (&(cpu, place), waits) in tallies.waits.iter().filter(|(_, waits)| waits.count > 0) {
-        let (sum, asleep, by_state) = cpus.entry(cpu).or_default();
-        sum.add(waits);
-        let state = tallies.depth.at_place(place);
-        if place == OTHER_PLACE || state.is_some_and(|state| !state.polling) {
-            *asleep += waits.count;
-        }
-        if let Some(state) = state {
-            by_state.insert(state.name.clone(), waits.leaving_ns);
-        }
-    }
-    let cost = |(cpu, (sums, asleep, leaving_by_state_ns))| CpuCost {
-        cpu,
-        waits: WaitSums::count(sums),
-        asleep,
-        waited: sums.into(),
-        leaving_by_state_ns,
-    };
-    cpus.into_iter().map(cost).collect()
-}
-
-fn overhead(tallies: &Tallies, cpus: Option<u32>) -> Overhead {
-    let counted = tallies.counted;
-    let per = |ns: fn(&Counted) -> u64, divisor: fn(&Counted) -> u64| {
-        counted
-            .filter(|counted| divisor(counted) > 0)
-            .map(|counted| ns(&counted) as f64 / divisor(&counted) as f64)
-    };
-    let share = |counted: Counted| {
-        let cpu_time_ns = counted.elapsed.as_nanos() as f64 * f64::from(cpus?);
-        let spent_ns = (counted.following_ns() + counted.beginning_ns()) as f64;
-        (cpu_time_ns > 0.0).then_some(spent_ns / cpu_time_ns)
-    };
-    Overhead {
-        machine_wakeups: tallies.issued,
-        counted_s: counted.map(|counted| counted.elapsed.as_secs_f64()),
-        counted_wakeups: counted.map(|counted| counted.machine_wakeups),
-        runs_per_wakeup: per(|c| c.runs, |c| c.machine_wakeups),
-        per_wakeup_ns: per(Counted::following_ns, |c| c.machine_wakeups),
-        per_new_task_ns: per(Counted::beginning_ns, |c| c.new_tasks),
-        counting_per_wakeup_ns: per(|c| c.runs * c.counting_ns, |c| c.machine_wakeups),
-        share_of_cpu_time: counted.and_then(share),
-    }
-}
-
-fn notes(tallies: &Tallies) -> Vec<String> {
-    let totals = &tallies.totals;
-    let mut notes = Vec::new();
-    if !tallies.sees_sending {
-        notes.push(
-            "This kernel does not tell when one CPU sends word to another (ipi:ipi_send_cpu): what \
-             the waker does from the wake-up until then, about 1 µs, counts as leaving the idle \
-             state, and waits for a CPU that another one's request woke are of unknown instant."
-                .to_owned(),
-        );
-    }
-    if totals.pairs_full > 0 {
-        notes.push(format!(
-            "The table of pairs was full: {} wake-ups are in the totals, but not by pair.",
-            totals.pairs_full
-        ));
-    }
-    if totals.stacks_full + totals.stacks_failed > 0 {
-        notes.push(format!(
-            "Of {} wake-ups the waker's stack is missing.",
-            totals.stacks_full + totals.stacks_failed
-        ));
-    }
-    if totals.unfollowed > 0 {
-        notes.push(format!(
-            "{} tasks could not be followed, for want of memory in the kernel.",
-            totals.unfollowed
-        ));
-    }
-    notes
-}
-
-impl WaitSums {
-    fn count(self) -> u64 {
-        self.count
-    }
-}
-
-impl From<WaitSums> for Waited {
-    fn from(sums: WaitSums) -> Self {
-        Self {
-            leaving_ns: sums.leaving_ns,
-            scheduling_ns: sums.scheduling_ns,
-            queueing_ns: sums.queueing_ns,
-            longest_leaving_ns: sums.longest_ns,
-        }
-    }
-}
-
-impl From<PairSums> for Waited {
-    fn from(sums: PairSums) -> Self {
-        Self {
-            leaving_ns: sums.leaving_ns,
-            scheduling_ns: sums.scheduling_ns,
-            queueing_ns: sums.queueing_ns,
-            longest_leaving_ns: sums.longest_ns,
-        }
-    }
 }
 
 /// Reads a `cost.json`.

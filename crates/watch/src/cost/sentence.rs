@@ -1,7 +1,6 @@
 //! What a person needs to know of a result, in a sentence.
 
-use super::Cost;
-use super::forbidding::Forbidding;
+use super::result::{Cost, Forbidding};
 
 /// Less than this share of the time is not worth a setting.
 const WORTH: f64 = 0.001;
