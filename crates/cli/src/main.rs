@@ -31,7 +31,7 @@ mod until;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Tells how long this computer's processors take to wake from sleep.
 #[derive(Parser)]
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
-        Command::Manual(args) => manual::run(args),
+        Command::Manual(args) => manual::run(args, Cli::command()),
     };
     ended.unwrap_or_else(|error| exit::report(&error))
 }
