@@ -1,4 +1,4 @@
-//! Closed forms: what each policy comes to in steady state, for one server with one queue.
+//! Closed forms: power and response time of each policy in steady state, for one server with one queue.
 //!
 //! All are exact for **Poisson arrivals**, service times that are independent of each other and of
 //! the arrivals, and service in the order of arrival. For other arrivals they are estimates; the
@@ -20,10 +20,10 @@ use crate::service::Service;
 use crate::{Error, Result};
 use setup::Setup;
 
-/// What `policy` comes to, where `rate` requests a second come as a Poisson process.
+/// The outcome of `policy` where `rate` requests a second arrive as a Poisson process.
 ///
 /// # Errors
-/// [`Error::Usage`] where a figure cannot be meant, [`Error::Unstable`] where there is no steady
+/// [`Error::Usage`] for an invalid figure, [`Error::Unstable`] where there is no steady
 /// state.
 pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
     service.check()?;

@@ -1,4 +1,4 @@
-//! What a model is asked about: TOML, or the paper's figures.
+//! Parameters of a model: from TOML, or the paper's.
 //!
 //! `docs/example/model.toml` shows every key. Times are written `"50ms"`, or as a number of seconds;
 //! powers in watts. Unknown keys are refused.
@@ -46,10 +46,12 @@ impl Named {
     fn check(&self) -> Result<()> {
         let refused = |why: &str| Err(Error::Usage(format!("policy {:?}: {why}", self.name)));
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
-            return refused("is no name; give one of letters and digits");
+            return refused("invalid name; use letters and digits");
         }
         if self.is_called(ALWAYS_ON) && self.policy != Policy::AlwaysOn {
-            return refused("is what servers without power management are called; name it apart");
+            return refused(
+                "this name is reserved for servers without power management; choose another",
+            );
         }
         self.policy.check().map_err(|error| match error {
             Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", self.name)),
@@ -74,13 +76,13 @@ pub enum Arrivals {
 pub struct Farm {
     /// How many there are.
     pub servers: u64,
-    /// Money for a kWh at the socket; `None`: not said, and no money is shown.
+    /// Money for a kWh at the socket; `None`: unknown, and no cost is shown.
     pub price_per_kwh: Option<f64>,
     /// What the building draws for each watt of its servers (power usage effectiveness): 1 and above.
     pub overhead: f64,
 }
 
-/// A server, what comes to it, and what is asked of the two.
+/// A server, its load, and the policies to compare.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
     /// How long requests take.
@@ -181,7 +183,7 @@ impl Parameters {
             .any(|named| named.policy == Policy::AlwaysOn)
     }
 
-    /// What a policy comes to at this load.
+    /// The outcome of a policy at this load.
     ///
     /// # Errors
     /// As [`closed::outcome`].
@@ -234,7 +236,7 @@ impl Parameters {
     }
 
     /// # Errors
-    /// [`Error::Usage`] for the first figure that cannot be meant.
+    /// [`Error::Usage`] for the first invalid figure.
     pub fn check(&self) -> Result<()> {
         self.service.check()?;
         self.power.check()?;
@@ -244,7 +246,7 @@ impl Parameters {
         }
         if self.policies.is_empty() {
             return Err(Error::Usage(
-                "policies: there is none; give at least one".into(),
+                "policies: none given; give at least one".into(),
             ));
         }
         for (place, named) in self.policies.iter().enumerate() {
@@ -254,8 +256,7 @@ impl Parameters {
                 .any(|other| other.is_called(&named.name))
             {
                 return Err(Error::Usage(format!(
-                    "policy `{}`: there are two of that name (upper and lower case are one); name them \
-                     apart",
+                    "policy `{}`: duplicate name (case is ignored); rename one",
                     named.name
                 )));
             }
@@ -268,7 +269,7 @@ impl Parameters {
     fn check_sweep(&self) -> Result<()> {
         if self.utilisations.is_empty() {
             return Err(Error::Usage(
-                "sweep: there is no utilisation; give at least one".into(),
+                "sweep: no utilisation given; give at least one".into(),
             ));
         }
         for load in &self.utilisations {

@@ -1,4 +1,4 @@
-//! What a server does while it has no work, and what comes of it.
+//! What a server does while it has no work, and the outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -149,7 +149,7 @@ impl Shares {
     }
 }
 
-/// What a policy comes to in steady state.
+/// Power and response time of a policy in steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// From arrival to departure, mean, in seconds.
@@ -238,7 +238,7 @@ impl CStates {
 
 impl Policy {
     /// # Errors
-    /// [`Error::Usage`] for a figure that cannot be meant: which, and what can.
+    /// [`Error::Usage`] for an invalid figure: which, and the valid range.
     pub fn check(&self) -> Result<()> {
         match self {
             Policy::AlwaysOn => Ok(()),

@@ -1,4 +1,4 @@
-//! Answers in words: for the terminal and for the page.
+//! Answers as sentences, for the terminal and the page.
 
 use crate::parameters::Parameters;
 use crate::policy::Policy;
@@ -7,7 +7,7 @@ use crate::sweep::Pair;
 
 pub use reveille_show::quantity::{digits, time};
 
-/// What every closed form supposes.
+/// The assumption of every closed form.
 pub const POISSON: &str =
     "Exact for Poisson arrivals at one server with one queue; for others an estimate.";
 
@@ -161,7 +161,7 @@ pub fn described(policy: &Policy) -> String {
     }
 }
 
-/// What was taken for the whole: services and powers.
+/// Assumptions common to all policies: service times and powers.
 pub fn assumptions(parameters: &Parameters) -> Vec<String> {
     let service = &parameters.service;
     let power = &parameters.power;

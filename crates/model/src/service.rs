@@ -124,7 +124,7 @@ impl Service {
         if let Service::Empirical { values } = self {
             if values.is_empty() {
                 return Err(Error::Usage(
-                    "service time: there is no measured value; give at least one".into(),
+                    "service time: no measured value given; give at least one".into(),
                 ));
             }
             if let Some(value) = values
@@ -252,7 +252,7 @@ mod tests {
             ),
             (
                 empirical(&[]),
-                Some("there is no measured value; give at least one"),
+                Some("no measured value given; give at least one"),
             ),
             (
                 empirical(&[0.5, -0.5]),

@@ -38,10 +38,10 @@ pub use trace::Trace;
 pub use work::Progress;
 
 /// Simulates. `progress` is called some twenty times a second; when it breaks, the replications that
-/// are not completed are left out, and [`Simulated::replications`] says how many were.
+/// are not completed are left out; [`Simulated::replications`] counts the complete ones.
 ///
 /// # Errors
-/// [`Error::Usage`] for figures that cannot be meant, [`Error::Unstable`] where more work comes than
+/// [`Error::Usage`] for invalid figures, [`Error::Unstable`] where more work comes than
 /// can be done (a trace is simulated, and it is noted), [`Error::Nothing`] where no replication was
 /// completed, or no request came in one.
 pub fn simulate(
@@ -58,7 +58,7 @@ pub fn simulate(
     Simulated::of(plan, runs).ok_or_else(|| Error::Nothing(no_request(setup.horizon)))
 }
 
-/// In words, with the key of `[simulation]` that says how much is measured.
+/// In words, with the key of `[simulation]` that limits the measurement.
 fn no_request(horizon: Horizon) -> String {
     match horizon {
         Horizon::Seconds(seconds) => {

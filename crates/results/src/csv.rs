@@ -1,7 +1,7 @@
 //! Typed CSV, read in blocks by several threads: one line per datapoint, columns by name.
 //!
 //! Numbers go straight from their text into integers (a decimal is shifted into the column's unit),
-//! and columns that nobody asked for are passed over, so that a wult result of a million lines
+//! and columns that are not wanted are skipped, so that a wult result of a million lines
 //! takes a fraction of a second and no more memory than its columns.
 
 mod blocks;
@@ -108,7 +108,7 @@ pub(crate) struct Table {
 pub(crate) enum LastLine {
     /// Yes, if it has all fields.
     MayLackNewline,
-    /// No: whoever wrote it was cut off.
+    /// No: its writer was interrupted.
     IsTorn,
 }
 
@@ -368,7 +368,7 @@ fn wrong_field(text: &[u8], expected: &str) -> String {
     format!("expected {expected}, found {shown:?}")
 }
 
-/// Appends the field's value; the error says what was expected.
+/// Appends the field's value; the error is what was expected.
 fn store(text: &[u8], field: &Field, values: &mut Values) -> Result<(), &'static str> {
     match (field, values) {
         (

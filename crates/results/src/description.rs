@@ -1,4 +1,4 @@
-//! `result.json`: what was measured, where, how, and what it says.
+//! `result.json`: what was measured, where and how, and its statistics.
 
 use std::collections::BTreeMap;
 
@@ -138,7 +138,7 @@ pub struct Description {
     pub schema_version: u32,
     /// `reveille 0.1.0`, `wult 1.12.20`.
     pub tool: String,
-    /// The result's name in reports: the folder's, unless it says otherwise.
+    /// The result's name in reports: the folder's, unless it is set.
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
@@ -226,7 +226,7 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     }
     let mut description: Description = serde_json::from_slice(text).map_err(wrong)?;
     for floor in &mut description.characterisation.floors {
-        // Written by a version that told them of any number.
+        // Written by a version that gave them for any number.
         let is_carried = |quantile: Share| quantile.is_carried_by(floor.count as usize);
         floor.p90_ns = floor.p90_ns.filter(|_| is_carried(P90));
         floor.p99_ns = floor.p99_ns.filter(|_| is_carried(P99));

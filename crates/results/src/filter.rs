@@ -36,7 +36,7 @@ impl Filter {
     /// Reads an expression.
     ///
     /// # Errors
-    /// Where it is none; the error shows the place and says what was expected.
+    /// For an invalid expression; the error shows the place and what was expected.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let condition = parser::parse(text).map_err(|wrong| wrong.within(text))?;
         Ok(Self {

@@ -102,7 +102,7 @@ impl ResultFolder {
 
 /// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.
 ///
-/// A run that was cut off is read as far as it got, and a note in the description says so.
+/// A run that was cut off is read as far as it got, with a note in the description.
 ///
 /// # Errors
 /// [`Error::Io`] where a file cannot be read; [`Error::Unreadable`] where it is no result, is
@@ -181,7 +181,7 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What the `info.yml` beside a wult result's datapoints says, where there is one.
+/// The `info.yml` beside a wult result's datapoints, where there is one.
 pub(crate) fn wult_info_beside(datapoints: &Path) -> Result<Option<wult::Info>> {
     let path = datapoints.with_file_name(WULT_INFO);
     let is_wult = datapoints

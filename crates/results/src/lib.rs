@@ -1,4 +1,4 @@
-//! Results on disk: what was measured, and what it says.
+//! Results on disk: datapoints, their description and statistics.
 //!
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a

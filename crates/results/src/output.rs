@@ -1,7 +1,7 @@
 //! The one place that makes output files.
 //!
-//! What this run did not make is not touched. A file is made in an opened [`Folder`], under a name
-//! that nobody can foresee and that did not exist (`O_EXCL`), and renamed when it is whole; no link
+//! What this run did not make is not touched. A file is made in an opened [`Folder`], under an
+//! unpredictable name that did not exist (`O_EXCL`), and renamed when it is whole; no link
 //! is followed. [`Folder::give_up`] removes what this run made, and nothing else.
 //!
 //! Under sudo, files are made with the rights of the user behind it, and are that user's from the
@@ -371,14 +371,14 @@ impl Unfinished<'_> {
         }
     }
 
-    /// Gives the file its name, and says which path that is.
+    /// Gives the file its name; returns the path.
     ///
     /// # Errors
     /// [`Error::Refused`] where somebody has taken the name meanwhile; [`Error::Io`] where the file
     /// cannot be renamed.
     pub fn place(mut self) -> Result<PathBuf> {
         let folder = self.folder;
-        // Before it has the name: where there are no descriptors left, nobody would know of it.
+        // Before it has the name: without a descriptor left it could not be removed.
         let file = self.file.try_clone().map_err(Error::at(&self.path))?;
         let _taken = folder.take_rights(&self.path)?;
         let temporary = self.temporary.as_deref().expect("it is placed once");
@@ -431,7 +431,7 @@ fn is_denied(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// A name that nobody can foresee: the hasher's keys are the kernel's random bytes.
+/// An unpredictable name: the hasher's keys are the kernel's random bytes.
 fn temporary_name() -> String {
     let random = RandomState::new().build_hasher().finish();
     format!(".{random:016x}.unfinished")

@@ -108,11 +108,11 @@ pub struct Group {
     pub state: String,
     /// As cpuidle numbers it; `None` where it is not known.
     pub index: Option<i32>,
-    /// [`UNKNOWN`] where it is not told.
+    /// [`UNKNOWN`] where it is missing.
     pub source: String,
 }
 
-/// The name of a state that is not known, of a source that is not told.
+/// The name of an unknown state or source.
 pub const UNKNOWN: &str = "unknown";
 
 /// The column of wake latencies.

@@ -15,7 +15,7 @@ pub enum StreamError {
     /// The result could not be read.
     #[error(transparent)]
     Read(#[from] Error),
-    /// Whoever took the parts failed.
+    /// The consumer of the parts failed.
     #[error(transparent)]
     Sink(#[from] std::io::Error),
 }

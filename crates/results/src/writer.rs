@@ -92,7 +92,7 @@ impl Writer {
         self.rows
     }
 
-    /// Turns the partial file into `datapoints.parquet` and says how many datapoints are in it.
+    /// Turns the partial file into `datapoints.parquet`; returns the number of its datapoints.
     ///
     /// # Errors
     /// Where the Parquet file cannot be written (a full disk). Nothing is lost then: the partial

@@ -17,7 +17,7 @@ use crate::policy::{CStates, Choice, Outcome, Shares};
 use crate::power::Power;
 use crate::service::Service;
 
-/// What one cycle's idle period comes to.
+/// Means of one cycle's idle period.
 struct Period {
     setup: Setup,
     /// Seconds awake.

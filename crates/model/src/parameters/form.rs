@@ -104,7 +104,7 @@ fn read(text: &str, base: Parameters) -> Result<Parameters> {
     Ok(parameters)
 }
 
-/// What a reader of TOML says, in one line with its place.
+/// An error of the TOML reader, in one line with its place.
 fn refused(text: &str, error: &toml::de::Error) -> Error {
     let why = error.message().replace('\n', "; ");
     match error.span() {
@@ -118,7 +118,7 @@ fn line(text: &str, place: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Reads a table whose form depends on one of its keys. An error says in which line it begins.
+/// Reads a table whose form depends on one of its keys. An error has the line where it begins.
 fn at<T>(
     text: &str,
     table: &Spanned<Table>,
@@ -137,7 +137,7 @@ fn form<T: DeserializeOwned>(table: Table) -> std::result::Result<T, String> {
         .map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
-/// Takes a text out of a table; an error says which can be.
+/// Takes a text out of a table; an error lists the valid ones.
 fn take(table: &mut Table, key: &str, can_be: &str) -> std::result::Result<String, String> {
     match table.remove(key) {
         Some(toml::Value::String(text)) => Ok(text),

@@ -42,7 +42,7 @@ pub enum Process {
 
 impl Process {
     /// # Errors
-    /// [`Error::Usage`] for a figure that cannot be meant.
+    /// [`Error::Usage`] for an invalid figure.
     pub fn check(&self) -> Result<()> {
         match *self {
             // As they are written: scaled, two that are 0 are no numbers.
@@ -78,7 +78,7 @@ impl Process {
     }
 }
 
-/// What `[simulation]` says, or the command line.
+/// The settings of `[simulation]`, or of the command line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Simulation {
     /// Behind the dispatcher; each gets the load in the mean.
@@ -165,7 +165,7 @@ impl Form {
         }
         if self.trace.is_some() && self.arrivals.is_some() {
             return Err(Error::Usage(
-                "simulation: give either `trace` or `arrivals`: a trace says when requests come"
+                "simulation: give either `trace` or `arrivals`: a trace has its own arrivals"
                     .into(),
             ));
         }

@@ -159,20 +159,20 @@ fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
         ),
         (
             "[[policy]]\nname = \" \"\nkind = \"always_on\"",
-            vec!["\" \"", "no name"],
+            vec!["\" \"", "invalid name"],
         ),
         (
             "[[policy]]\nname = \"a\\nb\"\nkind = \"always_on\"",
-            vec!["a\\nb", "no name"],
+            vec!["a\\nb", "invalid name"],
         ),
         (
             "[[policy]]\nname = \"Always on\"\nkind = \"power_nap\"\nsuspend = 1\nresume = 1",
-            vec!["Always on", "name it apart"],
+            vec!["Always on", "choose another"],
         ),
         (
             "[[policy]]\nname = \"a\"\nkind = \"always_on\"\n\
              [[policy]]\nname = \"A\"\nkind = \"always_on\"",
-            vec!["policy `A`", "two of that name"],
+            vec!["policy `A`", "duplicate name"],
         ),
     ] {
         let why = refused(text);
@@ -268,12 +268,12 @@ fn policies_loads_sweeps_and_farms_have_their_limits() {
         ),
         (
             |p| p.policies.clear(),
-            "policies: there is none; give at least one",
+            "policies: none given; give at least one",
         ),
         (|p| p.utilisations = vec![1e-9, 0.5, 0.999], ""),
         (
             |p| p.utilisations.clear(),
-            "sweep: there is no utilisation; give at least one",
+            "sweep: no utilisation given; give at least one",
         ),
         (
             |p| p.utilisations = vec![0.0, 0.5],

@@ -26,7 +26,7 @@ pub struct Request {
     pub found_ready: bool,
 }
 
-/// Who looks on.
+/// Observes requests.
 pub(super) trait Follow {
     /// A request that comes before the window.
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Watch {
         !self.is_stopped()
     }
 
-    /// Requests that were not yet told, at the end.
+    /// Adds the requests since the last full step, at the end.
     fn rest(&self, n: u64) {
         self.simulated.fetch_add(n % Self::EVERY, Ordering::Relaxed);
     }

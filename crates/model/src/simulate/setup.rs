@@ -61,7 +61,7 @@ impl Setup {
 /// How much is measured in each replication, after the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Horizon {
-    /// So long.
+    /// This time.
     Seconds(f64),
     /// As many seconds as bring so many requests in the mean.
     Requests(u64),
@@ -84,6 +84,6 @@ pub enum WarmUp {
     /// It depends on the parameters only, not on what is drawn. A trace has none: it is taken as what
     /// happened.
     Relaxation,
-    /// So long.
+    /// This time.
     Seconds(f64),
 }

@@ -25,7 +25,7 @@ pub struct Progress {
     pub replications: u32,
 }
 
-/// Who is told how far it is, and says whether to go on.
+/// Receives the progress and decides whether to go on.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 /// A part of a replication: some of its servers, or all.

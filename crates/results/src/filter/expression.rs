@@ -1,4 +1,4 @@
-//! What a filter says, with the type of each part known.
+//! A parsed filter, with the type of each part known.
 
 use super::lexer::Comparison;
 use super::wrong::Span;

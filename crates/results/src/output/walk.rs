@@ -170,7 +170,7 @@ impl<'a> Walk<'a> {
         Ok(!is_shared || folder.st_uid == link.st_uid)
     }
 
-    /// Whoever may rename or link in a folder has a say in what becomes of root's files there. That
+    /// A user who may rename or link in a folder decides what becomes of root's files there. That
     /// is for the user to decide, who does so by naming the folder.
     fn refuse_untrusted(&self, folder: &OwnedFd) -> Result<()> {
         if self.owner != 0 || self.naming == Naming::ByUser {
@@ -202,7 +202,7 @@ fn no_folder(path: &Path) -> Error {
     }
 }
 
-/// What went wrong behind a link, said of the link: that was named, and its target was not.
+/// An error behind a link, reported for the link: the user named that and not its target.
 fn through_link(error: Error, link: &Path, target: &Path) -> Error {
     match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
