@@ -12,7 +12,7 @@ use crate::Result;
 /// Measures. Whatever it changes on the machine is put back when it returns, by any way.
 ///
 /// # Errors
-/// Before anything was gathered: see [`Error`]. Later trouble (a CPU that goes offline) ends the
+/// Before anything was gathered: see [`crate::Error`]. Later trouble (a CPU that goes offline) ends the
 /// run well: [`Outcome::ended`] says so.
 pub fn measure(
     root: &Root,
