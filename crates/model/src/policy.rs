@@ -22,11 +22,11 @@ pub enum Policy {
 /// Asleep when there is nothing to do: PowerNap (Meisner, Gold and Wenisch, ASPLOS 2009), with a
 /// timeout.
 ///
-/// When its queue is empty, the server waits for `timeout` at [`Power::idle`]; who comes meanwhile is
-/// served at once. Then it suspends, which cannot be broken off. Who comes meanwhile waits for the
-/// suspend's end and then for the resume. After the suspend it naps at [`Power::nap`]; the first
-/// arrival begins the resume, after which all who have come are served. Suspend and resume draw
-/// [`Power::transition`].
+/// When its queue is empty, the server waits for `timeout` at [`Power::idle`] and serves a request that
+/// arrives meanwhile at once. Then it suspends, which cannot be interrupted: a request that arrives
+/// meanwhile waits for the end of the suspend and for the resume. After the suspend it naps at
+/// [`Power::nap`]; the first arrival starts the resume, after which all waiting requests are served.
+/// Suspend and resume draw [`Power::transition`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PowerNap {
     /// Seconds from awake to asleep; 0 and above.
