@@ -30,7 +30,7 @@ mod until;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Measure how long CPUs take to wake from idle states, and manage those states.
 #[derive(Parser)]
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
-        Command::Manual(args) => manual::run(args),
+        Command::Manual(args) => manual::run(args, Cli::command()),
     };
     ended.unwrap_or_else(|error| exit::report(&error))
 }

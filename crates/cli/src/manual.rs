@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, ValueEnum};
+use clap::ValueEnum;
 use clap_complete::{Generator, Shell};
 use reveille_results::output::{Existing, Folder, Naming};
 
@@ -21,17 +21,16 @@ pub struct Args {
     folder: PathBuf,
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut command = crate::Cli::command();
+pub fn run(args: Args, command: clap::Command) -> anyhow::Result<ExitCode> {
     let completions = Folder::make(&args.folder.join("completions"), Naming::ByUser)?;
     for shell in Shell::value_variants() {
         let mut text = Vec::new();
-        clap_complete::generate(*shell, &mut command, "reveille", &mut text);
+        clap_complete::generate(*shell, &mut command.clone(), "reveille", &mut text);
         completions.write(shell.file_name("reveille"), Existing::IsReplaced, &text)?;
     }
     let man = Folder::make(&args.folder.join("man1"), Naming::ByUser)?;
     // As clap_mangen's own writer of files: help has no pages.
-    let mut command = crate::Cli::command().disable_help_subcommand(true);
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     pages(command, &man)?;
     let folder = Folder::make(&args.folder, Naming::ByUser)?;

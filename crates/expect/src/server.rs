@@ -22,27 +22,23 @@
 //!
 //! While nothing comes the thread sleeps, without a timer.
 
-use std::io::Write;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use crate::SOCKET;
 use crate::limits::{Limits, Refusal};
 use crate::protocol::CloseReason;
-use crate::{Error, Result, SOCKET};
 
 mod account;
 mod client;
+mod listening;
 mod peer;
 mod places;
 mod serving;
 mod socket_file;
 mod windows;
 
-use serving::Serving;
-use socket_file::SocketFile;
+pub use listening::Server;
 
 /// The client of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -265,102 +261,12 @@ pub struct User {
     pub wakeups: u64,
 }
 
-/// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
-/// gone.
-pub struct Server {
-    channel: Mutex<SnapshotChannel>,
-    thread: Option<JoinHandle<()>>,
-    file: SocketFile,
-}
-
-/// Asks the server's thread for a snapshot. Its state is its own alone: a lock would let a thread that
-/// holds it, and gets no CPU among busy processes, keep the server from serving.
-struct SnapshotChannel {
-    /// A byte asks; the end of the stream ends the thread.
-    stream: UnixStream,
-    snapshots: Receiver<Snapshot>,
-}
-
 /// What the server's thread saw at one instant.
 #[derive(Debug, Default)]
 struct Snapshot {
     counts: Counts,
     clients: Vec<Client>,
     users: Vec<User>,
-}
-
-impl Server {
-    /// Begins to listen.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where another engine listens there already, where what is there is not a
-    /// socket, or where the socket cannot be made.
-    pub fn start(settings: &Settings, plan: impl Plan) -> Result<Self> {
-        let (file, listener) = SocketFile::listen(&settings.path)?;
-        let system = |what| move |source| Error::System { what, source };
-        let (stream, asked) = UnixStream::pair()
-            .and_then(|(stream, asked)| asked.set_nonblocking(true).map(|()| (stream, asked)))
-            .map_err(system("cannot make the server's signal"))?;
-        let (snapshots, received) = channel();
-        let serving = Serving::new(settings, listener, (asked, snapshots), Box::new(plan))
-            .map_err(|errno| system("cannot wait for clients")(errno.into()))?;
-        let thread = std::thread::Builder::new()
-            .name("expect-server".into())
-            .spawn(|| serving.run())
-            .map_err(system("cannot start the server's thread"))?;
-        Ok(Self {
-            channel: Mutex::new(SnapshotChannel {
-                stream,
-                snapshots: received,
-            }),
-            thread: Some(thread),
-            file,
-        })
-    }
-
-    /// Where it listens.
-    pub fn path(&self) -> &Path {
-        self.file.path()
-    }
-
-    /// What it did so far.
-    pub fn counts(&self) -> Counts {
-        self.snapshot().counts
-    }
-
-    /// Clients that are connected and welcomed.
-    pub fn clients(&self) -> Vec<Client> {
-        self.snapshot().clients
-    }
-
-    /// Users that are connected, or were until lately.
-    pub fn users(&self) -> Vec<User> {
-        self.snapshot().users
-    }
-
-    /// Nothing where the thread has ended.
-    fn snapshot(&self) -> Snapshot {
-        // One asks at a time, so each reads its own answer.
-        let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = channel.stream.write_all(b"?");
-        asked
-            .ok()
-            .and_then(|()| channel.snapshots.recv().ok())
-            .unwrap_or_default()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let channel = self
-            .channel
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        let _ = channel.stream.shutdown(std::net::Shutdown::Both);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 #[cfg(test)]

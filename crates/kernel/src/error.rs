@@ -129,6 +129,19 @@ impl Error {
         }
     }
 
+    /// As [`Error::at`], of a file that settings are changed by: a read-only file system has a hint.
+    pub(crate) fn at_setting(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            ErrorKind::ReadOnlyFilesystem => Self::Cannot(format!(
+                "{}: the file system is read-only, as in most containers: settings can be changed \
+                 where /sys and /run may be written, as on the host",
+                path.display()
+            )),
+            _ => Self::Io { path, source },
+        }
+    }
+
     /// A refusal for lack of permission becomes one that names root; others stay.
     pub(crate) fn by_root(self, what: &str) -> Self {
         match self {

@@ -11,6 +11,7 @@ mod counting;
 mod idling;
 mod plan;
 mod surroundings;
+mod survey;
 mod tracepoints;
 mod user;
 
@@ -19,6 +20,7 @@ use serde::Serialize;
 use crate::capabilities::Credentials;
 use crate::{Btf, Identity, Idle, Result, Root};
 pub use plan::{Plan, Probe};
+pub use survey::{outside_of_containers, survey};
 
 /// Subject of a feature, in the order shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -73,6 +75,14 @@ pub enum Presence {
 }
 
 impl Presence {
+    /// The kernel refused it: no, or not for this user.
+    fn refused(credentials: Credentials, why: String) -> Self {
+        match credentials.user {
+            0 => Self::No(why),
+            _ => Self::Denied(why),
+        }
+    }
+
     /// Only where it is there and this user may have it.
     pub fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
@@ -154,47 +164,10 @@ impl Facts<'_> {
     /// The kernel refused: for lack of permission, unless root asked.
     fn refused(&self, why: String) -> Presence {
         match self.credentials {
-            Some(credentials) => user::refused(credentials, why),
+            Some(credentials) => Presence::refused(credentials, why),
             None => Presence::No(why),
         }
     }
-}
-
-/// All features of the machine below `root`, ordered by group. Of a recorded
-/// machine, what depends on the running kernel and user is unknown.
-pub fn survey(root: &Root) -> Vec<Feature> {
-    of(&Facts {
-        root,
-        credentials: root.is_live().then(Credentials::of_this_process).flatten(),
-        idle: Idle::read(root),
-        identity: Identity::read(root),
-        btf: Btf::read(root),
-    })
-}
-
-fn of(facts: &Facts) -> Vec<Feature> {
-    let mut features = [
-        user::features(facts),
-        bpf::features(facts),
-        tracepoints::features(facts),
-        idling::features(facts),
-        counting::features(facts),
-        clock::features(facts),
-        surroundings::features(facts),
-    ]
-    .concat();
-    for feature in &mut features {
-        // It is there: the remedy is to be root.
-        if matches!(feature.presence, Presence::Denied(_)) && feature.group != Group::User {
-            feature.brings = user::AS_ROOT.to_owned();
-        }
-    }
-    features
-}
-
-/// Is this process outside of containers? Of a recorded machine it is unknown.
-pub fn outside_of_containers(root: &Root) -> Presence {
-    surroundings::outside(root)
 }
 
 /// Replaces the feature of the same name, or adds one at the end of its group: for what was really

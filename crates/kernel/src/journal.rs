@@ -236,7 +236,9 @@ impl Journal {
     pub fn make_folder(&mut self, path: &str) -> Result<()> {
         let full = self.root.path(path);
         match full.symlink_metadata().is_ok() {
-            true => Err(io(&full)(std::io::ErrorKind::AlreadyExists.into())),
+            true => Err(Error::at_setting(&full)(
+                std::io::ErrorKind::AlreadyExists.into(),
+            )),
             false => self.set(path, PRESENT),
         }
     }
@@ -639,18 +641,6 @@ fn unsettled(records: &[Record]) -> Vec<usize> {
     all.filter(|(_, record)| !record.settled)
         .map(|(place, _)| place)
         .collect()
-}
-
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| match source.kind() {
-        std::io::ErrorKind::ReadOnlyFilesystem => Error::Cannot(format!(
-            "{}: the file system is read-only, as in most containers: settings can be changed where \
-             /sys and /run may be written, as on the host",
-            path.display()
-        )),
-        _ => Error::Io { path, source },
-    }
 }
 
 #[cfg(test)]

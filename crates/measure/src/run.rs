@@ -1,5 +1,5 @@
-//! A whole measurement: preparation, characterisation, the phases, and everything put back.
-//! How it goes with each of the two probes is in [`by_bpf`] and [`by_thread`].
+//! What a run is given, holds and gives. [`measure()`] is the whole of it; how it goes with each of the
+//! two probes is in [`by_bpf`] and [`by_thread`].
 
 mod bound;
 #[cfg(feature = "bpf")]
@@ -9,10 +9,12 @@ mod without_bpf;
 #[cfg(not(feature = "bpf"))]
 use without_bpf as by_bpf;
 mod by_thread;
+mod measure;
 #[cfg(feature = "bpf")]
 mod periods;
 
 pub use by_bpf::try_bpf;
+pub use measure::measure;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,20 +147,6 @@ pub struct Outcome {
     pub notes: Vec<String>,
 }
 
-/// Measures. Whatever it changes on the machine is put back when it returns, by any way.
-///
-/// # Errors
-/// Before anything was gathered: see [`Error`]. Later trouble (a CPU that goes offline) ends the
-/// run well: [`Outcome::ended`] says so.
-pub fn measure(
-    root: &Root,
-    options: &Options,
-    sink: &mut dyn Sink,
-    interrupted: &AtomicBool,
-) -> Result<Outcome> {
-    Run::prepare(root, options, sink, interrupted)?.whole()
-}
-
 struct Run<'a> {
     root: &'a Root,
     options: &'a Options,
@@ -272,38 +260,6 @@ impl<'a> Run<'a> {
         }
         self.elsewhere = elsewhere.cpus;
         Ok(())
-    }
-
-    fn whole(mut self) -> Result<Outcome> {
-        if self.options.probe.is_none()
-            && let Err(why) = try_bpf(self.options.cpu)
-        {
-            self.note(format!(
-                "measured with the user probe, for BPF cannot be had: {why}"
-            ));
-            self.outcome.probe = Probe::User;
-        }
-        let gathered = match self.outcome.probe {
-            Probe::User => self.by_thread(),
-            _ => self.by_bpf(),
-        };
-        if let Err(error) = gathered {
-            self.failed(error)?;
-        }
-        if let Some(why) = self.gave_up.take() {
-            self.end_early(why);
-        }
-        let counts = &mut self.outcome.counts;
-        counts.elapsed_s = self.measured.as_secs_f64();
-        let busy = counts.dropped.get(NOT_IDLE).copied().unwrap_or(0);
-        if let Some(why) = mostly_busy(self.options.cpu, busy, counts.launched) {
-            self.note(why);
-        }
-        for restored in [self.limits.restore(), self.journal.restore()] {
-            self.outcome.notes.extend(restored.complaints());
-        }
-        self.compare_bounds();
-        Ok(self.outcome)
     }
 
     /// Ends the run well where the error is a consequence of what ended it, or where datapoints were
@@ -635,18 +591,6 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     Ok(cpu.states.clone())
 }
 
-/// What has to be said of a CPU that was busy at most launches. Of a few that says nothing: a run
-/// that is interrupted at once may have one.
-fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
-    const LAUNCHES_NEEDED: u64 = 20;
-    (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {
-        format!(
-            "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on it, \
-             and what is left may not be typical"
-        )
-    })
-}
-
 /// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
 fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
     (rose < periods).then(|| {
@@ -666,14 +610,6 @@ fn mean(distances: &[u64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_cpu_is_said_to_be_busy_by_many_launches_only() {
-        assert_eq!(mostly_busy(1, 1, 1), None);
-        assert_eq!(mostly_busy(1, 10, 20), None);
-        let said = mostly_busy(1, 11, 20).unwrap();
-        assert!(said.contains("11 of 20 launches"), "{said}");
-    }
 
     #[test]
     fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {

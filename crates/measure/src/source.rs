@@ -1,40 +1,17 @@
 //! What wakes the measured CPU: a small interface, and a file for each source.
 
+mod event_source;
 mod remote;
 mod timer;
 
 use reveille_kernel::Idle;
 use reveille_results::Source;
 
-use crate::kernel::{Kernel, types};
+use crate::kernel::types;
 use crate::{Error, Result};
+pub use event_source::EventSource;
 pub use remote::Remote;
 pub use timer::Timer;
-
-/// Something that launches events for a known instant. The probes are the same for all sources.
-pub trait EventSource {
-    /// As a datapoint names it.
-    fn source(&self) -> Source;
-
-    /// How launches are armed here, in words for the result. Known after the first start.
-    fn arming(&self, kernel: &Kernel) -> String;
-
-    /// What a reader of the result has to know of where it launches from, if anything.
-    fn reservation(&self) -> Option<String> {
-        None
-    }
-
-    /// Why it launches no more, though nobody stopped it.
-    fn gone(&self) -> Option<String> {
-        None
-    }
-
-    /// Begins to launch events at these distances, round and round.
-    fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
-
-    /// Launches no more. Returns when none is on its way, or `longest_ns` later.
-    fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()>;
-}
 
 /// The source of that name, waking `cpu`.
 ///
@@ -55,14 +32,5 @@ pub(crate) fn kernel_side(source: Source) -> types::source {
     match source {
         Source::Remote => types::source::SOURCE_REMOTE,
         Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
-    }
-}
-
-/// Waits until every launch is settled, but not for a CPU that is never idle.
-fn wait_until_settled(kernel: &Kernel, longest_ns: u64) {
-    let end = crate::placement::now_ns() + longest_ns + 100_000_000;
-    let settled = || kernel.counts().on_its_way() == 0;
-    while !settled() && crate::placement::now_ns() < end {
-        std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

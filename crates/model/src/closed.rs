@@ -1,4 +1,4 @@
-//! Closed forms: what each policy comes to in steady state, for one server with one queue.
+//! Closed forms: power and response time of each policy in steady state, for one server with one queue.
 //!
 //! All are exact for **Poisson arrivals**, service times that are independent of each other and of
 //! the arrivals, and service in the order of arrival. For other arrivals they are estimates; the
@@ -16,15 +16,14 @@ pub mod setup;
 
 use crate::policy::{Outcome, Policy, Shares};
 use crate::power::Power;
-use crate::sentence::digits;
 use crate::service::Service;
 use crate::{Error, Result};
 use setup::Setup;
 
-/// What `policy` comes to, where `rate` requests a second come as a Poisson process.
+/// The outcome of `policy` where `rate` requests a second arrive as a Poisson process.
 ///
 /// # Errors
-/// [`Error::Usage`] where a figure cannot be meant, [`Error::Unstable`] where there is no steady
+/// [`Error::Usage`] for an invalid figure, [`Error::Unstable`] where there is no steady
 /// state.
 pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
     service.check()?;
@@ -39,14 +38,9 @@ pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> 
     }
 }
 
-/// The load ρ: the share of time that serving takes at full speed.
-pub fn load(service: &Service, rate: f64) -> f64 {
-    rate * service.mean()
-}
-
 /// The M/G/1 queue itself (Pollaczek and Khinchine): no setup, and all that is not service is idle.
 fn always_on(power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
-    let busy = stable(service, rate)?;
+    let busy = service.stable_load(rate)?;
     let wait_mean = setup::wait(rate, service, Setup::NONE);
     let shares = Shares {
         active: busy,
@@ -69,22 +63,6 @@ fn check_rate(rate: f64) -> Result<()> {
         false => Err(Error::Usage(format!(
             "arrivals: {rate} requests a second; give a number above 0"
         ))),
-    }
-}
-
-/// The load, where it is below 1.
-fn stable(service: &Service, rate: f64) -> Result<f64> {
-    let load = load(service, rate);
-    match load < 1.0 {
-        true => Ok(load),
-        false => Err(Error::Unstable {
-            load,
-            hint: format!(
-                ": with {} s a request that is fewer than {} requests a second",
-                digits(service.mean()),
-                digits(1.0 / service.mean())
-            ),
-        }),
     }
 }
 

@@ -1,12 +1,12 @@
-//! What sleeping servers save, and what their requests pay.
+//! Power saved by sleeping servers, and its cost in response time.
 //!
 //! Times are in seconds, powers in watts, rates in requests a second.
 //!
 //! [`service`] has the distributions of service times, [`power`] what a server draws, [`policy`] what
-//! it does without work, and what comes of it. [`closed`] computes that, [`sweep`] does so over all
-//! loads, and [`question`] looks for the place where something changes. [`parameters`] are a file's,
-//! or the paper's. [`simulate`] has what closed forms do not give: percentiles, several servers, other
-//! arrivals.
+//! it does when idle, and its outcome. [`closed`] computes outcomes, [`sweep`] does so over all loads,
+//! and [`question`] finds where policies cross, the largest transition time and the best timeout.
+//! [`parameters`] come from a file or the paper. [`simulate`] gives what closed forms do not:
+//! percentiles, several servers, other arrivals.
 
 pub mod closed;
 pub mod farm;
@@ -24,7 +24,7 @@ pub mod sweep;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// What was asked for cannot be meant.
+    /// The request is invalid.
     #[error("{0}")]
     Usage(String),
     /// Nothing was simulated that figures could be made of.
@@ -32,7 +32,7 @@ pub enum Error {
     Nothing(String),
     /// More work comes in than can be done: no steady state.
     #[error(
-        "the load is {}: more work than can be done, and the queue grows for ever; it is stable below 1{hint}",
+        "the load is {}: more work arrives than can be done, and the queue grows without limit; it is stable below 1{hint}",
         of(*load)
     )]
     Unstable {
@@ -43,7 +43,7 @@ pub enum Error {
     },
 }
 
-/// Three decimals, for loads near 1 are told apart by them; of a load that is no load the size.
+/// Three decimals, which tell loads near 1 apart; the magnitude of a load beyond reason.
 fn of(load: f64) -> String {
     match load < 1e6 {
         true => format!("{load:.3}"),
@@ -74,8 +74,8 @@ mod tests {
             assert_eq!(
                 unstable.to_string(),
                 format!(
-                    "the load is {said}: more work than can be done, and the queue grows for ever; it \
-                     is stable below 1: try less"
+                    "the load is {said}: more work arrives than can be done, and the queue grows without \
+                     limit; it is stable below 1: try less"
                 )
             );
         }

@@ -1,4 +1,4 @@
-//! What a model is asked about: TOML, or the paper's figures.
+//! Parameters of a model: from TOML, or the paper's.
 //!
 //! `docs/example/model.toml` shows every key. Times are written `"50ms"`, or as a number of seconds;
 //! powers in watts. Unknown keys are refused.
@@ -12,6 +12,7 @@ use crate::closed;
 use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
 use crate::power::Power;
 use crate::service::Service;
+use crate::simulate::{self, Horizon, Setup, Trace, WarmUp};
 use crate::{Error, Result};
 
 pub use simulation::{Process, Simulation};
@@ -45,10 +46,12 @@ impl Named {
     fn check(&self) -> Result<()> {
         let refused = |why: &str| Err(Error::Usage(format!("policy {:?}: {why}", self.name)));
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
-            return refused("is no name; give one of letters and digits");
+            return refused("invalid name; use letters and digits");
         }
         if self.is_called(ALWAYS_ON) && self.policy != Policy::AlwaysOn {
-            return refused("is what servers without power management are called; name it apart");
+            return refused(
+                "this name is reserved for servers without power management; choose another",
+            );
         }
         self.policy.check().map_err(|error| match error {
             Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", self.name)),
@@ -73,13 +76,13 @@ pub enum Arrivals {
 pub struct Farm {
     /// How many there are.
     pub servers: u64,
-    /// Money for a kWh at the socket; `None`: not said, and no money is shown.
+    /// Money for a kWh at the socket; `None`: unknown, and no cost is shown.
     pub price_per_kwh: Option<f64>,
     /// What the building draws for each watt of its servers (power usage effectiveness): 1 and above.
     pub overhead: f64,
 }
 
-/// A server, what comes to it, and what is asked of the two.
+/// A server, its load, and the policies to compare.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
     /// How long requests take.
@@ -99,24 +102,6 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Parameters out of TOML. What it does not say is as in [`Parameters::paper`].
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
-    pub fn parse(text: &str) -> Result<Self> {
-        Self::parse_over(text, Self::paper())
-    }
-
-    /// Parameters out of TOML. What it does not say is as in `base`.
-    ///
-    /// # Errors
-    /// As [`Parameters::parse`].
-    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
-        let parameters = form::parse(text, base)?;
-        parameters.check()?;
-        Ok(parameters)
-    }
-
     /// What "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
     /// 2013) draws in its figures 7 and 8. Service times, DVFS law and powers are not in it; these
     /// are the ones under which its statements hold, as the book's chapter on models says.
@@ -179,7 +164,7 @@ impl Parameters {
     pub fn utilisation(&self) -> f64 {
         match self.arrivals {
             Arrivals::Utilisation(load) => load,
-            Arrivals::Rate(rate) => closed::load(&self.service, rate),
+            Arrivals::Rate(rate) => self.service.load(rate),
         }
     }
 
@@ -198,13 +183,41 @@ impl Parameters {
             .any(|named| named.policy == Policy::AlwaysOn)
     }
 
-    /// What a policy comes to at this load.
+    /// The outcome of a policy at this load.
     ///
     /// # Errors
     /// As [`closed::outcome`].
     pub fn outcome(&self, policy: &Policy, utilisation: f64) -> Result<Outcome> {
         let rate = utilisation / self.service.mean();
         closed::outcome(policy, &self.power, &self.service, rate)
+    }
+
+    /// What is simulated for one policy. `trace` is the content of the file named in
+    /// [`Simulation::trace`].
+    pub fn setup(&self, policy: &Policy, trace: Option<&Trace>) -> Setup {
+        let simulation = &self.simulation;
+        let arrivals = match trace {
+            Some(trace) => simulate::Arrivals::Trace(trace.clone()),
+            None => simulation
+                .arrivals
+                .at(self.rate() * simulation.servers as f64),
+        };
+        Setup {
+            servers: simulation.servers,
+            dispatcher: simulation.dispatcher,
+            horizon: match (simulation.horizon_s, trace) {
+                (Some(seconds), _) => Horizon::Seconds(seconds),
+                (None, Some(_)) => Horizon::Trace,
+                (None, None) => Horizon::Requests(simulation.requests),
+            },
+            warm_up: simulation
+                .warm_up_s
+                .map_or(WarmUp::Relaxation, WarmUp::Seconds),
+            replications: simulation.replications,
+            confidence: simulation.confidence,
+            seed: simulation.seed,
+            ..Setup::new(policy.clone(), arrivals, self.service.clone(), self.power)
+        }
     }
 
     /// The policy of that name; upper and lower case are one.
@@ -223,7 +236,7 @@ impl Parameters {
     }
 
     /// # Errors
-    /// [`Error::Usage`] for the first figure that cannot be meant.
+    /// [`Error::Usage`] for the first invalid figure.
     pub fn check(&self) -> Result<()> {
         self.service.check()?;
         self.power.check()?;
@@ -233,7 +246,7 @@ impl Parameters {
         }
         if self.policies.is_empty() {
             return Err(Error::Usage(
-                "policies: there is none; give at least one".into(),
+                "policies: none given; give at least one".into(),
             ));
         }
         for (place, named) in self.policies.iter().enumerate() {
@@ -243,8 +256,7 @@ impl Parameters {
                 .any(|other| other.is_called(&named.name))
             {
                 return Err(Error::Usage(format!(
-                    "policy `{}`: there are two of that name (upper and lower case are one); name them \
-                     apart",
+                    "policy `{}`: duplicate name (case is ignored); rename one",
                     named.name
                 )));
             }
@@ -257,7 +269,7 @@ impl Parameters {
     fn check_sweep(&self) -> Result<()> {
         if self.utilisations.is_empty() {
             return Err(Error::Usage(
-                "sweep: there is no utilisation; give at least one".into(),
+                "sweep: no utilisation given; give at least one".into(),
             ));
         }
         for load in &self.utilisations {

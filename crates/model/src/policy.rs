@@ -1,4 +1,4 @@
-//! What a server does while it has no work, and what comes of it.
+//! What a server does while it has no work, and the outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,11 +22,11 @@ pub enum Policy {
 /// Asleep when there is nothing to do: PowerNap (Meisner, Gold and Wenisch, ASPLOS 2009), with a
 /// timeout.
 ///
-/// When its queue is empty, the server waits for `timeout` at [`Power::idle`]; who comes meanwhile is
-/// served at once. Then it suspends, which cannot be broken off. Who comes meanwhile waits for the
-/// suspend's end and then for the resume. After the suspend it naps at [`Power::nap`]; the first
-/// arrival begins the resume, after which all who have come are served. Suspend and resume draw
-/// [`Power::transition`].
+/// When its queue is empty, the server waits for `timeout` at [`Power::idle`] and serves a request that
+/// arrives meanwhile at once. Then it suspends, which cannot be interrupted: a request that arrives
+/// meanwhile waits for the end of the suspend and for the resume. After the suspend it naps at
+/// [`Power::nap`]; the first arrival starts the resume, after which all waiting requests are served.
+/// Suspend and resume draw [`Power::transition`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PowerNap {
     /// Seconds from awake to asleep; 0 and above.
@@ -139,7 +139,17 @@ pub struct Shares {
     pub nap: f64,
 }
 
-/// What a policy comes to in steady state.
+impl Shares {
+    /// The mean power, in watts.
+    pub fn power(&self, power: &Power) -> f64 {
+        self.active * power.active
+            + self.idle * power.idle
+            + self.transition * power.transition
+            + self.nap * power.nap
+    }
+}
+
+/// Power and response time of a policy in steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Outcome {
     /// From arrival to departure, mean, in seconds.
@@ -228,7 +238,7 @@ impl CStates {
 
 impl Policy {
     /// # Errors
-    /// [`Error::Usage`] for a figure that cannot be meant: which, and what can.
+    /// [`Error::Usage`] for an invalid figure: which, and the valid range.
     pub fn check(&self) -> Result<()> {
         match self {
             Policy::AlwaysOn => Ok(()),

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Shares;
 use crate::{Error, Result};
 
 /// A server's power, in watts.
@@ -27,14 +26,6 @@ pub struct Power {
 pub const MOST: f64 = 1e9;
 
 impl Power {
-    /// The mean, where these are the shares of time.
-    pub fn of(&self, shares: &Shares) -> f64 {
-        shares.active * self.active
-            + shares.idle * self.idle
-            + shares.transition * self.transition
-            + shares.nap * self.nap
-    }
-
     /// # Errors
     /// [`Error::Usage`] unless all four are from 0 to [`MOST`], and a server without power management
     /// draws something: it is what others are compared with.
@@ -75,17 +66,6 @@ pub(crate) const SERVER: Power = Power {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_share_of_time_draws_its_own_power() {
-        let shares = Shares {
-            active: 0.4,
-            idle: 0.3,
-            transition: 0.1,
-            nap: 0.2,
-        };
-        assert!((SERVER.of(&shares) - (40.0 + 18.0 + 8.0 + 1.0)).abs() < 1e-12);
-    }
 
     #[test]
     fn powers_are_from_0_to_1e9_and_always_on_draws_something() {

@@ -6,8 +6,8 @@ use crate::closed::nap;
 use crate::closed::setup::{self, Setup};
 use crate::parameters::Parameters;
 use crate::policy::{Outcome, Policy, PowerNap, number_or_never};
-use crate::sentence::time;
 use crate::{Error, Result};
+use reveille_show::quantity::time;
 
 /// The figure in which policies are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -135,7 +135,7 @@ fn root(
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Largest {
-    /// So long.
+    /// Up to this time.
     Seconds {
         /// Suspend and resume together, s.
         #[serde(rename = "transition_s")]
@@ -214,7 +214,7 @@ pub struct BestTimeout {
     /// Seconds of idleness before the suspend; infinite: never to sleep.
     #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
     pub timeout: f64,
-    /// What comes of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why it is no shorter or longer.
     pub why: Why,

@@ -22,7 +22,7 @@ const HOUR: (&str, f64) = ("h", 3600.0);
 /// A number with a unit: ns, us, ms, s, min or h. Zero needs none; `inf` is for ever.
 ///
 /// # Errors
-/// One line that says what was given and what can be.
+/// One line: what was given, and the valid forms.
 pub fn parse(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     if trimmed == "inf" {

@@ -1,11 +1,13 @@
-//! Answers in words: for the terminal and for the page.
+//! Answers as sentences, for the terminal and the page.
 
 use crate::parameters::Parameters;
 use crate::policy::Policy;
 use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
 use crate::sweep::Pair;
 
-/// What every closed form supposes.
+pub use reveille_show::quantity::{digits, time};
+
+/// The assumption of every closed form.
 pub const POISSON: &str =
     "Exact for Poisson arrivals at one server with one queue; for others an estimate.";
 
@@ -159,7 +161,7 @@ pub fn described(policy: &Policy) -> String {
     }
 }
 
-/// What was taken for the whole: services and powers.
+/// Assumptions common to all policies: service times and powers.
 pub fn assumptions(parameters: &Parameters) -> Vec<String> {
     let service = &parameters.service;
     let power = &parameters.power;
@@ -178,36 +180,6 @@ pub fn assumptions(parameters: &Parameters) -> Vec<String> {
             digits(power.transition)
         ),
     ]
-}
-
-/// Three digits that count, without zeros that say nothing.
-pub fn digits(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return format!("{value}");
-    }
-    // Rows of zeros are hard to count.
-    if !(1e-6..1e9).contains(&value.abs()) {
-        return format!("{value:.2e}");
-    }
-    let before = value.abs().log10().floor() as i32 + 1;
-    let decimals = (3 - before).clamp(0, 9) as usize;
-    let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
-/// Seconds with the unit that fits.
-pub fn time(seconds: f64) -> String {
-    match seconds.abs() {
-        0.0 => "0".into(),
-        f64::INFINITY => "ever".into(),
-        size if size < 999.5e-9 => format!("{} ns", digits(seconds * 1e9)),
-        size if size < 999.5e-6 => format!("{} µs", digits(seconds * 1e6)),
-        size if size < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
-        _ => format!("{} s", digits(seconds)),
-    }
 }
 
 #[cfg(test)]
@@ -284,40 +256,6 @@ mod tests {
             both(&pair),
             "nap draws less than DVFS below 35 % load; it answers faster than DVFS at every load."
         );
-    }
-
-    #[test]
-    fn numbers_keep_three_digits_and_times_their_unit() {
-        for (value, text) in [
-            (0.0, "0"),
-            (0.012345, "0.0123"),
-            (99.96, "100"),
-            (41.7, "41.7"),
-            (2.0, "2"),
-            (1234.5, "1234"),
-            (7.684e-9, "7.68e-9"),
-            (3.8e12, "3.80e12"),
-        ] {
-            assert_eq!(digits(value), text);
-        }
-        for (seconds, text) in [
-            (0.0, "0"),
-            (133e-6, "133 µs"),
-            (0.038, "38 ms"),
-            (0.65, "650 ms"),
-            (f64::INFINITY, "ever"),
-            (999.4e-9, "999 ns"),
-            (999.4e-6, "999 µs"),
-            (0.9994, "999 ms"),
-            (-0.002, "-2 ms"),
-            (2.5, "2.5 s"),
-        ] {
-            assert_eq!(time(seconds), text);
-        }
-        // From the half of the last digit on it is the next unit.
-        for (seconds, unit) in [(999.5e-9, " µs"), (999.5e-6, " ms"), (0.9995, " s")] {
-            assert!(time(seconds).ends_with(unit), "{}", time(seconds));
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Distributions of service times.
 
+use reveille_show::quantity::digits;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
@@ -56,6 +57,27 @@ impl Service {
         }
     }
 
+    /// The load ρ at `rate` requests a second: the share of time that serving takes at full speed.
+    pub fn load(&self, rate: f64) -> f64 {
+        rate * self.mean()
+    }
+
+    /// The load, where it is below 1.
+    pub(crate) fn stable_load(&self, rate: f64) -> Result<f64> {
+        let load = self.load(rate);
+        match load < 1.0 {
+            true => Ok(load),
+            false => Err(Error::Unstable {
+                load,
+                hint: format!(
+                    ": with {} s a request that is fewer than {} requests a second",
+                    digits(self.mean()),
+                    digits(1.0 / self.mean())
+                ),
+            }),
+        }
+    }
+
     /// E\[S²\], in seconds squared.
     pub(crate) fn second_moment(&self) -> f64 {
         match self {
@@ -102,7 +124,7 @@ impl Service {
         if let Service::Empirical { values } = self {
             if values.is_empty() {
                 return Err(Error::Usage(
-                    "service time: there is no measured value; give at least one".into(),
+                    "service time: no measured value given; give at least one".into(),
                 ));
             }
             if let Some(value) = values
@@ -230,7 +252,7 @@ mod tests {
             ),
             (
                 empirical(&[]),
-                Some("there is no measured value; give at least one"),
+                Some("no measured value given; give at least one"),
             ),
             (
                 empirical(&[0.5, -0.5]),

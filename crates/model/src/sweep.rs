@@ -38,7 +38,7 @@ pub struct Point {
 /// One load: every policy against always-on.
 ///
 /// # Errors
-/// As [`closed::outcome`] for always-on, or for a figure that cannot be meant. Where only a policy is
+/// As [`closed::outcome`] for always-on, or for an invalid figure. Where only a policy is
 /// unstable (a frequency that does not follow), it has no outcome.
 pub fn point(policies: &[Named], power: &Power, service: &Service, rate: f64) -> Result<Point> {
     let always_on = closed::outcome(&Policy::AlwaysOn, power, service, rate)?;
@@ -48,7 +48,7 @@ pub fn point(policies: &[Named], power: &Power, service: &Service, rate: f64) ->
         Err(other) => Err(other),
     };
     Ok(Point {
-        utilisation: closed::load(service, rate),
+        utilisation: service.load(rate),
         rate_per_s: rate,
         always_on,
         policies: policies.iter().map(compared).collect::<Result<_>>()?,

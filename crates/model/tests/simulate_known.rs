@@ -192,7 +192,7 @@ fn shares_are_one_and_energy_is_power_by_time() {
                 assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
                 assert!(share.idle >= 0.0 && share.nap >= 0.0, "{share:?}");
             }
-            let watts = POWER.of(&run.shares);
+            let watts = run.shares.power(&POWER);
             assert!((run.power_mean - watts).abs() < 1e-7);
             let energy = watts * run.window * 7.0 / run.requests as f64;
             assert!((run.energy_per_request / energy - 1.0).abs() < 1e-9);

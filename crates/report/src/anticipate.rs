@@ -6,13 +6,11 @@ mod tables;
 
 use std::fmt::Write as _;
 
-use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, parse};
 use reveille_anticipate::bench::sentence::sentences;
 use serde_json::json;
 
 use crate::trial::plain;
-use reveille_show::chart::colour;
 use reveille_show::markup::escape;
 use reveille_show::page::framed;
 
@@ -97,17 +95,6 @@ fn charts(bench: &Bench) -> String {
     )
 }
 
-/// The same colour on every page, and far from each other.
-fn colour_of(policy: Policy) -> String {
-    colour(match policy {
-        Policy::AsIs => 0,
-        Policy::Shallowest => 2,
-        Policy::NoSleep => 4,
-        Policy::Poll => 3,
-        Policy::Anticipate => 1,
-    })
-}
-
 /// Which colour is which policy.
 fn legend(bench: &Bench) -> String {
     let mut html = String::from("<p class=\"keys\">");
@@ -115,7 +102,7 @@ fn legend(bench: &Bench) -> String {
         let _ = write!(
             html,
             "<span class=\"key {}\"><i></i>{}</span> ",
-            colour_of(used.policy),
+            charts::colour_of(used.policy),
             used.policy.name()
         );
     }

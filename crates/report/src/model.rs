@@ -9,7 +9,6 @@ use reveille_model::sentence;
 use reveille_model::sweep::Sweep;
 use serde_json::json;
 
-use reveille_show::chart::colour;
 use reveille_show::markup::escape;
 use reveille_show::page::framed;
 
@@ -80,29 +79,19 @@ fn legend(sweep: &Sweep) -> String {
         let _ = write!(
             html,
             "<span class=\"key {}\"><i></i>{}</span> ",
-            class(place),
+            charts::class(place),
             escape(&named.name)
         );
     }
     if !sweep.parameters.has_always_on() {
         let _ = write!(
             html,
-            "<span class=\"key {ALWAYS_ON}\"><i></i>always on</span>"
+            "<span class=\"key {}\"><i></i>always on</span>",
+            charts::ALWAYS_ON
         );
     }
     html.push_str("</p>");
     html
-}
-
-/// The look of a server without power management.
-const ALWAYS_ON: &str = "c6 dash2";
-
-/// The look of the policy at that place.
-fn class(place: usize) -> String {
-    match place / reveille_show::chart::COLOURS {
-        0 => colour(place),
-        round => format!("{} dash{}", colour(place), (round - 1) % 3 + 1),
-    }
 }
 
 /// What was taken for the whole and for each policy.

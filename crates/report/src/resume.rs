@@ -1,5 +1,6 @@
 //! The page of `reveille resume analyze`: where the time of a suspend and a resume went.
 
+mod bars;
 mod bins;
 mod path;
 mod power;
@@ -11,14 +12,15 @@ mod timeline;
 use std::fmt::Write as _;
 
 use reveille_resume::analysis::{Analysis, CycleResult, Machine, Spread, read};
-use reveille_resume::cycle::{StageKind, Us};
+use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
 use serde_json::json;
 
-use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::page::{RESUME_SCRIPT, framed};
-use reveille_show::quantity::{count, duration};
+use reveille_show::quantity::count;
+
+use bars::time;
 
 /// What the page shows besides the analysis.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -229,41 +231,4 @@ fn notes(machine: &Machine) -> String {
     }
     let one = |note: &String| format!("<p class=\"notice\" role=\"note\">{}</p>", escape(note));
     notes.iter().map(one).collect()
-}
-
-/// In the unit that fits.
-pub(crate) fn time(us: Us) -> String {
-    duration(us as f64 * 1e3)
-}
-
-/// The colour of a stage: the two halves' counterparts have the same.
-pub(crate) fn stage_class(stage: StageKind) -> &'static str {
-    match stage {
-        StageKind::CpusOff | StageKind::CpusOn => "c2",
-        StageKind::SuspendNoirq | StageKind::ResumeNoirq => "c1",
-        StageKind::SuspendLate | StageKind::ResumeEarly => "c4",
-        StageKind::Suspend | StageKind::Resume => "c5",
-        StageKind::Prepare | StageKind::Complete => "c7",
-        StageKind::Freeze | StageKind::Thaw => "c3",
-        StageKind::Platform | StageKind::Idle | StageKind::Test => "c6",
-    }
-}
-
-/// The axis of time below a chart of bars: a line at its left and at `high`, and the ticks under that.
-/// All in the chart's own units.
-fn below_bars(svg: &mut String, axis: &Axis, left: f64, width: f64, high: f64) {
-    let _ = write!(
-        svg,
-        "<path class=\"axis\" d=\"M{left} 0v{high:.0}h{width}\"/><g class=\"ticks\">"
-    );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            left + width * axis.fraction(tick.value),
-            high + 17.0,
-            duration(tick.value)
-        );
-    }
-    svg.push_str("</g>");
 }

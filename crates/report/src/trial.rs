@@ -1,5 +1,6 @@
 //! The page of `reveille trial`: what each setting gave and what it cost.
 
+mod figure;
 mod rounds;
 mod tables;
 mod trade;
@@ -9,11 +10,9 @@ use std::fmt::Write as _;
 use reveille_trial::result::{Trial, parse};
 use reveille_trial::sentence::sentences;
 use reveille_trial::verdict::Cost;
-use reveille_trial::workload::NANOSECONDS;
 use serde_json::json;
 
-use reveille_show::axis::Axis;
-use reveille_show::chart::{Quantity, colour};
+use reveille_show::chart::colour;
 use reveille_show::markup::escape;
 use reveille_show::page::framed;
 
@@ -166,48 +165,5 @@ fn setup(trial: &Trial) -> String {
         )),
         tables::changes(trial),
         escape(&trial.command_line.join(" "))
-    )
-}
-
-/// How the workload's figures are written on an axis.
-fn quantity(trial: &Trial) -> Quantity {
-    match trial.workload.unit.as_str() {
-        NANOSECONDS => Quantity::Duration,
-        _ => Quantity::Number,
-    }
-}
-
-/// What the figure is called on an axis.
-fn figure_name(trial: &Trial) -> String {
-    match trial.workload.unit.as_str() {
-        NANOSECONDS => trial.workload.figure.clone(),
-        "" => "figure".into(),
-        unit => format!("figure, {unit}"),
-    }
-}
-
-/// From zero where the figures are alike, logarithmic where they are not.
-fn figure_axis(figures: impl Iterator<Item = f64> + Clone) -> Axis {
-    /// Above this ratio small figures would lie on the axis.
-    const RATIO: f64 = 8.0;
-    let max = figures.clone().fold(f64::MIN, f64::max);
-    let min = figures.fold(f64::MAX, f64::min);
-    match min > 0.0 && max / min > RATIO {
-        true => Axis::logarithmic(min, max),
-        false => Axis::from_zero(max * 1.1),
-    }
-}
-
-fn figure(title: &str, body: &str) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption>{body}</figure>",
-        escape(title)
-    )
-}
-
-fn absent(title: &str, why: &str) -> String {
-    figure(
-        title,
-        &format!("<p class=\"absent\">Not drawn: {}.</p>", escape(why)),
     )
 }

@@ -41,7 +41,7 @@ impl StateComparison {
 pub struct Comparisons {
     /// By state and source, in the order of A's datapoints.
     pub states: Vec<StateComparison>,
-    /// What must be said beside the figures, one sentence each: different probes, ...
+    /// Caveats of the figures, one sentence each: different probes, ...
     pub notes: Vec<String>,
 }
 

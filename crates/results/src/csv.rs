@@ -110,7 +110,7 @@ pub(crate) struct Table {
 pub(crate) enum LastLine {
     /// Yes, if it has all fields.
     MayLackNewline,
-    /// No: whoever wrote it was cut off.
+    /// No: its writer was interrupted.
     IsTorn,
 }
 
@@ -335,7 +335,7 @@ fn wrong_field(text: &[u8], expected: &str) -> String {
     format!("expected {expected}, found {shown:?}")
 }
 
-/// Appends the field's value; the error says what was expected.
+/// Appends the field's value; the error is what was expected.
 fn store(text: &[u8], field: &Field, values: &mut Values) -> Result<(), &'static str> {
     match (field, values) {
         (

@@ -1,4 +1,4 @@
-//! `result.json`: what was measured, where, how, and what it says.
+//! `result.json`: what was measured, where and how, and its statistics.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use reveille_kernel::{Identity, IdleState};
 use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
+use crate::columns::Columns;
 use crate::schema::{self, SCHEMA_VERSION};
-use crate::statistics::StateStatistics;
+use crate::statistics::{Floor, StateStatistics};
 
 /// How the waking was seen. Results of different probes are not compared without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,25 +91,6 @@ pub struct Cost {
     pub max_ns: f64,
 }
 
-/// The floor of the method on this machine: the same event on a CPU where nothing sleeps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
-    /// The state it was measured in: the poll state's name, or [`crate::schema::AWAKE`].
-    pub state: String,
-    /// As in the column `source`.
-    pub source: String,
-    /// Wakes.
-    pub count: u64,
-    /// Median, ns.
-    pub median_ns: i64,
-    /// 90th percentile, ns; `None` below 100 datapoints.
-    pub p90_ns: Option<i64>,
-    /// 99th percentile, ns; `None` below 1000 datapoints.
-    pub p99_ns: Option<i64>,
-    /// The largest, ns.
-    pub max_ns: i64,
-}
-
 /// What the instrument costs on this machine, measured before the run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -156,7 +138,7 @@ pub struct Description {
     pub schema_version: u32,
     /// `reveille 0.1.0`, `wult 1.12.20`.
     pub tool: String,
-    /// The result's name in reports: the folder's, unless it says otherwise.
+    /// The result's name in reports: the folder's, unless it is set.
     pub name: String,
     /// RFC 3339, UTC.
     pub started: String,
@@ -244,12 +226,21 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     }
     let mut description: Description = serde_json::from_slice(text).map_err(wrong)?;
     for floor in &mut description.characterisation.floors {
-        // Written by a version that told them of any number.
+        // Written by a version that gave them for any number.
         let is_carried = |quantile: Share| quantile.is_carried_by(floor.count as usize);
         floor.p90_ns = floor.p90_ns.filter(|_| is_carried(P90));
         floor.p99_ns = floor.p99_ns.filter(|_| is_carried(P99));
     }
     Ok(description)
+}
+
+/// A result in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What it is, where, and by what.
+    pub description: Description,
+    /// Its datapoints.
+    pub columns: Columns,
 }
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use crate::columns::Columns;
 use crate::csv::{Csv, LastLine};
-use crate::description::{self, Description};
+use crate::description::{self, Description, Loaded};
 use crate::output::{Existing, Folder, Naming};
-use crate::{Error, Malformed, Result, Writer, own_csv, parquet_file, wult};
+use crate::writer::{PARQUET, PARTIAL, Writer};
+use crate::{Error, Malformed, Result, own_csv, parquet_file, wult};
 
 pub(crate) const DESCRIPTION: &str = "result.json";
-pub(crate) const PARQUET: &str = "datapoints.parquet";
-pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
 const WULT_INFO: &str = "info.yml";
 const WULT_DATAPOINTS: &str = "datapoints.csv";
 
@@ -101,18 +100,9 @@ impl ResultFolder {
     }
 }
 
-/// A result in memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What it is, where, and by what.
-    pub description: Description,
-    /// Its datapoints.
-    pub columns: Columns,
-}
-
 /// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.
 ///
-/// A run that was cut off is read as far as it got, and a note in the description says so.
+/// A run that was cut off is read as far as it got, with a note in the description.
 ///
 /// # Errors
 /// [`Error::Io`] where a file cannot be read; [`Error::Unreadable`] where it is no result, is
@@ -191,7 +181,7 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// What the `info.yml` beside a wult result's datapoints says, where there is one.
+/// The `info.yml` beside a wult result's datapoints, where there is one.
 pub(crate) fn wult_info_beside(datapoints: &Path) -> Result<Option<wult::Info>> {
     let path = datapoints.with_file_name(WULT_INFO);
     let is_wult = datapoints

@@ -1,7 +1,7 @@
 //! The one place that makes output files.
 //!
-//! What this run did not make is not touched. A file is made in an opened [`Folder`], under a name
-//! that nobody can foresee and that did not exist (`O_EXCL`), and renamed when it is whole; no link
+//! What this run did not make is not touched. A file is made in an opened [`Folder`], under an
+//! unpredictable name that did not exist (`O_EXCL`), and renamed when it is whole; no link
 //! is followed. [`Folder::give_up`] removes what this run made, and nothing else.
 //!
 //! Under sudo, files are made with the rights of the user behind it, and are that user's from the
@@ -28,17 +28,8 @@ use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, linkat, unlinkat
 use crate::{Error, Result};
 pub use file::OutputFile;
 use rights::{Rights, Taken};
-use walk::{MadeFolder, Walk, is_named, is_same, kind};
-
-/// Who chose the place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Naming {
-    /// The user named it, with `--out` or the like.
-    ByUser,
-    /// The program did. Root then writes only to folders that are root's, and not writable by others
-    /// unless sticky.
-    ByDefault,
-}
+pub use walk::Naming;
+use walk::{MadeFolder, NOFOLLOW, Walk, is_named, is_same, kind, refused};
 
 /// What becomes of a file that has the name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +52,6 @@ pub struct Folder {
     made_files: Mutex<Vec<(OsString, File)>>,
 }
 
-const NOFOLLOW: AtFlags = AtFlags::AT_SYMLINK_NOFOLLOW;
 const NEW_FILE: OFlag = OFlag::O_CREAT
     .union(OFlag::O_EXCL)
     .union(OFlag::O_NOFOLLOW)
@@ -381,14 +371,14 @@ impl Unfinished<'_> {
         }
     }
 
-    /// Gives the file its name, and says which path that is.
+    /// Gives the file its name; returns the path.
     ///
     /// # Errors
     /// [`Error::Refused`] where somebody has taken the name meanwhile; [`Error::Io`] where the file
     /// cannot be renamed.
     pub fn place(mut self) -> Result<PathBuf> {
         let folder = self.folder;
-        // Before it has the name: where there are no descriptors left, nobody would know of it.
+        // Before it has the name: without a descriptor left it could not be removed.
         let file = self.file.try_clone().map_err(Error::at(&self.path))?;
         let _taken = folder.take_rights(&self.path)?;
         let temporary = self.temporary.as_deref().expect("it is placed once");
@@ -441,20 +431,13 @@ fn is_denied(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
 }
 
-/// A name that nobody can foresee: the hasher's keys are the kernel's random bytes.
+/// An unpredictable name: the hasher's keys are the kernel's random bytes.
 fn temporary_name() -> String {
     let random = RandomState::new().build_hasher().finish();
     format!(".{random:016x}.unfinished")
 }
 
 const TAKEN: &str = "is there already; choose another place";
-
-fn refused(path: &Path, why: &str) -> Error {
-    Error::Refused {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests;

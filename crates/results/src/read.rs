@@ -26,7 +26,7 @@ pub fn read_parquet(file: Bytes) -> Result<Columns, Malformed> {
     parquet_file::read(file, None)
 }
 
-/// A `datapoints.csv` of wult; `info` is what the `info.yml` beside it says.
+/// A `datapoints.csv` of wult; `info` is the content of the `info.yml` beside it.
 ///
 /// # Errors
 /// Where it is none, or its times may be in one unit or another; the message names the line and the

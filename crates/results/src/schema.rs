@@ -154,7 +154,7 @@ pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
              read it with a newer reveille"
         ))),
         Ordering::Less => Err(Malformed::new(format!(
-            "has schema version {version}, which never was"
+            "has the invalid schema version {version}"
         ))),
     }
 }
@@ -182,7 +182,7 @@ mod tests {
             why(2).unwrap(),
             "has schema version 2, and this program knows up to 1; read it with a newer reveille"
         );
-        assert_eq!(why(0).unwrap(), "has schema version 0, which never was");
+        assert_eq!(why(0).unwrap(), "has the invalid schema version 0");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::csv::{Csv, LastLine};
-use crate::folder::{self, PARTIAL};
+use crate::folder;
+use crate::writer::PARTIAL;
 use crate::{Columns, Error, Malformed, own_csv, parquet_file, wult};
 
 /// Why a stream ended early.
@@ -14,7 +15,7 @@ pub enum StreamError {
     /// The result could not be read.
     #[error(transparent)]
     Read(#[from] Error),
-    /// Whoever took the parts failed.
+    /// The consumer of the parts failed.
     #[error(transparent)]
     Sink(#[from] std::io::Error),
 }

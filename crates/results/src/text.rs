@@ -2,11 +2,11 @@
 
 use std::io::{Error, ErrorKind, Read, Result};
 
-/// As much as tells whether it is text.
+/// Enough bytes to decide whether it is text.
 const HEAD_BYTES: u64 = 4096;
 /// More control characters than one in so many: no text. Serial lines leave a few.
 const CONTROL_SHARE: usize = 20;
-/// Fewer bytes do not tell.
+/// Fewer bytes do not decide it.
 const TELLING_BYTES: usize = 64;
 
 /// Judges by a file's first bytes; zeros, too, are control characters.

@@ -1,9 +1,9 @@
 //! Is the driver's exit latency true?
 //!
-//! "Within" is said where it is sure, with 95 %, that fewer than one wake in 1000 exceeds the
+//! The verdict is "within" where it is certain, with 95 %, that fewer than one wake in 1000 exceeds the
 //! figure. With no exceedance among n wakes that is so where `(1 - 1/1000)^n <= 0.05`, from
 //! n = 2995 on (the "rule of three", 3/n, made exact). With ten exceedances or more their share is
-//! known well enough to be told whatever n is.
+//! known well enough to be reported for any n.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use reveille_figures::interval;
 /// Exceedances rarer than one in this many are a matter of the maximum.
 const RARE: f64 = 1000.0;
 
-/// Datapoints from which on "within" can be said: ln 0.05 / ln (1 - 1/1000), rounded up.
+/// Fewest datapoints for the verdict "within": ln 0.05 / ln (1 - 1/1000), rounded up.
 pub const NEEDED: u64 = 2995;
 
 /// Exceedances from which on their share is known within a factor of two.
@@ -60,22 +60,22 @@ impl Exceedance {
     }
 }
 
-/// The verdict; `Display` says it in words.
+/// The verdict; `Display` puts it in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// No wake exceeded the driver's figure, in enough of them to say so.
+    /// No wake exceeded the driver's figure, among enough of them.
     Within,
     /// So few wakes exceeded it that it is a matter of the maximum only: fewer than ten, and with
     /// 95 % fewer than one in a thousand.
     ExceededByMaxOnly,
     /// One wake in so many exceeded it.
     ExceededByOneIn(u64),
-    /// So few that neither can be said.
+    /// Too few datapoints for either.
     TooFewDatapoints {
         /// Datapoints.
         count: u64,
-        /// Datapoints from which on "within" can be said.
+        /// Fewest datapoints for the verdict "within".
         needed: u64,
     },
     /// The driver gives no figure for this state.

@@ -13,11 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::csv::{Csv, LastLine};
-use crate::folder::{PARQUET, PARTIAL};
 use crate::output::{Existing, Folder};
 use crate::parquet_file::{Definition, ParquetWriter};
 use crate::schema::{COLUMNS, Kind};
 use crate::{Datapoint, Error, Malformed, Result, csv_text, own_csv};
+
+pub(crate) const PARQUET: &str = "datapoints.parquet";
+pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
 
 /// Takes datapoints one by one. Dropped without [`Writer::finish`], it leaves a partial file that
 /// is read like a finished one.
@@ -90,7 +92,7 @@ impl Writer {
         self.rows
     }
 
-    /// Turns the partial file into `datapoints.parquet` and says how many datapoints are in it.
+    /// Turns the partial file into `datapoints.parquet`; returns the number of its datapoints.
     ///
     /// # Errors
     /// Where the Parquet file cannot be written (a full disk). Nothing is lost then: the partial

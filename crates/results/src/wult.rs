@@ -20,8 +20,7 @@ use reveille_kernel::Identity;
 
 use crate::columns::{Column, Columns, Values};
 use crate::csv::{Csv, Field, LastLine};
-use crate::description::{Counts, Description, Settings};
-use crate::folder::Loaded;
+use crate::description::{Counts, Description, Loaded, Settings};
 use crate::schema::Kind;
 use crate::{Malformed, Source};
 
@@ -120,7 +119,7 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Reads a `datapoints.csv`; `info` is what its `info.yml` says, and `wanted` the columns to read
+/// Reads a `datapoints.csv`; `info` is the content of its `info.yml`, and `wanted` the columns to read
 /// (by our names), all where it is `None`.
 ///
 /// # Errors
@@ -287,7 +286,7 @@ fn unit(header: &[String], info: Option<&Info>) -> Result<Unit, Malformed> {
 /// (549a5cf7).
 const TDT_INTERRUPTS_SINCE: [u32; 3] = [1, 10, 59];
 
-/// Why a column of a name that we know is not what the name says.
+/// Why the content of a known column does not match its name.
 fn left_out(name: &str, header: &[String], info: Option<&Info>) -> Option<&'static str> {
     match name {
         // 2778ac4f to bd2396bb, July 2021.

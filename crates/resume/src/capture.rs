@@ -26,6 +26,7 @@ use reveille_results::output::{Existing, Folder, Naming};
 use crate::{Error, Result, devices};
 pub use alarm::Alarm;
 pub use features::features;
+use means::STATE;
 pub use means::{Means, Mode};
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
 pub use voice::Voice;
@@ -38,7 +39,6 @@ const BETWEEN: Duration = Duration::from_secs(2);
 /// milliseconds, and one that lasts would let no suspend begin.
 const EVENTS_END_WITHIN: Duration = Duration::from_secs(5);
 
-const STATE: &str = "sys/power/state";
 const WAKEUP_COUNT: &str = "sys/power/wakeup_count";
 
 /// What is to be captured.

@@ -63,6 +63,35 @@ pub fn aligned(value: f64) -> String {
     }
 }
 
+/// Three significant digits without trailing zeros; below 1e-6 and from 1e9 on as `1.23e9`.
+pub fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    if !(1e-6..1e9).contains(&value.abs()) {
+        return format!("{value:.2e}");
+    }
+    let before = value.abs().log10().floor() as i32 + 1;
+    let decimals = (3 - before).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Seconds with the unit that fits.
+pub fn time(seconds: f64) -> String {
+    match seconds.abs() {
+        0.0 => "0".into(),
+        f64::INFINITY => "ever".into(),
+        size if size < 999.5e-9 => format!("{} ns", digits(seconds * 1e9)),
+        size if size < 999.5e-6 => format!("{} µs", digits(seconds * 1e6)),
+        size if size < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
+        _ => format!("{} s", digits(seconds)),
+    }
+}
+
 /// A count with its thousands apart: `1,000,000`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -153,5 +182,39 @@ mod tests {
         assert_eq!(share(0.5), "50.0%");
         assert_eq!(share(0.001_234), "0.12%");
         assert_eq!(share(0.000_012), "0.0012%");
+    }
+
+    #[test]
+    fn numbers_keep_three_digits_and_times_their_unit() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.012345, "0.0123"),
+            (99.96, "100"),
+            (41.7, "41.7"),
+            (2.0, "2"),
+            (1234.5, "1234"),
+            (7.684e-9, "7.68e-9"),
+            (3.8e12, "3.80e12"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        for (seconds, text) in [
+            (0.0, "0"),
+            (133e-6, "133 µs"),
+            (0.038, "38 ms"),
+            (0.65, "650 ms"),
+            (f64::INFINITY, "ever"),
+            (999.4e-9, "999 ns"),
+            (999.4e-6, "999 µs"),
+            (0.9994, "999 ms"),
+            (-0.002, "-2 ms"),
+            (2.5, "2.5 s"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+        // From the half of the last digit on it is the next unit.
+        for (seconds, unit) in [(999.5e-9, " µs"), (999.5e-6, " ms"), (0.9995, " s")] {
+            assert!(time(seconds).ends_with(unit), "{}", time(seconds));
+        }
     }
 }

@@ -31,10 +31,9 @@ pub use conclude::About;
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
 pub use follower::Follower;
-pub use forbidding::{Forbidding, Replacement};
 pub use result::{
-    Cost, CpuCost, Ended, Estimate, FILE, InterruptCost, Missed, Overhead, PairCost,
-    SCHEMA_VERSION, StateCost, Thread, Waited, read,
+    Cost, CpuCost, Ended, Estimate, FILE, Forbidding, InterruptCost, Missed, Overhead, PairCost,
+    Replacement, SCHEMA_VERSION, StateCost, Thread, Waited, read,
 };
 pub use stacks::{Maps, fold};
 pub use tallies::{Cause, Counted, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};

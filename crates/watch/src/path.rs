@@ -24,7 +24,7 @@ pub use follower::{Follower, Setup};
 pub use packet::{Cause, Met, Packet, Reader, Sleep};
 pub use stage::{Stage, stages, whole_ns};
 pub use summary::{
-    Cost, Counts, Estimate, FILE, Gathered, Group, Path, ReadersPlace, SCHEMA_VERSION,
+    Cost, Counts, Delay, Estimate, FILE, Gathered, Group, Path, ReadersPlace, SCHEMA_VERSION,
     StageFigures, Subject, read,
 };
 

@@ -270,9 +270,7 @@ fn rows(
             rows.push(Row::interrupted(named));
             continue;
         }
-        let setup = parameters
-            .simulation
-            .setup(parameters, &named.policy, trace);
+        let setup = parameters.setup(&named.policy, trace);
         let simulated = simulate(&setup, &mut |progress| {
             let of_policy = progress.simulated as f64 / progress.expected.max(1) as f64;
             let done = (place as f64 + of_policy.min(1.0)) / policies as f64;

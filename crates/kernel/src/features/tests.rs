@@ -1,6 +1,7 @@
 use std::collections::HashSet;
 use std::io;
 
+use super::survey::of;
 use super::*;
 use crate::capabilities::Credentials;
 use crate::pm_qos;

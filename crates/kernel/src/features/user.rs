@@ -48,7 +48,7 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
         };
         match credentials.may(capability) {
             true => Presence::Yes(String::new()),
-            false => refused(credentials, bits),
+            false => Presence::refused(credentials, bits),
         }
     };
     let grant = |name: &str| match credentials.user {
@@ -104,13 +104,6 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
 }
 
 /// What a user lacks root may have; what root lacks, a container or a service withholds.
-pub fn refused(credentials: Credentials, why: String) -> Presence {
-    match credentials.user {
-        0 => Presence::No(why),
-        _ => Presence::Denied(why),
-    }
-}
-
 /// Counting on a whole CPU is privileged above 0.
 /// Source: Documentation/admin-guide/sysctl/kernel.rst of the kernel.
 fn perf(credentials: Credentials, paranoid: Option<String>) -> Presence {
@@ -123,7 +116,7 @@ fn perf(credentials: Credentials, paranoid: Option<String>) -> Presence {
     }
     match paranoid.parse::<i64>() {
         Ok(..=0) => Presence::Yes(setting),
-        Ok(_) => refused(credentials, setting),
+        Ok(_) => Presence::refused(credentials, setting),
         Err(_) => Presence::Unknown(setting),
     }
 }
@@ -135,7 +128,7 @@ fn bpf(credentials: Credentials, disabled: Option<String>) -> Presence {
     };
     match credentials.may(Capability::Bpf) && credentials.may(Capability::Perfmon) {
         true => Presence::Yes(format!("{setting}; this user may")),
-        false => refused(credentials, setting),
+        false => Presence::refused(credentials, setting),
     }
 }
 

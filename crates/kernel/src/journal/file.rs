@@ -16,7 +16,6 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use super::io;
 use super::kind::{self, Kind};
 use super::owner::Owner;
 use crate::{Error, Result};
@@ -226,9 +225,9 @@ impl Folder {
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
                 return Err(refused(path, "is not a folder"));
             }
-            Err(errno) => return Err(io(path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(path)(errno.into())),
         };
-        let about = fstat(&file).map_err(|errno| io(path)(errno.into()))?;
+        let about = fstat(&file).map_err(|errno| Error::at_setting(path)(errno.into()))?;
         trust(path, &about)?;
         Ok(Some(Self {
             path: path.to_owned(),
@@ -242,17 +241,18 @@ impl Folder {
             Ok(()) => {
                 let folder = Self::open(path)?.ok_or_else(|| gone(path))?;
                 // Whatever the caller's umask: others are to reach the socket in it.
-                fchmod(&folder.file, mode).map_err(|errno| io(path)(errno.into()))?;
+                fchmod(&folder.file, mode)
+                    .map_err(|errno| Error::at_setting(path)(errno.into()))?;
                 Ok(folder)
             }
             Err(Errno::EEXIST) => Self::open(path)?.ok_or_else(|| gone(path)),
-            Err(errno) => Err(io(path)(errno.into())),
+            Err(errno) => Err(Error::at_setting(path)(errno.into())),
         }
     }
 
     fn error(&self, name: &str) -> impl FnOnce(Errno) -> Error {
         let path = self.path.join(name);
-        move |errno| io(&path)(errno.into())
+        move |errno| Error::at_setting(&path)(errno.into())
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -275,7 +275,7 @@ impl Folder {
             Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => {
                 return Err(refused(&path, NO_FILE));
             }
-            Err(errno) => return Err(io(&path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(&path)(errno.into())),
         };
         let about = fstat(&file).map_err(self.error(name))?;
         if about.st_mode & libc::S_IFMT != libc::S_IFREG {
@@ -330,7 +330,9 @@ impl Folder {
         let path = self.path.join(FILE);
         let mut text = Vec::new();
         let mut limited = file.take(BYTES_MAX + 1);
-        limited.read_to_end(&mut text).map_err(io(&path))?;
+        limited
+            .read_to_end(&mut text)
+            .map_err(Error::at_setting(&path))?;
         if text.len() as u64 > BYTES_MAX {
             return Ok(Some(Err("is too long".into())));
         }
@@ -394,7 +396,8 @@ impl Folder {
         let mut file = self
             .file(NEXT, flags, 0o644)?
             .ok_or_else(|| gone(&self.path.join(NEXT)))?;
-        file.write_all(text).map_err(io(&self.path.join(NEXT)))?;
+        file.write_all(text)
+            .map_err(Error::at_setting(&self.path.join(NEXT)))?;
         // Whatever the caller's umask: other users may see what is changed.
         fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(self.error(NEXT))?;
         renameat(&self.file, NEXT, &self.file, FILE).map_err(self.error(FILE))
@@ -447,11 +450,11 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 fn gone(path: &Path) -> Error {
-    io(path)(std::io::ErrorKind::NotFound.into())
+    Error::at_setting(path)(std::io::ErrorKind::NotFound.into())
 }
 
 fn boot() -> Result<String> {
     let path = Path::new("/proc/sys/kernel/random/boot_id");
-    let id = std::fs::read_to_string(path).map_err(io(path))?;
+    let id = std::fs::read_to_string(path).map_err(Error::at_setting(path))?;
     Ok(id.trim().to_owned())
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use super::io;
 use crate::{Error, Result, cpulist};
 
 /// What a setting holds, and how its claims resolve: to the last one, where nothing else is stated.
@@ -116,7 +115,7 @@ impl Kind {
             let there = fs::symlink_metadata(path).is_ok();
             return Ok(if there { PRESENT } else { ABSENT }.to_owned());
         }
-        let text = fs::read_to_string(path).map_err(io(path))?;
+        let text = fs::read_to_string(path).map_err(Error::at_setting(path))?;
         let text = text.trim_end();
         let mut chosen = text
             .split(' ')
@@ -133,8 +132,8 @@ impl Kind {
     /// [`Error::Io`] where that fails; [`Error::Content`] where the setting then has another value.
     pub fn write(self, path: &Path, value: &str) -> Result<()> {
         match (self, value) {
-            (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(io(path))?,
-            (Self::Folder, _) => fs::create_dir(path).map_err(io(path))?,
+            (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(Error::at_setting(path))?,
+            (Self::Folder, _) => fs::create_dir(path).map_err(Error::at_setting(path))?,
             _ => write(path, value)?,
         }
         let present = self.read(path)?;
@@ -159,11 +158,12 @@ fn write(path: &Path, value: &str) -> Result<()> {
         .write(true)
         .truncate(true)
         .open(path)
-        .map_err(io(path))?;
+        .map_err(Error::at_setting(path))?;
     // A write of nothing does not reach the kernel: what reads as nothing is unset by 0.
     // Source: Documentation/ABI/testing/sysfs-class-rtc, wakealarm.
     let written = if value.is_empty() { "0" } else { value };
-    file.write_all(written.as_bytes()).map_err(io(path))
+    file.write_all(written.as_bytes())
+        .map_err(Error::at_setting(path))
 }
 
 /// The bound that a CPU's setting stands for, µs; `None` for no bound, and for no number. There `0`

@@ -99,7 +99,7 @@ fn has_ended(process: &OwnedFd) -> bool {
 fn namespace() -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let path = "/proc/self/ns/pid";
-    let file = fs::metadata(path).map_err(super::io(path.as_ref()))?;
+    let file = fs::metadata(path).map_err(Error::at_setting(path.as_ref()))?;
     Ok(file.ino())
 }
 

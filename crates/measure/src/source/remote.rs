@@ -18,7 +18,7 @@ use reveille_kernel::bpf::{Shared, run_here, word};
 use reveille_kernel::counters::{Counter, Scope, Unit};
 use reveille_results::Source;
 
-use super::{EventSource, wait_until_settled};
+use super::event_source::{EventSource, wait_until_settled};
 use crate::kernel::{Kernel, LaunchStamps, types};
 use crate::placement::{self, Elsewhere, now_ns};
 use crate::{Error, Result};

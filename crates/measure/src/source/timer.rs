@@ -2,7 +2,7 @@
 
 use reveille_results::Source;
 
-use super::{EventSource, wait_until_settled};
+use super::event_source::{EventSource, wait_until_settled};
 use crate::Result;
 use crate::kernel::Kernel;
 

@@ -12,13 +12,12 @@
 //! below r_0 it stays awake.
 
 use super::setup::{self, Setup};
-use super::stable;
 use crate::Result;
 use crate::policy::{CStates, Choice, Outcome, Shares};
 use crate::power::Power;
 use crate::service::Service;
 
-/// What one cycle's idle period comes to.
+/// Means of one cycle's idle period.
 struct Period {
     setup: Setup,
     /// Seconds awake.
@@ -33,7 +32,7 @@ struct Period {
 
 /// As [`super::outcome`].
 pub fn outcome(states: &CStates, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
-    let busy = stable(service, rate)?;
+    let busy = service.stable_load(rate)?;
     let period = match states.choice {
         Choice::Deepest | Choice::Mean => one_state(states, rate),
         Choice::Oracle => oracle(states, rate),

@@ -17,12 +17,11 @@
 //! ρ + (1 − ρ)/K: [`Rule::Linear`] with a floor of 1/K.
 
 use super::setup::{self, Setup};
-use super::{load, stable};
 use crate::policy::{Dvfs, Outcome, Rule, Shares};
 use crate::power::Power;
-use crate::sentence::digits;
 use crate::service::Service;
 use crate::{Error, Result};
+use reveille_show::quantity::digits;
 
 /// As [`super::outcome`].
 pub fn outcome(dvfs: &Dvfs, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
@@ -54,7 +53,7 @@ pub fn outcome(dvfs: &Dvfs, power: &Power, service: &Service, rate: f64) -> Resu
 /// # Errors
 /// [`Error::Unstable`] where the load is 1 or above, or above what that frequency can serve.
 pub fn frequency(dvfs: &Dvfs, service: &Service, rate: f64) -> Result<f64> {
-    let load = stable(service, rate)?;
+    let load = service.stable_load(rate)?;
     let wanted = match dvfs.rule {
         Rule::Fixed(frequency) => frequency,
         Rule::BusyShare(target) => load / target,
@@ -76,7 +75,7 @@ pub fn frequency(dvfs: &Dvfs, service: &Service, rate: f64) -> Result<f64> {
 
 /// The lowest frequency at which the mean response time is at most `limit` times that at 1.
 fn slowest(service: &Service, rate: f64, limit: f64) -> f64 {
-    let load = load(service, rate);
+    let load = service.load(rate);
     let mean = service.mean();
     let allowed = limit * (setup::wait(rate, service, Setup::NONE) + mean);
     let half = (allowed * load + mean) / 2.0;

@@ -18,7 +18,6 @@
 //! suspend is never broken off; napping P e⁻ᵃ/λ. Their sum is 1/λ + E\[I\].
 
 use super::setup::{self, Setup};
-use super::stable;
 use crate::Result;
 use crate::policy::{Outcome, PowerNap, Shares};
 use crate::power::Power;
@@ -44,7 +43,7 @@ pub(crate) fn with_probability(
     rate: f64,
     asleep: f64,
 ) -> Result<Outcome> {
-    let busy = stable(service, rate)?;
+    let busy = service.stable_load(rate)?;
     let whole = setup(nap, rate);
     let setup = Setup {
         mean: asleep * whole.mean,
@@ -62,7 +61,7 @@ pub(crate) fn with_probability(
     Ok(Outcome {
         response_mean: wait_mean + service.mean(),
         wait_mean,
-        power_mean: power.of(&shares),
+        power_mean: shares.power(power),
         shares,
         naps_per_s: asleep * (1.0 - busy) / outside,
         frequency: 1.0,

@@ -54,7 +54,7 @@ impl Setup {
 /// E\[W\], from arrival to the beginning of service, in seconds. Without a setup it is the formula of
 /// Pollaczek and Khinchine, to the last digit. The load must be below 1.
 pub fn wait(rate: f64, service: &Service, setup: Setup) -> f64 {
-    let load = rate * service.mean();
+    let load = service.load(rate);
     let queue = rate * service.second_moment() / (2.0 * (1.0 - load));
     queue + delay(rate, setup)
 }

@@ -294,8 +294,8 @@ fn an_unstable_load_is_said_with_what_would_be_stable() {
     let error = outcome(&Policy::AlwaysOn, &SERVER, &service, 120.0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the load is 1.200: more work than can be done, and the queue grows for ever; it is stable \
-         below 1: with 0.01 s a request that is fewer than 100 requests a second"
+        "the load is 1.200: more work arrives than can be done, and the queue grows without \
+         limit; it is stable below 1: with 0.01 s a request that is fewer than 100 requests a second"
     );
     let slow = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
     let error = outcome(&slow, &SERVER, &service, 60.0).unwrap_err();

@@ -45,8 +45,27 @@ struct FarmForm {
     overhead: Option<f64>,
 }
 
-/// As [`Parameters::parse_over`], unchecked.
-pub fn parse(text: &str, base: Parameters) -> Result<Parameters> {
+impl Parameters {
+    /// Parameters from TOML. What is missing there is as in [`Parameters::paper`].
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
+    pub fn parse(text: &str) -> Result<Self> {
+        Self::parse_over(text, Self::paper())
+    }
+
+    /// Parameters from TOML. What is missing there is as in `base`.
+    ///
+    /// # Errors
+    /// As [`Parameters::parse`].
+    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
+        let parameters = read(text, base)?;
+        parameters.check()?;
+        Ok(parameters)
+    }
+}
+
+fn read(text: &str, base: Parameters) -> Result<Parameters> {
     let file: File = toml::from_str(text).map_err(|error| refused(text, &error))?;
     let mut parameters = base;
     if let Some(table) = file.service {
@@ -85,7 +104,7 @@ pub fn parse(text: &str, base: Parameters) -> Result<Parameters> {
     Ok(parameters)
 }
 
-/// What a reader of TOML says, in one line with its place.
+/// An error of the TOML reader, in one line with its place.
 fn refused(text: &str, error: &toml::de::Error) -> Error {
     let why = error.message().replace('\n', "; ");
     match error.span() {
@@ -99,7 +118,7 @@ fn line(text: &str, place: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Reads a table whose form depends on one of its keys. An error says in which line it begins.
+/// Reads a table whose form depends on one of its keys. An error has the line where it begins.
 fn at<T>(
     text: &str,
     table: &Spanned<Table>,
@@ -118,7 +137,7 @@ fn form<T: DeserializeOwned>(table: Table) -> std::result::Result<T, String> {
         .map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
-/// Takes a text out of a table; an error says which can be.
+/// Takes a text out of a table; an error lists the valid ones.
 fn take(table: &mut Table, key: &str, can_be: &str) -> std::result::Result<String, String> {
     match table.remove(key) {
         Some(toml::Value::String(text)) => Ok(text),

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Parameters;
-use crate::policy::Policy;
 use crate::seconds::Seconds;
-use crate::simulate::{Arrivals, Dispatcher, Horizon, Setup, Trace, WarmUp};
+use crate::simulate::{Arrivals, Dispatcher};
 use crate::{Error, Result};
 
 /// How requests come, at the rate that the load asks for.
@@ -44,7 +42,7 @@ pub enum Process {
 
 impl Process {
     /// # Errors
-    /// [`Error::Usage`] for a figure that cannot be meant.
+    /// [`Error::Usage`] for an invalid figure.
     pub fn check(&self) -> Result<()> {
         match *self {
             // As they are written: scaled, two that are 0 are no numbers.
@@ -80,7 +78,7 @@ impl Process {
     }
 }
 
-/// What `[simulation]` says, or the command line.
+/// The settings of `[simulation]`, or of the command line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Simulation {
     /// Behind the dispatcher; each gets the load in the mean.
@@ -95,7 +93,7 @@ pub struct Simulation {
     pub horizon_s: Option<f64>,
     /// Measured in each replication, to all servers together, in the mean; where no horizon is given.
     pub requests: u64,
-    /// `None`: by the rule ([`WarmUp::Relaxation`]).
+    /// `None`: by the rule ([`crate::simulate::WarmUp::Relaxation`]).
     pub warm_up_s: Option<f64>,
     /// Independent runs; an interval needs two.
     pub replications: u32,
@@ -119,31 +117,6 @@ impl Default for Simulation {
             confidence: 0.95,
             seed: 1,
         }
-    }
-}
-
-impl Simulation {
-    /// The simulation of one policy. `trace` is what is in the file of that name.
-    pub fn setup(&self, parameters: &Parameters, policy: &Policy, trace: Option<&Trace>) -> Setup {
-        let rate = parameters.rate() * self.servers as f64;
-        let arrivals = match trace {
-            Some(trace) => Arrivals::Trace(trace.clone()),
-            None => self.arrivals.at(rate),
-        };
-        let (service, power) = (parameters.service.clone(), parameters.power);
-        let mut setup = Setup::new(policy.clone(), arrivals, service, power);
-        setup.servers = self.servers;
-        setup.dispatcher = self.dispatcher;
-        setup.horizon = match (self.horizon_s, trace) {
-            (Some(seconds), _) => Horizon::Seconds(seconds),
-            (None, Some(_)) => Horizon::Trace,
-            (None, None) => Horizon::Requests(self.requests),
-        };
-        setup.warm_up = self.warm_up_s.map_or(WarmUp::Relaxation, WarmUp::Seconds);
-        setup.replications = self.replications;
-        setup.confidence = self.confidence;
-        setup.seed = self.seed;
-        setup
     }
 }
 
@@ -192,7 +165,7 @@ impl Form {
         }
         if self.trace.is_some() && self.arrivals.is_some() {
             return Err(Error::Usage(
-                "simulation: give either `trace` or `arrivals`: a trace says when requests come"
+                "simulation: give either `trace` or `arrivals`: a trace has its own arrivals"
                     .into(),
             ));
         }
@@ -229,6 +202,7 @@ fn process(form: ProcessForm) -> Process {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Parameters;
 
     fn simulation(lines: &str) -> Result<Simulation> {
         let text = format!("[arrivals]\nutilisation = 0.5\n[simulation]\n{lines}\n");
@@ -316,49 +290,5 @@ mod tests {
             stays: [1.0, 3.0],
         };
         assert_eq!(arrivals.at(6.0), expected);
-    }
-
-    #[test]
-    fn the_setup_has_all_that_is_said() {
-        let mut parameters = Parameters::paper();
-        parameters.service = crate::service::Service::Exponential { mean: 0.25 };
-        parameters.arrivals = super::super::Arrivals::Rate(2.0);
-        parameters.simulation = Simulation {
-            servers: 3,
-            dispatcher: Dispatcher::RoundRobin,
-            replications: 7,
-            confidence: 0.9,
-            seed: 5,
-            requests: 1234,
-            ..Simulation::default()
-        };
-        let policy = &parameters.policies[1].policy;
-        let setup = |simulation: &Simulation, trace| simulation.setup(&parameters, policy, trace);
-        let random = setup(&parameters.simulation, None);
-        // Two a second to each of three.
-        assert_eq!(random.arrivals, Arrivals::Poisson { rate: 6.0 });
-        assert_eq!(
-            (random.servers, random.dispatcher),
-            (3, Dispatcher::RoundRobin)
-        );
-        assert_eq!(random.policies.iter().collect::<Vec<_>>(), [policy]);
-        assert_eq!(random.service, parameters.service);
-        assert_eq!(random.power, parameters.power);
-        assert_eq!(random.horizon, Horizon::Requests(1234));
-        assert_eq!(random.warm_up, WarmUp::Relaxation);
-        assert_eq!((random.replications, random.seed), (7, 5));
-        assert_eq!(random.confidence, 0.9);
-        let timed = Simulation {
-            horizon_s: Some(60.0),
-            warm_up_s: Some(5.0),
-            ..parameters.simulation.clone()
-        };
-        let timed = setup(&timed, None);
-        assert_eq!(timed.horizon, Horizon::Seconds(60.0));
-        assert_eq!(timed.warm_up, WarmUp::Seconds(5.0));
-        let trace = Trace::read(b"0.5\n1.5\n").unwrap();
-        let recorded = setup(&parameters.simulation, Some(&trace));
-        assert_eq!(recorded.arrivals, Arrivals::Trace(trace));
-        assert_eq!(recorded.horizon, Horizon::Trace);
     }
 }

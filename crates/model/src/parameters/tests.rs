@@ -1,5 +1,6 @@
 use super::*;
 use crate::policy::{CStates, Choice};
+use crate::simulate::Dispatcher;
 
 const EXAMPLE: &str = include_str!("../../../../docs/example/model.toml");
 
@@ -158,20 +159,20 @@ fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
         ),
         (
             "[[policy]]\nname = \" \"\nkind = \"always_on\"",
-            vec!["\" \"", "no name"],
+            vec!["\" \"", "invalid name"],
         ),
         (
             "[[policy]]\nname = \"a\\nb\"\nkind = \"always_on\"",
-            vec!["a\\nb", "no name"],
+            vec!["a\\nb", "invalid name"],
         ),
         (
             "[[policy]]\nname = \"Always on\"\nkind = \"power_nap\"\nsuspend = 1\nresume = 1",
-            vec!["Always on", "name it apart"],
+            vec!["Always on", "choose another"],
         ),
         (
             "[[policy]]\nname = \"a\"\nkind = \"always_on\"\n\
              [[policy]]\nname = \"A\"\nkind = \"always_on\"",
-            vec!["policy `A`", "two of that name"],
+            vec!["policy `A`", "duplicate name"],
         ),
     ] {
         let why = refused(text);
@@ -267,12 +268,12 @@ fn policies_loads_sweeps_and_farms_have_their_limits() {
         ),
         (
             |p| p.policies.clear(),
-            "policies: there is none; give at least one",
+            "policies: none given; give at least one",
         ),
         (|p| p.utilisations = vec![1e-9, 0.5, 0.999], ""),
         (
             |p| p.utilisations.clear(),
-            "sweep: there is no utilisation; give at least one",
+            "sweep: no utilisation given; give at least one",
         ),
         (
             |p| p.utilisations = vec![0.0, 0.5],
@@ -366,4 +367,44 @@ fn a_word_that_is_no_policy_is_refused_with_the_line_and_with_what_can_be() {
     ] {
         assert_eq!(Parameters::parse(text), Err(Error::Usage(why.into())));
     }
+}
+
+#[test]
+fn the_setup_has_all_that_the_parameters_set() {
+    let mut parameters = Parameters::paper();
+    parameters.service = Service::Exponential { mean: 0.25 };
+    parameters.arrivals = Arrivals::Rate(2.0);
+    parameters.simulation = Simulation {
+        servers: 3,
+        dispatcher: Dispatcher::RoundRobin,
+        replications: 7,
+        confidence: 0.9,
+        seed: 5,
+        requests: 1234,
+        ..Simulation::default()
+    };
+    let policy = parameters.policies[1].policy.clone();
+    let random = parameters.setup(&policy, None);
+    // Two a second to each of three.
+    assert_eq!(random.arrivals, simulate::Arrivals::Poisson { rate: 6.0 });
+    assert_eq!(
+        (random.servers, random.dispatcher),
+        (3, Dispatcher::RoundRobin)
+    );
+    assert_eq!(random.policies.iter().collect::<Vec<_>>(), [&policy]);
+    assert_eq!(random.service, parameters.service);
+    assert_eq!(random.power, parameters.power);
+    assert_eq!(random.horizon, Horizon::Requests(1234));
+    assert_eq!(random.warm_up, WarmUp::Relaxation);
+    assert_eq!((random.replications, random.seed), (7, 5));
+    assert_eq!(random.confidence, 0.9);
+    let trace = Trace::read(b"0.5\n1.5\n").unwrap();
+    let recorded = parameters.setup(&policy, Some(&trace));
+    assert_eq!(recorded.arrivals, simulate::Arrivals::Trace(trace));
+    assert_eq!(recorded.horizon, Horizon::Trace);
+    parameters.simulation.horizon_s = Some(60.0);
+    parameters.simulation.warm_up_s = Some(5.0);
+    let timed = parameters.setup(&policy, None);
+    assert_eq!(timed.horizon, Horizon::Seconds(60.0));
+    assert_eq!(timed.warm_up, WarmUp::Seconds(5.0));
 }

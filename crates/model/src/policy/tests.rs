@@ -25,6 +25,18 @@ fn dvfs(change: impl Fn(&mut Dvfs)) -> Policy {
 }
 
 #[test]
+fn each_share_of_time_draws_its_own_power() {
+    let shares = Shares {
+        active: 0.4,
+        idle: 0.3,
+        transition: 0.1,
+        nap: 0.2,
+    };
+    let power = shares.power(&crate::power::SERVER);
+    assert!((power - (40.0 + 18.0 + 8.0 + 1.0)).abs() < 1e-12);
+}
+
+#[test]
 fn figures_of_frequency_scaling_have_their_limits() {
     let above_0 = [
         (0.0, false),

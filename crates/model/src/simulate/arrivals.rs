@@ -97,7 +97,7 @@ impl Arrivals {
     }
 
     /// # Errors
-    /// [`Error::Usage`] for a figure that cannot be meant.
+    /// [`Error::Usage`] for an invalid figure.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Poisson { rate } | Self::Deterministic { rate } => positive("rate", *rate),

@@ -1,4 +1,4 @@
-//! What came out: figures of each replication, and what they say together.
+//! Results: the figures of each replication, and their estimates together.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -138,7 +138,7 @@ pub struct ShareEstimates {
     pub nap: Estimate,
 }
 
-/// What a simulation comes to. Times are in seconds, power and naps those of a server in the mean.
+/// The result of a simulation. Times are in seconds, power and naps are the mean of a server.
 #[derive(Debug, Clone, Serialize)]
 pub struct Simulated {
     /// How many were simulated.

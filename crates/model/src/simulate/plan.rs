@@ -3,12 +3,11 @@
 use super::arrivals::Arrivals;
 use super::dispatch::Dispatcher;
 use super::draw::Times;
-use super::run;
 use super::server::Behaviour;
-use super::{Horizon, Setup, WarmUp};
-use crate::sentence::{digits, time};
+use super::setup::{Horizon, Setup, WarmUp};
 use crate::service::Service;
 use crate::{Error, Result};
+use reveille_show::quantity::{digits, time};
 
 pub(super) struct Plan<'a> {
     pub(super) setup: &'a Setup,
@@ -43,7 +42,7 @@ impl<'a> Plan<'a> {
             from: 0.0,
             until: f64::INFINITY,
             load: 0.0,
-            is_alone: run::is_alone(&setup.arrivals, setup.dispatcher, setup.servers),
+            is_alone: is_alone(&setup.arrivals, setup.dispatcher, setup.servers),
             replications: setup.replications,
             notes: Vec::new(),
         };
@@ -277,6 +276,12 @@ fn check(setup: &Setup) -> Result<()> {
     }
 }
 
+/// Whether each server can be simulated alone.
+fn is_alone(arrivals: &Arrivals, dispatcher: Dispatcher, servers: usize) -> bool {
+    matches!(arrivals, Arrivals::Poisson { .. })
+        && (dispatcher == Dispatcher::Random || servers == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +296,23 @@ mod tests {
         setup.warm_up = WarmUp::Seconds(2.0);
         setup.replications = 3;
         setup
+    }
+
+    #[test]
+    fn servers_are_alone_where_chance_spreads_poisson_arrivals() {
+        let rate = 1.0;
+        let (poisson, even) = (Arrivals::Poisson { rate }, Arrivals::Deterministic { rate });
+        for (arrivals, dispatcher, servers, alone) in [
+            (&poisson, Dispatcher::Random, 1, true),
+            (&poisson, Dispatcher::Random, 2, true),
+            (&poisson, Dispatcher::LeastLoaded, 1, true),
+            (&poisson, Dispatcher::LeastLoaded, 2, false),
+            (&even, Dispatcher::Random, 1, false),
+            (&even, Dispatcher::Random, 2, false),
+        ] {
+            let what = format!("{arrivals:?}, {dispatcher:?}, {servers}");
+            assert_eq!(is_alone(arrivals, dispatcher, servers), alone, "{what}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::arrivals::{Arrivals, Arriving};
+use super::arrivals::Arriving;
 use super::dispatch::{Choose, Dispatcher, Queues, Random, RoundRobin};
 use super::draw::{Purpose, Stream, Times, stream};
 use super::plan::Plan;
@@ -26,7 +26,7 @@ pub struct Request {
     pub found_ready: bool,
 }
 
-/// Who looks on.
+/// Observes requests.
 pub(super) trait Follow {
     /// A request that comes before the window.
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Watch {
         !self.is_stopped()
     }
 
-    /// Requests that were not yet told, at the end.
+    /// Adds the requests since the last full step, at the end.
     fn rest(&self, n: u64) {
         self.simulated.fetch_add(n % Self::EVERY, Ordering::Relaxed);
     }
@@ -267,18 +267,13 @@ fn dispatched<C: Choose, F: Follow>(
     }))
 }
 
-/// Whether each server can be simulated alone.
-pub(super) fn is_alone(arrivals: &Arrivals, dispatcher: Dispatcher, servers: usize) -> bool {
-    matches!(arrivals, Arrivals::Poisson { .. })
-        && (dispatcher == Dispatcher::Random || servers == 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::policy::{CState, CStates, Choice, Policy, Shares};
     use crate::power::Power;
     use crate::service::Service;
+    use crate::simulate::Arrivals;
     use crate::simulate::{Horizon, Setup, Trace, WarmUp, follow, simulate};
     use std::ops::ControlFlow;
 
@@ -391,23 +386,6 @@ mod tests {
         let trace = || Arrivals::Trace(Trace::read(b"0,0.5\n2,0.5\n").unwrap());
         assert_eq!(shares_of(trace(), 1, 1.0, 5.0), [[0.125, 0.875, 0.0, 0.0]]);
         assert_eq!(shares_of(trace(), 1, 1.0, 6.0), [[0.1, 0.2, 0.0, 0.7]]);
-    }
-
-    #[test]
-    fn servers_are_alone_where_chance_spreads_poisson_arrivals() {
-        let rate = 1.0;
-        let (poisson, even) = (Arrivals::Poisson { rate }, Arrivals::Deterministic { rate });
-        for (arrivals, dispatcher, servers, alone) in [
-            (&poisson, Dispatcher::Random, 1, true),
-            (&poisson, Dispatcher::Random, 2, true),
-            (&poisson, Dispatcher::LeastLoaded, 1, true),
-            (&poisson, Dispatcher::LeastLoaded, 2, false),
-            (&even, Dispatcher::Random, 1, false),
-            (&even, Dispatcher::Random, 2, false),
-        ] {
-            let what = format!("{arrivals:?}, {dispatcher:?}, {servers}");
-            assert_eq!(is_alone(arrivals, dispatcher, servers), alone, "{what}");
-        }
     }
 
     #[test]

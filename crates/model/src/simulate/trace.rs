@@ -13,14 +13,14 @@ use crate::{Error, Result};
 pub struct Trace {
     /// Seconds after the first, ascending.
     arrivals: Vec<f64>,
-    /// Seconds at full speed; empty where the trace does not say.
+    /// Seconds at full speed; empty where the trace has none.
     services: Vec<f64>,
     /// Lines whose arrival is before that of the line above.
     out_of_order: usize,
 }
 
 impl Trace {
-    /// Reads a CSV, as the module says.
+    /// Reads a CSV as described above.
     ///
     /// # Errors
     /// [`Error::Usage`] with the line, for what is not a number, negative service times, lines with a
@@ -80,7 +80,7 @@ impl Trace {
         &self.arrivals
     }
 
-    /// Seconds at full speed, one for each request; `None` where the trace does not say.
+    /// Seconds at full speed, one for each request; `None` where the trace has none.
     pub fn services(&self) -> Option<&[f64]> {
         (!self.services.is_empty()).then_some(&self.services)
     }
@@ -135,7 +135,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// What a header says; `None` if a field begins as numbers do.
+    /// The columns that a header names; `None` if a field begins as a number does.
     fn named(line: &[u8]) -> Result<Option<Self>> {
         let names: Vec<String> = fields(line)
             .map(|field| {

@@ -6,14 +6,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::Progress;
 use super::outcome::Replication;
 use super::plan::Plan;
 use super::run::{self, Accounts, Watch};
 use super::tally::{Histogram, Sums, Tally};
 use crate::Result;
 
-/// Who is told how far it is, and says whether to go on.
+/// How far a simulation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Requests, of about those `expected`.
+    pub simulated: u64,
+    /// Requests in all replications, warm-ups among them, by the rate.
+    pub expected: u64,
+    /// Replications that are complete.
+    pub replications_done: u32,
+    /// Replications that were asked for.
+    pub replications: u32,
+}
+
+/// Receives the progress and decides whether to go on.
 pub(super) type Tell<'a> = &'a mut dyn FnMut(&Progress) -> ControlFlow<()>;
 
 /// A part of a replication: some of its servers, or all.

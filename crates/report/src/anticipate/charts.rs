@@ -4,10 +4,9 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Row};
 use reveille_figures::rounds::Figure;
 
-use super::colour_of;
 use super::panels::{Line, Panel, draw};
 use reveille_show::axis::Axis;
-use reveille_show::chart::Quantity;
+use reveille_show::chart::{Quantity, colour};
 use reveille_show::markup::escape;
 
 /// Figure 1 of the paper: latency and cost by idle time.
@@ -163,4 +162,15 @@ fn figure(title: &str, svg: &str, explained: &str) -> String {
         escape(title),
         escape(explained)
     )
+}
+
+/// The same colour on every page, and far from each other.
+pub(super) fn colour_of(policy: Policy) -> String {
+    colour(match policy {
+        Policy::AsIs => 0,
+        Policy::Shallowest => 2,
+        Policy::NoSleep => 4,
+        Policy::Poll => 3,
+        Policy::Anticipate => 1,
+    })
 }

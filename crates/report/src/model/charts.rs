@@ -6,10 +6,20 @@ use reveille_model::policy::Outcome;
 use reveille_model::question::{Crossings, Figure};
 use reveille_model::sweep::{Compared, Pair, Point, Sweep};
 
-use super::{ALWAYS_ON, class};
 use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity};
+use reveille_show::chart::{COLOURS, Frame, Quantity, colour};
 use reveille_show::markup::escape;
+
+/// The look of a server without power management.
+pub(super) const ALWAYS_ON: &str = "c6 dash2";
+
+/// The look of the policy at that place.
+pub(super) fn class(place: usize) -> String {
+    match place / COLOURS {
+        0 => colour(place),
+        round => format!("{} dash{}", colour(place), (round - 1) % 3 + 1),
+    }
+}
 
 /// One chart.
 struct Chart<'a> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reveille_resume::analysis::CycleResult;
 use reveille_resume::cycle::Us;
 
-use super::time;
+use super::bars::time;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 

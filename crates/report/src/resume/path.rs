@@ -7,7 +7,7 @@ use reveille_resume::analysis::{
 use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 
-use super::time;
+use super::bars::time;
 use reveille_show::html_table::{Origin, Table};
 use reveille_show::quantity::share;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reveille_resume::analysis::Machine;
 use reveille_resume::power::beside::{LaidBy, Mean, Power};
 
-use super::time;
+use super::bars::time;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 use reveille_show::html_table::{Origin, Table, known};

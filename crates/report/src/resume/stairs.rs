@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use reveille_resume::analysis::{Machine, counted};
 use reveille_resume::cycle::Us;
 
-use super::below_bars;
-use super::time;
+use super::bars::{below_bars, time};
 use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 

@@ -6,7 +6,7 @@ use reveille_resume::analysis::{
 use reveille_resume::cycle::Us;
 use reveille_resume::graph::Half;
 
-use super::time;
+use super::bars::time;
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::markup::escape;
 use reveille_show::quantity::count;

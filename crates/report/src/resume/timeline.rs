@@ -13,7 +13,7 @@ use reveille_resume::analysis::{
 use reveille_resume::cycle::{Name, Us};
 use reveille_resume::graph::Half;
 
-use super::{stage_class, time};
+use super::bars::{stage_class, time};
 use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use reveille_figures::quantile::median;
 use reveille_trial::result::Trial;
 
+use super::figure;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity, colour};
 use reveille_show::markup::escape;
@@ -27,9 +28,9 @@ pub fn spread(trial: &Trial) -> String {
             .flat_map(|round| round.figures.iter().copied())
     };
     if all().next().is_none() {
-        return super::absent(TITLE, "no setting has a figure");
+        return figure::absent(TITLE, "no setting has a figure");
     }
-    let axis = super::figure_axis(all());
+    let axis = figure::figure_axis(all());
     let height = TOP + ROW * trial.settings.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
@@ -44,7 +45,7 @@ pub fn spread(trial: &Trial) -> String {
     let explained = "<p class=\"about\">The line runs from the least figure to the greatest, the box \
                      holds the middle half, its bar is the median, the tick is the 99th percentile \
                      (1st, where more is better), dots are the rounds' medians.</p>";
-    super::figure(TITLE, &format!("{svg}{explained}"))
+    figure::figure(TITLE, &format!("{svg}{explained}"))
 }
 
 fn place_of(axis: Axis, figure: f64) -> f64 {
@@ -52,7 +53,7 @@ fn place_of(axis: Axis, figure: f64) -> f64 {
 }
 
 fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
-    let quantity = super::quantity(trial);
+    let quantity = figure::quantity(trial);
     for tick in axis.ticks() {
         let x = place_of(axis, tick.value);
         // Writing to a String cannot fail.
@@ -71,7 +72,7 @@ fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
          <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         NAMES + WIDTH,
         height + 34.0,
-        escape(&super::figure_name(trial))
+        escape(&figure::figure_name(trial))
     );
 }
 
@@ -138,17 +139,17 @@ pub fn over_time(trial: &Trial) -> String {
     });
     let medians: Vec<(usize, f64, f64)> = medians.collect();
     if medians.is_empty() {
-        return super::absent(TITLE, "no setting has a figure");
+        return figure::absent(TITLE, "no setting has a figure");
     }
     let end = medians.iter().map(|one| one.1).fold(1.0, f64::max);
-    let y_name = super::figure_name(trial);
+    let y_name = figure::figure_name(trial);
     let frame = Frame {
         x: Axis::from_zero(end * 1.02),
-        y: super::figure_axis(medians.iter().map(|one| one.2)),
+        y: figure::figure_axis(medians.iter().map(|one| one.2)),
         x_name: "time since the trial's beginning",
         y_name: &y_name,
         x_quantity: Quantity::Duration,
-        y_quantity: super::quantity(trial),
+        y_quantity: figure::quantity(trial),
     };
     let svg = frame.svg(TITLE, "", |svg| {
         for place in 0..trial.settings.len() {
@@ -170,5 +171,5 @@ pub fn over_time(trial: &Trial) -> String {
             svg.push_str("</g>");
         }
     });
-    super::figure(TITLE, &svg)
+    figure::figure(TITLE, &svg)
 }

@@ -7,6 +7,7 @@ use reveille_figures::quantile::median;
 use reveille_trial::result::{Round, Trial};
 use reveille_trial::verdict::Cost;
 
+use super::figure;
 use reveille_show::axis::Axis;
 use reveille_show::chart::frame::{LEFT, WIDTH};
 use reveille_show::chart::{Frame, Quantity, colour};
@@ -24,7 +25,7 @@ struct Point {
 pub fn chart(trial: &Trial) -> String {
     let Some(cost) = trial.cost else {
         let why = "neither power nor the time awake could be read";
-        return super::absent("The figure against its cost", why);
+        return figure::absent("The figure against its cost", why);
     };
     let (title, name, quantity) = match cost {
         Cost::Power => ("Median against power", "power", Quantity::Watts),
@@ -36,20 +37,20 @@ pub fn chart(trial: &Trial) -> String {
     };
     let points = points(trial, cost);
     if points.is_empty() {
-        return super::absent(title, "no setting has a figure");
+        return figure::absent(title, "no setting has a figure");
     }
     let all = || points.iter().flat_map(|point| &point.rounds);
-    let y_name = super::figure_name(trial);
+    let y_name = figure::figure_name(trial);
     let frame = Frame {
         x: match cost {
             Cost::Power => Axis::from_zero(all().map(|round| round.0).fold(0.0, f64::max) * 1.08),
             Cost::TimeAwake => Axis::from_zero(100.0),
         },
-        y: super::figure_axis(all().map(|round| round.1)),
+        y: figure::figure_axis(all().map(|round| round.1)),
         x_name: name,
         y_name: &y_name,
         x_quantity: quantity,
-        y_quantity: super::quantity(trial),
+        y_quantity: figure::quantity(trial),
     };
     let label = format!("{title}: one point for each setting, its rounds as dots around it");
     let svg = frame.svg(&label, "", |svg| draw(trial, &frame, &points, svg));
@@ -57,7 +58,7 @@ pub fn chart(trial: &Trial) -> String {
                      rounds' mean cost. Dots are its rounds. A ring instead of a disc is dominated: \
                      another setting is better in one respect and shown to be no worse in the \
                      other.</p>";
-    super::figure(title, &format!("{svg}{explained}"))
+    figure::figure(title, &format!("{svg}{explained}"))
 }
 
 fn points(trial: &Trial, cost: Cost) -> Vec<Point> {

@@ -13,11 +13,12 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{AccessFlags, faccessat};
 
 use super::rights::Rights;
+use super::walk::{Naming, refused};
 use super::walk::{foreign_link, is_same, kind};
-use super::{Existing, Folder, Naming, refused, with_rights};
+use super::{Existing, Folder, with_rights};
 use crate::{Error, Result};
 
-/// For so long somebody may be late to read from a FIFO: both ends are started together.
+/// How long the reader of a FIFO may be late: both ends are started together.
 const READER_WITHIN: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -89,7 +90,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Those of `write`; [`crate::Error::Refused`] where somebody has taken the name meanwhile;
-    /// [`crate::Error::Io`] where the file cannot be made, or nobody reads from a FIFO.
+    /// [`crate::Error::Io`] where the file cannot be made, or a FIFO has no reader.
     pub fn write<E: From<crate::Error>>(
         &self,
         write: impl FnOnce(&mut File) -> std::result::Result<(), E>,
@@ -124,7 +125,7 @@ impl To {
             return Ok(Self::StandardOutput);
         }
         let stream = end.filter(|end| matches!(kind(end), SFlag::S_IFCHR | SFlag::S_IFIFO));
-        // By default a name is a regular file's: whoever put a FIFO there is not to be waited for.
+        // By default a name is a regular file's: a planted FIFO must not block the program.
         let (Some(stream), Some(there), Naming::ByUser) = (stream, there, naming) else {
             folder.replaces(name, existing)?;
             return Ok(Self::Regular(folder.writable()?, name.to_owned()));
@@ -180,8 +181,7 @@ fn open_stream(folder: &Folder, name: &OsStr, path: &Path) -> Result<File> {
         match opened {
             Err(Errno::ENXIO) if is_fifo() && Instant::now() < end => std::thread::sleep(LOOK),
             Err(Errno::ENXIO) if is_fifo() => {
-                let nobody =
-                    io::Error::other("nobody reads from this FIFO; start its reader first");
+                let nobody = io::Error::other("this FIFO has no reader; start the reader first");
                 return Err(Error::at(path)(nobody));
             }
             opened => break opened.map_err(Error::at(path))?,

@@ -330,9 +330,9 @@ fn a_single_file_goes_into_a_fifo_or_a_device_that_is_named_and_never_through_a_
     });
     write(find(&fifo, Naming::ByUser).unwrap()).unwrap();
     assert_eq!(reader.join().unwrap(), "page");
-    // Nobody reads: it does not hang.
+    // Without a reader it does not hang.
     let alone = write(find(&fifo, Naming::ByUser).unwrap()).unwrap_err();
-    assert!(alone.to_string().contains("nobody reads"), "{alone}");
+    assert!(alone.to_string().contains("has no reader"), "{alone}");
     assert!(is_refused(find(&fifo, Naming::ByDefault)));
 
     write(find(Path::new("/dev/null"), Naming::ByUser).unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! From cycles to what is shown of them.
 
-use super::across::{self, spread};
+use super::across;
+use super::spread::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,

@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{MapHandle, Object};
+use libbpf_rs::Object;
 
-use super::follower::issued;
 use super::tallies::Counted;
 use crate::{Error, Result};
 use reveille_kernel::bpf::{Counting, RunTime, run_time};
@@ -20,6 +19,9 @@ const PAUSE: Duration = Duration::from_millis(2250);
 /// The program that begins to follow a new task, counted apart.
 const OF_NEW_TASKS: &str = "on_fork";
 
+/// All wake-ups on the machine since the programs were loaded.
+type Issued = Box<dyn Fn() -> Result<u64> + Send>;
+
 /// Counts from time to time until it is closed.
 pub struct Account {
     closed: Sender<()>,
@@ -28,13 +30,13 @@ pub struct Account {
 
 impl Account {
     /// `None` where the kernel does not count, or this user may not switch it on.
-    pub fn open(object: &Object, cpus: MapHandle) -> Result<Option<Self>> {
+    pub fn open(object: &Object, issued: Issued) -> Result<Option<Self>> {
         let Some(counting) = Counting::start() else {
             return Ok(None);
         };
         let counting_ns = counting.of_nothing_ns()?;
         drop(counting);
-        let reader = Reader::of(object, cpus)?;
+        let reader = Reader::of(object, issued)?;
         let (closed, close) = channel();
         let thread = std::thread::Builder::new()
             .name("account".to_owned())
@@ -85,15 +87,14 @@ struct Reading {
     issued: u64,
 }
 
-/// The programs and the table, of this thread's own.
 struct Reader {
     following: Vec<OwnedFd>,
     new_tasks: Vec<OwnedFd>,
-    cpus: MapHandle,
+    issued: Issued,
 }
 
 impl Reader {
-    fn of(object: &Object, cpus: MapHandle) -> Result<Self> {
+    fn of(object: &Object, issued: Issued) -> Result<Self> {
         let (mut following, mut new_tasks) = (Vec::new(), Vec::new());
         for program in object.progs().filter(|program| program.autoload()) {
             let descriptor = program.as_fd().try_clone_to_owned();
@@ -109,7 +110,7 @@ impl Reader {
         Ok(Self {
             following,
             new_tasks,
-            cpus,
+            issued,
         })
     }
 
@@ -124,7 +125,7 @@ impl Reader {
         Ok(Reading {
             following: sum(&self.following)?,
             new_tasks: sum(&self.new_tasks)?,
-            issued: issued(&self.cpus)?,
+            issued: (self.issued)()?,
         })
     }
 }

@@ -85,7 +85,10 @@ impl Follower {
         follower.follow_present()?;
         let cpus = MapHandle::try_from(&follower.skel.maps.cpus)?;
         follower.issued_before = issued(&cpus)?;
-        follower.account = Cell::new(Account::open(follower.skel.object(), cpus)?);
+        follower.account = Cell::new(Account::open(
+            follower.skel.object(),
+            Box::new(move || issued(&cpus)),
+        )?);
         follower.began = Instant::now();
         follower.count(true);
         Ok(follower)
@@ -295,7 +298,7 @@ fn of_cpus(cpus: &impl MapCore) -> Result<Vec<types::cpu>> {
 }
 
 /// All wake-ups on the machine since the programs were loaded.
-pub(super) fn issued(cpus: &impl MapCore) -> Result<u64> {
+fn issued(cpus: &impl MapCore) -> Result<u64> {
     Ok(of_cpus(cpus)?.iter().map(|cpu| cpu.counts.issued).sum())
 }
 

@@ -6,7 +6,6 @@ use reveille_kernel::Identity;
 use serde::{Deserialize, Serialize};
 
 use super::Distribution;
-use super::forbidding::Forbidding;
 
 /// The file's name in its folder.
 pub const FILE: &str = "cost.json";
@@ -182,6 +181,37 @@ pub struct Overhead {
     pub counting_per_wakeup_ns: Option<f64>,
     /// Of the time of all CPUs, without counting.
     pub share_of_cpu_time: Option<f64>,
+}
+
+/// What a wait would take instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replacement {
+    /// As the waits in the deepest state that is left: enough of them were seen.
+    Seen,
+    /// As long as the driver's table says for it.
+    Driver,
+    /// Nothing: the CPU would be awake.
+    Nothing,
+}
+
+/// What was saved if no state deeper than one had been allowed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forbidding {
+    /// `None`: no sleep at all.
+    pub deepest_allowed: Option<String>,
+    /// A latency request that leaves just these states, by the driver's table, µs.
+    pub latency_bound_us: u64,
+    /// The deeper states, shallow ones first.
+    pub forbidden: Vec<String>,
+    /// The estimate, ns, of all wake-ups together.
+    pub saved_ns: u64,
+    /// The 95 % interval; not below zero, and not above what was lost.
+    pub saved_low_ns: u64,
+    /// The upper end of that interval, ns.
+    pub saved_high_ns: u64,
+    /// What is taken for the waits that the forbidden states' would become.
+    pub replaced_by: Replacement,
 }
 
 /// What waking cost a workload.

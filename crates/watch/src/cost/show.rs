@@ -7,8 +7,9 @@ use reveille_show::chart::bars::{Part, Row};
 use reveille_show::quantity::{counted, duration, share};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
-use super::forbidding::{Forbidding, Replacement};
-use super::result::{Cost, CpuCost, Ended, InterruptCost, PairCost, StateCost};
+use super::result::{
+    Cost, CpuCost, Ended, Forbidding, InterruptCost, PairCost, Replacement, StateCost,
+};
 
 /// Less than this share of the time is not worth a setting.
 const WORTH: f64 = 0.001;

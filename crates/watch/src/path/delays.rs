@@ -5,24 +5,8 @@ use std::io;
 use reveille_kernel::network::ethtool::{Coalescing, LinkSleep};
 use reveille_kernel::network::{self, Interface, ethtool};
 use reveille_kernel::{Root, cpulist};
-use serde::{Deserialize, Serialize};
 
-use super::ReadersPlace;
-
-/// One setting and what it does to a packet's latency.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delay {
-    /// `interrupt coalescing`.
-    pub what: String,
-    /// Of which interface; `None` for the whole machine.
-    pub interface: Option<String>,
-    /// The present setting.
-    pub now: String,
-    /// What it adds. `None`: nothing.
-    pub adds: Option<String>,
-    /// A command that takes it away.
-    pub set: Option<String>,
-}
+use super::summary::{Delay, ReadersPlace};
 
 /// What is asked besides what `/sys` and `/proc` tell.
 #[derive(Debug, Default)]

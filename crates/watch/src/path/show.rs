@@ -8,9 +8,8 @@ use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit};
 
 use super::Follow;
-use super::delays::Delay;
 use super::stage::Stage;
-use super::summary::{Group, Path, ReadersPlace, StageFigures};
+use super::summary::{Delay, Group, Path, ReadersPlace, StageFigures};
 
 const FOOT: &str = "Stages are between tracepoints of the kernel, by its monotonic clock. The instant \
                     at which a packet reached the card is in none of them: unless the sender runs on \

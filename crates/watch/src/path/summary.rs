@@ -8,7 +8,6 @@ use reveille_results::statistics::{Summary, summarise};
 use serde::{Deserialize, Serialize};
 
 use super::Follow;
-use super::delays::Delay;
 use super::packet::{Cause, Met, Packet};
 use super::stage::{Stage, stages, whole_ns};
 
@@ -156,6 +155,21 @@ pub struct ReadersPlace {
     pub on_another_cpu: Option<Summary>,
     /// Readers whose CPU slept.
     pub cpu_asleep: u64,
+}
+
+/// One setting and what it does to a packet's latency.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// `interrupt coalescing`.
+    pub what: String,
+    /// Of which interface; `None` for the whole machine.
+    pub interface: Option<String>,
+    /// The present setting.
+    pub now: String,
+    /// What it adds. `None`: nothing.
+    pub adds: Option<String>,
+    /// A command that takes it away.
+    pub set: Option<String>,
 }
 
 /// Packets as they come, summed up.
