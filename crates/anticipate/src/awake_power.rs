@@ -9,10 +9,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use reveille_kernel::energy::Packages;
-use reveille_kernel::{Awake, Root};
+use reveille_kernel::{Awake, Root, affinity, interrupts};
 use serde::Serialize;
 
-use crate::bench::place;
 use crate::{Error, Result};
 use reveille_figures::rounds::Figure;
 
@@ -43,7 +42,8 @@ impl AwakePower {
         let packages = Packages::of(root).ok_or_else(|| {
             Error::Cannot("there is no energy counter of the processor here (RAPL)".into())
         })?;
-        let cpu = place::quiet_cpu(root)?;
+        let cpu = interrupts::quiet_cpu(root, &affinity::allowed())
+            .ok_or_else(|| Error::Cannot("the CPUs of this process are unknown".into()))?;
         by_turns(&packages, &mut |awake| {
             let began = Instant::now();
             let _awake = awake.then(|| Awake::keep(&[cpu])).transpose()?;

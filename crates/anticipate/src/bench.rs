@@ -16,7 +16,7 @@
 
 pub mod accelerator;
 mod asleep;
-pub mod place;
+mod clock;
 pub mod policy;
 pub mod result;
 pub mod run;

@@ -7,7 +7,6 @@
 //! [`sentence`] puts it in words. A [`result::Trial`] is kept as `trial.json`.
 
 pub mod observe;
-pub mod place;
 pub mod result;
 pub mod run;
 pub mod sentence;

@@ -8,11 +8,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use reveille_kernel::{Idle, Root};
+use reveille_kernel::{Idle, Root, affinity};
 use reveille_results::description::Ended;
 
 use crate::observe::Watch;
-use crate::place;
 use crate::result::Round;
 use crate::setting::Setting;
 use crate::workload::{Gathered, Workload};
@@ -154,7 +153,7 @@ impl Trial<'_> {
             .map(|cpu| cpu.number)
             .collect();
         // A CPU that sleeps in a state it may use no more leaves it now.
-        place::visit(&online);
+        affinity::visit(&online);
         workload.settle(self.options.settle, stop);
         let began_s = self.began.elapsed().as_secs_f64();
         let before = self.watch.read();

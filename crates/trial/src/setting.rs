@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_kept_awake_all_the_time_is_known() {
         use nix::sched::{CpuSet, sched_setaffinity};
-        if crate::place::allowed() != [0, 1] {
+        if reveille_kernel::affinity::allowed() != [0, 1] {
             return println!("skipped: a_cpu_that_was_not_kept_awake...: needs the CPUs 0 and 1");
         }
         let (folder, root, idle) = machine(&[]);

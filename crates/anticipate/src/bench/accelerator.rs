@@ -15,10 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use reveille_kernel::affinity::{self, Binding};
 
 use crate::bench::Account;
 use crate::bench::asleep::Counts;
-use crate::bench::place;
+use crate::bench::clock;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, Workload};
 use crate::bench::run::{Sample, Work};
@@ -154,7 +155,9 @@ impl<'a> Accelerator<'a> {
         connect: Option<&'a dyn Connect>,
     ) -> Result<Self> {
         let cpu = options.cpu;
-        let mut others = place::allowed().into_iter().filter(|other| *other != cpu);
+        let mut others = affinity::allowed()
+            .into_iter()
+            .filter(|other| *other != cpu);
         let other_cpu = others.next().ok_or_else(|| {
             Error::Cannot(
                 "the stand-in for an accelerator needs a CPU of its own, and this process has but \
@@ -185,7 +188,7 @@ impl<'a> Accelerator<'a> {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Sample> {
-        let bound = place::on_cpu(self.options.cpu)?;
+        let bound = Binding::here(self.options.cpu)?;
         let kind = point as u32;
         let mut waking = match (policy, self.connect) {
             (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
@@ -193,12 +196,12 @@ impl<'a> Accelerator<'a> {
         };
         let mut sample = Sample::default();
         let before = self.counts.read();
-        let began = place::now_ns();
+        let began = clock::now_ns();
         for &ns in times {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let launched = place::now_ns();
+            let launched = clock::now_ns();
             device.launch(ns, policy != Policy::NoSleep);
             if let Some(waking) = &mut waking
                 && let Some(next) = waking.predict(kind)
@@ -209,7 +212,7 @@ impl<'a> Accelerator<'a> {
                 Policy::NoSleep => device.poll(),
                 _ => device.wait()?,
             }
-            let seen = place::now_ns();
+            let seen = clock::now_ns();
             let done = device.done_at_ns.load(Ordering::Acquire);
             sample.latencies_ns.push(seen.saturating_sub(done));
             if let Some(waking) = &mut waking {
@@ -217,10 +220,10 @@ impl<'a> Accelerator<'a> {
                 // As accelerators tell it: the call's own time, without the waking.
                 waking.observe(kind, done.saturating_sub(launched));
             }
-            spin_until(place::now_ns() + CONTROL_WORK_NS);
+            clock::spin_until(clock::now_ns() + CONTROL_WORK_NS);
         }
-        place::stayed(bound)?;
-        sample.elapsed_ns = place::now_ns() - began;
+        bound.holds()?;
+        sample.elapsed_ns = clock::now_ns() - began;
         sample.asleep_ns = self.counts.read().since(&before);
         sample.run_ns = Some(sample.elapsed_ns);
         sample.account = waking.map(|mut waking| Account {
@@ -309,9 +312,9 @@ impl Device {
                 continue;
             }
             calls += 1;
-            let until = place::now_ns() + self.takes_ns.load(Ordering::Relaxed);
-            spin_until(until);
-            self.done_at_ns.store(place::now_ns(), Ordering::Release);
+            let until = clock::now_ns() + self.takes_ns.load(Ordering::Relaxed);
+            clock::spin_until(until);
+            self.done_at_ns.store(clock::now_ns(), Ordering::Release);
             self.done.store(calls, Ordering::Release);
             if self.signals.load(Ordering::Relaxed) {
                 self.signal();
@@ -336,12 +339,6 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
         self.0.signal();
-    }
-}
-
-fn spin_until(at_ns: u64) {
-    while place::now_ns() < at_ns {
-        std::hint::spin_loop();
     }
 }
 
@@ -402,9 +399,9 @@ impl Work for Accelerator<'_> {
         std::thread::scope(|scope| {
             let ends = Ends(&device);
             let stand_in = scope.spawn(|| {
-                let placed = place::on_cpu(self.other_cpu);
+                let placed = Binding::here(self.other_cpu);
                 device.serve();
-                placed.and_then(place::stayed)
+                placed.and_then(|placed| placed.holds())
             });
             let control = scope
                 .spawn(|| self.control(point, policy, &times, &device, stop))
@@ -525,7 +522,7 @@ mod tests {
         let options = Options {
             calls: 2,
             turn: Duration::from_secs(10),
-            cpu: place::allowed()[0],
+            cpu: affinity::allowed()[0],
             seed: 1,
         };
         let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
@@ -564,7 +561,7 @@ mod tests {
             root,
             journal_folder: "/nonexistent".into(),
         };
-        let cpu = place::allowed()[0];
+        let cpu = affinity::allowed()[0];
         let options = Options {
             calls: 3,
             turn: Duration::from_secs(10),

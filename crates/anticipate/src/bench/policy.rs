@@ -121,7 +121,7 @@ impl Machine {
         };
         let how = format!("idle-priority threads keep all CPUs awake ({why})");
         // Of those that this process may use: others it cannot keep awake, and does not run on.
-        let allowed = super::place::allowed();
+        let allowed = reveille_kernel::affinity::allowed();
         let mut cpus = self.online();
         cpus.retain(|cpu| allowed.contains(cpu));
         let mut in_force = self.unchanged(how);

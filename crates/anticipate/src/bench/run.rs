@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reveille_kernel::energy::{Packages, PackagesReading};
-use reveille_kernel::{Idle, Root};
+use reveille_kernel::{Idle, Root, affinity};
 use reveille_results::description::Ended;
 
 use crate::bench::asleep::{Counts, Reading};
-use crate::bench::place;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
 use crate::bench::{Account, OwnCost};
@@ -118,7 +117,7 @@ pub fn run(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Run> {
     let (policies, skipped) = rehearse(work, options)?;
-    place::avoid(work.cpu());
+    affinity::avoid(work.cpu());
     let mut bench = Bench {
         work,
         options,
@@ -358,7 +357,7 @@ impl Read {
 
 impl Watch {
     fn new(root: &Root, idle: &Idle, cpu: u32) -> Self {
-        let allowed = place::allowed();
+        let allowed = affinity::allowed();
         let others = idle
             .cpus
             .iter()
@@ -375,7 +374,7 @@ impl Watch {
     fn read(&self) -> Read {
         let read = |(cpu, counts): &(u32, Counts)| {
             // A stay in an idle state is counted when it ends.
-            place::visit(&[*cpu]);
+            affinity::visit(&[*cpu]);
             counts.read()
         };
         Read {
@@ -446,7 +445,7 @@ mod tests {
             &self.points
         }
         fn cpu(&self) -> u32 {
-            place::allowed()[0]
+            affinity::allowed()[0]
         }
         fn expected(&self, _: usize) -> Duration {
             Duration::from_secs(1)

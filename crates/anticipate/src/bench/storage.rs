@@ -9,11 +9,12 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use reveille_kernel::affinity::Binding;
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Assist;
 use crate::bench::asleep::Counts;
-use crate::bench::place;
+use crate::bench::clock;
 use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, Workload};
 use crate::bench::run::{Sample, Work};
@@ -159,15 +160,15 @@ impl Pattern {
     /// Reads the counters between the meetings, on the same CPU: it is awake then, and nobody else
     /// does anything. How long the I/Os took together, ns, and how long of it the CPU was asleep.
     fn count(&self, turn: &Turn<'_>) -> (u64, Option<u64>) {
-        let bound = place::on_cpu(self.options.cpu);
+        let bound = Binding::here(self.options.cpu);
         turn.meeting.wait();
         let before = self.counts.read();
-        let began = place::now_ns();
+        let began = clock::now_ns();
         turn.meeting.wait();
         turn.meeting.wait();
-        let elapsed_ns = place::now_ns() - began;
+        let elapsed_ns = clock::now_ns() - began;
         let asleep_ns = self.counts.read().since(&before);
-        let stayed = bound.and_then(place::stayed);
+        let stayed = bound.and_then(|bound| bound.holds());
         (elapsed_ns, asleep_ns.filter(|_| stayed.is_ok()))
     }
 
@@ -188,8 +189,8 @@ impl Pattern {
             if turn.polls {
                 ios.polled = Some(Polled::new().map_err(|error| self.failed(error))?);
             }
-            let bound = place::on_cpu(self.options.cpu)?;
-            place::exact_timers();
+            let bound = Binding::here(self.options.cpu)?;
+            clock::exact_timers();
             let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
             ios.go(share(self.options.warm_up), idle_ns)?;
             ios.latencies_ns.clear();
@@ -200,7 +201,7 @@ impl Pattern {
         turn.meeting.wait();
         let went = warmed_up.and_then(|(mut ios, bound)| {
             ios.go(share(self.options.ios), turn.idle_ns)?;
-            place::stayed(bound)?;
+            bound.holds()?;
             Ok(ios)
         });
         let went = turn.noted(went);
@@ -253,11 +254,11 @@ impl Ios<'_> {
             target, options, ..
         } = self.pattern;
         let blocks = target.bytes / options.size as u64;
-        let end_ns = place::now_ns() + self.turn.limit_ns;
+        let end_ns = clock::now_ns() + self.turn.limit_ns;
         for _ in 0..ios {
             let offset = self.random.u64(0..blocks) * options.size as u64;
             let bytes = self.buffer.bytes();
-            let began = place::now_ns();
+            let began = clock::now_ns();
             if began >= end_ns || self.turn.is_over() {
                 break;
             }
@@ -265,11 +266,11 @@ impl Ios<'_> {
                 Some(polled) => polled.one(&target.file, options.operation, bytes, offset),
                 None => one(&target.file, options.operation, bytes, offset),
             };
-            let ended = place::now_ns();
+            let ended = clock::now_ns();
             done.map_err(|source| self.pattern.failed(source))?;
             self.latencies_ns.push(ended - began);
             if idle_ns > 0 {
-                place::sleep_until(ended + idle_ns);
+                clock::sleep_until(ended + idle_ns);
             }
         }
         Ok(())

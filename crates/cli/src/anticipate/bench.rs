@@ -12,13 +12,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
+use reveille_anticipate::bench::Assist;
 use reveille_anticipate::bench::accelerator::{self, Accelerator};
 use reveille_anticipate::bench::policy::{Machine, Policy};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
 use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_anticipate::bench::{Assist, place};
-use reveille_kernel::{Identity, Idle, Root, journal, pm_qos};
+use reveille_kernel::{Identity, Idle, Root, affinity, interrupts, journal, pm_qos};
 use reveille_results::description::Ended;
 use reveille_results::output::Folder;
 
@@ -175,7 +175,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = signals::stop()?;
     let cpu = match args.cpu {
         Some(cpu) => cpu,
-        None => place::quiet_cpu(&machine.root)?,
+        None => interrupts::quiet_cpu(&machine.root, &affinity::allowed())
+            .ok_or_else(|| Failure::cannot("the CPUs of this process are unknown"))?,
     };
     refuse_cpu(cpu)?;
     let mut notes: Vec<String> = held_by_others().into_iter().collect();
@@ -377,7 +378,7 @@ fn held_by_others() -> Option<String> {
 }
 
 fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {
-    match place::allowed().contains(&cpu) {
+    match affinity::allowed().contains(&cpu) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"
