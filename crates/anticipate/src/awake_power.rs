@@ -13,7 +13,7 @@ use reveille_kernel::{Awake, Root, affinity, interrupts};
 use serde::Serialize;
 
 use crate::{Error, Result};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 /// The counters are renewed each millisecond: a turn of a hundred is known to 1 %.
 const TURN: Duration = Duration::from_millis(100);
@@ -76,8 +76,8 @@ fn by_turns(
             false => second_w - first_w,
         });
     }
-    let figure = Figure::over(differences);
-    let shown = figure.filter(Figure::is_above_zero).and_then(|figure| {
+    let figure = Estimate::over(differences);
+    let shown = figure.filter(Estimate::is_above_zero).and_then(|figure| {
         let (low_w, high_w) = figure.interval?;
         Some(AwakePower {
             median_w: figure.estimate,

@@ -14,7 +14,7 @@ use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
 use crate::{Error, Result};
 use reveille_figures::quantile::median;
-use reveille_figures::rounds::{self, Difference, ERROR, Summary};
+use reveille_figures::rounds::{self, ERROR, Estimate, Summary, paired};
 
 /// The file's name in its folder.
 pub const FILE: &str = "trial.json";
@@ -68,17 +68,17 @@ pub struct Setting {
     /// Of all rounds' figures together; `None` where there is none.
     pub figure: Option<Summary>,
     /// Of the rounds' medians from those of "as is"; `None` for that one itself.
-    pub median_difference: Option<Difference>,
+    pub median_difference: Option<Estimate>,
     /// Of the 99th percentiles over all rounds; `None` below 1000 figures, or where more is better.
-    pub p99_difference: Option<Difference>,
+    pub p99_difference: Option<Estimate>,
     /// From the kernel's receive stamp to the reader, the median, ns.
     pub reading_median_ns: Option<f64>,
     /// The rounds' mean.
     pub observed: Option<Observed>,
     /// Of the rounds' powers from those of "as is", W.
-    pub power_difference_w: Option<Difference>,
+    pub power_difference_w: Option<Estimate>,
     /// Of the rounds' time awake from that of "as is", percentage points.
-    pub awake_difference_percent: Option<Difference>,
+    pub awake_difference_percent: Option<Estimate>,
 }
 
 /// A trial.
@@ -172,9 +172,9 @@ pub fn conclude(
 
 /// By how much the best setting differs from "as is". It was chosen by its figures, so that its
 /// interval has to hold for any that might have been.
-fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Difference> {
+fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Estimate> {
     let as_is = by_setting.first().filter(|_| best > 0)?;
-    let differences = verdict::paired(&medians(&by_setting[best]), &medians(as_is));
+    let differences = paired(&medians(&by_setting[best]), &medians(as_is));
     rounds::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
@@ -200,7 +200,7 @@ fn setting(
     let all = |values: fn(&Round) -> &[f64]| known.iter().flat_map(move |one| values(one)).copied();
     let reading: Vec<f64> = all(|one| &one.reading_ns).collect();
     let difference = |value: &dyn Fn(&Turns<'_>) -> Vec<Option<f64>>| {
-        let differences = verdict::paired(&value(rounds), &value(as_is?));
+        let differences = paired(&value(rounds), &value(as_is?));
         rounds::median_difference(&differences, ERROR)
     };
     let figures = |rounds: &Turns<'_>| -> Vec<Vec<f64>> {
@@ -492,7 +492,7 @@ pub(crate) mod tests {
         rounds.extend(others);
         let of_three = conclude(&three, &workload(false), &rounds).2.gain.unwrap();
         assert_eq!(of_two.estimate, of_three.estimate);
-        let width = |one: &Difference| one.interval.map(|(low, high)| high - low).unwrap();
+        let width = |one: &Estimate| one.interval.map(|(low, high)| high - low).unwrap();
         assert!(width(&of_three) > width(&of_two), "{of_two:?} {of_three:?}");
         assert_eq!(
             conclude(&names(), &workload(true), &rounds[..20]).2.gain,

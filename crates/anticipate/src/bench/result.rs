@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::policy::Policy;
 use crate::bench::storage::Operation;
-use reveille_figures::rounds::{Figure, Quantiles, differences, share_percent};
+use reveille_figures::rounds::{Estimate, Quantiles, differences, paired, share_percent};
 
 /// The file's name in its folder.
 pub const FILE: &str = "bench.json";
@@ -140,28 +140,28 @@ pub struct Row {
     /// In all rounds together.
     pub waits: u64,
     /// The rounds' medians.
-    pub median_ns: Option<Figure>,
+    pub median_ns: Option<Estimate>,
     /// The rounds' 90th percentiles; `None` where fewer than ten waits of all rounds lie beyond, or it
     /// would be a round's maximum.
-    pub p90_ns: Option<Figure>,
+    pub p90_ns: Option<Estimate>,
     /// The rounds' 99th percentiles; `None` as for the 90th.
-    pub p99_ns: Option<Figure>,
+    pub p99_ns: Option<Estimate>,
     /// Of all rounds.
     pub max_ns: f64,
     /// As [`Turn::per_s`].
-    pub per_s: Option<Figure>,
+    pub per_s: Option<Estimate>,
     /// As [`Turn::awake_percent`].
-    pub awake_percent: Option<Figure>,
+    pub awake_percent: Option<Estimate>,
     /// As [`Turn::others_awake_percent`].
-    pub others_awake_percent: Option<Figure>,
+    pub others_awake_percent: Option<Estimate>,
     /// As [`Turn::kept_awake_percent`].
-    pub kept_awake_percent: Option<Figure>,
+    pub kept_awake_percent: Option<Estimate>,
     /// As [`Turn::assisted_percent`].
-    pub assisted_percent: Option<Figure>,
+    pub assisted_percent: Option<Estimate>,
     /// As [`Turn::power_w`], W.
-    pub power_w: Option<Figure>,
+    pub power_w: Option<Estimate>,
     /// As [`Turn::run_ns`].
-    pub run_ns: Option<Figure>,
+    pub run_ns: Option<Estimate>,
     /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
     /// point with the least idle time; the time that CPUs are kept awake is not in it.
     pub own_cost_ns: Option<f64>,
@@ -176,19 +176,19 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// By how much the median is above that of "as is", % of it; below zero where it is less.
-    pub median_percent: Option<Figure>,
+    pub median_percent: Option<Estimate>,
     /// The same of the 99th percentile.
-    pub p99_percent: Option<Figure>,
+    pub p99_percent: Option<Estimate>,
     /// The same of waits a second.
-    pub per_s_percent: Option<Figure>,
+    pub per_s_percent: Option<Estimate>,
     /// The same of the time to the workload's end.
-    pub run_percent: Option<Figure>,
+    pub run_percent: Option<Estimate>,
     /// Percentage points of the CPU's time: awake beyond the work's own.
-    pub awake_points: Option<Figure>,
+    pub awake_points: Option<Estimate>,
     /// The same of the other CPUs.
-    pub others_awake_points: Option<Figure>,
+    pub others_awake_points: Option<Estimate>,
     /// Of the processor packages, W above "as is".
-    pub power_w: Option<Figure>,
+    pub power_w: Option<Estimate>,
 }
 
 /// What sleep costs at a point (as is less no sleep), and how much of that a policy regains.
@@ -204,18 +204,18 @@ pub struct Gain {
     pub p99: Regained,
     /// The time that the policy keeps the CPU awake beyond "as is", in per cent of the time that "no
     /// sleep" does.
-    pub awake_percent: Option<Figure>,
+    pub awake_percent: Option<Estimate>,
     /// The power beyond "as is", in per cent of that of "no sleep".
-    pub power_percent: Option<Figure>,
+    pub power_percent: Option<Estimate>,
 }
 
 /// At one quantile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Regained {
     /// What sleep costs, ns.
-    pub lost_ns: Option<Figure>,
+    pub lost_ns: Option<Estimate>,
     /// `None` where it is not shown that sleep costs anything.
-    pub percent: Option<Figure>,
+    pub percent: Option<Estimate>,
 }
 
 /// A benchmark.
@@ -321,8 +321,8 @@ impl Rounds<'_> {
         self.0.iter().map(figure).collect()
     }
 
-    fn figure(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
-        Figure::over(self.each(figure).into_iter().flatten())
+    fn figure(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Estimate> {
+        Estimate::over(self.each(figure).into_iter().flatten())
     }
 
     /// The figures at that quantile, or nothing where too few waits lie beyond it.
@@ -364,7 +364,7 @@ impl Quantile {
 
 fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) -> Option<Row> {
     let max_ns = rounds.0.iter().flatten().map(|turn| turn.latency.max);
-    let quantile = |quantile| Figure::over(rounds.quantile(quantile).into_iter().flatten());
+    let quantile = |quantile| Estimate::over(rounds.quantile(quantile).into_iter().flatten());
     Some(Row {
         point,
         policy,
@@ -392,8 +392,7 @@ fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
     let quantile = |quantile| percent(&of.quantile(quantile), &from.quantile(quantile));
     let ratio = |figure: fn(&Turn) -> Option<f64>| percent(&of.each(figure), &from.each(figure));
     let difference = |figure: fn(&Turn) -> Option<f64>| {
-        let differences = differences(&of.each(figure), &from.each(figure));
-        Figure::over(differences.into_iter().flatten())
+        Estimate::over(paired(&of.each(figure), &from.each(figure)))
     };
     Change {
         median_percent: quantile(Quantile::Median),
@@ -419,7 +418,7 @@ fn gain(
         let regained = differences(&as_is, &rounds.quantile(quantile));
         Regained {
             percent: share_percent(&regained, &lost),
-            lost_ns: Figure::over(lost.into_iter().flatten()),
+            lost_ns: Estimate::over(lost.into_iter().flatten()),
         }
     };
     let cost = |figure: fn(&Turn) -> Option<f64>| {
@@ -520,7 +519,7 @@ pub(crate) mod tests {
             (lost.estimate, lost.interval),
             (14_000.0, Some((14_000.0, 14_000.0)))
         );
-        let near = |figure: &Option<Figure>, expected: f64| {
+        let near = |figure: &Option<Estimate>, expected: f64| {
             let estimate = figure.as_ref().unwrap().estimate;
             assert!((estimate - expected).abs() < 1e-9, "{estimate} {expected}");
         };

@@ -16,7 +16,7 @@ use crate::bench::policy::{InForce, Machine, Policy};
 use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
 use crate::bench::{Account, OwnCost};
 use crate::{Error, Result};
-use reveille_figures::rounds::{Figure, Quantiles};
+use reveille_figures::rounds::{Estimate, Quantiles};
 
 /// A workload that waits again and again.
 pub trait Work {
@@ -302,7 +302,7 @@ impl Bench<'_> {
             told.filter(|_| !stop.load(Ordering::Relaxed))
         };
         let costs: Vec<OwnCost> = (0..TURNS).filter_map(cost).collect();
-        let median = |of: fn(&OwnCost) -> f64| Some(Figure::over(costs.iter().map(of))?.estimate);
+        let median = |of: fn(&OwnCost) -> f64| Some(Estimate::over(costs.iter().map(of))?.estimate);
         let own = OwnCost {
             ns: median(|cost| cost.ns)?,
             at_requests_ns: median(|cost| cost.at_requests_ns)?,

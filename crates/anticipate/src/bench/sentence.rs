@@ -4,7 +4,7 @@ use reveille_results::description::Ended;
 
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 /// What stands above all tables: for each series, or for reads that are about 1 ms apart, what sleep
 /// costs and how much of it was regained; and which policies were left out. Names of policies are
@@ -139,7 +139,7 @@ fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
 }
 
 /// What is shown of the share.
-fn regains(share: &Figure) -> &'static str {
+fn regains(share: &Estimate) -> &'static str {
     let (low, high) = share.interval.unwrap_or((share.estimate, share.estimate));
     match () {
         () if low > 0.0 => "regains",
@@ -157,7 +157,7 @@ fn at_p99(p99: &Regained) -> String {
 }
 
 /// `80 % (75 to 90)`.
-pub fn percent(figure: &Figure) -> String {
+pub fn percent(figure: &Estimate) -> String {
     let interval = figure
         .interval
         .map(|(low, high)| format!(" ({low:.0} to {high:.0})"));

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use reveille_figures::rounds::Difference;
+use reveille_figures::rounds::Estimate;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, sentences, three_digits};
@@ -139,7 +139,7 @@ fn figures_of(setting: &Setting, scale: &Scale, higher_is_better: bool) -> [Stri
     ]
 }
 
-fn against(difference: &Difference, scale: &Scale) -> String {
+fn against(difference: &Estimate, scale: &Scale) -> String {
     let signed = |figure: f64| {
         let number = scale.number(figure);
         match figure > 0.0 {

@@ -2,7 +2,7 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Row};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 use super::colour_of;
 use super::panels::{Line, Panel, draw};
@@ -10,7 +10,7 @@ use reveille_show::axis::Axis;
 use reveille_show::chart::Quantity;
 use reveille_show::markup::escape;
 
-/// Figure 1 of the paper: latency and cost by idle time.
+/// Estimate 1 of the paper: latency and cost by idle time.
 pub fn gives_and_takes(bench: &Bench) -> String {
     let title = match bench.workload.kind.as_str() {
         "storage" => format!("Latency of a {} and its cost", bench.workload.waits_for),
@@ -56,7 +56,7 @@ pub fn gives_and_takes(bench: &Bench) -> String {
 /// How much of what sleep costs each policy regains, and for how much of the time awake.
 pub fn regained(bench: &Bench) -> String {
     const TITLE: &str = "Of what sleep costs, how much is regained, and for how much time awake";
-    let of = |gain: fn(&Gain) -> &Option<Figure>| -> Vec<Line> {
+    let of = |gain: fn(&Gain) -> &Option<Estimate>| -> Vec<Line> {
         let policies = bench.policies.iter().map(|used| used.policy);
         let line = |policy: Policy| Line {
             class: colour_of(policy),
@@ -109,7 +109,7 @@ fn lines(
     bench: &Bench,
     class: &str,
     what: &str,
-    value: impl Fn(&Row) -> Option<Figure>,
+    value: impl Fn(&Row) -> Option<Estimate>,
 ) -> Vec<Line> {
     let policies = bench.policies.iter().map(|used| used.policy);
     let line = |policy: Policy| Line {

@@ -2,7 +2,7 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Row};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::quantity::{count, duration, three_digits};
@@ -72,8 +72,8 @@ pub fn figures(bench: &Bench) -> String {
         ],
     );
     for row in &bench.rows {
-        let ns = |figure: &Option<Figure>| with_interval(figure, duration);
-        let number = |figure: &Option<Figure>| with_interval(figure, three_digits);
+        let ns = |figure: &Option<Estimate>| with_interval(figure, duration);
+        let number = |figure: &Option<Estimate>| with_interval(figure, three_digits);
         rows.row([
             bench.points[row.point].name.clone(),
             row.policy.name().into(),
@@ -114,8 +114,8 @@ pub fn gains(bench: &Bench) -> String {
         ],
     );
     for gain in &bench.gains {
-        let ns = |figure: &Option<Figure>| with_interval(figure, duration);
-        let percent = |figure: &Option<Figure>| with_interval(figure, three_digits);
+        let ns = |figure: &Option<Estimate>| with_interval(figure, duration);
+        let percent = |figure: &Option<Estimate>| with_interval(figure, three_digits);
         rows.row([
             bench.points[gain.point].name.clone(),
             gain.policy.name().into(),
@@ -152,7 +152,7 @@ pub fn changes(bench: &Bench) -> String {
         let Some(change) = &row.change else {
             continue;
         };
-        let number = |figure: &Option<Figure>| with_interval(figure, signed);
+        let number = |figure: &Option<Estimate>| with_interval(figure, signed);
         rows.row([
             bench.points[row.point].name.clone(),
             row.policy.name().into(),
@@ -190,7 +190,7 @@ fn signed(value: f64) -> String {
 }
 
 /// `43.8 µs [43.1 µs, 45.0 µs]`.
-fn with_interval(figure: &Option<Figure>, text: impl Fn(f64) -> String) -> String {
+fn with_interval(figure: &Option<Estimate>, text: impl Fn(f64) -> String) -> String {
     known(figure.as_ref(), |figure| {
         let interval = figure.interval;
         let interval = interval.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));

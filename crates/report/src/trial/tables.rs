@@ -1,6 +1,6 @@
 //! The trial's figures as tables.
 
-use reveille_figures::rounds::Difference;
+use reveille_figures::rounds::Estimate;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, three_digits};
@@ -155,7 +155,7 @@ pub fn changes(trial: &Trial) -> String {
     table.html()
 }
 
-fn difference(difference: Option<&Difference>, number: impl Fn(f64) -> String) -> String {
+fn difference(difference: Option<&Estimate>, number: impl Fn(f64) -> String) -> String {
     let signed = |value: f64| match value > 0.0 {
         true => format!("+{}", number(value)),
         false => number(value).replace('-', "−"),

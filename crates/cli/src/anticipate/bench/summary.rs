@@ -6,7 +6,7 @@ use std::path::Path;
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
@@ -133,7 +133,7 @@ fn row_of(bench: &Bench, row: &Row) -> [String; 10] {
         true => bench.points[row.point].name.clone(),
         false => String::new(),
     };
-    let us = |figure: &Option<Figure>| estimate(figure, 1e-3);
+    let us = |figure: &Option<Estimate>| estimate(figure, 1e-3);
     let last = match bench.workload.kind.as_str() {
         "storage" => estimate(&row.per_s, 1.0),
         _ => estimate(&row.run_ns, 1e-6),
@@ -203,7 +203,7 @@ fn gain_of(bench: &Bench, gain: &Gain) -> [String; 8] {
     ]
 }
 
-fn estimate(figure: &Option<Figure>, factor: f64) -> String {
+fn estimate(figure: &Option<Estimate>, factor: f64) -> String {
     let figure = figure.as_ref();
     figure.map_or(UNKNOWN.into(), |figure| {
         three_digits(figure.estimate * factor)
@@ -211,7 +211,7 @@ fn estimate(figure: &Option<Figure>, factor: f64) -> String {
 }
 
 /// `80 [75, 90]`.
-fn with_interval(figure: Option<&Figure>) -> String {
+fn with_interval(figure: Option<&Estimate>) -> String {
     figure.map_or(UNKNOWN.into(), |figure| {
         let interval = figure.interval;
         let interval = interval.map(|(low, high)| format!(" [{low:.0}, {high:.0}]"));
