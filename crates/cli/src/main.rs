@@ -7,6 +7,7 @@ mod advise;
 mod anticipate;
 mod chosen;
 mod command;
+mod compared;
 mod cost;
 mod descriptors;
 mod doctor;

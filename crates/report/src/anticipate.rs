@@ -22,7 +22,10 @@ use reveille_show::page::framed;
 /// One line of what is wrong with it.
 pub fn page(text: &[u8], title: Option<&str>) -> Result<String, String> {
     let bench = parse(text)?;
-    let title = title.map_or_else(|| format!("Waking in time: {}", bench.name), str::to_owned);
+    let title = title.map_or_else(
+        || format!("Waking in time: {}", bench.about.name),
+        str::to_owned,
+    );
     let body = [
         headline(&bench),
         charts(&bench),
@@ -49,7 +52,7 @@ const NOTE: &str = "Policies took turns in shuffled order, round by round. A fig
                     neither cpuidle nor the scheduler counts as sleep.";
 
 fn about(bench: &Bench) -> String {
-    let machine = &bench.machine;
+    let machine = &bench.about.machine;
     let kernel = machine.kernel.as_ref();
     let device = bench.workload.device.as_ref();
     let known = [
@@ -58,8 +61,8 @@ fn about(bench: &Bench) -> String {
         machine.hostname.clone(),
         machine.cpu_model.clone(),
         kernel.map(|kernel| format!("Linux {kernel}")),
-        Some(bench.started.clone()),
-        Some(bench.tool.clone()),
+        Some(bench.about.started.clone()),
+        Some(bench.about.tool.clone()),
     ];
     let known = known.into_iter().flatten().filter(|word| !word.is_empty());
     known.collect::<Vec<_>>().join(" · ")
@@ -128,8 +131,8 @@ fn setup(bench: &Bench) -> String {
     let plan = &bench.plan;
     let idle = format!(
         "Idle driver {}, governor {}.",
-        bench.driver.as_deref().unwrap_or("none"),
-        bench.governor.as_deref().unwrap_or("none")
+        bench.about.driver.as_deref().unwrap_or("none"),
+        bench.about.governor.as_deref().unwrap_or("none")
     );
     format!(
         "<section><h2>How it was measured</h2><p>{}</p>{}<p class=\"about\">{}</p></section>",
@@ -145,6 +148,6 @@ fn setup(bench: &Bench) -> String {
             plan.seed
         )),
         tables::policies(bench),
-        escape(&bench.command_line.join(" "))
+        escape(&bench.about.command_line.join(" "))
     )
 }

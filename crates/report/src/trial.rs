@@ -23,7 +23,7 @@ use reveille_show::page::framed;
 /// One line of what is wrong with it.
 pub fn page(text: &[u8], title: Option<&str>) -> Result<String, String> {
     let trial = parse(text)?;
-    let title = title.map_or_else(|| format!("Trial: {}", trial.name), str::to_owned);
+    let title = title.map_or_else(|| format!("Trial: {}", trial.about.name), str::to_owned);
     let body = [
         headline(&trial),
         charts(&trial),
@@ -50,7 +50,7 @@ const NOTE: &str = "Settings took turns in shuffled order, round by round. Diffe
                     machine did includes the work of others on it.";
 
 fn about(trial: &Trial) -> String {
-    let machine = &trial.machine;
+    let machine = &trial.about.machine;
     let known = [
         Some(trial.workload.what.clone()),
         machine.hostname.clone(),
@@ -59,8 +59,8 @@ fn about(trial: &Trial) -> String {
             .kernel
             .as_ref()
             .map(|kernel| format!("Linux {kernel}")),
-        Some(trial.started.clone()),
-        Some(trial.tool.clone()),
+        Some(trial.about.started.clone()),
+        Some(trial.about.tool.clone()),
     ];
     let known = known.into_iter().flatten().filter(|word| !word.is_empty());
     known.collect::<Vec<_>>().join(" · ")
@@ -154,8 +154,8 @@ fn setup(trial: &Trial) -> String {
     });
     let idle = format!(
         "Idle driver {}, governor {}.",
-        trial.driver.as_deref().unwrap_or("none"),
-        trial.governor.as_deref().unwrap_or("none")
+        trial.about.driver.as_deref().unwrap_or("none"),
+        trial.about.governor.as_deref().unwrap_or("none")
     );
     format!(
         "<section><h2>How it was tried</h2><p>{}</p>{}<p class=\"about\">{}</p></section>",
@@ -165,7 +165,7 @@ fn setup(trial: &Trial) -> String {
             plan.rounds, plan.settle_s, plan.seed
         )),
         tables::changes(trial),
-        escape(&trial.command_line.join(" "))
+        escape(&trial.about.command_line.join(" "))
     )
 }
 

@@ -1,18 +1,11 @@
 //! `trial.json`: what was tried, on which machine, every figure of it, and what it says.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use reveille_kernel::Identity;
-use reveille_results::description::Ended;
-use reveille_results::kept;
-use reveille_results::output::{Existing, Folder};
+use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
 use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
-use crate::{Error, Result};
 use reveille_figures::quantile::median;
 use reveille_figures::rounds::{self, ERROR, Estimate, Summary, paired};
 
@@ -84,24 +77,9 @@ pub struct Setting {
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// Its name in reports.
-    pub name: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments, as they were given.
-    pub command_line: Vec<String>,
-    /// How the trial ended; interrupted within a turn, its last round has only a part of its figures.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver at the beginning; `None` where none is registered.
-    pub driver: Option<String>,
-    /// cpuidle's governor at the beginning; `None` where there is none.
-    pub governor: Option<String>,
+    /// Where it was run, when and how it ended; [`SCHEMA_VERSION`] is its schema's version.
+    #[serde(flatten)]
+    pub about: About,
     /// What was run.
     pub workload: Description,
     /// How many rounds, and in what order.
@@ -247,37 +225,11 @@ fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec
     rounds.iter().map(value).collect()
 }
 
-/// Writes `trial.json` into `folder`, which must not hold one.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write(trial: &Trial, folder: &Folder) -> reveille_results::Result<PathBuf> {
-    let text = serde_json::to_vec(trial).expect("a trial is plain data");
-    folder.write(FILE, Existing::Stays, &text)
-}
-
-/// Reads a `trial.json`: the file, or the folder that it is in.
-///
-/// # Errors
-/// [`Error::Unreadable`] where there is none, or one of a schema that this program does not know.
-pub fn read(path: &Path) -> Result<Trial> {
-    let file = match path.is_dir() {
-        true => path.join(FILE),
-        false => path.to_owned(),
-    };
-    let wrong = |why: String| Error::Unreadable {
-        path: file.clone(),
-        why,
-    };
-    let text = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
-    parse(&text).map_err(wrong)
-}
-
 /// Reads the text of a `trial.json`.
 ///
 /// # Errors
 /// In words, where it is none, or one of a schema that this program does not know.
-pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
+pub fn parse(text: &[u8]) -> Result<Trial, String> {
     let mut trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let is_setting = |place: &usize| *place < trial.settings.len();
     let places = trial.rounds.iter().map(|round| round.setting);
@@ -314,7 +266,11 @@ fn judge_anew(trial: &mut Trial) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use reveille_results::output::Naming;
+    use std::fs;
+
+    use reveille_kernel::Identity;
+    use reveille_results::description::Ended;
+    use reveille_results::output::{Folder, Naming};
 
     use super::*;
     use crate::workload::NANOSECONDS;
@@ -368,15 +324,17 @@ pub(crate) mod tests {
     pub(crate) fn trial() -> Trial {
         let (settings, cost, verdict) = conclude(&names(), &workload(false), &rounds());
         Trial {
-            schema_version: SCHEMA_VERSION,
-            tool: "reveille".into(),
-            name: "test".into(),
-            started: String::new(),
-            command_line: vec![],
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: None,
-            governor: None,
+            about: About {
+                schema_version: SCHEMA_VERSION,
+                tool: "reveille".into(),
+                name: "test".into(),
+                started: String::new(),
+                command_line: vec![],
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: None,
+                governor: None,
+            },
             workload: workload(false),
             plan: Plan {
                 rounds: 10,
@@ -505,10 +463,9 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let trial = trial();
         let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
-        let path = write(&trial, &out).unwrap();
-        assert_eq!(read(&path).unwrap(), trial);
-        assert_eq!(read(path.parent().unwrap()).unwrap(), trial);
+        let path = kept::write(&trial, FILE, &out).unwrap();
         let text = fs::read(&path).unwrap();
+        assert_eq!(parse(&text).unwrap(), trial);
         assert!(
             parse(&text[..text.len() / 2])
                 .unwrap_err()
@@ -528,7 +485,6 @@ pub(crate) mod tests {
                 .unwrap_err()
                 .contains("damaged")
         );
-        assert!(read(&folder.path().join("absent")).is_err());
     }
 
     #[test]

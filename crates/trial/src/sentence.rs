@@ -79,7 +79,7 @@ pub fn sentences(trial: &Trial) -> Vec<String> {
     );
     sentences.extend(little_sleep(trial));
     sentences.extend(too_few_rounds(trial));
-    match &trial.ended {
+    match &trial.about.ended {
         Ended::Completed => {}
         Ended::Interrupted => {
             sentences.push("The trial was interrupted; this is what it had gathered.".into());
@@ -379,7 +379,7 @@ mod tests {
     fn too_few_rounds_and_an_early_end_are_said() {
         let mut trial = trial();
         trial.settings[0].rounds = 3;
-        trial.ended = Ended::Interrupted;
+        trial.about.ended = Ended::Interrupted;
         let said = sentences(&trial);
         assert!(said[1].contains("from 6 rounds on; here are 3"), "{said:?}");
         assert!(said[2].contains("interrupted"), "{said:?}");
@@ -585,7 +585,7 @@ mod tests {
             trial.settings.push(setting);
         }
         trial.verdict.as_good = vec![0, 2, 3];
-        trial.ended = Ended::Disturbed("CPU 3 went offline".into());
+        trial.about.ended = Ended::Disturbed("CPU 3 went offline".into());
         let said = sentences(&trial);
         assert_eq!(
             said[1..],

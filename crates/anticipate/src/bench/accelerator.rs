@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use reveille_kernel::affinity::{self, Binding};
+use reveille_trial::setting::Machine;
 
-use crate::bench::Account;
 use crate::bench::asleep::Counts;
+use crate::bench::assist::Account;
 use crate::bench::clock;
-use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::policy::{Kept, Policy};
 use crate::bench::result::{Point, Workload};
-use crate::bench::run::{Sample, Work};
+use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
 
 /// How long calls of one kind take.
@@ -369,22 +370,18 @@ impl Work for Accelerator<'_> {
         Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
     }
 
-    fn begin(&self, policy: Policy) -> Result<InForce> {
+    fn kept(&self, policy: Policy) -> Result<Kept> {
         match policy {
-            Policy::AsIs => Ok(self
-                .machine
-                .unchanged("the control thread waits asleep".into())),
-            Policy::Shallowest => self.machine.allow_shallowest(self.options.cpu),
-            Policy::NoSleep => Ok(self.machine.unchanged("the control thread polls".into())),
-            Policy::Poll => Err(Error::Cannot(
-                "to look for the end of each call is what no sleep does here".into(),
-            )),
+            Policy::AsIs => Ok(Kept::as_is("the control thread waits asleep")),
+            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.options.cpu),
+            Policy::NoSleep => Ok(Kept::as_is("the control thread polls")),
+            Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
                 let connect = self.connect.ok_or_else(|| {
                     Error::Cannot("this program was built without the applications' library".into())
                 })?;
                 drop(connect.connect()?);
-                Ok(self.machine.unchanged(connect.how()))
+                Ok(Kept::as_is(&connect.how()))
             }
         }
     }
@@ -418,7 +415,7 @@ impl Work for Accelerator<'_> {
 mod tests {
     use std::sync::Mutex;
 
-    use reveille_kernel::{Idle, Root};
+    use reveille_kernel::Root;
 
     use super::*;
 
@@ -513,12 +510,7 @@ mod tests {
 
     #[test]
     fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
-        let root = Root::default();
-        let machine = Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: "/nonexistent".into(),
-        };
+        let machine = Machine::read(Root::default()).unwrap();
         let options = Options {
             calls: 2,
             turn: Duration::from_secs(10),
@@ -555,12 +547,7 @@ mod tests {
 
     #[test]
     fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
-        let root = Root::default();
-        let machine = Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: "/nonexistent".into(),
-        };
+        let machine = Machine::read(Root::default()).unwrap();
         let cpu = affinity::allowed()[0];
         let options = Options {
             calls: 3,
@@ -579,7 +566,7 @@ mod tests {
         };
         let never = AtomicBool::new(false);
         for policy in [Policy::AsIs, Policy::NoSleep, Policy::Anticipate] {
-            let in_force = work.begin(policy).unwrap();
+            work.kept(policy).unwrap();
             let sample = work.turn(1, policy, 0, &never).unwrap();
             assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
             // What was drawn is the least that it can take.
@@ -588,7 +575,6 @@ mod tests {
                 .account
                 .map(|account| (account.waits, account.assisted));
             assert_eq!(account, (policy == Policy::Anticipate).then_some((3, 2)));
-            drop(in_force);
         }
         let told = connects.0.0.lock().unwrap().clone();
         let all = "cancel, observe 1, expect, cancel, observe 1, expect, cancel, observe 1";

@@ -1,15 +1,10 @@
 //! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
 
-use std::path::PathBuf;
-
-use reveille_kernel::Identity;
-use reveille_results::description::Ended;
-use reveille_results::kept;
-use reveille_results::output::{Existing, Folder};
+use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
+use crate::Operation;
 use crate::bench::policy::Policy;
-use crate::bench::storage::Operation;
 use reveille_figures::rounds::{Estimate, Quantiles, differences, paired, share_percent};
 
 /// The file's name in its folder.
@@ -221,24 +216,9 @@ pub struct Regained {
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// Its name in reports.
-    pub name: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments, as they were given.
-    pub command_line: Vec<String>,
-    /// What ended the rounds.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver; `None` where none is registered.
-    pub driver: Option<String>,
-    /// cpuidle's governor; `None` where there is none.
-    pub governor: Option<String>,
+    /// Where it was run, when and how it ended; [`SCHEMA_VERSION`] is its schema's version.
+    #[serde(flatten)]
+    pub about: About,
     /// What waited, and for what.
     pub workload: Workload,
     /// How many rounds, of what length.
@@ -433,15 +413,6 @@ fn gain(
         awake_percent: cost(|turn| turn.awake_percent),
         power_percent: cost(|turn| turn.power_w),
     }
-}
-
-/// Writes `bench.json` into `folder`, which must not hold one.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write(bench: &Bench, folder: &Folder) -> reveille_results::Result<PathBuf> {
-    let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
-    folder.write(FILE, Existing::Stays, &text)
 }
 
 /// Reads the text of a `bench.json`.

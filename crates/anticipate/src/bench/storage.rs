@@ -1,6 +1,8 @@
 //! Direct reads or writes at random places, with idle time between them.
 
+mod buffer;
 mod polled;
+mod size;
 mod target;
 
 use std::fs::File;
@@ -10,38 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reveille_kernel::affinity::Binding;
-use serde::{Deserialize, Serialize};
+use reveille_trial::setting::Machine;
 
-use crate::bench::Assist;
 use crate::bench::asleep::Counts;
+use crate::bench::assist::{Assist, Running};
 use crate::bench::clock;
-use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::policy::{Kept, Policy};
 use crate::bench::result::{Point, Workload};
-use crate::bench::run::{Sample, Work};
-use crate::{Error, Result};
+use crate::bench::work::{Sample, Work};
+use crate::{Error, Operation, Result};
 
+use buffer::Buffer;
 use polled::Polled;
+pub use size::parse as parse_size;
 pub use target::{Source, Target};
-
-/// What an I/O does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// From the device into memory.
-    Read,
-    /// From memory to the device.
-    Write,
-}
-
-impl Operation {
-    /// `reads` or `writes`.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Read => "reads",
-            Self::Write => "writes",
-        }
-    }
-}
 
 /// What is to be done in each turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,9 +52,6 @@ pub struct Options {
 
 /// Between the I/Os that do not count, ns.
 const WARM_UP_IDLE_NS: u64 = 10_000_000;
-
-/// Buffers begin at a multiple of this: what direct I/O asks for on any disk.
-const ALIGNMENT: usize = 4096;
 
 /// The workload.
 pub struct Storage<'a> {
@@ -119,9 +100,8 @@ impl Pattern {
         let tried = one(&self.target.file, self.options.operation, buffer.bytes(), 0);
         tried.map_err(|error| match error.raw_os_error() {
             Some(nix::libc::EINVAL) => Error::Usage(format!(
-                "{}: does not take direct {} of {size} bytes; its sectors may be larger",
-                self.target.name,
-                self.options.operation.plural()
+                "{}: does not take direct {}s of {size} bytes; its sectors may be larger",
+                self.target.name, self.options.operation
             )),
             _ => self.failed(error),
         })
@@ -284,31 +264,10 @@ fn one(file: &File, operation: Operation, bytes: &mut [u8], offset: u64) -> std:
     }
 }
 
-/// Random bytes at an address that direct I/O takes.
-struct Buffer {
-    room: Vec<u8>,
-    begin: usize,
-    size: usize,
-}
-
-impl Buffer {
-    fn new(size: usize) -> Self {
-        let mut room = vec![0; size + ALIGNMENT];
-        // Bytes that are all alike may be stored without being stored.
-        fastrand::Rng::with_seed(size as u64).fill(&mut room);
-        let begin = room.as_ptr().align_offset(ALIGNMENT);
-        Self { room, begin, size }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.room[self.begin..self.begin + self.size]
-    }
-}
-
 impl Work for Storage<'_> {
     fn describe(&self) -> Workload {
         let options = &self.pattern.options;
-        let size = size_text(options.size as u64);
+        let size = size::text(options.size as u64);
         let in_flight = match options.depth {
             1 => "one in flight".to_owned(),
             depth => format!("{depth} in flight"),
@@ -316,14 +275,10 @@ impl Work for Storage<'_> {
         Workload {
             kind: "storage".into(),
             what: format!(
-                "random direct {} of {size} of {}, {in_flight}",
-                options.operation.plural(),
-                self.pattern.target.name
+                "random direct {}s of {size} of {}, {in_flight}",
+                options.operation, self.pattern.target.name
             ),
-            waits_for: match options.operation {
-                Operation::Read => "read".into(),
-                Operation::Write => "write".into(),
-            },
+            waits_for: options.operation.to_string(),
             device: self.pattern.target.device.disk.clone(),
             size_bytes: Some(options.size as u64),
             depth: Some(options.depth as u64),
@@ -351,27 +306,32 @@ impl Work for Storage<'_> {
         ns(options.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(options.ios, idle_ns)
     }
 
-    fn begin(&self, policy: Policy) -> Result<InForce> {
+    fn kept(&self, policy: Policy) -> Result<Kept> {
         match policy {
-            Policy::AsIs => Ok(self.machine.unchanged("nothing is changed".into())),
-            Policy::Shallowest => self.machine.allow_shallowest(self.pattern.options.cpu),
-            Policy::NoSleep => self.machine.keep_awake(),
+            Policy::AsIs => Ok(Kept::as_is("nothing is changed")),
+            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.pattern.options.cpu),
+            Policy::NoSleep => Kept::no_sleep(&self.machine.idle),
             Policy::Poll => match Polled::new() {
-                Ok(_) => Ok(self
-                    .machine
-                    .unchanged("the waiting thread looks for the end".into())),
+                Ok(_) => Ok(Kept::as_is("the waiting thread polls for the completion")),
                 Err(error) => Err(Error::Cannot(format!(
-                    "the kernel gives this process no asynchronous I/O ({error})"
+                    "asynchronous I/O is unavailable to this process ({error})"
                 ))),
             },
             Policy::Anticipate => {
                 let assist = self.assist.ok_or_else(|| {
                     Error::Cannot("this program was built without the engine".into())
                 })?;
-                let running = assist.begin(&self.pattern.target.device)?;
-                Ok(self.machine.unchanged(assist.how()).with(running))
+                drop(assist.begin(&self.pattern.target.device)?);
+                Ok(Kept::as_is(&assist.how()))
             }
         }
+    }
+
+    fn assisted(&self) -> Result<Option<Box<dyn Running>>> {
+        let assist = self
+            .assist
+            .map(|assist| assist.begin(&self.pattern.target.device));
+        assist.transpose()
     }
 
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
@@ -387,67 +347,5 @@ impl Work for Storage<'_> {
             meeting: Barrier::new(self.pattern.options.depth + 1),
         };
         self.pattern.turn_of(&turn)
-    }
-}
-
-/// `4 KiB`, `1 MiB`, `512 bytes`.
-pub(crate) fn size_text(bytes: u64) -> String {
-    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{} {name}", bytes / unit);
-        }
-    }
-    format!("{bytes} bytes")
-}
-
-/// Reads `4KiB`, `4k`, `512`, `1MiB`: a positive number of bytes, in powers of 1024.
-///
-/// # Errors
-/// In words, for what is none.
-pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text:?} is no size such as 4KiB, 512 or 256MiB");
-    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
-    let unit = match text[digits.len()..].trim().to_lowercase().as_str() {
-        "" | "b" | "bytes" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1_u64 << 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(unit).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_and_written() {
-        for (text, bytes) in [
-            ("4KiB", 4096),
-            ("512", 512),
-            ("4k", 4096),
-            ("1 MiB", 1 << 20),
-        ] {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "0", "KiB", "-4k", "4 parsecs", "99999999999GiB", "1.5k"] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-        assert_eq!(size_text(4096), "4 KiB");
-        assert_eq!(size_text(1536), "1536 bytes");
-        assert_eq!(size_text(1 << 28), "256 MiB");
-    }
-
-    #[test]
-    fn a_buffer_begins_where_direct_io_takes_it() {
-        for size in [512, 4096, 5000] {
-            let mut buffer = Buffer::new(size);
-            let bytes = buffer.bytes();
-            assert_eq!(bytes.len(), size);
-            assert_eq!(bytes.as_ptr() as usize % ALIGNMENT, 0);
-        }
     }
 }

@@ -5,29 +5,26 @@ mod by_engine;
 mod by_library;
 mod summary;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use clap::ValueEnum;
-use reveille_anticipate::bench::Assist;
+use reveille_anticipate::Operation;
 use reveille_anticipate::bench::accelerator::{self, Accelerator};
-use reveille_anticipate::bench::policy::{Machine, Policy};
+use reveille_anticipate::bench::assist::Assist;
+use reveille_anticipate::bench::policy::{Policy, shallowest};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
-use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
-use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_kernel::{Identity, Idle, Root, affinity, interrupts, journal, pm_qos};
-use reveille_results::description::Ended;
+use reveille_anticipate::bench::run::{self, Options, Run, Work};
+use reveille_anticipate::bench::storage::{self, Source, Storage, Target, parse_size};
+use reveille_kernel::{Root, affinity, interrupts};
 use reveille_results::output::Folder;
+use reveille_trial::setting::Machine;
 
-use crate::chosen;
+use crate::compared::{self, Kept};
 use crate::exit::{self, Failure};
 use crate::signals;
 use by_library::ByLibrary;
-use reveille_show::progress::Bar;
-use reveille_show::terminal;
 
 /// Measure what waking in time gains on this machine, and what it costs.
 ///
@@ -62,9 +59,9 @@ pub struct Args {
     /// Size of the file of its own
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     file_size: u64,
-    /// What an I/O does; writes go to the file of its own only
-    #[arg(long, value_name = "OPERATION", default_value = "read")]
-    op: OperationChoice,
+    /// What an I/O does: read, write; writes go to the file of its own only
+    #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = super::parse_operation)]
+    op: Operation,
     /// Size of an I/O
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_io_size)]
     size: usize,
@@ -109,21 +106,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Folder for bench.json, from which `reveille report` makes a page; must not hold one
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// The benchmark's name in reports [default: the folder's, or the workload]
-    #[arg(long, value_name = "TEXT")]
-    name: Option<String>,
-    /// Print the benchmark as JSON, without the single turns
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum OperationChoice {
-    Read,
-    Write,
+    #[command(flatten)]
+    kept: Kept,
 }
 
 fn parse_gap(text: &str) -> Result<Duration, String> {
@@ -165,13 +149,8 @@ fn parse_policy(text: &str) -> Result<Policy, String> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let out = chosen::output_folder(args.out.as_deref(), &[result::FILE])?;
-    let root = Root::default();
-    let machine = Machine {
-        idle: Idle::read(&root)?,
-        root,
-        journal_folder: journal::FOLDER.into(),
-    };
+    let out = args.kept.folder(result::FILE)?;
+    let machine = Machine::read(Root::default())?;
     let stop = signals::stop()?;
     let cpu = match args.cpu {
         Some(cpu) => cpu,
@@ -179,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .ok_or_else(|| Failure::cannot("the CPUs of this process are unknown"))?,
     };
     refuse_cpu(cpu)?;
-    let mut notes: Vec<String> = held_by_others().into_iter().collect();
+    let mut notes: Vec<String> = compared::held_by_others("policy").into_iter().collect();
     if args.accelerator {
         let library = ByLibrary::new(args.budget);
         let options = accelerator::Options {
@@ -193,11 +172,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return finish(&args, bench, out.as_ref());
     }
     let source = source(&args);
-    let operation = match args.op {
-        OperationChoice::Read => Operation::Read,
-        OperationChoice::Write => Operation::Write,
-    };
-    let target = Target::open(&machine.root, &source, operation, args.size, &stop);
+    let target = Target::open(&machine.root, &source, args.op, args.size, &stop);
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -207,7 +182,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     idle_ns.sort_unstable();
     idle_ns.dedup();
     let options = storage::Options {
-        operation,
+        operation: args.op,
         size: args.size,
         depth: args.depth as usize,
         idle_ns,
@@ -263,15 +238,8 @@ fn compare(
         },
         insist: !args.policies.is_empty(),
     };
-    let bar = Bar::new();
-    // Between turns only.
-    let ran = run_bench(machine, work, &options, stop, &mut |now| {
-        let round = format!("round {}/{}", now.round + 1, args.rounds);
-        let turn = format!("{}, {}", now.point.name, now.policy.name());
-        bar.show(&round, now.done, Some(now.left), &turn);
-    });
-    bar.clear();
-    let ran = ran?;
+    let run = |progress: &mut dyn FnMut(&_)| run::run(machine, work, &options, stop, progress);
+    let ran = compared::with_bar(args.rounds, run)?;
     Ok(described(args, machine, work, ran, notes, started))
 }
 
@@ -280,7 +248,7 @@ fn compare(
 fn default_policies(args: &Args, machine: &Machine, cpu: u32) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
     policies.retain(|policy| match policy {
-        Policy::Shallowest => machine.shallowest(cpu).is_some(),
+        Policy::Shallowest => shallowest(&machine.idle, cpu).is_some(),
         Policy::Poll => !args.accelerator,
         _ => true,
     });
@@ -305,18 +273,9 @@ fn described(
         row.own_cost_ns = Some(own.ns);
         row.own_cost_at_requests_ns = Some(own.at_requests_ns);
     }
+    let (version, what) = (result::SCHEMA_VERSION, &workload.what);
     Bench {
-        schema_version: result::SCHEMA_VERSION,
-        tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
-        name: name(args, &workload.what),
-        started: humantime::format_rfc3339_seconds(started).to_string(),
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        ended: ran.ended,
-        machine: Identity::read(&machine.root),
-        driver: machine.idle.driver.clone(),
-        governor: machine.idle.governor.clone(),
+        about: args.kept.about(version, machine, what, started, ran.ended),
         plan: Plan {
             rounds: args.rounds,
             waits: args.ios,
@@ -336,45 +295,11 @@ fn described(
     }
 }
 
-/// Keeps what the rounds gave, and says it.
-fn finish(args: &Args, mut bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
-    // First of all it is kept: the terminal may be gone.
-    let kept = out.map_or(Ok(()), |folder| result::write(&bench, folder).map(drop));
-    let code = match bench.ended {
-        Ended::Completed => ExitCode::SUCCESS,
-        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
-        Ended::Disturbed(_) => ExitCode::FAILURE,
-    };
-    // What was measured is said, even if it could not be kept.
-    let said = if args.json {
-        bench.turns.clear();
-        writeln!(
-            terminal::data(),
-            "{}",
-            serde_json::to_string_pretty(&bench)?
-        )
-    } else {
-        let folder = out.filter(|_| kept.is_ok());
-        summary::print(&bench, folder.map(Folder::path))
-    };
-    kept?;
-    exit::reader_may_leave(said)?;
-    Ok(code)
-}
-
-fn name(args: &Args, workload: &str) -> String {
-    let folder = || Some(args.out.as_deref()?.file_name()?.to_string_lossy().into());
-    let name = args.name.clone().or_else(folder);
-    name.unwrap_or_else(|| workload.to_owned())
-}
-
-/// A bound that is in force under every policy, "as is" among them.
-fn held_by_others() -> Option<String> {
-    let bound_us = pm_qos::current_bound_us().ok()??;
-    Some(format!(
-        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         policy; `reveille top` shows who."
-    ))
+fn finish(args: &Args, bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
+    let ended = bench.about.ended.clone();
+    let forget = |bench: &mut Bench| bench.turns.clear();
+    let out = (result::FILE, out);
+    args.kept.finish(bench, &ended, out, forget, summary::print)
 }
 
 fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 
 use nix::libc;
 
-use super::Operation;
+use crate::Operation;
 
 /// `struct iocb`, on a little-endian machine; the two halves of `key` change places on others, and
 /// both are 0.

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reveille_anticipate::bench::Account;
 use reveille_anticipate::bench::accelerator::{Connect, Predicted, Waking};
+use reveille_anticipate::bench::assist::Account;
 use reveille_anticipate::{Error, Result};
 use reveille_expect::{Served, Waker};
 

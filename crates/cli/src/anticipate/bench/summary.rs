@@ -10,7 +10,8 @@ use reveille_figures::rounds::Estimate;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
-use reveille_show::wrap::wrapped;
+
+use crate::compared;
 
 const UNKNOWN: &str = "-";
 
@@ -32,55 +33,22 @@ pub fn print(bench: &Bench, folder: Option<&Path>) -> io::Result<()> {
     if let Some(own) = own_cost(bench) {
         writeln!(out, "{own}\n")?;
     }
-    for sentence in sentences(bench) {
-        wrapped(&mut out, "", 2, &sentence)?;
-    }
-    for note in &bench.notes {
-        wrapped(&mut out, "", 2, &format!("Note: {note}"))?;
-    }
-    if let Some(folder) = folder {
-        let folder = folder.display();
-        writeln!(
-            out,
-            "Result    {folder}; `reveille report {folder}` makes its page"
-        )?;
-    }
-    Ok(())
+    compared::said(&sentences(bench), &bench.notes, folder, &mut out)
 }
 
 fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    let machine = &bench.machine;
-    let hypervisor = machine.hypervisor.as_ref();
-    let hypervisor = hypervisor.map(|name| format!(", under {name}"));
-    writeln!(out, "Machine   {}", or_unknown(&machine.cpu_model))?;
-    writeln!(
-        out,
-        "Kernel    {}{}",
-        or_unknown(&machine.kernel),
-        hypervisor.unwrap_or_default()
-    )?;
-    writeln!(
-        out,
-        "Idle      driver {}, governor {}",
-        bench.driver.as_deref().unwrap_or("none"),
-        bench.governor.as_deref().unwrap_or("none")
-    )?;
     let device = bench.workload.device.as_ref();
-    let device = device.map(|name| format!(", on {name}"));
-    writeln!(
-        out,
-        "Workload  {}{}; waits on CPU {}",
-        bench.workload.what,
-        device.unwrap_or_default(),
-        bench.plan.cpu
-    )?;
-    writeln!(
-        out,
-        "Rounds    {}, policies in shuffled order; medians over rounds",
-        bench.plan.rounds
-    )?;
-    writeln!(out)
+    let device = device.map_or(String::new(), |name| format!(", on {name}"));
+    let (what, cpu) = (&bench.workload.what, bench.plan.cpu);
+    let rounds = bench.plan.rounds;
+    let more = [
+        ("Workload", format!("{what}{device}; waits on CPU {cpu}")),
+        (
+            "Rounds",
+            format!("{rounds}, policies in shuffled order; medians over rounds"),
+        ),
+    ];
+    compared::head(&bench.about, &more, out)
 }
 
 /// What the engine takes itself.

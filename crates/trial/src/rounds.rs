@@ -1,0 +1,190 @@
+//! Rounds: at each point every setting has one turn a round, in a new order each time.
+//!
+//! Settings take turns within seconds, so that drift (temperature, other work on the machine) affects
+//! all of them; the order is shuffled, so that none always follows the same other one.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use reveille_results::description::Ended;
+
+use crate::setting::InForce;
+use crate::{Error, Result};
+
+/// How many turns there are, and in what order.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Turns of each setting at each point; at least one.
+    pub rounds: u32,
+    /// Points at which the settings are compared; at least one.
+    pub points: usize,
+    /// Settings; at least one.
+    pub settings: usize,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Keep a round of a point only if all settings had their turn in it.
+    pub whole: bool,
+}
+
+/// Which turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct At {
+    /// From 0.
+    pub round: u32,
+    /// From 0.
+    pub point: usize,
+    /// From 0.
+    pub setting: usize,
+}
+
+/// What takes turns.
+pub trait Turns {
+    /// What a turn gives.
+    type Turn;
+
+    /// Shown while it runs: its setting, and its point where there are several.
+    fn name(&self, at: At) -> String;
+
+    /// About how long a turn at that point takes; `None` if unknown before the first one.
+    fn expected(&self, point: usize) -> Option<Duration>;
+
+    /// Puts a setting in force.
+    ///
+    /// # Errors
+    /// If it cannot be put in force; the machine is then as before.
+    fn begin(&self, setting: usize) -> Result<InForce>;
+
+    /// One turn, with its setting in force; it ends early once `stop` is set. `None` if it gave nothing
+    /// to keep.
+    ///
+    /// # Errors
+    /// If later turns would fail, too.
+    fn turn(&mut self, at: At, stop: &AtomicBool) -> Result<Option<Self::Turn>>;
+}
+
+/// How far a run is. Reported before each turn, never during one: drawing wakes CPUs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// From 0.
+    pub round: u32,
+    /// [`Turns::name`] of the next turn.
+    pub turn: String,
+    /// 0 to 1.
+    pub done: f64,
+    /// Time left at the pace so far; before the first turn as expected, `None` if that is unknown.
+    pub left: Option<Duration>,
+}
+
+/// Runs all rounds, or as many as there are before something ends the run. Whatever ends it, the machine
+/// is as before.
+///
+/// # Errors
+/// If a turn fails before one is kept. Later, what was kept is the result.
+pub fn run<T: Turns>(
+    work: &mut T,
+    plan: &Plan,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(Vec<T::Turn>, Ended)> {
+    let mut random = fastrand::Rng::with_seed(plan.seed);
+    let mut points: Vec<usize> = (0..plan.points).collect();
+    let mut settings: Vec<usize> = (0..plan.settings).collect();
+    let mut pace = Pace::new(work, plan);
+    let mut turns = Vec::new();
+    for round in 0..plan.rounds {
+        random.shuffle(&mut points);
+        for &point in &points {
+            random.shuffle(&mut settings);
+            let kept = turns.len();
+            let mut ended = Ok(None);
+            for &setting in &settings {
+                let at = At {
+                    round,
+                    point,
+                    setting,
+                };
+                progress(&pace.progress(round, work.name(at)));
+                ended = turn(work, at, stop, &mut turns);
+                if !matches!(ended, Ok(None)) {
+                    break;
+                }
+                pace.add(point);
+            }
+            let is_whole = matches!(ended, Ok(None)) && turns.len() == kept + plan.settings;
+            if plan.whole && !is_whole {
+                turns.truncate(kept);
+            }
+            match ended {
+                Ok(None) => {}
+                Ok(Some(ended)) => return Ok((turns, ended)),
+                Err(error) if turns.is_empty() => return Err(error),
+                Err(error) => return Ok((turns, Ended::Disturbed(error.to_string()))),
+            }
+        }
+    }
+    Ok((turns, Ended::Completed))
+}
+
+/// One turn. What ended the run, if something did.
+fn turn<T: Turns>(
+    work: &mut T,
+    at: At,
+    stop: &AtomicBool,
+    turns: &mut Vec<T::Turn>,
+) -> Result<Option<Ended>> {
+    let in_force = work.begin(at.setting)?;
+    let turn = work.turn(at, stop);
+    let interrupted = in_force.interrupted();
+    let taken_back = in_force.end();
+    if let Some(why) = interrupted {
+        return Err(Error::Disturbed(why));
+    }
+    turns.extend(turn?);
+    match stop.load(Ordering::Relaxed) {
+        true => Ok(Some(Ended::Interrupted)),
+        false => taken_back.map(|()| None),
+    }
+}
+
+/// How long turns take beside what was expected.
+struct Pace {
+    began: Instant,
+    /// By point, s; 1 for each where it is unknown.
+    expected_s: Vec<f64>,
+    is_known: bool,
+    done_s: f64,
+    all_s: f64,
+}
+
+impl Pace {
+    fn new(work: &impl Turns, plan: &Plan) -> Self {
+        let expected: Vec<_> = (0..plan.points).map(|point| work.expected(point)).collect();
+        let seconds = |one: &Option<Duration>| one.map_or(1.0, |one| one.as_secs_f64().max(1e-9));
+        let expected_s: Vec<f64> = expected.iter().map(seconds).collect();
+        Self {
+            began: Instant::now(),
+            is_known: expected.iter().all(Option::is_some),
+            done_s: 0.0,
+            all_s: f64::from(plan.rounds) * plan.settings as f64 * expected_s.iter().sum::<f64>(),
+            expected_s,
+        }
+    }
+
+    fn add(&mut self, point: usize) {
+        self.done_s += self.expected_s[point];
+    }
+
+    fn progress(&self, round: u32, turn: String) -> Progress {
+        let left_s = (self.all_s - self.done_s).max(0.0);
+        let pace = match self.done_s > 0.0 {
+            true => Some(self.began.elapsed().as_secs_f64() / self.done_s),
+            false => self.is_known.then_some(1.0),
+        };
+        Progress {
+            round,
+            turn,
+            done: (self.done_s / self.all_s).clamp(0.0, 1.0),
+            left: pace.and_then(|pace| Duration::try_from_secs_f64(left_s * pace).ok()),
+        }
+    }
+}
