@@ -64,6 +64,15 @@ pub enum Against {
 }
 
 impl Estimate {
+    /// `80 [75, 90]`, each number written by `number`; without an interval `80`.
+    pub fn text(&self, number: impl Fn(f64) -> String) -> String {
+        let estimate = number(self.estimate);
+        match self.interval {
+            Some((low, high)) => format!("{estimate} [{}, {}]", number(low), number(high)),
+            None => estimate,
+        }
+    }
+
     /// On which side of zero the whole interval lies.
     pub fn against_zero(&self) -> Against {
         match self.interval {
@@ -115,6 +124,21 @@ mod tests {
         let summary = summarise(figures(900)).unwrap();
         assert_eq!((summary.p1, summary.p99), (None, None));
         assert_eq!(summarise([]), None);
+    }
+
+    #[test]
+    fn an_estimate_is_written_with_its_interval_where_it_has_one() {
+        let text = |interval| {
+            let (estimate, rounds) = (80.0, 7);
+            let estimate = Estimate {
+                estimate,
+                interval,
+                rounds,
+            };
+            estimate.text(|value| format!("{value:.0}"))
+        };
+        assert_eq!(text(Some((75.2, 90.0))), "80 [75, 90]");
+        assert_eq!(text(None), "80");
     }
 
     #[test]

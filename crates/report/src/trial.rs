@@ -4,15 +4,14 @@ mod rounds;
 mod tables;
 mod trade;
 
-use std::fmt::Write as _;
-
 use reveille_trial::result::{Trial, parse};
 use reveille_trial::sentence::sentences;
 use reveille_trial::verdict::Cost;
 use reveille_trial::workload::NANOSECONDS;
 use serde_json::json;
 
-use reveille_show::axis::Axis;
+use crate::compared;
+
 use reveille_show::chart::{Quantity, colour};
 use reveille_show::markup::escape;
 use reveille_show::page::framed;
@@ -36,7 +35,10 @@ pub fn page(text: &[u8], title: Option<&str>) -> Result<String, String> {
     ];
     Ok(framed(
         &title,
-        &[about(&trial)],
+        &[compared::about(
+            &trial.about,
+            std::slice::from_ref(&trial.workload.what),
+        )],
         &body.concat(),
         NOTE,
         &json!([]),
@@ -49,60 +51,13 @@ const NOTE: &str = "Settings took turns in shuffled order, round by round. Diffe
                     kernel asked for, in shares of all CPUs' time; a polling CPU is awake. What the \
                     machine did includes the work of others on it.";
 
-fn about(trial: &Trial) -> String {
-    let machine = &trial.about.machine;
-    let known = [
-        Some(trial.workload.what.clone()),
-        machine.hostname.clone(),
-        machine.cpu_model.clone(),
-        machine
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {kernel}")),
-        Some(trial.about.started.clone()),
-        Some(trial.about.tool.clone()),
-    ];
-    let known = known.into_iter().flatten().filter(|word| !word.is_empty());
-    known.collect::<Vec<_>>().join(" · ")
-}
-
-/// The sentences, what had no answer, and what a reader must know.
+/// The sentences, and what a reader must know.
 fn headline(trial: &Trial) -> String {
-    let mut html = String::new();
-    let all = sentences(trial);
+    let mut all = sentences(trial);
     if all.is_empty() {
-        html.push_str("<p class=\"headline\">No setting gave a figure.</p>");
+        all.push("No setting gave a figure.".into());
     }
-    for (place, sentence) in all.iter().enumerate() {
-        let class = if place == 0 { "headline" } else { "notice" };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            html,
-            "<p class=\"{class}\">{}</p>",
-            escape(&plain(sentence))
-        );
-    }
-    for note in &trial.notes {
-        let _ = write!(
-            html,
-            "<p class=\"notice\" role=\"note\">{}</p>",
-            escape(&plain(note))
-        );
-    }
-    html
-}
-
-/// Names in quotation marks instead of the terminal's.
-pub(crate) fn plain(sentence: &str) -> String {
-    let mut open = false;
-    let quote = |character: char| match character {
-        '`' => {
-            open = !open;
-            if open { '“' } else { '”' }
-        }
-        other => other,
-    };
-    sentence.chars().map(quote).collect()
+    compared::headline(&all, &trial.notes)
 }
 
 fn charts(trial: &Trial) -> String {
@@ -111,12 +66,14 @@ fn charts(trial: &Trial) -> String {
         rounds::spread(trial),
         rounds::over_time(trial),
     ];
+    let settings = trial.settings.iter().enumerate();
+    let keys = settings.map(|(place, setting)| (colour(place), setting.name.as_str()));
     format!(
-        "<section id=\"charts\"><h2>Latency and cost</h2>{}<div class=\"charts\">{}</div></section>",
-        legend(trial),
+        "<section id=\"charts\"><h2>{}</h2>{}<div class=\"charts\">{}</div></section>",
+        heading(trial),
+        compared::legend(keys),
         figures.concat()
     )
-    .replacen("Latency and cost", heading(trial), 1)
 }
 
 fn heading(trial: &Trial) -> &'static str {
@@ -125,21 +82,6 @@ fn heading(trial: &Trial) -> &'static str {
         Some(Cost::TimeAwake) => "The figure against time awake",
         None => "The figure",
     }
-}
-
-/// Which colour is which setting.
-fn legend(trial: &Trial) -> String {
-    let mut html = String::from("<p class=\"keys\">");
-    for (place, setting) in trial.settings.iter().enumerate() {
-        let _ = write!(
-            html,
-            "<span class=\"key {}\"><i></i>{}</span> ",
-            colour(place),
-            escape(&setting.name)
-        );
-    }
-    html.push_str("</p>");
-    html
 }
 
 /// What was changed by each setting, and how the trial went about it.
@@ -152,21 +94,12 @@ fn setup(trial: &Trial) -> String {
             pace.requests_per_round, pace.size_bytes, pace.interval_ms, pace.timeout_ms
         )
     });
-    let idle = format!(
-        "Idle driver {}, governor {}.",
-        trial.about.driver.as_deref().unwrap_or("none"),
-        trial.about.governor.as_deref().unwrap_or("none")
+    let how = format!(
+        "{} rounds were requested, each setting once in each, after {} s to settle; seed {}.{pace}",
+        plan.rounds, plan.settle_s, plan.seed
     );
-    format!(
-        "<section><h2>How it was tried</h2><p>{}</p>{}<p class=\"about\">{}</p></section>",
-        escape(&format!(
-            "{} rounds were asked for, each setting once in each, after {} s to settle; seed {}.{pace} \
-             {idle}",
-            plan.rounds, plan.settle_s, plan.seed
-        )),
-        tables::changes(trial),
-        escape(&trial.about.command_line.join(" "))
-    )
+    let changes = tables::changes(trial);
+    compared::setup(&trial.about, "How it was measured", &how, &changes)
 }
 
 /// How the workload's figures are written on an axis.
@@ -186,27 +119,8 @@ fn figure_name(trial: &Trial) -> String {
     }
 }
 
-/// From zero where the figures are alike, logarithmic where they are not.
-fn figure_axis(figures: impl Iterator<Item = f64> + Clone) -> Axis {
-    /// Above this ratio small figures would lie on the axis.
-    const RATIO: f64 = 8.0;
-    let max = figures.clone().fold(f64::MIN, f64::max);
-    let min = figures.fold(f64::MAX, f64::min);
-    match min > 0.0 && max / min > RATIO {
-        true => Axis::logarithmic(min, max),
-        false => Axis::from_zero(max * 1.1),
-    }
-}
-
-fn figure(title: &str, body: &str) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption>{body}</figure>",
-        escape(title)
-    )
-}
-
 fn absent(title: &str, why: &str) -> String {
-    figure(
+    compared::figure(
         title,
         &format!("<p class=\"absent\">Not drawn: {}.</p>", escape(why)),
     )

@@ -4,6 +4,7 @@ use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
+use crate::rounds::ByRound;
 use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
 use reveille_figures::quantile::median;
@@ -97,9 +98,6 @@ pub struct Trial {
     pub rounds: Vec<Round>,
 }
 
-/// A setting's turns by round; `None` where a round was cut short before it.
-type Turns<'a> = [Option<&'a Round>];
-
 /// What the rounds say: each setting, what the figure is weighed against, and the verdict.
 ///
 /// `names` has each setting's name and what it changes.
@@ -109,54 +107,41 @@ pub fn conclude(
     rounds: &[Round],
 ) -> (Vec<Setting>, Option<Cost>, Verdict) {
     let count = rounds.iter().map(|one| one.round + 1).max().unwrap_or(0);
-    let by_setting: Vec<Vec<Option<&Round>>> = (0..names.len())
-        .map(|setting| {
-            let of_round = |number| {
-                let mut rounds = rounds.iter();
-                rounds.find(|one| one.round == number && one.setting == setting)
-            };
-            (0..count).map(of_round).collect()
-        })
-        .collect();
-    let settings = names.iter().zip(&by_setting).map(|(name, rounds)| {
-        let as_is = by_setting
-            .first()
-            .filter(|as_is| !std::ptr::eq(*as_is, rounds));
-        setting(name, rounds, as_is.map(Vec::as_slice), workload)
+    let turns_of = |setting| {
+        let round = move |one: &Round| (one.setting == setting).then_some(one.round);
+        ByRound::of(rounds, count, round)
+    };
+    let by_setting: Vec<ByRound<'_, Round>> = (0..names.len()).map(turns_of).collect();
+    let settings = names.iter().zip(&by_setting).enumerate();
+    let settings = settings.map(|(place, (name, turns))| {
+        let as_is = by_setting.first().filter(|_| place > 0);
+        setting(name, turns, as_is, workload)
     });
     let cost = cost(rounds);
-    let weighed: Vec<verdict::Rounds> = by_setting
-        .iter()
-        .map(|rounds| {
-            let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
-            let figures = medians(rounds).into_iter();
-            verdict::Rounds {
-                median: all_rounds(rounds).map(|median| sign * median),
-                figures: figures.map(|figure| Some(sign * figure?)).collect(),
-                costs: match cost {
-                    Some(Cost::Power) => observed(rounds, |one| one.power_w),
-                    Some(Cost::TimeAwake) => {
-                        observed(rounds, |one| Some(one.awake_percent? / 100.0))
-                    }
-                    None => Vec::new(),
-                },
-            }
-        })
-        .collect();
-    let mut verdict = verdict::judge(&weighed, cost);
+    let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
+    let weighed = by_setting.iter().map(|turns| verdict::Rounds {
+        median: median(&figures(turns)).map(|median| sign * median),
+        figures: turns.each(|one| Some(sign * median(&one.figures)?)),
+        costs: match cost {
+            Some(Cost::Power) => turns.each(|one| one.observed.power_w),
+            Some(Cost::TimeAwake) => turns.each(|one| Some(one.observed.awake_percent? / 100.0)),
+            None => Vec::new(),
+        },
+    });
+    let mut verdict = verdict::judge(&weighed.collect::<Vec<_>>(), cost);
     verdict.gain = verdict.best.and_then(|best| gain(&by_setting, best));
     (settings.collect(), cost, verdict)
 }
 
 /// By how much the best setting differs from "as is". It was chosen by its figures, so that its
 /// interval has to hold for any that might have been.
-fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Estimate> {
+fn gain(by_setting: &[ByRound<'_, Round>], best: usize) -> Option<Estimate> {
     let as_is = by_setting.first().filter(|_| best > 0)?;
     let differences = paired(&medians(&by_setting[best]), &medians(as_is));
     rounds::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
-/// Power where every round tells it, else the time awake where every round tells that.
+/// Power if every round has it, otherwise the time awake if every round has that.
 fn cost(rounds: &[Round]) -> Option<Cost> {
     let all = |known: fn(&Observed) -> Option<f64>| {
         !rounds.is_empty() && rounds.iter().all(|one| known(&one.observed).is_some())
@@ -169,60 +154,46 @@ fn cost(rounds: &[Round]) -> Option<Cost> {
 
 fn setting(
     (name, how): &(String, String),
-    rounds: &Turns<'_>,
-    as_is: Option<&Turns<'_>>,
+    turns: &ByRound<'_, Round>,
+    as_is: Option<&ByRound<'_, Round>>,
     workload: &Description,
 ) -> Setting {
-    let known: Vec<&Round> = rounds.iter().flatten().copied().collect();
-    let with_figures = known.iter().filter(|one| !one.figures.is_empty());
-    let all = |values: fn(&Round) -> &[f64]| known.iter().flat_map(move |one| values(one)).copied();
-    let reading: Vec<f64> = all(|one| &one.reading_ns).collect();
-    let difference = |value: &dyn Fn(&Turns<'_>) -> Vec<Option<f64>>| {
-        let differences = paired(&value(rounds), &value(as_is?));
-        rounds::median_difference(&differences, ERROR)
+    let reading = turns.turns().flat_map(|one| one.reading_ns.iter().copied());
+    let difference = |value: fn(&Round) -> Option<f64>| {
+        rounds::median_difference(&paired(&turns.each(value), &as_is?.each(value)), ERROR)
     };
-    let figures = |rounds: &Turns<'_>| -> Vec<Vec<f64>> {
-        let figures = |one: &Option<&Round>| one.map_or(Vec::new(), |one| one.figures.clone());
-        rounds.iter().map(figures).collect()
-    };
-    let p99_difference = as_is
-        .filter(|_| !workload.higher_is_better)
-        .and_then(|as_is| {
-            let (of, from) = (figures(rounds), figures(as_is));
-            let of: Vec<&[f64]> = of.iter().map(Vec::as_slice).collect();
-            let from: Vec<&[f64]> = from.iter().map(Vec::as_slice).collect();
-            rounds::p99_difference(&of, &from)
-        });
+    let observed: Vec<&Observed> = turns.turns().map(|one| &one.observed).collect();
+    let p99_difference = as_is.filter(|_| !workload.higher_is_better);
     Setting {
         name: name.clone(),
         how: how.clone(),
-        rounds: with_figures.count() as u64,
-        failed: known.iter().map(|one| one.failed).sum(),
-        figure: rounds::summarise(all(|one| &one.figures)),
-        median_difference: difference(&medians),
-        p99_difference,
-        reading_median_ns: median(&reading),
-        observed: Observed::mean(&known.iter().map(|one| &one.observed).collect::<Vec<_>>()),
-        power_difference_w: difference(&|rounds| observed(rounds, |one| one.power_w)),
-        awake_difference_percent: difference(&|rounds| observed(rounds, |one| one.awake_percent)),
+        rounds: medians(turns).iter().flatten().count() as u64,
+        failed: turns.turns().map(|one| one.failed).sum(),
+        figure: rounds::summarise(figures(turns)),
+        median_difference: difference(|one| median(&one.figures)),
+        p99_difference: p99_difference
+            .and_then(|as_is| rounds::p99_difference(&by_round(turns), &by_round(as_is))),
+        reading_median_ns: median(&reading.collect::<Vec<_>>()),
+        observed: Observed::mean(&observed),
+        power_difference_w: difference(|one| one.observed.power_w),
+        awake_difference_percent: difference(|one| one.observed.awake_percent),
     }
 }
 
-/// The median of all rounds' figures together.
-fn all_rounds(rounds: &Turns<'_>) -> Option<f64> {
-    let figures = rounds.iter().flatten().flat_map(|one| &one.figures);
-    median(&figures.copied().collect::<Vec<_>>())
+/// Each round's figures; empty for a round without any.
+fn by_round<'a>(turns: &ByRound<'a, Round>) -> Vec<&'a [f64]> {
+    let figures = |one: &Option<&'a Round>| one.map_or(&[][..], |one| one.figures.as_slice());
+    turns.0.iter().map(figures).collect()
 }
 
-/// Each round's median; `None` where the setting has no figure in it.
-fn medians(rounds: &Turns<'_>) -> Vec<Option<f64>> {
-    let median = |one: &Option<&Round>| median(&one.as_ref()?.figures);
-    rounds.iter().map(median).collect()
+/// All rounds' figures together.
+fn figures(turns: &ByRound<'_, Round>) -> Vec<f64> {
+    by_round(turns).concat()
 }
 
-fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec<Option<f64>> {
-    let value = |one: &Option<&Round>| value(&one.as_ref()?.observed);
-    rounds.iter().map(value).collect()
+/// Each round's median; `None` if the setting has no figure in it.
+fn medians(turns: &ByRound<'_, Round>) -> Vec<Option<f64>> {
+    turns.each(|one| median(&one.figures))
 }
 
 /// Reads the text of a `trial.json`.

@@ -146,6 +146,28 @@ fn turn<T: Turns>(
     }
 }
 
+/// The turns of one setting at one point, by round; `None` for a round without one.
+#[derive(Debug, Clone)]
+pub struct ByRound<'a, T>(pub(crate) Vec<Option<&'a T>>);
+
+impl<'a, T> ByRound<'a, T> {
+    /// Of `rounds` rounds, the first turn of each for which `round` gives the round's number.
+    pub fn of(turns: &'a [T], rounds: u32, round: impl Fn(&T) -> Option<u32>) -> Self {
+        let turn = |number| turns.iter().find(|turn| round(turn) == Some(number));
+        Self((0..rounds).map(turn).collect())
+    }
+
+    /// The turns, in order of rounds.
+    pub fn turns(&self) -> impl Iterator<Item = &'a T> + '_ {
+        self.0.iter().copied().flatten()
+    }
+
+    /// A figure of each round; `None` for a round without it.
+    pub fn each(&self, figure: impl Fn(&T) -> Option<f64>) -> Vec<Option<f64>> {
+        self.0.iter().map(|turn| figure((*turn)?)).collect()
+    }
+}
+
 /// How long turns take beside what was expected.
 struct Pace {
     began: Instant,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Operation;
 use crate::bench::policy::Policy;
 use reveille_figures::rounds::{Estimate, Quantiles, differences, paired, share_percent};
+use reveille_trial::rounds::ByRound;
 
 /// The file's name in its folder.
 pub const FILE: &str = "bench.json";
@@ -270,17 +271,14 @@ pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<
     let (mut rows, mut gains) = (Vec::new(), Vec::new());
     for point in 0..points {
         let of = |policy: Policy| {
-            let turn = |round| {
-                let mut turns = turns.iter();
-                turns.find(|turn| (turn.round, turn.point, turn.policy) == (round, point, policy))
-            };
-            Rounds((0..rounds).map(turn).collect())
+            let is = move |turn: &Turn| (turn.point, turn.policy) == (point, policy);
+            ByRound::of(turns, rounds, move |turn| is(turn).then_some(turn.round))
         };
         let (as_is, no_sleep) = (of(Policy::AsIs), of(Policy::NoSleep));
         for used in policies {
             let rounds = of(used.policy);
             rows.extend(row(point, used.policy, &rounds, &as_is));
-            if !matches!(used.policy, Policy::AsIs | Policy::NoSleep) && no_sleep.waits() > 0 {
+            if !matches!(used.policy, Policy::AsIs | Policy::NoSleep) && waits(&no_sleep) > 0 {
                 gains.push(gain(point, used.policy, &rounds, &as_is, &no_sleep));
             }
         }
@@ -288,32 +286,8 @@ pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<
     (rows, gains)
 }
 
-/// A policy's turns at a point, by round; `None` where a round has none.
-struct Rounds<'a>(Vec<Option<&'a Turn>>);
-
-impl Rounds<'_> {
-    fn waits(&self) -> u64 {
-        self.0.iter().flatten().map(|turn| turn.latency.count).sum()
-    }
-
-    fn each(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<Option<f64>> {
-        let figure = |turn: &Option<&Turn>| figure(turn.as_ref()?);
-        self.0.iter().map(figure).collect()
-    }
-
-    fn figure(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Estimate> {
-        Estimate::over(self.each(figure).into_iter().flatten())
-    }
-
-    /// The figures at that quantile, or nothing where too few waits lie beyond it.
-    fn quantile(&self, quantile: Quantile) -> Vec<Option<f64>> {
-        /// Fewer say nothing of a quantile.
-        const BEYOND_MIN: u64 = 10;
-        match self.waits() >= BEYOND_MIN * quantile.one_in() {
-            true => self.each(|turn| quantile.of(&turn.latency)),
-            false => vec![None; self.0.len()],
-        }
-    }
+fn waits(rounds: &ByRound<'_, Turn>) -> u64 {
+    rounds.turns().map(|turn| turn.latency.count).sum()
 }
 
 #[derive(Clone, Copy)]
@@ -332,7 +306,15 @@ impl Quantile {
         }
     }
 
-    /// One wait in so many lies beyond it. A median is told of a single one.
+    /// Each round's, or none where too few waits of all rounds lie beyond it.
+    fn each(self, rounds: &ByRound<'_, Turn>) -> Vec<Option<f64>> {
+        /// Fewer say nothing of a quantile.
+        const BEYOND_MIN: u64 = 10;
+        let is_known = waits(rounds) >= BEYOND_MIN * self.one_in();
+        rounds.each(|turn| self.of(&turn.latency).filter(|_| is_known))
+    }
+
+    /// One wait in so many lies beyond it. A median needs a single wait.
     fn one_in(self) -> u64 {
         match self {
             Self::Median => 0,
@@ -342,34 +324,41 @@ impl Quantile {
     }
 }
 
-fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) -> Option<Row> {
-    let max_ns = rounds.0.iter().flatten().map(|turn| turn.latency.max);
-    let quantile = |quantile| Estimate::over(rounds.quantile(quantile).into_iter().flatten());
+fn row(
+    point: usize,
+    policy: Policy,
+    rounds: &ByRound<'_, Turn>,
+    as_is: &ByRound<'_, Turn>,
+) -> Option<Row> {
+    let max_ns = rounds.turns().map(|turn| turn.latency.max);
+    let over = |each: Vec<Option<f64>>| Estimate::over(each.into_iter().flatten());
+    let quantile = |quantile: Quantile| over(quantile.each(rounds));
+    let figure = |figure: fn(&Turn) -> Option<f64>| over(rounds.each(figure));
     Some(Row {
         point,
         policy,
-        waits: rounds.waits(),
+        waits: waits(rounds),
         max_ns: max_ns.reduce(f64::max)?,
         median_ns: quantile(Quantile::Median),
         p90_ns: quantile(Quantile::P90),
         p99_ns: quantile(Quantile::P99),
-        per_s: rounds.figure(|turn| Some(turn.per_s)),
-        awake_percent: rounds.figure(|turn| turn.awake_percent),
-        others_awake_percent: rounds.figure(|turn| turn.others_awake_percent),
-        kept_awake_percent: rounds.figure(|turn| turn.kept_awake_percent),
-        assisted_percent: rounds.figure(|turn| turn.assisted_percent),
-        power_w: rounds.figure(|turn| turn.power_w),
-        run_ns: rounds.figure(|turn| turn.run_ns),
+        per_s: figure(|turn| Some(turn.per_s)),
+        awake_percent: figure(|turn| turn.awake_percent),
+        others_awake_percent: figure(|turn| turn.others_awake_percent),
+        kept_awake_percent: figure(|turn| turn.kept_awake_percent),
+        assisted_percent: figure(|turn| turn.assisted_percent),
+        power_w: figure(|turn| turn.power_w),
+        run_ns: figure(|turn| turn.run_ns),
         own_cost_ns: None,
         own_cost_at_requests_ns: None,
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
     })
 }
 
-fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
+fn change(of: &ByRound<'_, Turn>, from: &ByRound<'_, Turn>) -> Change {
     let percent =
         |of: &[Option<f64>], from: &[Option<f64>]| share_percent(&differences(of, from), from);
-    let quantile = |quantile| percent(&of.quantile(quantile), &from.quantile(quantile));
+    let quantile = |one: Quantile| percent(&one.each(of), &one.each(from));
     let ratio = |figure: fn(&Turn) -> Option<f64>| percent(&of.each(figure), &from.each(figure));
     let difference = |figure: fn(&Turn) -> Option<f64>| {
         Estimate::over(paired(&of.each(figure), &from.each(figure)))
@@ -388,21 +377,22 @@ fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
 fn gain(
     point: usize,
     policy: Policy,
-    rounds: &Rounds<'_>,
-    as_is: &Rounds<'_>,
-    no_sleep: &Rounds<'_>,
+    rounds: &ByRound<'_, Turn>,
+    as_is: &ByRound<'_, Turn>,
+    no_sleep: &ByRound<'_, Turn>,
 ) -> Gain {
-    let regained = |quantile| {
-        let as_is = as_is.quantile(quantile);
-        let lost = differences(&as_is, &no_sleep.quantile(quantile));
-        let regained = differences(&as_is, &rounds.quantile(quantile));
+    let regained = |quantile: Quantile| {
+        let as_is = quantile.each(as_is);
+        let lost = differences(&as_is, &quantile.each(no_sleep));
+        let regained = differences(&as_is, &quantile.each(rounds));
         Regained {
             percent: share_percent(&regained, &lost),
             lost_ns: Estimate::over(lost.into_iter().flatten()),
         }
     };
     let cost = |figure: fn(&Turn) -> Option<f64>| {
-        let beyond = |rounds: &Rounds<'_>| differences(&rounds.each(figure), &as_is.each(figure));
+        let beyond =
+            |rounds: &ByRound<'_, Turn>| differences(&rounds.each(figure), &as_is.each(figure));
         share_percent(&beyond(rounds), &beyond(no_sleep))
     };
     Gain {

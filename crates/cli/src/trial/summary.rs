@@ -116,14 +116,7 @@ fn against(difference: &Estimate, scale: &Scale) -> String {
             false => number,
         }
     };
-    let interval = difference
-        .interval
-        .map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-    format!(
-        "{}{}",
-        signed(difference.estimate),
-        interval.unwrap_or_default()
-    )
+    difference.text(signed)
 }
 
 /// What the machine did meanwhile.

@@ -4,6 +4,7 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Row};
 use reveille_figures::rounds::Estimate;
 
+use crate::compared::signed;
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::quantity::{count, duration, three_digits};
 
@@ -152,7 +153,8 @@ pub fn changes(bench: &Bench) -> String {
         let Some(change) = &row.change else {
             continue;
         };
-        let number = |figure: &Option<Estimate>| with_interval(figure, signed);
+        let number =
+            |figure: &Option<Estimate>| with_interval(figure, |value| signed(value, three_digits));
         rows.row([
             bench.points[row.point].name.clone(),
             row.policy.name().into(),
@@ -182,18 +184,7 @@ pub fn policies(bench: &Bench) -> String {
     table.html()
 }
 
-fn signed(value: f64) -> String {
-    match value > 0.0 {
-        true => format!("+{}", three_digits(value)),
-        false => three_digits(value).replace('-', "−"),
-    }
-}
-
 /// `43.8 µs [43.1 µs, 45.0 µs]`.
 fn with_interval(figure: &Option<Estimate>, text: impl Fn(f64) -> String) -> String {
-    known(figure.as_ref(), |figure| {
-        let interval = figure.interval;
-        let interval = interval.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
-        format!("{}{}", text(figure.estimate), interval.unwrap_or_default())
-    })
+    known(figure.as_ref(), |figure| figure.text(text))
 }

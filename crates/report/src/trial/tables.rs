@@ -5,6 +5,7 @@ use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, three_digits};
 
+use crate::compared::signed;
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::quantity::{count, duration};
 
@@ -156,18 +157,5 @@ pub fn changes(trial: &Trial) -> String {
 }
 
 fn difference(difference: Option<&Estimate>, number: impl Fn(f64) -> String) -> String {
-    let signed = |value: f64| match value > 0.0 {
-        true => format!("+{}", number(value)),
-        false => number(value).replace('-', "−"),
-    };
-    known(difference, |difference| {
-        let interval = difference
-            .interval
-            .map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-        format!(
-            "{}{}",
-            signed(difference.estimate),
-            interval.unwrap_or_default()
-        )
-    })
+    known(difference, |one| one.text(|value| signed(value, &number)))
 }

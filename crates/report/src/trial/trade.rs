@@ -7,6 +7,7 @@ use reveille_figures::quantile::median;
 use reveille_trial::result::{Round, Trial};
 use reveille_trial::verdict::Cost;
 
+use crate::compared;
 use reveille_show::axis::Axis;
 use reveille_show::chart::frame::{LEFT, WIDTH};
 use reveille_show::chart::{Frame, Quantity, colour};
@@ -45,7 +46,7 @@ pub fn chart(trial: &Trial) -> String {
             Cost::Power => Axis::from_zero(all().map(|round| round.0).fold(0.0, f64::max) * 1.08),
             Cost::TimeAwake => Axis::from_zero(100.0),
         },
-        y: super::figure_axis(all().map(|round| round.1)),
+        y: compared::axis(all().map(|round| round.1)),
         x_name: name,
         y_name: &y_name,
         x_quantity: quantity,
@@ -57,7 +58,7 @@ pub fn chart(trial: &Trial) -> String {
                      rounds' mean cost. Dots are its rounds. A ring instead of a disc is dominated: \
                      another setting is better in one respect and shown to be no worse in the \
                      other.</p>";
-    super::figure(title, &format!("{svg}{explained}"))
+    compared::figure(title, &format!("{svg}{explained}"))
 }
 
 fn points(trial: &Trial, cost: Cost) -> Vec<Point> {

@@ -7,6 +7,7 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
 use reveille_figures::rounds::Estimate;
+use reveille_trial::sentence::three_digits;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
@@ -158,15 +159,7 @@ fn gain_of(bench: &Bench, gain: &Gain) -> [String; 8] {
         share(&gain.p99),
         with_interval(gain.awake_percent.as_ref()),
         change.map_or(UNKNOWN.into(), |change| {
-            let signed = |percent: f64| format!("{percent:+.1}");
-            let interval = change.interval;
-            let interval =
-                interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-            format!(
-                "{}{}",
-                signed(change.estimate),
-                interval.unwrap_or_default()
-            )
+            change.text(|percent| format!("{percent:+.1}"))
         }),
     ]
 }
@@ -181,16 +174,6 @@ fn estimate(figure: &Option<Estimate>, factor: f64) -> String {
 /// `80 [75, 90]`.
 fn with_interval(figure: Option<&Estimate>) -> String {
     figure.map_or(UNKNOWN.into(), |figure| {
-        let interval = figure.interval;
-        let interval = interval.map(|(low, high)| format!(" [{low:.0}, {high:.0}]"));
-        format!("{:.0}{}", figure.estimate, interval.unwrap_or_default())
+        figure.text(|percent| format!("{percent:.0}"))
     })
-}
-
-fn three_digits(value: f64) -> String {
-    match value.abs() {
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }
