@@ -169,6 +169,24 @@ mod tests {
     }
 
     #[test]
+    fn where_no_bound_makes_cpus_poll_threads_keep_those_awake_that_may_be_used() {
+        let (_folder, machine) = machine(&[]);
+        let kept = Kept::no_sleep(&machine.idle).unwrap();
+        // The machine has CPU 0 only.
+        let cpus = match affinity::allowed().contains(&0) {
+            true => vec![0],
+            false => vec![],
+        };
+        assert_eq!(kept.kind, Kind::KeepAwake(cpus.clone()));
+        let in_force = kept.kind.apply(&machine).unwrap();
+        assert_eq!(in_force.interrupted(), None);
+        in_force.end().unwrap();
+        if !cpus.is_empty() {
+            assert_eq!(kept.how, "idle-priority threads keep CPU 0 awake");
+        }
+    }
+
+    #[test]
     fn the_shallowest_state_is_in_force_until_it_is_ended() {
         let states = [("POLL", false), ("C1", false), ("C6", false), ("C8", true)];
         let (folder, machine) = machine(&states);
