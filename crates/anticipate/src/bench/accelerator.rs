@@ -1,14 +1,13 @@
-//! A thread that stands in for an accelerator: it is given work, is done after a drawn time, and
+//! A thread that stands in for an accelerator: it takes a call, completes it after a drawn time, and
 //! signals that to a control thread, which sleeps meanwhile.
 //!
 //! The times are those of figure 2 of Shen and others, "Software-Managed CPU Sleep" (2015): GPU
 //! kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
-//! 50 µs with a few outliers; the first call of a series takes long. The paper says no more of the
-//! outliers and of the first call; what is drawn for them is said at [`Series`].
+//! 50 µs with a few outliers; the first call of a series takes long. The paper does not quantify
+//! outliers and first calls; [`Series`] says how they are drawn.
 //!
-//! The stand-in has a CPU of its own and spins on it, as a device is at work all the time: it sees
-//! its work at once, and its clock does not sleep. Its signal wakes the control thread as another
-//! CPU's thread does, by an interrupt between CPUs.
+//! The stand-in spins on a CPU of its own, as a device is always awake: it sees a call at once. Its
+//! signal wakes the control thread by an interrupt between CPUs.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,17 +28,17 @@ use crate::{Error, Result};
 /// How long calls of one kind take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series {
-    /// As reports call it.
+    /// Name in reports.
     pub name: &'static str,
-    /// What most calls take, ns.
+    /// Typical time of a call, ns.
     pub typical_ns: u64,
-    /// Calls are even within so much of it, on both sides.
+    /// Calls are uniform within this distance of the typical time.
     pub spread_ns: u64,
-    /// One call in so many takes one and a half to two times as long; 0: none does.
+    /// One call in this many takes 1.5 to 2 times as long; 0 for none.
     pub outlier_one_in: u64,
 }
 
-/// The paper's.
+/// Those of the paper.
 pub const SERIES: [Series; 2] = [
     Series {
         name: "K-means: 540 ± 25 µs",
@@ -55,14 +54,14 @@ pub const SERIES: [Series; 2] = [
     },
 ];
 
-/// The first call takes so many times as long as others.
+/// The first call takes this many times as long as others.
 const FIRST: u64 = 4;
 
 /// What the control thread does between calls, ns.
 const CONTROL_WORK_NS: u64 = 50_000;
 
 impl Series {
-    /// How long so many calls take, ns.
+    /// Draws the times of that many calls, ns.
     pub fn draw(&self, calls: usize, random: &mut fastrand::Rng) -> Vec<u64> {
         let even = |random: &mut fastrand::Rng| {
             self.typical_ns - self.spread_ns + random.u64(0..=2 * self.spread_ns)
@@ -80,59 +79,59 @@ impl Series {
     }
 }
 
-/// When a call is expected to be done, after its launch.
+/// When a call is expected to complete, after its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predicted {
-    /// Few are done before.
+    /// Few complete before.
     pub early_ns: u64,
-    /// Few are done after; not less than `early_ns`.
+    /// Few complete after; at least `early_ns`.
     pub late_ns: u64,
 }
 
-/// What an application uses to be awake in time.
+/// How an application asks to be awake in time.
 pub trait Waking {
-    /// A call of that kind took so long, ns.
+    /// A call of that kind took that long, ns.
     fn observe(&mut self, kind: u32, ns: u64);
 
-    /// What the next call of that kind will take; `None` where too little is known.
+    /// Time that the next call of that kind will take; `None` if too little is known.
     fn predict(&mut self, kind: u32) -> Option<Predicted>;
 
-    /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC on, for so long.
+    /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC, for that long.
     ///
     /// # Errors
-    /// Where whoever is asked is gone. What is refused is no error.
+    /// If the server is gone. A refusal is no error.
     fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()>;
 
     /// What was expected has happened.
     ///
     /// # Errors
-    /// Where whoever was asked is gone.
+    /// If the server is gone.
     fn cancel(&mut self) -> Result<()>;
 
-    /// What was asked for so far, and how much of it was granted.
+    /// Requests so far, and how many were granted.
     fn account(&mut self) -> Account;
 }
 
 /// Makes a [`Waking`] for the calling thread.
 pub trait Connect: Sync {
     /// # Errors
-    /// [`Error::Cannot`] where there is none to be had.
+    /// [`Error::Cannot`] if none is available.
     fn connect(&self) -> Result<Box<dyn Waking>>;
 
     /// What it does, in words.
     fn how(&self) -> String;
 }
 
-/// What is to be done in each turn.
+/// What each turn does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Calls in a turn, at most.
     pub calls: u64,
-    /// A turn has no more calls than this gives time for.
+    /// A turn has no more calls than fit into this time.
     pub turn: Duration,
-    /// The control thread's.
+    /// CPU of the control thread.
     pub cpu: u32,
-    /// Of the times.
+    /// Seed of the times.
     pub seed: u64,
 }
 
@@ -149,7 +148,7 @@ pub struct Accelerator<'a> {
 
 impl<'a> Accelerator<'a> {
     /// # Errors
-    /// [`Error::Cannot`] where there is but one CPU.
+    /// [`Error::Cannot`] on one CPU.
     pub fn new(
         machine: &'a Machine,
         options: Options,
@@ -161,8 +160,8 @@ impl<'a> Accelerator<'a> {
             .filter(|other| *other != cpu);
         let other_cpu = others.next().ok_or_else(|| {
             Error::Cannot(
-                "the stand-in for an accelerator needs a CPU of its own, and this process has but \
-                 one; leave out --accelerator"
+                "the stand-in for an accelerator needs a CPU of its own, and this process has only \
+                 one; omit --accelerator"
                     .into(),
             )
         })?;
@@ -218,7 +217,7 @@ impl<'a> Accelerator<'a> {
             sample.latencies_ns.push(seen.saturating_sub(done));
             if let Some(waking) = &mut waking {
                 waking.cancel()?;
-                // As accelerators tell it: the call's own time, without the waking.
+                // As accelerators report it: the call's own time, without the wake-up.
                 waking.observe(kind, done.saturating_sub(launched));
             }
             clock::spin_until(clock::now_ns() + CONTROL_WORK_NS);
@@ -228,7 +227,7 @@ impl<'a> Accelerator<'a> {
         sample.asleep_ns = self.counts.read().since(&before);
         sample.run_ns = Some(sample.elapsed_ns);
         sample.account = waking.map(|mut waking| Account {
-            // Also the calls for which nothing was asked, for nothing was known yet.
+            // Including calls for which nothing was asked, since nothing was known yet.
             waits: sample.latencies_ns.len() as u64,
             ..waking.account()
         });

@@ -19,9 +19,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Workload {
     /// `storage` or `accelerator`.
     pub kind: String,
-    /// In words.
+    /// What it does, in words.
     pub what: String,
-    /// In a word: `read`, `write`, `completion`.
+    /// One of `read`, `write`, `completion`.
     pub waits_for: String,
     /// The disk.
     pub device: Option<String>,
@@ -33,7 +33,7 @@ pub struct Workload {
     pub operation: Option<Operation>,
 }
 
-/// Where the policies are compared.
+/// An idle time or series at which the policies are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// `1 ms`, or a series' name.
@@ -73,22 +73,22 @@ pub struct PolicyUsed {
 pub struct Skipped {
     /// Which policy.
     pub policy: Policy,
-    /// What this machine or user lacks for it.
+    /// Why it is unavailable.
     pub why: String,
 }
 
-/// How it was gone about.
+/// How the benchmark was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// As many as were asked for; [`Bench::turns`] has fewer where it was cut short.
+    /// As requested; [`Bench::turns`] has fewer if the run was cut short.
     pub rounds: u32,
-    /// In a turn, at most.
+    /// Waits in a turn, at most.
     pub waits: u64,
-    /// How long a turn takes at most, s.
+    /// Length of a turn, at most, s.
     pub turn_s: f64,
     /// Waits before those that count, at most 10 ms apart.
     pub warm_up: u64,
-    /// Of the order, and of what is drawn.
+    /// Seed of the order and of the draws.
     pub seed: u64,
     /// The CPU on which the workload waits.
     pub cpu: u32,
@@ -103,30 +103,31 @@ pub struct Turn {
     pub point: usize,
     /// The one in force.
     pub policy: Policy,
-    /// Since the beginning.
+    /// Start of the turn, s since the run's.
     pub began_s: f64,
     /// The turn's length, s.
     pub elapsed_s: f64,
-    /// Of an I/O from its issue, of a call from its end, until the waiting thread runs; ns.
+    /// From the issue of an I/O, or the completion of a call, until the waiting thread runs; ns.
     pub latency: Quantiles,
     /// Waits a second.
     pub per_s: f64,
-    /// Of the workload's CPU, its own work among it; 0 to 100. `None` where nothing counts sleep.
+    /// Time awake of the workload's CPU, its own work included; 0 to 100. `None` if sleep is not
+    /// counted.
     pub awake_percent: Option<f64>,
-    /// Of the other CPUs on average, whoever keeps them awake.
+    /// The same of the other CPUs on average, whoever keeps them awake.
     pub others_awake_percent: Option<f64>,
     /// By the engine's own account, in % of one CPU's time, all CPUs together.
     pub kept_awake_percent: Option<f64>,
-    /// Of the waits, those before the ones that count among them: for how many a CPU was to be awake,
-    /// by the engine's own account.
+    /// Share of the waits, warm-up included, for which a CPU was to be awake, by the engine's own
+    /// account.
     pub assisted_percent: Option<f64>,
-    /// Of the processor packages.
+    /// Power of the processor packages.
     pub power_w: Option<f64>,
-    /// What the workload took to its end, ns; `None` of one that has none.
+    /// Time to the workload's completion, ns; `None` if it has none.
     pub run_ns: Option<f64>,
 }
 
-/// What a policy gave and took at a point, over the rounds.
+/// Latency and cost of a policy at a point, over the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// A place in [`Bench::points`].
@@ -158,8 +159,8 @@ pub struct Row {
     pub power_w: Option<Estimate>,
     /// As [`Turn::run_ns`].
     pub run_ns: Option<Estimate>,
-    /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
-    /// point with the least idle time; the time that CPUs are kept awake is not in it.
+    /// Time that waking in time takes for each wait, ns: the median of separate turns at the point with
+    /// the least idle time, without the time for which CPUs are kept awake.
     pub own_cost_ns: Option<f64>,
     /// Of that, the programs at the issue and the completion of a request; the rest is at idle
     /// periods, switches of tasks and interrupts of all CPUs meanwhile.
@@ -210,7 +211,7 @@ pub struct Gain {
 pub struct Regained {
     /// What sleep costs, ns.
     pub lost_ns: Option<Estimate>,
-    /// `None` where it is not shown that sleep costs anything.
+    /// `None` if sleep is not shown to cost anything.
     pub percent: Option<Estimate>,
 }
 
@@ -224,11 +225,11 @@ pub struct Bench {
     pub workload: Workload,
     /// How many rounds, of what length.
     pub plan: Plan,
-    /// Where the policies are compared, in the order of tables.
+    /// In the order of tables.
     pub points: Vec<Point>,
     /// The first is "as is".
     pub policies: Vec<PolicyUsed>,
-    /// Policies that could not be had here.
+    /// Policies that are unavailable here.
     pub skipped: Vec<Skipped>,
     /// By point, then by policy.
     pub rows: Vec<Row>,
@@ -242,7 +243,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// What that policy gave at that point.
+    /// The row of that policy at that point.
     pub fn row(&self, point: usize, policy: Policy) -> Option<&Row> {
         let mut rows = self.rows.iter();
         rows.find(|row| row.point == point && row.policy == policy)
@@ -265,7 +266,7 @@ impl Bench {
     }
 }
 
-/// What the turns say of each point and policy, and how much of what sleep costs was regained.
+/// Latency and cost by point and policy, and how much of the cost of sleep was regained.
 pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<Row>, Vec<Gain>) {
     let rounds = turns.iter().map(|turn| turn.round + 1).max().unwrap_or(0);
     let (mut rows, mut gains) = (Vec::new(), Vec::new());

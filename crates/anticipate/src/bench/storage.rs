@@ -27,30 +27,30 @@ use polled::Polled;
 pub use size::parse as parse_size;
 pub use target::{Source, Target};
 
-/// What is to be done in each turn.
+/// What each turn does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// What each I/O does.
     pub operation: Operation,
     /// Bytes in each I/O.
     pub size: usize,
-    /// How many are in flight: so many threads, each with one.
+    /// I/Os in flight: one in each of this many threads.
     pub depth: usize,
-    /// From the end of an I/O to the beginning of the same thread's next one, ns.
+    /// From the completion of an I/O to the same thread's next issue, ns.
     pub idle_ns: Vec<u64>,
-    /// Of all threads together, at most.
+    /// I/Os of all threads together, at most.
     pub ios: u64,
-    /// A turn ends then, even with fewer I/Os.
+    /// A turn ends after this time, even with fewer I/Os.
     pub turn: Duration,
-    /// I/Os before those that count, so that an engine can learn, 10 ms apart at most.
+    /// I/Os before those that count, at most 10 ms apart, so that an engine can learn.
     pub warm_up: u64,
     /// The CPU on which the threads run.
     pub cpu: u32,
-    /// Of the places that are read.
+    /// Seed of the offsets.
     pub seed: u64,
 }
 
-/// Between the I/Os that do not count, ns.
+/// Longest idle time between I/Os that do not count, ns.
 const WARM_UP_IDLE_NS: u64 = 10_000_000;
 
 /// The workload.
@@ -63,7 +63,7 @@ pub struct Storage<'a> {
 
 impl<'a> Storage<'a> {
     /// # Errors
-    /// Where one I/O of that size does not work.
+    /// If one I/O of that size fails.
     pub fn new(
         machine: &'a Machine,
         target: Target,
@@ -86,7 +86,7 @@ impl<'a> Storage<'a> {
     }
 }
 
-/// What the threads of every turn need.
+/// What the threads of every turn share.
 struct Pattern {
     target: Target,
     options: Options,
@@ -100,7 +100,7 @@ impl Pattern {
         let tried = one(&self.target.file, self.options.operation, buffer.bytes(), 0);
         tried.map_err(|error| match error.raw_os_error() {
             Some(nix::libc::EINVAL) => Error::Usage(format!(
-                "{}: does not take direct {}s of {size} bytes; its sectors may be larger",
+                "{}: refuses direct {}s of {size} bytes; its sectors may be larger",
                 self.target.name, self.options.operation
             )),
             _ => self.failed(error),
@@ -137,8 +137,8 @@ impl Pattern {
         })
     }
 
-    /// Reads the counters between the meetings, on the same CPU: it is awake then, and nobody else
-    /// does anything. How long the I/Os took together, ns, and how long of it the CPU was asleep.
+    /// Reads the counters between the barriers, on the same CPU, which is awake then, while the threads
+    /// wait. Returns the time of all I/Os, ns, and how much of it the CPU was asleep.
     fn count(&self, turn: &Turn<'_>) -> (u64, Option<u64>) {
         let bound = Binding::here(self.options.cpu);
         turn.meeting.wait();
@@ -152,8 +152,8 @@ impl Pattern {
         (elapsed_ns, asleep_ns.filter(|_| stayed.is_ok()))
     }
 
-    /// One thread: I/Os that do not count, the meetings at which the counters are read, and those that
-    /// count. It comes to each meeting, whatever fails.
+    /// One thread: I/Os that do not count, the barriers between which the counters are read, and I/Os
+    /// that count. It arrives at each barrier, whatever fails.
     fn thread(&self, turn: &Turn<'_>, thread: u64) -> Result<Vec<u64>> {
         let depth = self.options.depth as u64;
         let share = |ios: u64| ios / depth + u64::from(thread < ios % depth);
@@ -186,7 +186,7 @@ impl Pattern {
         });
         let went = turn.noted(went);
         turn.meeting.wait();
-        // What it takes to drop the others' means is not theirs.
+        // Dropping the rest is not part of the turn.
         went.map(|ios| ios.latencies_ns)
     }
 }
@@ -198,7 +198,7 @@ struct Turn<'a> {
     seed: u64,
     polls: bool,
     stop: &'a AtomicBool,
-    /// A thread's I/O failed: the others need not go on.
+    /// A thread's I/O failed: the others end.
     failed: AtomicBool,
     meeting: Barrier,
 }
@@ -223,12 +223,12 @@ struct Ios<'a> {
     random: fastrand::Rng,
     buffer: Buffer,
     latencies_ns: Vec<u64>,
-    /// It looks for the end of each I/O by itself; `None`: it sleeps until then.
+    /// Polls for completions; `None`: sleeps until then.
     polled: Option<Polled>,
 }
 
 impl Ios<'_> {
-    /// So many, or as many as the turn has time for, with so much time asleep after each.
+    /// That many I/Os, or as many as the turn has time for, with that much sleep after each.
     fn go(&mut self, ios: u64, idle_ns: u64) -> Result<()> {
         let Pattern {
             target, options, ..
@@ -338,12 +338,12 @@ impl Work for Storage<'_> {
         let turn = Turn {
             idle_ns: self.pattern.options.idle_ns[point],
             limit_ns: self.pattern.options.turn.as_nanos() as u64,
-            // Every policy has the same places in a round.
+            // Every policy has the same offsets in a round.
             seed: self.pattern.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
             polls: policy == Policy::Poll,
             stop,
             failed: AtomicBool::new(false),
-            // The threads, and the one that counts.
+            // The threads, and the one that reads the counters.
             meeting: Barrier::new(self.pattern.options.depth + 1),
         };
         self.pattern.turn_of(&turn)

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_anticipate::Operation;
 use reveille_anticipate::bench::accelerator::{self, Accelerator};
 use reveille_anticipate::bench::assist::Assist;
@@ -30,22 +31,22 @@ use by_library::ByLibrary;
 ///
 /// A thread reads 4 KiB at random places, directly from the disk, and sleeps between reads. Policies
 /// take turns in shuffled order, round by round: the machine as it is, its shallowest idle state only
-/// (where it has deeper ones), no sleep, polling (the thread looks for the end of each read by itself,
-/// and sleeps between: about the most that waking in time can regain), and waking in time. What each
-/// gives is the latency of a read; what it costs is the time that the CPU is awake, and power where
-/// that can be read. Every setting is put back after its turn.
+/// (if it has deeper ones), no sleep, polling (the thread polls for the completion of each read and
+/// sleeps between reads: about the most that waking in time can regain), and waking in time. The
+/// benchmark reports the latency of a read, the time that the CPU is awake, and power if it can be
+/// read. Every setting is restored after its turn.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille anticipate bench                          some minutes, on a file of its own
-  sudo reveille anticipate bench --out this-machine       kept; `reveille report` makes its page
+  sudo reveille anticipate bench --out this-machine       keep the result; `reveille report` makes its page
   sudo reveille anticipate bench --gaps 1ms,10ms --rounds 9
   sudo reveille anticipate bench --device vda --size 64KiB
   sudo reveille anticipate bench --op write --dir /srv
   sudo reveille anticipate bench --gaps 0 --depth 8       eight in flight, nothing between them
   sudo reveille anticipate bench --accelerator            waiting for a stand-in for a GPU
 
-Durations: 300us, 1ms, 2s. Ctrl-C ends it and keeps the rounds that are complete.")]
+Durations: 300us, 1ms, 2s. Ctrl-C ends the run and keeps complete rounds.")]
 pub struct Args {
     /// Read this file [default: a file of its own]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "dir"])]
@@ -53,19 +54,19 @@ pub struct Args {
     /// Read this block device: vda, /dev/nvme0n1
     #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
     device: Option<PathBuf>,
-    /// Folder for the file of its own, of which nothing is left at the end
+    /// Folder for the file of its own, which is removed at the end
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
     /// Size of the file of its own
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     file_size: u64,
-    /// What an I/O does: read, write; writes go to the file of its own only
-    #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = super::parse_operation)]
+    /// What an I/O does; writes go to the file of its own only
+    #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = operation())]
     op: Operation,
     /// Size of an I/O
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_io_size)]
     size: usize,
-    /// I/Os in flight: so many threads, each with one
+    /// I/Os in flight: one in each of N threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     depth: u32,
     /// Idle times after each I/O
@@ -81,7 +82,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["file", "device", "dir", "file_size", "op", "size", "depth", "gaps"])]
     accelerator: bool,
 
-    /// Compare only these, and fail where one cannot be had: as-is,shallowest,no-sleep,poll,anticipate
+    /// Compare only these, and fail if one is unavailable: as-is,shallowest,no-sleep,poll,anticipate
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy)]
     policies: Vec<Policy>,
     /// Each policy has a turn in each round, for each idle time; intervals need 6
@@ -93,13 +94,13 @@ pub struct Args {
     /// A turn ends after this time, even with fewer I/Os
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_turn)]
     turn: Duration,
-    /// I/Os before those that count, at most 10 ms apart, for an engine to learn by
+    /// I/Os before those that count, at most 10 ms apart, from which an engine learns
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
-    /// For how much of each CPU's time the engine may keep it awake; what it took is said
+    /// Share of each CPU's time for which the engine may keep it awake
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = super::parse_share)]
     budget: f64,
-    /// The CPU that waits [default: one that serves few interrupts]
+    /// CPU on which the workload waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
     /// Seed of the order and the places
@@ -110,8 +111,12 @@ pub struct Args {
     kept: Kept,
 }
 
+fn operation() -> impl TypedValueParser<Value = Operation> {
+    PossibleValuesParser::new(["read", "write"]).try_map(|name| super::parse_operation(&name))
+}
+
 fn parse_gap(text: &str) -> Result<Duration, String> {
-    /// Longer ones take all day.
+    /// Longer ones make a run of a day.
     const LONGEST: Duration = Duration::from_secs(10);
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -203,7 +208,7 @@ fn engine(args: &Args, root: &Root) -> Option<Box<dyn Assist>> {
     Some(Box::new(by_engine::ByEngine::new(root, args.budget)))
 }
 
-/// Built without BPF there is none.
+/// Built without BPF.
 #[cfg(not(feature = "bpf"))]
 fn engine(_: &Args, _: &Root) -> Option<Box<dyn Assist>> {
     None
@@ -243,8 +248,8 @@ fn compare(
     Ok(described(args, machine, work, ran, notes, started))
 }
 
-/// All that there are here: "shallowest" only where a deeper state would be left out, and polling
-/// where it is not what "no sleep" does.
+/// All that make sense here: "shallowest" if a deeper state would be left out, polling unless "no sleep"
+/// polls.
 fn default_policies(args: &Args, machine: &Machine, cpu: u32) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
     policies.retain(|policy| match policy {

@@ -9,15 +9,15 @@ use reveille_kernel::Root;
 
 use crate::anticipate::engine::provide_descriptors;
 
-/// The engine, for the requests of this process alone and all of them: none is left alone at random.
-/// It is loaded for the first turn and rests in the turns of others.
+/// The engine, for all requests of this process and no others, without a control group. It is loaded
+/// for the first turn and paused in the turns of other policies.
 pub struct ByEngine {
     root: Root,
     settings: Settings,
     engine: Arc<Mutex<Option<Engine>>>,
 }
 
-/// What loading does to the machine is over by then.
+/// Loading no longer disturbs the machine after this.
 const SETTLE: Duration = Duration::from_secs(1);
 
 impl ByEngine {
