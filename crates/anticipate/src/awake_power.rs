@@ -9,12 +9,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use reveille_kernel::energy::Packages;
-use reveille_kernel::{Awake, Root};
+use reveille_kernel::{Awake, Root, affinity, interrupts};
 use serde::Serialize;
 
-use crate::bench::place;
 use crate::{Error, Result};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 /// The counters are renewed each millisecond: a turn of a hundred is known to 1 %.
 const TURN: Duration = Duration::from_millis(100);
@@ -43,7 +42,8 @@ impl AwakePower {
         let packages = Packages::of(root).ok_or_else(|| {
             Error::Cannot("there is no energy counter of the processor here (RAPL)".into())
         })?;
-        let cpu = place::quiet_cpu(root)?;
+        let cpu = interrupts::quiet_cpu(root, &affinity::allowed())
+            .ok_or_else(|| Error::Cannot("the CPUs of this process are unknown".into()))?;
         by_turns(&packages, &mut |awake| {
             let began = Instant::now();
             let _awake = awake.then(|| Awake::keep(&[cpu])).transpose()?;
@@ -76,8 +76,8 @@ fn by_turns(
             false => second_w - first_w,
         });
     }
-    let figure = Figure::over(differences);
-    let shown = figure.filter(Figure::is_above_zero).and_then(|figure| {
+    let figure = Estimate::over(differences);
+    let shown = figure.filter(Estimate::is_above_zero).and_then(|figure| {
         let (low_w, high_w) = figure.interval?;
         Some(AwakePower {
             median_w: figure.estimate,

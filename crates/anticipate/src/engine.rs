@@ -23,7 +23,7 @@ pub use self::agents::{Desk, Expectations, Unplanned};
 pub use self::statistics::{
     Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
 };
-use crate::bench::OwnCost;
+use crate::bench::assist::OwnCost;
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 
 pub(crate) mod skeleton {

@@ -1,9 +1,9 @@
 //! What a request does.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Of a block device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Operation {
     /// From the device into memory.

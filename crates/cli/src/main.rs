@@ -8,6 +8,7 @@ mod anticipate;
 mod chosen;
 mod columns;
 mod command;
+mod compared;
 mod cost;
 mod doctor;
 mod exit;

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use reveille_kernel::interrupts::{self, Interrupts};
-use reveille_kernel::{Idle, IdleState, Root, journal, load};
+use reveille_kernel::interrupts;
+use reveille_kernel::{Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol};
 use reveille_results::description::{Description, Ended, Probe, Settings};
 
@@ -283,25 +283,9 @@ fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
         .filter(|cpu| cpu.online)
         .map(|cpu| cpu.number)
         .collect();
-    let quietest = || {
-        let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
-        std::thread::sleep(QUIET_LOOK);
-        let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
-        let idled = |cpu: &u32| Some(later.get(cpu)?.saturating_sub(*ticks.get(cpu)?));
-        let most = online.iter().filter_map(idled).max()?;
-        let idle = online
-            .iter()
-            .copied()
-            .filter(|cpu| idled(cpu) >= Some(most / 2));
-        interrupts::quietest_cpu(&before, &after, &idle.collect::<Vec<_>>())
-    };
-    quietest()
-        .or_else(|| online.last().copied())
+    interrupts::quiet_cpu(root, &online)
         .ok_or_else(|| Failure::cannot("no CPU is online by /sys; is it mounted?"))
 }
-
-/// How long is looked for a quiet CPU: some 25 ticks.
-const QUIET_LOOK: Duration = Duration::from_millis(250);
 
 fn settings(options: &Options) -> Settings {
     Settings {

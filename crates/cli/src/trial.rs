@@ -14,19 +14,14 @@ use std::time::{Duration, SystemTime};
 
 use regex::Regex;
 use reveille_kernel::latency::parse_bound;
-use reveille_kernel::{Identity, Idle, Root, journal, pm_qos};
-use reveille_results::description::Ended;
-use reveille_results::output::Folder;
 use reveille_trial::result::{self, Plan, Trial};
-use reveille_trial::run::{Options, Run, run as run_trial};
-use reveille_trial::setting::{Setting, Wanted, choose};
+use reveille_trial::run::{self, Options};
+use reveille_trial::setting::{Machine, Setting, Wanted, choose};
 use reveille_trial::workload::{PORT, Server, Workload};
 
-use crate::chosen;
 use crate::command::As;
-use crate::exit;
-use crate::signals;
-use reveille_show::progress::Bar;
+use crate::compared::{self, Kept};
+use crate::{chosen, exit, signals};
 use reveille_show::terminal;
 
 /// Run one workload under several idle settings and compare.
@@ -113,15 +108,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Folder for trial.json, from which `reveille report` makes a page; must not hold one
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// The trial's name in reports [default: the folder's, or the workload]
-    #[arg(long, value_name = "TEXT")]
-    name: Option<String>,
-    /// Print the trial as JSON, without the single figures
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    kept: Kept,
     /// Say which settings would be compared, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -134,41 +122,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.serve {
         return serve(address);
     }
-    let root = chosen::root(args.root.as_deref())?;
-    let idle = Idle::read(&root)?;
+    let machine = Machine::read(chosen::root(args.root.as_deref())?)?;
     let wanted = Wanted {
         bounds_us: args.latency.clone(),
         given: args.setting.clone(),
         only: args.settings.clone(),
     };
-    let (settings, mut notes) = choose(&idle, &wanted)?;
+    let (settings, mut notes) = choose(&machine.idle, &wanted)?;
     if args.dry_run {
-        plan::print(&args, &idle, &settings, &notes)?;
+        plan::print(&args, &machine.idle, &settings, &notes)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let out = chosen::output_folder(args.out.as_deref(), &[result::FILE])?;
-    notes.extend(held_by_others());
+    let out = args.kept.folder(result::FILE)?;
+    notes.extend(compared::held_by_others("setting"));
     let mut workload = workload::of(&args)?;
-    let trial = compare(&args, &root, &idle, settings, notes, workload.as_mut())?;
-    finish(&args, trial, out.as_ref())
-}
-
-/// A bound that is in force under every setting, "as is" among them.
-fn held_by_others() -> Option<String> {
-    let bound_us = pm_qos::current_bound_us().ok()??;
-    Some(format!(
-        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         setting; `reveille top` shows who."
-    ))
+    let trial = compare(&args, &machine, settings, notes, workload.as_mut())?;
+    let ended = trial.about.ended.clone();
+    let out = (result::FILE, out.as_ref());
+    let forget = |trial: &mut Trial| trial.rounds.clear();
+    args.kept.finish(trial, &ended, out, forget, summary::print)
 }
 
 /// Runs the trial.
 fn compare(
     args: &Args,
-    root: &Root,
-    idle: &Idle,
+    machine: &Machine,
     settings: Vec<Setting>,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
     workload: &mut dyn Workload,
 ) -> anyhow::Result<Trial> {
     let stop = signals::stop()?;
@@ -178,49 +158,20 @@ fn compare(
         rounds: args.rounds,
         settle: args.settle,
         seed: args.seed,
-        journal_folder: journal::FOLDER.into(),
     };
-    let bar = Bar::new();
-    // Between turns only.
-    let ran = run_trial(root, idle, &options, workload, &stop, &mut |now| {
-        let round = format!("round {}/{}", now.round + 1, args.rounds);
-        bar.show(&round, now.done, now.left, now.setting);
-    });
-    bar.clear();
-    let mut ran = ran?;
-    ran.notes.splice(0..0, notes);
-    described(args, root, idle, &options, workload, ran, started)
-}
-
-/// The trial that was run, with what it says.
-fn described(
-    args: &Args,
-    root: &Root,
-    idle: &Idle,
-    options: &Options,
-    workload: &dyn Workload,
-    ran: Run,
-    started: SystemTime,
-) -> anyhow::Result<Trial> {
+    let run = |progress: &mut dyn FnMut(&_)| run::run(machine, &options, workload, &stop, progress);
+    let ran = compared::with_bar(args.rounds, run)?;
     let mut names = Vec::new();
     for setting in &options.settings {
-        names.push((setting.name.clone(), setting.how(idle)?));
+        names.push((setting.name.clone(), setting.how(&machine.idle)?));
     }
     let description = workload.description().clone();
     let (settings, cost, verdict) = result::conclude(&names, &description, &ran.rounds);
+    notes.extend(ran.notes.into_iter().chain(description.notes.clone()));
+    let (version, what) = (result::SCHEMA_VERSION, &description.what);
     Ok(Trial {
-        schema_version: result::SCHEMA_VERSION,
-        tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
-        name: name(args, &description.what),
-        started: humantime::format_rfc3339_seconds(started).to_string(),
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        ended: ran.ended,
-        machine: Identity::read(root),
-        driver: idle.driver.clone(),
-        governor: idle.governor.clone(),
-        notes: [ran.notes, description.notes.clone()].concat(),
+        about: args.kept.about(version, machine, what, started, ran.ended),
+        notes,
         workload: description,
         plan: Plan {
             rounds: args.rounds,
@@ -232,40 +183,6 @@ fn described(
         verdict,
         rounds: ran.rounds,
     })
-}
-
-/// Keeps what the trial gathered, and says it.
-fn finish(args: &Args, mut trial: Trial, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
-    // First of all it is kept: the terminal may be gone.
-    let kept = match out {
-        Some(folder) => result::write(&trial, folder).map(drop),
-        None => Ok(()),
-    };
-    let code = match trial.ended {
-        Ended::Completed => ExitCode::SUCCESS,
-        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
-        Ended::Disturbed(_) => ExitCode::FAILURE,
-    };
-    let said = if args.json {
-        trial.rounds.clear();
-        writeln!(
-            terminal::data(),
-            "{}",
-            serde_json::to_string_pretty(&trial)?
-        )
-    } else {
-        let folder = out.filter(|_| kept.is_ok());
-        summary::print(&trial, folder.map(Folder::path))
-    };
-    kept?;
-    exit::reader_may_leave(said)?;
-    Ok(code)
-}
-
-fn name(args: &Args, workload: &str) -> String {
-    let folder = || Some(args.out.as_deref()?.file_name()?.to_string_lossy().into());
-    let name = args.name.clone().or_else(folder);
-    name.unwrap_or_else(|| workload.to_owned())
 }
 
 /// An address of this machine, with a port or without.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::quantile::{MEDIAN, Moments, P1, P99};
 pub use best::{PERMUTATIONS, p_values};
 pub use jackknife::p99_difference;
-pub use sign::{Figure, Quantiles, differences, share_percent};
+pub use sign::{Quantiles, share_percent};
 pub use signed_rank::{median_difference, rounds_needed};
 
 /// Both ends of a two-sided 95 % interval together leave out this much.
@@ -41,14 +41,14 @@ pub struct Summary {
     pub standard_deviation: Option<f64>,
 }
 
-/// By how much one setting's figure differs from another's: the one less the other.
+/// A figure over rounds, or the difference of one between two settings: the one less the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Difference {
-    /// In the figure's unit; the point that the interval is of.
+pub struct Estimate {
+    /// The point estimate, in the figure's unit.
     pub estimate: f64,
-    /// The 95 % interval; `None` where there are too few rounds for one.
+    /// The interval of at least 95 %; `None` with too few rounds for one.
     pub interval: Option<(f64, f64)>,
-    /// Rounds in which both settings have figures.
+    /// Rounds that have the figure; of a difference, under both settings.
     pub rounds: u64,
 }
 
@@ -63,7 +63,16 @@ pub enum Against {
     Unknown,
 }
 
-impl Difference {
+impl Estimate {
+    /// `80 [75, 90]`, each number written by `number`; without an interval `80`.
+    pub fn text(&self, number: impl Fn(f64) -> String) -> String {
+        let estimate = number(self.estimate);
+        match self.interval {
+            Some((low, high)) => format!("{estimate} [{}, {}]", number(low), number(high)),
+            None => estimate,
+        }
+    }
+
     /// On which side of zero the whole interval lies.
     pub fn against_zero(&self) -> Against {
         match self.interval {
@@ -72,6 +81,17 @@ impl Difference {
             _ => Against::Unknown,
         }
     }
+}
+
+/// By how much `of` differs from `from`, round by round; `None` where either has no figure.
+pub fn differences(of: &[Option<f64>], from: &[Option<f64>]) -> Vec<Option<f64>> {
+    let rounds = of.iter().zip(from);
+    rounds.map(|(of, from)| Some((*of)? - (*from)?)).collect()
+}
+
+/// The [`differences`] of the rounds in which both have a figure.
+pub fn paired(of: &[Option<f64>], from: &[Option<f64>]) -> Vec<f64> {
+    differences(of, from).into_iter().flatten().collect()
 }
 
 /// The summary of a sample in any order; `None` if it is empty.
@@ -107,8 +127,23 @@ mod tests {
     }
 
     #[test]
+    fn an_estimate_is_written_with_its_interval_where_it_has_one() {
+        let text = |interval| {
+            let (estimate, rounds) = (80.0, 7);
+            let estimate = Estimate {
+                estimate,
+                interval,
+                rounds,
+            };
+            estimate.text(|value| format!("{value:.0}"))
+        };
+        assert_eq!(text(Some((75.2, 90.0))), "80 [75, 90]");
+        assert_eq!(text(None), "80");
+    }
+
+    #[test]
     fn a_difference_is_known_to_be_one_where_its_interval_excludes_zero() {
-        let difference = |interval| Difference {
+        let difference = |interval| Estimate {
             estimate: 0.0,
             interval,
             rounds: 10,
@@ -134,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_interval_that_ends_at_zero_holds_it() {
-        let difference = |interval| Difference {
+        let difference = |interval| Estimate {
             estimate: 0.0,
             interval: Some(interval),
             rounds: 10,

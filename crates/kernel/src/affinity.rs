@@ -1,7 +1,10 @@
 //! Which CPUs the calling thread may run on.
 
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
+
+use crate::{Error, Result};
 
 /// This thread.
 const THIS: Pid = Pid::from_raw(0);
@@ -29,27 +32,49 @@ impl Binding {
     /// Binds the calling thread to that CPU.
     ///
     /// # Errors
-    /// EINVAL where there is no such CPU, it is offline, or this process may not use it.
-    pub fn here(cpu: u32) -> nix::Result<Self> {
+    /// [`Error::Usage`] if the CPU does not exist, is offline, or is not available to this process.
+    pub fn here(cpu: u32) -> Result<Self> {
         let mut only = CpuSet::new();
-        only.set(cpu as usize)?;
-        sched_setaffinity(THIS, &only)?;
-        let thread = gettid();
-        Ok(Self { thread, cpu })
+        let bound = only.set(cpu as usize);
+        match bound.and_then(|()| sched_setaffinity(THIS, &only)) {
+            Ok(()) => Ok(Self {
+                thread: gettid(),
+                cpu,
+            }),
+            Err(Errno::EINVAL) => Err(Error::Usage(format!(
+                "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
+            ))),
+            Err(errno) => Err(Error::system("sched_setaffinity")(errno)),
+        }
     }
 
-    /// Why figures of this thread are not those of its CPU: its binding is lost. `None` while it holds.
-    pub fn lost(&self) -> Option<String> {
+    /// # Errors
+    /// [`Error::Disturbed`] once the thread is no longer bound: its figures are not those of the CPU.
+    pub fn holds(&self) -> Result<()> {
         let mut only = CpuSet::new();
         let holds =
             only.set(self.cpu as usize).is_ok() && sched_getaffinity(self.thread) == Ok(only);
-        (!holds).then(|| {
-            format!(
+        match holds {
+            true => Ok(()),
+            false => Err(Error::Disturbed(format!(
                 "the thread on CPU {0} is no longer bound to it: CPU {0} went offline, or another \
                  process changed the thread's CPUs",
                 self.cpu
-            )
-        })
+            ))),
+        }
+    }
+}
+
+/// Keeps the calling thread, and threads that it starts later, off that CPU if it may use others.
+pub fn avoid(cpu: u32) {
+    let mut others = CpuSet::new();
+    let mut any = false;
+    for other in allowed().into_iter().filter(|other| *other != cpu) {
+        any |= others.set(other as usize).is_ok();
+    }
+    if any {
+        // If refused, the thread stays where it was and adds noise, nothing worse.
+        let _ = sched_setaffinity(THIS, &others);
     }
 }
 
@@ -84,23 +109,40 @@ mod tests {
         let first = allowed()[0];
         std::thread::spawn(move || {
             let bound = Binding::here(first).unwrap();
-            assert_eq!(bound.lost(), None);
+            bound.holds().unwrap();
             // From another thread, too.
-            std::thread::spawn(move || assert_eq!(bound.lost(), None))
+            std::thread::spawn(move || bound.holds().unwrap())
                 .join()
                 .unwrap();
             visit(&[first]);
-            assert_eq!(bound.lost(), None);
+            bound.holds().unwrap();
             if allowed_of(&all) > 1 {
                 // As the kernel does when the CPU goes offline.
                 sched_setaffinity(THIS, &all).unwrap();
-                let why = bound.lost().unwrap();
+                let why = bound.holds().unwrap_err().to_string();
                 assert!(why.contains(&format!("CPU {first} went offline")), "{why}");
             }
         })
         .join()
         .unwrap();
-        assert!(Binding::here(4000).is_err());
+        let error = Binding::here(4000).unwrap_err().to_string();
+        assert!(error.contains("no such CPU"), "{error}");
+    }
+
+    #[test]
+    fn a_visit_leaves_the_calling_thread_where_it_may_run() {
+        let before = allowed();
+        assert!(!before.is_empty());
+        visit(&before);
+        assert_eq!(allowed(), before);
+        std::thread::spawn(move || {
+            Binding::here(before[0]).unwrap();
+            assert_eq!(allowed(), before[..1]);
+            visit(&before);
+            assert_eq!(allowed(), before[..1]);
+        })
+        .join()
+        .unwrap();
     }
 
     fn allowed_of(cpus: &CpuSet) -> usize {
@@ -115,7 +157,7 @@ mod tests {
         let bound = bound.join().unwrap();
         // The kernel forgets a thread a moment after it was waited for.
         let began = std::time::Instant::now();
-        while bound.lost().is_none() {
+        while bound.holds().is_ok() {
             assert!(began.elapsed().as_secs() < 60);
             std::thread::yield_now();
         }

@@ -1,6 +1,8 @@
 //! Interrupts per CPU: `/proc/interrupts`.
 
-use crate::Root;
+use std::time::Duration;
+
+use crate::{Root, load};
 
 /// Per-CPU timers that some architectures list among the numbered interrupts.
 const PER_CPU_TIMERS: [&str; 2] = ["arch_timer", "riscv-timer"];
@@ -103,6 +105,25 @@ impl Line {
     }
 }
 
+/// How long interrupts and idle time are counted for [`quiet_cpu`]: some 25 ticks.
+const QUIET_LOOK: Duration = Duration::from_millis(250);
+
+/// The candidate that serves the fewest device interrupts, of those that are mostly idle, counted for
+/// a quarter of a second; the last candidate where the counts cannot be read. `None` without one.
+pub fn quiet_cpu(root: &Root, candidates: &[u32]) -> Option<u32> {
+    let quietest = || {
+        let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+        std::thread::sleep(QUIET_LOOK);
+        let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+        let idled = |cpu: &u32| Some(later.get(cpu)?.saturating_sub(*ticks.get(cpu)?));
+        let most = candidates.iter().filter_map(idled).max()?;
+        let idle = candidates.iter().copied();
+        let idle = idle.filter(|cpu| idled(cpu) >= Some(most / 2));
+        quietest_cpu(&before, &after, &idle.collect::<Vec<_>>())
+    };
+    quietest().or_else(|| candidates.last().copied())
+}
+
 /// The candidate that served the fewest device interrupts between two readings. Of equals, the one
 /// with fewer since boot, then the one with the higher number: what a machine does for itself
 /// gathers on its first CPU. `None` where no candidate is in both readings.
@@ -136,6 +157,14 @@ mod tests {
         assert_eq!(interrupts.count("LOC", 2), Some(28807));
         assert_eq!(interrupts.count("ERR", 0), None);
         assert_eq!(interrupts.count("LOC", 1), None);
+    }
+
+    #[test]
+    fn without_counts_the_last_candidate_is_the_quiet_cpu() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        assert_eq!(quiet_cpu(&root, &[0, 3]), Some(3));
+        assert_eq!(quiet_cpu(&root, &[]), None);
     }
 
     #[test]

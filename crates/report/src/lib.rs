@@ -16,6 +16,7 @@
 //! of their state (`groups.rs`) are drawn one by one and carry all their fields.
 
 pub mod anticipate;
+mod compared;
 mod groups;
 pub mod model;
 mod outliers;

@@ -5,15 +5,13 @@ mod rounds;
 mod tables;
 mod trade;
 
-use std::fmt::Write as _;
-
 use reveille_trial::result::{Trial, parse};
 use reveille_trial::sentence::sentences;
 use reveille_trial::verdict::Cost;
 use serde_json::json;
 
+use crate::compared;
 use reveille_show::chart::colour;
-use reveille_show::markup::escape;
 use reveille_show::page::framed;
 
 /// The page of a `trial.json`.
@@ -22,7 +20,7 @@ use reveille_show::page::framed;
 /// One line of what is wrong with it.
 pub fn page(text: &[u8], title: Option<&str>) -> Result<String, String> {
     let trial = parse(text)?;
-    let title = title.map_or_else(|| format!("Trial: {}", trial.name), str::to_owned);
+    let title = title.map_or_else(|| format!("Trial: {}", trial.about.name), str::to_owned);
     let body = [
         headline(&trial),
         charts(&trial),
@@ -35,7 +33,10 @@ pub fn page(text: &[u8], title: Option<&str>) -> Result<String, String> {
     ];
     Ok(framed(
         &title,
-        &[about(&trial)],
+        &[compared::about(
+            &trial.about,
+            std::slice::from_ref(&trial.workload.what),
+        )],
         &body.concat(),
         NOTE,
         &json!([]),
@@ -48,60 +49,13 @@ const NOTE: &str = "Settings took turns in shuffled order, round by round. Diffe
                     kernel asked for, in shares of all CPUs' time; a polling CPU is awake. What the \
                     machine did includes the work of others on it.";
 
-fn about(trial: &Trial) -> String {
-    let machine = &trial.machine;
-    let known = [
-        Some(trial.workload.what.clone()),
-        machine.hostname.clone(),
-        machine.cpu_model.clone(),
-        machine
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {kernel}")),
-        Some(trial.started.clone()),
-        Some(trial.tool.clone()),
-    ];
-    let known = known.into_iter().flatten().filter(|word| !word.is_empty());
-    known.collect::<Vec<_>>().join(" · ")
-}
-
-/// The sentences, what had no answer, and what a reader must know.
+/// The sentences, and what a reader must know.
 fn headline(trial: &Trial) -> String {
-    let mut html = String::new();
-    let all = sentences(trial);
+    let mut all = sentences(trial);
     if all.is_empty() {
-        html.push_str("<p class=\"headline\">No setting gave a figure.</p>");
+        all.push("No setting gave a figure.".into());
     }
-    for (place, sentence) in all.iter().enumerate() {
-        let class = if place == 0 { "headline" } else { "notice" };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            html,
-            "<p class=\"{class}\">{}</p>",
-            escape(&plain(sentence))
-        );
-    }
-    for note in &trial.notes {
-        let _ = write!(
-            html,
-            "<p class=\"notice\" role=\"note\">{}</p>",
-            escape(&plain(note))
-        );
-    }
-    html
-}
-
-/// Names in quotation marks instead of the terminal's.
-pub(crate) fn plain(sentence: &str) -> String {
-    let mut open = false;
-    let quote = |character: char| match character {
-        '`' => {
-            open = !open;
-            if open { '“' } else { '”' }
-        }
-        other => other,
-    };
-    sentence.chars().map(quote).collect()
+    compared::headline(&all, &trial.notes)
 }
 
 fn charts(trial: &Trial) -> String {
@@ -110,12 +64,14 @@ fn charts(trial: &Trial) -> String {
         rounds::spread(trial),
         rounds::over_time(trial),
     ];
+    let settings = trial.settings.iter().enumerate();
+    let keys = settings.map(|(place, setting)| (colour(place), setting.name.as_str()));
     format!(
-        "<section id=\"charts\"><h2>Latency and cost</h2>{}<div class=\"charts\">{}</div></section>",
-        legend(trial),
+        "<section id=\"charts\"><h2>{}</h2>{}<div class=\"charts\">{}</div></section>",
+        heading(trial),
+        compared::legend(keys),
         figures.concat()
     )
-    .replacen("Latency and cost", heading(trial), 1)
 }
 
 fn heading(trial: &Trial) -> &'static str {
@@ -124,21 +80,6 @@ fn heading(trial: &Trial) -> &'static str {
         Some(Cost::TimeAwake) => "The figure against time awake",
         None => "The figure",
     }
-}
-
-/// Which colour is which setting.
-fn legend(trial: &Trial) -> String {
-    let mut html = String::from("<p class=\"keys\">");
-    for (place, setting) in trial.settings.iter().enumerate() {
-        let _ = write!(
-            html,
-            "<span class=\"key {}\"><i></i>{}</span> ",
-            colour(place),
-            escape(&setting.name)
-        );
-    }
-    html.push_str("</p>");
-    html
 }
 
 /// What was changed by each setting, and how the trial went about it.
@@ -151,19 +92,10 @@ fn setup(trial: &Trial) -> String {
             pace.requests_per_round, pace.size_bytes, pace.interval_ms, pace.timeout_ms
         )
     });
-    let idle = format!(
-        "Idle driver {}, governor {}.",
-        trial.driver.as_deref().unwrap_or("none"),
-        trial.governor.as_deref().unwrap_or("none")
+    let how = format!(
+        "{} rounds were requested, each setting once in each, after {} s to settle; seed {}.{pace}",
+        plan.rounds, plan.settle_s, plan.seed
     );
-    format!(
-        "<section><h2>How it was tried</h2><p>{}</p>{}<p class=\"about\">{}</p></section>",
-        escape(&format!(
-            "{} rounds were asked for, each setting once in each, after {} s to settle; seed {}.{pace} \
-             {idle}",
-            plan.rounds, plan.settle_s, plan.seed
-        )),
-        tables::changes(trial),
-        escape(&trial.command_line.join(" "))
-    )
+    let changes = tables::changes(trial);
+    compared::setup(&trial.about, "How it was measured", &how, &changes)
 }

@@ -7,6 +7,7 @@ use reveille_anticipate::bench::result::{
 use reveille_figures::rounds::Quantiles;
 use reveille_report::anticipate::page;
 use reveille_results::description::Ended;
+use reveille_results::kept::About;
 
 const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];
 const POLICIES: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
@@ -59,15 +60,17 @@ fn bench(power_w: Option<f64>) -> Bench {
     }
     let (rows, gains) = conclude(IDLE_NS.len(), &policies, &turns);
     Bench {
-        schema_version: SCHEMA_VERSION,
-        tool: "reveille test".into(),
-        name: "<i>test</i>".into(),
-        started: String::new(),
-        command_line: vec!["reveille".into(), "--dir".into(), "<u>".into()],
-        ended: Ended::Completed,
-        machine: reveille_kernel::Identity::default(),
-        driver: Some("<b>driver".into()),
-        governor: None,
+        about: About {
+            schema_version: SCHEMA_VERSION,
+            tool: "reveille test".into(),
+            name: "<i>test</i>".into(),
+            started: String::new(),
+            command_line: vec!["reveille".into(), "--dir".into(), "<u>".into()],
+            ended: Ended::Completed,
+            machine: reveille_kernel::Identity::default(),
+            driver: Some("<b>driver".into()),
+            governor: None,
+        },
         workload: Workload {
             kind: "storage".into(),
             what: "random reads of <em>".into(),
@@ -194,7 +197,7 @@ fn series_are_side_by_side() {
 fn what_is_no_benchmark_gets_a_line() {
     assert!(page(b"[]", None).unwrap_err().contains("no bench.json"));
     let mut newer = bench(None);
-    newer.schema_version = 99;
+    newer.about.schema_version = 99;
     let said = page(&serde_json::to_vec(&newer).unwrap(), None).unwrap_err();
     assert!(said.contains("version 99"), "{said}");
 }

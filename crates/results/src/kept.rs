@@ -1,8 +1,47 @@
 //! What a command other than `measure` keeps: one JSON file in a folder (`cost.json`, `path.json`,
 //! `trial.json`, `bench.json`), with the version of its schema in it.
 
-use serde::Deserialize;
+use std::path::PathBuf;
+
+use reveille_kernel::Identity;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::description::Ended;
+use crate::output::{Existing, Folder};
+
+/// The first fields of `trial.json` and `bench.json`: who made it, when, where, and how it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// Version of the file's schema.
+    pub schema_version: u32,
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// Its name in reports.
+    pub name: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The program and its arguments, as given.
+    pub command_line: Vec<String>,
+    /// What ended the run.
+    pub ended: Ended,
+    /// The machine it ran on.
+    pub machine: Identity,
+    /// cpuidle's driver before the run; `None` if none is registered.
+    pub driver: Option<String>,
+    /// cpuidle's governor before the run; `None` if there is none.
+    pub governor: Option<String>,
+}
+
+/// Writes such a file into `folder`, which must not hold one.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
+    let text = serde_json::to_vec(result).expect("a result is plain data");
+    folder.write(file, Existing::Stays, &text)
+}
 
 /// Reads the text of such a file; `knows` is the version of its schema that this program knows.
 ///

@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use reveille_kernel::energy::{self, Packages, PackagesReading};
-use reveille_kernel::{Idle, IdleState, Root, frequency, limits, load};
+use reveille_kernel::{Idle, IdleState, Root, affinity, frequency, limits, load};
 use serde::{Deserialize, Serialize};
-
-use crate::place;
 
 /// A state's share of the CPUs' time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -153,7 +151,7 @@ impl Watch {
 
     /// Reads all counters, after a visit to every CPU: a stay is counted when it ends.
     pub fn read(&self) -> Reading {
-        place::visit(&self.cpus);
+        affinity::visit(&self.cpus);
         let at = Instant::now();
         let states = self.counters.iter().map(|counter| {
             let usage = self.root.number(&counter.usage)?;

@@ -1,20 +1,14 @@
 //! `trial.json`: what was tried, on which machine, every figure of it, and what it says.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use reveille_kernel::Identity;
-use reveille_results::description::Ended;
-use reveille_results::kept;
-use reveille_results::output::{Existing, Folder};
+use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
+use crate::rounds::ByRound;
 use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
-use crate::{Error, Result};
 use reveille_figures::quantile::median;
-use reveille_figures::rounds::{self, Difference, ERROR, Summary};
+use reveille_figures::rounds::{self, ERROR, Estimate, Summary, paired};
 
 /// The file's name in its folder.
 pub const FILE: &str = "trial.json";
@@ -68,40 +62,25 @@ pub struct Setting {
     /// Of all rounds' figures together; `None` where there is none.
     pub figure: Option<Summary>,
     /// Of the rounds' medians from those of "as is"; `None` for that one itself.
-    pub median_difference: Option<Difference>,
+    pub median_difference: Option<Estimate>,
     /// Of the 99th percentiles over all rounds; `None` below 1000 figures, or where more is better.
-    pub p99_difference: Option<Difference>,
+    pub p99_difference: Option<Estimate>,
     /// From the kernel's receive stamp to the reader, the median, ns.
     pub reading_median_ns: Option<f64>,
     /// The rounds' mean.
     pub observed: Option<Observed>,
     /// Of the rounds' powers from those of "as is", W.
-    pub power_difference_w: Option<Difference>,
+    pub power_difference_w: Option<Estimate>,
     /// Of the rounds' time awake from that of "as is", percentage points.
-    pub awake_difference_percent: Option<Difference>,
+    pub awake_difference_percent: Option<Estimate>,
 }
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// Its name in reports.
-    pub name: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments, as they were given.
-    pub command_line: Vec<String>,
-    /// How the trial ended; interrupted within a turn, its last round has only a part of its figures.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver at the beginning; `None` where none is registered.
-    pub driver: Option<String>,
-    /// cpuidle's governor at the beginning; `None` where there is none.
-    pub governor: Option<String>,
+    /// Where it was run, when and how it ended; [`SCHEMA_VERSION`] is its schema's version.
+    #[serde(flatten)]
+    pub about: About,
     /// What was run.
     pub workload: Description,
     /// How many rounds, and in what order.
@@ -119,9 +98,6 @@ pub struct Trial {
     pub rounds: Vec<Round>,
 }
 
-/// A setting's turns by round; `None` where a round was cut short before it.
-type Turns<'a> = [Option<&'a Round>];
-
 /// What the rounds say: each setting, what the figure is weighed against, and the verdict.
 ///
 /// `names` has each setting's name and what it changes.
@@ -131,54 +107,41 @@ pub fn conclude(
     rounds: &[Round],
 ) -> (Vec<Setting>, Option<Cost>, Verdict) {
     let count = rounds.iter().map(|one| one.round + 1).max().unwrap_or(0);
-    let by_setting: Vec<Vec<Option<&Round>>> = (0..names.len())
-        .map(|setting| {
-            let of_round = |number| {
-                let mut rounds = rounds.iter();
-                rounds.find(|one| one.round == number && one.setting == setting)
-            };
-            (0..count).map(of_round).collect()
-        })
-        .collect();
-    let settings = names.iter().zip(&by_setting).map(|(name, rounds)| {
-        let as_is = by_setting
-            .first()
-            .filter(|as_is| !std::ptr::eq(*as_is, rounds));
-        setting(name, rounds, as_is.map(Vec::as_slice), workload)
+    let turns_of = |setting| {
+        let round = move |one: &Round| (one.setting == setting).then_some(one.round);
+        ByRound::of(rounds, count, round)
+    };
+    let by_setting: Vec<ByRound<'_, Round>> = (0..names.len()).map(turns_of).collect();
+    let settings = names.iter().zip(&by_setting).enumerate();
+    let settings = settings.map(|(place, (name, turns))| {
+        let as_is = by_setting.first().filter(|_| place > 0);
+        setting(name, turns, as_is, workload)
     });
     let cost = cost(rounds);
-    let weighed: Vec<verdict::Rounds> = by_setting
-        .iter()
-        .map(|rounds| {
-            let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
-            let figures = medians(rounds).into_iter();
-            verdict::Rounds {
-                median: all_rounds(rounds).map(|median| sign * median),
-                figures: figures.map(|figure| Some(sign * figure?)).collect(),
-                costs: match cost {
-                    Some(Cost::Power) => observed(rounds, |one| one.power_w),
-                    Some(Cost::TimeAwake) => {
-                        observed(rounds, |one| Some(one.awake_percent? / 100.0))
-                    }
-                    None => Vec::new(),
-                },
-            }
-        })
-        .collect();
-    let mut verdict = verdict::judge(&weighed, cost);
+    let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
+    let weighed = by_setting.iter().map(|turns| verdict::Rounds {
+        median: median(&figures(turns)).map(|median| sign * median),
+        figures: turns.each(|one| Some(sign * median(&one.figures)?)),
+        costs: match cost {
+            Some(Cost::Power) => turns.each(|one| one.observed.power_w),
+            Some(Cost::TimeAwake) => turns.each(|one| Some(one.observed.awake_percent? / 100.0)),
+            None => Vec::new(),
+        },
+    });
+    let mut verdict = verdict::judge(&weighed.collect::<Vec<_>>(), cost);
     verdict.gain = verdict.best.and_then(|best| gain(&by_setting, best));
     (settings.collect(), cost, verdict)
 }
 
 /// By how much the best setting differs from "as is". It was chosen by its figures, so that its
 /// interval has to hold for any that might have been.
-fn gain(by_setting: &[Vec<Option<&Round>>], best: usize) -> Option<Difference> {
+fn gain(by_setting: &[ByRound<'_, Round>], best: usize) -> Option<Estimate> {
     let as_is = by_setting.first().filter(|_| best > 0)?;
-    let differences = verdict::paired(&medians(&by_setting[best]), &medians(as_is));
+    let differences = paired(&medians(&by_setting[best]), &medians(as_is));
     rounds::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
-/// Power where every round tells it, else the time awake where every round tells that.
+/// Power if every round has it, otherwise the time awake if every round has that.
 fn cost(rounds: &[Round]) -> Option<Cost> {
     let all = |known: fn(&Observed) -> Option<f64>| {
         !rounds.is_empty() && rounds.iter().all(|one| known(&one.observed).is_some())
@@ -191,93 +154,53 @@ fn cost(rounds: &[Round]) -> Option<Cost> {
 
 fn setting(
     (name, how): &(String, String),
-    rounds: &Turns<'_>,
-    as_is: Option<&Turns<'_>>,
+    turns: &ByRound<'_, Round>,
+    as_is: Option<&ByRound<'_, Round>>,
     workload: &Description,
 ) -> Setting {
-    let known: Vec<&Round> = rounds.iter().flatten().copied().collect();
-    let with_figures = known.iter().filter(|one| !one.figures.is_empty());
-    let all = |values: fn(&Round) -> &[f64]| known.iter().flat_map(move |one| values(one)).copied();
-    let reading: Vec<f64> = all(|one| &one.reading_ns).collect();
-    let difference = |value: &dyn Fn(&Turns<'_>) -> Vec<Option<f64>>| {
-        let differences = verdict::paired(&value(rounds), &value(as_is?));
-        rounds::median_difference(&differences, ERROR)
+    let reading = turns.turns().flat_map(|one| one.reading_ns.iter().copied());
+    let difference = |value: fn(&Round) -> Option<f64>| {
+        rounds::median_difference(&paired(&turns.each(value), &as_is?.each(value)), ERROR)
     };
-    let figures = |rounds: &Turns<'_>| -> Vec<Vec<f64>> {
-        let figures = |one: &Option<&Round>| one.map_or(Vec::new(), |one| one.figures.clone());
-        rounds.iter().map(figures).collect()
-    };
-    let p99_difference = as_is
-        .filter(|_| !workload.higher_is_better)
-        .and_then(|as_is| {
-            let (of, from) = (figures(rounds), figures(as_is));
-            let of: Vec<&[f64]> = of.iter().map(Vec::as_slice).collect();
-            let from: Vec<&[f64]> = from.iter().map(Vec::as_slice).collect();
-            rounds::p99_difference(&of, &from)
-        });
+    let observed: Vec<&Observed> = turns.turns().map(|one| &one.observed).collect();
+    let p99_difference = as_is.filter(|_| !workload.higher_is_better);
     Setting {
         name: name.clone(),
         how: how.clone(),
-        rounds: with_figures.count() as u64,
-        failed: known.iter().map(|one| one.failed).sum(),
-        figure: rounds::summarise(all(|one| &one.figures)),
-        median_difference: difference(&medians),
-        p99_difference,
-        reading_median_ns: median(&reading),
-        observed: Observed::mean(&known.iter().map(|one| &one.observed).collect::<Vec<_>>()),
-        power_difference_w: difference(&|rounds| observed(rounds, |one| one.power_w)),
-        awake_difference_percent: difference(&|rounds| observed(rounds, |one| one.awake_percent)),
+        rounds: medians(turns).iter().flatten().count() as u64,
+        failed: turns.turns().map(|one| one.failed).sum(),
+        figure: rounds::summarise(figures(turns)),
+        median_difference: difference(|one| median(&one.figures)),
+        p99_difference: p99_difference
+            .and_then(|as_is| rounds::p99_difference(&by_round(turns), &by_round(as_is))),
+        reading_median_ns: median(&reading.collect::<Vec<_>>()),
+        observed: Observed::mean(&observed),
+        power_difference_w: difference(|one| one.observed.power_w),
+        awake_difference_percent: difference(|one| one.observed.awake_percent),
     }
 }
 
-/// The median of all rounds' figures together.
-fn all_rounds(rounds: &Turns<'_>) -> Option<f64> {
-    let figures = rounds.iter().flatten().flat_map(|one| &one.figures);
-    median(&figures.copied().collect::<Vec<_>>())
+/// Each round's figures; empty for a round without any.
+fn by_round<'a>(turns: &ByRound<'a, Round>) -> Vec<&'a [f64]> {
+    let figures = |one: &Option<&'a Round>| one.map_or(&[][..], |one| one.figures.as_slice());
+    turns.0.iter().map(figures).collect()
 }
 
-/// Each round's median; `None` where the setting has no figure in it.
-fn medians(rounds: &Turns<'_>) -> Vec<Option<f64>> {
-    let median = |one: &Option<&Round>| median(&one.as_ref()?.figures);
-    rounds.iter().map(median).collect()
+/// All rounds' figures together.
+fn figures(turns: &ByRound<'_, Round>) -> Vec<f64> {
+    by_round(turns).concat()
 }
 
-fn observed(rounds: &Turns<'_>, value: impl Fn(&Observed) -> Option<f64>) -> Vec<Option<f64>> {
-    let value = |one: &Option<&Round>| value(&one.as_ref()?.observed);
-    rounds.iter().map(value).collect()
-}
-
-/// Writes `trial.json` into `folder`, which must not hold one.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write(trial: &Trial, folder: &Folder) -> reveille_results::Result<PathBuf> {
-    let text = serde_json::to_vec(trial).expect("a trial is plain data");
-    folder.write(FILE, Existing::Stays, &text)
-}
-
-/// Reads a `trial.json`: the file, or the folder that it is in.
-///
-/// # Errors
-/// [`Error::Unreadable`] where there is none, or one of a schema that this program does not know.
-pub fn read(path: &Path) -> Result<Trial> {
-    let file = match path.is_dir() {
-        true => path.join(FILE),
-        false => path.to_owned(),
-    };
-    let wrong = |why: String| Error::Unreadable {
-        path: file.clone(),
-        why,
-    };
-    let text = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
-    parse(&text).map_err(wrong)
+/// Each round's median; `None` if the setting has no figure in it.
+fn medians(turns: &ByRound<'_, Round>) -> Vec<Option<f64>> {
+    turns.each(|one| median(&one.figures))
 }
 
 /// Reads the text of a `trial.json`.
 ///
 /// # Errors
 /// In words, where it is none, or one of a schema that this program does not know.
-pub fn parse(text: &[u8]) -> std::result::Result<Trial, String> {
+pub fn parse(text: &[u8]) -> Result<Trial, String> {
     let mut trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let is_setting = |place: &usize| *place < trial.settings.len();
     let places = trial.rounds.iter().map(|round| round.setting);
@@ -314,7 +237,11 @@ fn judge_anew(trial: &mut Trial) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use reveille_results::output::Naming;
+    use std::fs;
+
+    use reveille_kernel::Identity;
+    use reveille_results::description::Ended;
+    use reveille_results::output::{Folder, Naming};
 
     use super::*;
     use crate::workload::NANOSECONDS;
@@ -368,15 +295,17 @@ pub(crate) mod tests {
     pub(crate) fn trial() -> Trial {
         let (settings, cost, verdict) = conclude(&names(), &workload(false), &rounds());
         Trial {
-            schema_version: SCHEMA_VERSION,
-            tool: "reveille".into(),
-            name: "test".into(),
-            started: String::new(),
-            command_line: vec![],
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: None,
-            governor: None,
+            about: About {
+                schema_version: SCHEMA_VERSION,
+                tool: "reveille".into(),
+                name: "test".into(),
+                started: String::new(),
+                command_line: vec![],
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: None,
+                governor: None,
+            },
             workload: workload(false),
             plan: Plan {
                 rounds: 10,
@@ -492,7 +421,7 @@ pub(crate) mod tests {
         rounds.extend(others);
         let of_three = conclude(&three, &workload(false), &rounds).2.gain.unwrap();
         assert_eq!(of_two.estimate, of_three.estimate);
-        let width = |one: &Difference| one.interval.map(|(low, high)| high - low).unwrap();
+        let width = |one: &Estimate| one.interval.map(|(low, high)| high - low).unwrap();
         assert!(width(&of_three) > width(&of_two), "{of_two:?} {of_three:?}");
         assert_eq!(
             conclude(&names(), &workload(true), &rounds[..20]).2.gain,
@@ -505,10 +434,9 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let trial = trial();
         let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
-        let path = write(&trial, &out).unwrap();
-        assert_eq!(read(&path).unwrap(), trial);
-        assert_eq!(read(path.parent().unwrap()).unwrap(), trial);
+        let path = kept::write(&trial, FILE, &out).unwrap();
         let text = fs::read(&path).unwrap();
+        assert_eq!(parse(&text).unwrap(), trial);
         assert!(
             parse(&text[..text.len() / 2])
                 .unwrap_err()
@@ -528,7 +456,6 @@ pub(crate) mod tests {
                 .unwrap_err()
                 .contains("damaged")
         );
-        assert!(read(&folder.path().join("absent")).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use reveille_results::description::Ended;
 use crate::result::Trial;
 use crate::verdict::{Cost, Dominated, one_of_all};
 use crate::workload::NANOSECONDS;
-use reveille_figures::rounds::{Against, Difference, ERROR, rounds_needed};
+use reveille_figures::rounds::{Against, ERROR, Estimate, rounds_needed};
 
 /// In what unit a trial's figures are shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,7 @@ pub fn sentences(trial: &Trial) -> Vec<String> {
     );
     sentences.extend(little_sleep(trial));
     sentences.extend(too_few_rounds(trial));
-    match &trial.ended {
+    match &trial.about.ended {
         Ended::Completed => {}
         Ended::Interrupted => {
             sentences.push("The trial was interrupted; this is what it had gathered.".into());
@@ -107,14 +107,14 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
     let name = name(trial, place);
     // The p-value knows that it was chosen; the interval may be missing, or wider.
     let is_as_good = trial.verdict.as_good.contains(&AS_IS);
-    let holds_zero = |gain: &Difference| gain.against_zero() == Against::Unknown;
+    let holds_zero = |gain: &Estimate| gain.against_zero() == Against::Unknown;
     // An estimate of 0 has no sign: what is better says in which direction it is.
-    let is_less = |gain: &Difference| match gain.estimate {
+    let is_less = |gain: &Estimate| match gain.estimate {
         0.0 => !trial.workload.higher_is_better,
         estimate => estimate < 0.0,
     };
-    let more_or_less = |gain: &Difference| if is_less(gain) { "less" } else { "more" };
-    let interval = |gain: &Difference| interval(gain, is_less(gain), scale);
+    let more_or_less = |gain: &Estimate| if is_less(gain) { "less" } else { "more" };
+    let interval = |gain: &Estimate| interval(gain, is_less(gain), scale);
     Some(match &trial.verdict.gain {
         None if place != AS_IS => format!(
             "{name} has the best median, {median}, and no round in common with `as is` to compare it."
@@ -152,7 +152,7 @@ fn best(trial: &Trial, scale: &Scale) -> Option<String> {
 }
 
 /// The interval of a size: of how much less it is, or how much more.
-fn interval(difference: &Difference, is_less: bool, scale: &Scale) -> String {
+fn interval(difference: &Estimate, is_less: bool, scale: &Scale) -> String {
     let Some((low, high)) = difference.interval else {
         return String::new();
     };
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn what_was_not_shown_is_not_claimed() {
         let mut trial = trial();
-        trial.verdict.gain = Some(Difference {
+        trial.verdict.gain = Some(Estimate {
             estimate: -1.0,
             interval: Some((-3.0, 1.0)),
             rounds: 10,
@@ -311,7 +311,7 @@ mod tests {
         for setting in &mut trial.settings {
             setting.rounds = 6;
         }
-        trial.verdict.gain = Some(Difference {
+        trial.verdict.gain = Some(Estimate {
             estimate: -30.0,
             interval: None,
             rounds: 6,
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_best_one_that_is_told_apart_is_not_called_like_as_is_where_its_interval_holds_zero() {
         let mut trial = trial();
-        trial.verdict.gain = Some(Difference {
+        trial.verdict.gain = Some(Estimate {
             estimate: -30.0,
             interval: Some((-63.0, 1.0)),
             rounds: 10,
@@ -379,7 +379,7 @@ mod tests {
     fn too_few_rounds_and_an_early_end_are_said() {
         let mut trial = trial();
         trial.settings[0].rounds = 3;
-        trial.ended = Ended::Interrupted;
+        trial.about.ended = Ended::Interrupted;
         let said = sentences(&trial);
         assert!(said[1].contains("from 6 rounds on; here are 3"), "{said:?}");
         assert!(said[2].contains("interrupted"), "{said:?}");
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn the_first_sentence_claims_what_choice_and_interval_allow() {
         let gain = |estimate, interval| {
-            Some(Difference {
+            Some(Estimate {
                 estimate,
                 interval,
                 rounds: 10,
@@ -509,7 +509,7 @@ mod tests {
             (true, 0.0, None, ", 0 ns more than as is."),
         ] {
             trial.workload = workload(higher_is_better);
-            trial.verdict.gain = Some(Difference {
+            trial.verdict.gain = Some(Estimate {
                 estimate,
                 interval,
                 rounds: 10,
@@ -585,7 +585,7 @@ mod tests {
             trial.settings.push(setting);
         }
         trial.verdict.as_good = vec![0, 2, 3];
-        trial.ended = Ended::Disturbed("CPU 3 went offline".into());
+        trial.about.ended = Ended::Disturbed("CPU 3 went offline".into());
         let said = sentences(&trial);
         assert_eq!(
             said[1..],

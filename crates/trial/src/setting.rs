@@ -1,9 +1,9 @@
 //! The settings that are compared: which ones, and how each is put in force and taken back.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, requests};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, requests};
 
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
@@ -12,6 +12,31 @@ use crate::{Error, Result};
 const AS_IS: &str = "as is";
 /// No CPU sleeps.
 const NO_SLEEP: &str = "no sleep";
+
+/// The machine whose settings are changed.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// `/` except in tests.
+    pub root: Root,
+    /// Its CPUs and idle states before the first change.
+    pub idle: Idle,
+    /// Folder of the journal that undoes changes.
+    pub journal_folder: PathBuf,
+}
+
+impl Machine {
+    /// Reads the machine below `root`.
+    ///
+    /// # Errors
+    /// As [`Idle::read`].
+    pub fn read(root: Root) -> Result<Self> {
+        Ok(Self {
+            idle: Idle::read(&root)?,
+            root,
+            journal_folder: journal::FOLDER.into(),
+        })
+    }
+}
 
 /// What is changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +59,8 @@ pub enum Kind {
     },
     /// Latency bounds of 0, or threads that keep every CPU awake where no bound can.
     NoSleep,
+    /// Threads of idle priority keep these CPUs awake.
+    KeepAwake(Vec<u32>),
 }
 
 /// A setting and its name.
@@ -117,7 +144,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     let chosen_by_governor = |setting: &Setting| match setting.kind {
         Kind::Limit { .. } => true,
         Kind::Hold { bound_us, .. } => bound_us > 0,
-        Kind::AsIs | Kind::NoSleep => false,
+        Kind::AsIs | Kind::NoSleep | Kind::KeepAwake(_) => false,
     };
     if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
         notes.push(
@@ -139,7 +166,7 @@ fn twin(idle: &Idle, setting: &Setting, state: &IdleState) -> Option<String> {
     if limits::poll(std::slice::from_ref(state)).is_some() {
         return Some(format!("{name} (it is `{NO_SLEEP}`)"));
     }
-    let changes = setting.changes(idle).ok()?;
+    let changes = setting.kind.changes(idle).ok()?;
     let is_so = |setting: &limits::Setting| {
         let states = idle.cpu(setting.cpu).map(|cpu| cpu.states.as_slice());
         let state = states?.iter().find(|state| state.index == setting.index)?;
@@ -168,7 +195,8 @@ fn unknown(idle: &Idle, only: &str) -> Error {
 }
 
 impl Setting {
-    fn new(name: impl Into<String>, kind: Kind) -> Self {
+    /// A setting of that name.
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
         Self {
             name: name.into(),
             kind,
@@ -186,18 +214,6 @@ impl Setting {
             cpus: None,
         };
         Self::new(format!("hold {bound_us}us"), kind)
-    }
-
-    /// What the setting's limit sets, on the CPUs that are online; nothing for other kinds.
-    fn changes(&self, idle: &Idle) -> Result<Vec<limits::Setting>> {
-        match &self.kind {
-            Kind::Limit { limit, cpus } => {
-                let all = || online(idle).map(|cpu| cpu.number).collect();
-                let cpus = cpus.clone().unwrap_or_else(all);
-                Ok(limits::settings(idle, &cpus, limit)?)
-            }
-            _ => Ok(Vec::new()),
-        }
     }
 
     /// What is changed, in words.
@@ -223,7 +239,7 @@ impl Setting {
                 format!("a latency bound of {bound_us} µs {}{leaves}", on(cpus))
             }
             Kind::Limit { cpus, .. } => {
-                let changes = self.changes(idle)?;
+                let changes = self.kind.changes(idle)?;
                 let named = |disable: bool| {
                     let mut names: Vec<&str> = Vec::new();
                     for change in changes.iter().filter(|change| change.disable == disable) {
@@ -248,61 +264,87 @@ impl Setting {
                  choose)"
                     .into()
             }
+            Kind::KeepAwake(cpus) => {
+                format!("idle-priority threads keep CPU {} awake", listed(cpus))
+            }
         })
     }
+}
 
-    /// Puts the setting in force, until the answer is dropped or ended.
+impl Kind {
+    /// What a limit sets, on the CPUs that are online; nothing for other kinds.
+    fn changes(&self, idle: &Idle) -> Result<Vec<limits::Setting>> {
+        match self {
+            Self::Limit { limit, cpus } => {
+                let all = || online(idle).map(|cpu| cpu.number).collect();
+                let cpus = cpus.clone().unwrap_or_else(all);
+                Ok(limits::settings(idle, &cpus, limit)?)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Puts the setting in force until the result is dropped or ended.
     ///
     /// # Errors
-    /// Where it cannot be done; then the machine is as before.
-    pub fn apply(&self, root: &Root, idle: &Idle, journal_folder: &Path) -> Result<Applied> {
-        let mut applied = Applied {
-            journal: Journal::new(root, journal_folder),
+    /// If it cannot be put in force; the machine is then as before.
+    pub fn apply(&self, machine: &Machine) -> Result<InForce> {
+        let (root, idle) = (&machine.root, &machine.idle);
+        let mut applied = InForce {
+            journal: Journal::new(root, &machine.journal_folder),
             _request: None,
             awake: None,
         };
-        match &self.kind {
-            Kind::AsIs => {}
-            Kind::Hold {
+        match self {
+            Self::AsIs => {}
+            Self::Hold {
                 bound_us,
                 cpus: None,
             } => applied._request = Some(requests::Request::hold(*bound_us)?),
-            Kind::Hold {
+            Self::Hold {
                 bound_us,
                 cpus: Some(cpus),
             } => requests::bound_cpus(&mut applied.journal, root, cpus, *bound_us)?,
-            Kind::Limit { .. } => {
+            Self::Limit { .. } => {
                 limits::apply(&mut applied.journal, &self.changes(idle)?)?;
             }
-            Kind::NoSleep if sleepless_by_request(idle) => {
+            Self::NoSleep if sleepless_by_request(idle) => {
                 applied._request = Some(requests::Request::hold(0)?);
             }
-            Kind::NoSleep => {
+            Self::NoSleep => {
                 let cpus: Vec<u32> = online(idle).map(|cpu| cpu.number).collect();
                 applied.awake = Some(Awake::keep(&cpus)?);
             }
+            Self::KeepAwake(cpus) => applied.awake = Some(Awake::keep(cpus)?),
         }
         Ok(applied)
     }
 }
 
 /// A setting in force. Dropped, the machine is as before.
-pub struct Applied {
+pub struct InForce {
     journal: Journal,
     _request: Option<requests::Request>,
     awake: Option<Awake>,
 }
 
-impl Applied {
+impl InForce {
     /// Why the setting was not in force all the time; `None` where it was, as far as that is known.
     pub fn interrupted(&self) -> Option<String> {
         self.awake.as_ref()?.interrupted()
     }
 
-    /// Takes the setting back, and says what somebody else changed meanwhile or could not be put
-    /// back; `None` where all is as before.
-    pub fn end(mut self) -> Option<String> {
-        self.journal.restore().complaints().into_iter().next()
+    /// Takes the setting back.
+    ///
+    /// # Errors
+    /// [`Error::Disturbed`] if somebody else changed a setting meanwhile, or one could not be restored.
+    pub fn end(mut self) -> Result<()> {
+        let complaints = self.journal.restore().complaints().into_iter();
+        complaints
+            .map(Error::Disturbed)
+            .map(Err)
+            .next()
+            .unwrap_or(Ok(()))
     }
 }
 
@@ -326,9 +368,9 @@ fn refuse_absent(idle: &Idle, cpus: &[u32]) -> Result<()> {
     }
 }
 
-/// Does a bound of 0 keep every CPU from sleeping? It makes governors choose state 0, which sleeps
+/// Whether a bound of 0 keeps every CPU from sleeping. It makes governors choose state 0, which sleeps
 /// where it is not the poll state (on Arm, say).
-fn sleepless_by_request(idle: &Idle) -> bool {
+pub fn sleepless_by_request(idle: &Idle) -> bool {
     requests::honoured(idle) && online(idle).all(|cpu| limits::poll(&cpu.states).is_some())
 }
 
@@ -359,7 +401,7 @@ mod tests {
     use super::*;
 
     /// Two CPUs with POLL, C1 (2 µs) and C6 (100 µs) below a root of the test's.
-    fn machine(states: &[(&str, u32)]) -> (tempfile::TempDir, Root, Idle) {
+    fn machine(states: &[(&str, u32)]) -> (tempfile::TempDir, Machine) {
         let folder = tempfile::tempdir().unwrap();
         let system = folder.path().join("sys/devices/system/cpu");
         for cpu in 0..2 {
@@ -382,9 +424,9 @@ mod tests {
             fs::write(system.join("cpuidle/current_driver"), "intel_idle").unwrap();
             fs::write(system.join("cpuidle/current_governor"), "menu").unwrap();
         }
-        let root = Root::at(folder.path());
-        let idle = Idle::read(&root).unwrap();
-        (folder, root, idle)
+        let mut machine = Machine::read(Root::at(folder.path())).unwrap();
+        machine.journal_folder = folder.path().join("run");
+        (folder, machine)
     }
 
     const STATES: [(&str, u32); 3] = [("POLL", 0), ("C1", 2), ("C6", 100)];
@@ -406,7 +448,7 @@ mod tests {
 
     #[test]
     fn by_default_each_state_is_the_deepest_once_and_twins_are_left_out() {
-        let (_folder, _root, idle) = machine(&STATES);
+        let (_folder, Machine { idle, .. }) = machine(&STATES);
         let (settings, notes) = choose(&idle, &wanted(&[], &[20])).unwrap();
         assert_eq!(
             names(&settings),
@@ -422,7 +464,7 @@ mod tests {
 
     #[test]
     fn settings_are_chosen_by_name_and_as_is_is_always_among_them() {
-        let (_folder, _root, idle) = machine(&STATES);
+        let (_folder, Machine { idle, .. }) = machine(&STATES);
         for name in ["c6", "up-to-C6", "up to C6"] {
             let (settings, _) = choose(&idle, &wanted(&[name], &[])).unwrap();
             assert_eq!(names(&settings), ["as is", "up to C6"], "{name}");
@@ -442,12 +484,12 @@ mod tests {
     #[test]
     fn a_cpu_that_was_not_kept_awake_all_the_time_is_known() {
         use nix::sched::{CpuSet, sched_setaffinity};
-        if crate::place::allowed() != [0, 1] {
+        if reveille_kernel::affinity::allowed() != [0, 1] {
             return println!("skipped: a_cpu_that_was_not_kept_awake...: needs the CPUs 0 and 1");
         }
-        let (folder, root, idle) = machine(&[]);
+        let (_folder, machine) = machine(&[]);
         let no_sleep = Setting::new(NO_SLEEP, Kind::NoSleep);
-        let applied = no_sleep.apply(&root, &idle, folder.path()).unwrap();
+        let applied = no_sleep.kind.apply(&machine).unwrap();
         assert_eq!(applied.interrupted(), None);
         // As the kernel does with the thread on CPU 1 when that goes offline.
         let mut other = CpuSet::new();
@@ -464,12 +506,12 @@ mod tests {
             assert!(began.elapsed().as_secs() < 60);
             std::thread::yield_now();
         }
-        assert_eq!(applied.end(), None);
+        applied.end().unwrap();
     }
 
     #[test]
     fn without_cpuidle_threads_keep_cpus_awake_and_a_bound_is_refused() {
-        let (_folder, _root, idle) = machine(&[]);
+        let (_folder, Machine { idle, .. }) = machine(&[]);
         let (settings, _) = choose(&idle, &wanted(&[], &[])).unwrap();
         assert_eq!(names(&settings), ["as is", "no sleep"]);
         assert!(settings[1].how(&idle).unwrap().contains("threads"));
@@ -479,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_state_0_that_sleeps_is_not_taken_for_polling() {
-        let (_folder, _root, idle) = machine(&[("WFI", 1), ("cpu-sleep", 500)]);
+        let (_folder, Machine { idle, .. }) = machine(&[("WFI", 1), ("cpu-sleep", 500)]);
         let (settings, _) = choose(&idle, &wanted(&[], &[])).unwrap();
         assert_eq!(names(&settings), ["as is", "up to WFI", "no sleep"]);
         assert!(settings[2].how(&idle).unwrap().contains("threads"));
@@ -487,24 +529,22 @@ mod tests {
 
     #[test]
     fn a_setting_is_in_force_until_it_is_ended() {
-        let (folder, root, idle) = machine(&STATES);
+        let (_folder, machine) = machine(&STATES);
+        let root = &machine.root;
         let disabled = |cpu, state| {
             root.number(&format!(
                 "sys/devices/system/cpu/cpu{cpu}/cpuidle/state{state}/disable"
             ))
         };
-        let journals = folder.path().join("run");
-        let applied = Setting::up_to("C1").apply(&root, &idle, &journals).unwrap();
+        let applied = Setting::up_to("C1").kind.apply(&machine).unwrap();
         assert_eq!([disabled(0, 2), disabled(1, 2)], [Some(1); 2]);
-        assert_eq!(applied.end(), None);
+        applied.end().unwrap();
         assert_eq!([disabled(0, 2), disabled(1, 2)], [Some(0); 2]);
         let kind = Kind::Hold {
             bound_us: 0,
             cpus: Some(vec![1]),
         };
-        let held = Setting::new("mine", kind)
-            .apply(&root, &idle, &journals)
-            .unwrap();
+        let held = kind.apply(&machine).unwrap();
         let bound = |cpu| root.text(&requests::file_of(cpu)).unwrap();
         assert_eq!((bound(0), bound(1)), ("0".into(), "n/a".into()));
         drop(held);
@@ -513,13 +553,14 @@ mod tests {
 
     #[test]
     fn what_somebody_else_sets_meanwhile_is_said_and_left() {
-        let (folder, root, idle) = machine(&STATES);
-        let applied = Setting::up_to("C1")
-            .apply(&root, &idle, &folder.path().join("run"))
-            .unwrap();
-        let file = root.path("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
+        let (_folder, machine) = machine(&STATES);
+        let applied = Setting::up_to("C1").kind.apply(&machine).unwrap();
+        let file = machine
+            .root
+            .path("sys/devices/system/cpu/cpu0/cpuidle/state2/disable");
         fs::write(&file, "2\n").unwrap();
-        assert!(applied.end().unwrap().contains("another program"));
+        let error = applied.end().unwrap_err();
+        assert!(error.to_string().contains("another program"), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "2\n");
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use reveille_figures::quantile;
 use reveille_figures::rounds::{
-    self, Difference, ERROR, PERMUTATIONS, median_difference, rounds_needed,
+    self, ERROR, Estimate, PERMUTATIONS, median_difference, paired, rounds_needed,
 };
 
 /// What a setting costs: power where it can be read, else the time that the CPUs are awake.
@@ -59,7 +59,7 @@ pub struct Verdict {
     /// The best one's figure less that of "as is", paired by round; `None` where that is the best.
     /// The interval holds for whichever setting came out best (Bonferroni).
     #[serde(default)]
-    pub gain: Option<Difference>,
+    pub gain: Option<Estimate>,
     /// Each setting at most once, by the one that is best of those that dominate it.
     pub dominated: Vec<Dominated>,
 }
@@ -160,14 +160,6 @@ impl Compared {
             no_more: high.is_some_and(|high| high <= margin),
         }
     }
-}
-
-/// Differences of the rounds in which both have a value.
-pub fn paired(of: &[Option<f64>], than: &[Option<f64>]) -> Vec<f64> {
-    let rounds = of.iter().zip(than);
-    rounds
-        .filter_map(|(of, than)| Some((*of)? - (*than)?))
-        .collect()
 }
 
 fn middle(rounds: &[Option<f64>]) -> Option<f64> {

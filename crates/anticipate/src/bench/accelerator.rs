@@ -1,43 +1,44 @@
-//! A thread that stands in for an accelerator: it is given work, is done after a drawn time, and
+//! A thread that stands in for an accelerator: it takes a call, completes it after a drawn time, and
 //! signals that to a control thread, which sleeps meanwhile.
 //!
 //! The times are those of figure 2 of Shen and others, "Software-Managed CPU Sleep" (2015): GPU
 //! kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
-//! 50 µs with a few outliers; the first call of a series takes long. The paper says no more of the
-//! outliers and of the first call; what is drawn for them is said at [`Series`].
+//! 50 µs with a few outliers; the first call of a series takes long. The paper does not quantify
+//! outliers and first calls; [`Series`] says how they are drawn.
 //!
-//! The stand-in has a CPU of its own and spins on it, as a device is at work all the time: it sees
-//! its work at once, and its clock does not sleep. Its signal wakes the control thread as another
-//! CPU's thread does, by an interrupt between CPUs.
+//! The stand-in spins on a CPU of its own, as a device is always awake: it sees a call at once. Its
+//! signal wakes the control thread by an interrupt between CPUs.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use reveille_kernel::affinity::{self, Binding};
+use reveille_trial::setting::Machine;
 
-use crate::bench::Account;
 use crate::bench::asleep::Counts;
-use crate::bench::place;
-use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::assist::Account;
+use crate::bench::clock;
+use crate::bench::policy::{Kept, Policy};
 use crate::bench::result::{Point, Workload};
-use crate::bench::run::{Sample, Work};
+use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
 
 /// How long calls of one kind take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Series {
-    /// As reports call it.
+    /// Name in reports.
     pub name: &'static str,
-    /// What most calls take, ns.
+    /// Typical time of a call, ns.
     pub typical_ns: u64,
-    /// Calls are even within so much of it, on both sides.
+    /// Calls are uniform within this distance of the typical time.
     pub spread_ns: u64,
-    /// One call in so many takes one and a half to two times as long; 0: none does.
+    /// One call in this many takes 1.5 to 2 times as long; 0 for none.
     pub outlier_one_in: u64,
 }
 
-/// The paper's.
+/// Those of the paper.
 pub const SERIES: [Series; 2] = [
     Series {
         name: "K-means: 540 ± 25 µs",
@@ -53,14 +54,14 @@ pub const SERIES: [Series; 2] = [
     },
 ];
 
-/// The first call takes so many times as long as others.
+/// The first call takes this many times as long as others.
 const FIRST: u64 = 4;
 
 /// What the control thread does between calls, ns.
 const CONTROL_WORK_NS: u64 = 50_000;
 
 impl Series {
-    /// How long so many calls take, ns.
+    /// Draws the times of that many calls, ns.
     pub fn draw(&self, calls: usize, random: &mut fastrand::Rng) -> Vec<u64> {
         let even = |random: &mut fastrand::Rng| {
             self.typical_ns - self.spread_ns + random.u64(0..=2 * self.spread_ns)
@@ -78,59 +79,59 @@ impl Series {
     }
 }
 
-/// When a call is expected to be done, after its launch.
+/// When a call is expected to complete, after its launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Predicted {
-    /// Few are done before.
+    /// Few complete before.
     pub early_ns: u64,
-    /// Few are done after; not less than `early_ns`.
+    /// Few complete after; at least `early_ns`.
     pub late_ns: u64,
 }
 
-/// What an application uses to be awake in time.
+/// How an application asks to be awake in time.
 pub trait Waking {
-    /// A call of that kind took so long, ns.
+    /// A call of that kind took that long, ns.
     fn observe(&mut self, kind: u32, ns: u64);
 
-    /// What the next call of that kind will take; `None` where too little is known.
+    /// Time that the next call of that kind will take; `None` if too little is known.
     fn predict(&mut self, kind: u32) -> Option<Predicted>;
 
-    /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC on, for so long.
+    /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC, for that long.
     ///
     /// # Errors
-    /// Where whoever is asked is gone. What is refused is no error.
+    /// If the server is gone. A refusal is no error.
     fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()>;
 
     /// What was expected has happened.
     ///
     /// # Errors
-    /// Where whoever was asked is gone.
+    /// If the server is gone.
     fn cancel(&mut self) -> Result<()>;
 
-    /// What was asked for so far, and how much of it was granted.
+    /// Requests so far, and how many were granted.
     fn account(&mut self) -> Account;
 }
 
 /// Makes a [`Waking`] for the calling thread.
 pub trait Connect: Sync {
     /// # Errors
-    /// [`Error::Cannot`] where there is none to be had.
+    /// [`Error::Cannot`] if none is available.
     fn connect(&self) -> Result<Box<dyn Waking>>;
 
     /// What it does, in words.
     fn how(&self) -> String;
 }
 
-/// What is to be done in each turn.
+/// What each turn does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// Calls in a turn, at most.
     pub calls: u64,
-    /// A turn has no more calls than this gives time for.
+    /// A turn has no more calls than fit into this time.
     pub turn: Duration,
-    /// The control thread's.
+    /// CPU of the control thread.
     pub cpu: u32,
-    /// Of the times.
+    /// Seed of the times.
     pub seed: u64,
 }
 
@@ -147,18 +148,20 @@ pub struct Accelerator<'a> {
 
 impl<'a> Accelerator<'a> {
     /// # Errors
-    /// [`Error::Cannot`] where there is but one CPU.
+    /// [`Error::Cannot`] on one CPU.
     pub fn new(
         machine: &'a Machine,
         options: Options,
         connect: Option<&'a dyn Connect>,
     ) -> Result<Self> {
         let cpu = options.cpu;
-        let mut others = place::allowed().into_iter().filter(|other| *other != cpu);
+        let mut others = affinity::allowed()
+            .into_iter()
+            .filter(|other| *other != cpu);
         let other_cpu = others.next().ok_or_else(|| {
             Error::Cannot(
-                "the stand-in for an accelerator needs a CPU of its own, and this process has but \
-                 one; leave out --accelerator"
+                "the stand-in for an accelerator needs a CPU of its own, and this process has only \
+                 one; omit --accelerator"
                     .into(),
             )
         })?;
@@ -185,7 +188,7 @@ impl<'a> Accelerator<'a> {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Sample> {
-        let bound = place::on_cpu(self.options.cpu)?;
+        let bound = Binding::here(self.options.cpu)?;
         let kind = point as u32;
         let mut waking = match (policy, self.connect) {
             (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
@@ -193,12 +196,12 @@ impl<'a> Accelerator<'a> {
         };
         let mut sample = Sample::default();
         let before = self.counts.read();
-        let began = place::now_ns();
+        let began = clock::now_ns();
         for &ns in times {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            let launched = place::now_ns();
+            let launched = clock::now_ns();
             device.launch(ns, policy != Policy::NoSleep);
             if let Some(waking) = &mut waking
                 && let Some(next) = waking.predict(kind)
@@ -209,22 +212,22 @@ impl<'a> Accelerator<'a> {
                 Policy::NoSleep => device.poll(),
                 _ => device.wait()?,
             }
-            let seen = place::now_ns();
+            let seen = clock::now_ns();
             let done = device.done_at_ns.load(Ordering::Acquire);
             sample.latencies_ns.push(seen.saturating_sub(done));
             if let Some(waking) = &mut waking {
                 waking.cancel()?;
-                // As accelerators tell it: the call's own time, without the waking.
+                // As accelerators report it: the call's own time, without the wake-up.
                 waking.observe(kind, done.saturating_sub(launched));
             }
-            spin_until(place::now_ns() + CONTROL_WORK_NS);
+            clock::spin_until(clock::now_ns() + CONTROL_WORK_NS);
         }
-        place::stayed(bound)?;
-        sample.elapsed_ns = place::now_ns() - began;
+        bound.holds()?;
+        sample.elapsed_ns = clock::now_ns() - began;
         sample.asleep_ns = self.counts.read().since(&before);
         sample.run_ns = Some(sample.elapsed_ns);
         sample.account = waking.map(|mut waking| Account {
-            // Also the calls for which nothing was asked, for nothing was known yet.
+            // Including calls for which nothing was asked, since nothing was known yet.
             waits: sample.latencies_ns.len() as u64,
             ..waking.account()
         });
@@ -309,9 +312,9 @@ impl Device {
                 continue;
             }
             calls += 1;
-            let until = place::now_ns() + self.takes_ns.load(Ordering::Relaxed);
-            spin_until(until);
-            self.done_at_ns.store(place::now_ns(), Ordering::Release);
+            let until = clock::now_ns() + self.takes_ns.load(Ordering::Relaxed);
+            clock::spin_until(until);
+            self.done_at_ns.store(clock::now_ns(), Ordering::Release);
             self.done.store(calls, Ordering::Release);
             if self.signals.load(Ordering::Relaxed) {
                 self.signal();
@@ -336,12 +339,6 @@ impl Drop for Ends<'_> {
     fn drop(&mut self) {
         self.0.over.store(true, Ordering::Relaxed);
         self.0.signal();
-    }
-}
-
-fn spin_until(at_ns: u64) {
-    while place::now_ns() < at_ns {
-        std::hint::spin_loop();
     }
 }
 
@@ -372,22 +369,18 @@ impl Work for Accelerator<'_> {
         Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
     }
 
-    fn begin(&self, policy: Policy) -> Result<InForce> {
+    fn kept(&self, policy: Policy) -> Result<Kept> {
         match policy {
-            Policy::AsIs => Ok(self
-                .machine
-                .unchanged("the control thread waits asleep".into())),
-            Policy::Shallowest => self.machine.allow_shallowest(self.options.cpu),
-            Policy::NoSleep => Ok(self.machine.unchanged("the control thread polls".into())),
-            Policy::Poll => Err(Error::Cannot(
-                "to look for the end of each call is what no sleep does here".into(),
-            )),
+            Policy::AsIs => Ok(Kept::as_is("the control thread waits asleep")),
+            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.options.cpu),
+            Policy::NoSleep => Ok(Kept::as_is("the control thread polls")),
+            Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
                 let connect = self.connect.ok_or_else(|| {
                     Error::Cannot("this program was built without the applications' library".into())
                 })?;
                 drop(connect.connect()?);
-                Ok(self.machine.unchanged(connect.how()))
+                Ok(Kept::as_is(&connect.how()))
             }
         }
     }
@@ -402,9 +395,9 @@ impl Work for Accelerator<'_> {
         std::thread::scope(|scope| {
             let ends = Ends(&device);
             let stand_in = scope.spawn(|| {
-                let placed = place::on_cpu(self.other_cpu);
+                let placed = Binding::here(self.other_cpu);
                 device.serve();
-                placed.and_then(place::stayed)
+                placed.and_then(|placed| placed.holds())
             });
             let control = scope
                 .spawn(|| self.control(point, policy, &times, &device, stop))
@@ -421,7 +414,7 @@ impl Work for Accelerator<'_> {
 mod tests {
     use std::sync::Mutex;
 
-    use reveille_kernel::{Idle, Root};
+    use reveille_kernel::Root;
 
     use super::*;
 
@@ -516,16 +509,11 @@ mod tests {
 
     #[test]
     fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
-        let root = Root::default();
-        let machine = Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: "/nonexistent".into(),
-        };
+        let machine = Machine::read(Root::default()).unwrap();
         let options = Options {
             calls: 2,
             turn: Duration::from_secs(10),
-            cpu: place::allowed()[0],
+            cpu: affinity::allowed()[0],
             seed: 1,
         };
         let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
@@ -558,13 +546,8 @@ mod tests {
 
     #[test]
     fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
-        let root = Root::default();
-        let machine = Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: "/nonexistent".into(),
-        };
-        let cpu = place::allowed()[0];
+        let machine = Machine::read(Root::default()).unwrap();
+        let cpu = affinity::allowed()[0];
         let options = Options {
             calls: 3,
             turn: Duration::from_secs(10),
@@ -582,7 +565,7 @@ mod tests {
         };
         let never = AtomicBool::new(false);
         for policy in [Policy::AsIs, Policy::NoSleep, Policy::Anticipate] {
-            let in_force = work.begin(policy).unwrap();
+            work.kept(policy).unwrap();
             let sample = work.turn(1, policy, 0, &never).unwrap();
             assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
             // What was drawn is the least that it can take.
@@ -591,7 +574,6 @@ mod tests {
                 .account
                 .map(|account| (account.waits, account.assisted));
             assert_eq!(account, (policy == Policy::Anticipate).then_some((3, 2)));
-            drop(in_force);
         }
         let told = connects.0.0.lock().unwrap().clone();
         let all = "cancel, observe 1, expect, cancel, observe 1, expect, cancel, observe 1";

@@ -1,6 +1,6 @@
-//! How long a CPU was asleep, by what the kernel counts all the time.
+//! How long a CPU was asleep, by the kernel's counts.
 //!
-//! There are two counts, and each takes some waking for sleep. cpuidle counts from before a CPU
+//! There are two counts, and each counts some time awake as sleep. cpuidle counts from before a CPU
 //! enters an idle state to after it has left it, and where the interrupt that ends a halt is served
 //! inside (`arch_cpu_idle`), what the interrupt does is counted as sleep, too: an engine that keeps
 //! a CPU awake in a timer's interrupt would look free. The scheduler's idle time (`idle_sleeptime`

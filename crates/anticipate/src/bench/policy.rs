@@ -1,12 +1,10 @@
-//! How the machine is kept while the workload runs: each policy, put in force and taken back.
-
-use std::path::PathBuf;
+//! The policies, and the setting of the machine that each of them is.
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, requests};
+use reveille_kernel::{Idle, IdleState, affinity, requests};
+use reveille_trial::setting::{Kind, Setting, sleepless_by_request};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::{Account, OwnCost, Running};
 use crate::{Error, Result};
 
 /// What is done about sleep.
@@ -19,10 +17,10 @@ pub enum Policy {
     Shallowest,
     /// No CPU sleeps.
     NoSleep,
-    /// Whoever waits looks for the end by itself, again and again: its CPU sleeps between waits, and
-    /// not in them. About the most that waking in time for the end can regain.
+    /// The waiting thread polls for the completion: its CPU sleeps between waits only. About the most
+    /// that waking in time can regain.
     Poll,
-    /// CPUs are awake just when what is waited for is done.
+    /// CPUs are awake just when what is waited for completes.
     Anticipate,
 }
 
@@ -36,7 +34,7 @@ impl Policy {
         Self::Anticipate,
     ];
 
-    /// As tables call it.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::AsIs => "as is",
@@ -54,137 +52,76 @@ impl Policy {
     }
 }
 
-/// The machine whose settings policies change.
-#[derive(Debug, Clone)]
-pub struct Machine {
-    /// `/` but in tests.
-    pub root: Root,
-    /// Its CPUs and idle states, as they were before the first policy.
-    pub idle: Idle,
-    /// Of the journal that undoes what was changed.
-    pub journal_folder: PathBuf,
-}
-
-impl Machine {
-    /// The shallowest state in which the CPU sleeps; `None` where there is no deeper one that would be
-    /// left out.
-    pub fn shallowest(&self, cpu: u32) -> Option<&IdleState> {
-        let states = &self.idle.cpu(cpu)?.states;
-        let mut sleeping = states.iter().filter(|state| {
-            limits::poll(std::slice::from_ref(state)).is_none() && state.disabled != Some(true)
-        });
-        let shallowest = sleeping.next()?;
-        sleeping.next().map(|_| shallowest)
-    }
-
-    fn online(&self) -> Vec<u32> {
-        let online = self.idle.cpus.iter().filter(|cpu| cpu.online);
-        online.map(|cpu| cpu.number).collect()
-    }
-
-    /// Allows CPUs their shallowest sleep only.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where that CPU has no two states of sleep, or this user may not; then the
-    /// machine is as before.
-    pub(crate) fn allow_shallowest(&self, cpu: u32) -> Result<InForce> {
-        let state = self.shallowest(cpu).ok_or_else(|| {
-            Error::Cannot(format!(
-                "CPU {cpu} has no more than one idle state to sleep in"
-            ))
-        })?;
-        let limit = Limit::Deepest(state.name.clone());
-        let changes = limits::settings(&self.idle, &self.online(), &limit)?;
-        let mut in_force = self.unchanged(format!("{} is the deepest idle state", state.name));
-        limits::apply(&mut in_force.journal, &changes)?;
-        Ok(in_force)
-    }
-
-    /// Keeps all CPUs from sleeping: by a latency bound of 0 where that is honoured and this user may
-    /// hold one, else by threads that spin and let everything else go first.
-    ///
-    /// # Errors
-    /// [`Error::System`] where no thread can be had; then the machine is as before.
-    pub(crate) fn keep_awake(&self) -> Result<InForce> {
-        let polls = |cpu: &reveille_kernel::Cpu| limits::poll(&cpu.states).is_some();
-        let mut online = self.idle.cpus.iter().filter(|cpu| cpu.online);
-        // A bound of 0 makes governors choose state 0, which sleeps where it is not the poll state.
-        let by_request = requests::honoured(&self.idle) && online.all(polls);
-        if by_request && let Ok(request) = requests::Request::hold(0) {
-            let mut in_force = self.unchanged("a latency bound of 0: all CPUs poll".into());
-            in_force._request = Some(request);
-            return Ok(in_force);
-        }
-        let why = match by_request {
-            true => "this user may hold no latency bound",
-            false => "a latency bound of 0 would not make all CPUs poll",
-        };
-        let how = format!("idle-priority threads keep all CPUs awake ({why})");
-        // Of those that this process may use: others it cannot keep awake, and does not run on.
-        let allowed = super::place::allowed();
-        let mut cpus = self.online();
-        cpus.retain(|cpu| allowed.contains(cpu));
-        let mut in_force = self.unchanged(how);
-        in_force.awake = Some(Awake::keep(&cpus)?);
-        Ok(in_force)
-    }
-
-    /// Nothing is changed.
-    pub fn unchanged(&self, how: String) -> InForce {
-        InForce {
-            how,
-            journal: Journal::new(&self.root, &self.journal_folder),
-            _request: None,
-            awake: None,
-            assist: None,
-        }
-    }
-}
-
-/// A policy in force. Dropped, the machine is as before.
-pub struct InForce {
+/// How the machine is kept under a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept {
+    /// The setting in force.
+    pub kind: Kind,
     /// What is changed, in words.
     pub how: String,
-    journal: Journal,
-    _request: Option<requests::Request>,
-    awake: Option<Awake>,
-    assist: Option<Box<dyn Running>>,
 }
 
-impl InForce {
-    /// This, and something that wakes CPUs in time.
-    #[must_use]
-    pub fn with(mut self, assist: Box<dyn Running>) -> Self {
-        self.assist = Some(assist);
-        self
+impl Kept {
+    /// No setting is changed; `how` is what the workload does.
+    pub fn as_is(how: &str) -> Self {
+        Self {
+            kind: Kind::AsIs,
+            how: how.to_owned(),
+        }
     }
 
-    /// What was done to be awake in time; `None` where nothing is, or nothing tells.
-    pub fn account(&self) -> Option<Account> {
-        self.assist.as_ref()?.account()
+    fn by(kind: Kind, idle: &Idle) -> Result<Self> {
+        let setting = Setting::new("", kind);
+        Ok(Self {
+            how: setting.how(idle)?,
+            kind: setting.kind,
+        })
     }
 
-    /// What waking in time takes itself while `waits` runs; `None` where nothing counts it.
-    pub fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
-        self.assist.as_ref()?.own_cost(waits)
+    /// All CPUs may use that CPU's shallowest sleep only.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] if the CPU has no second state to sleep in.
+    pub fn shallowest(idle: &Idle, cpu: u32) -> Result<Self> {
+        let state = shallowest(idle, cpu).ok_or_else(|| {
+            Error::Cannot(format!("CPU {cpu} has no second idle state to sleep in"))
+        })?;
+        let limit = Limit::Deepest(state.name.clone());
+        Self::by(Kind::Limit { limit, cpus: None }, idle)
     }
 
-    /// Why the policy was not in force all the time; `None` where it was, as far as that is known.
-    pub fn interrupted(&self) -> Option<String> {
-        self.awake.as_ref()?.interrupted()
+    /// No CPU sleeps: by a latency bound of 0 if that makes all CPUs poll and this user may hold one,
+    /// otherwise by threads, on the CPUs that this process may use.
+    ///
+    /// # Errors
+    /// As [`Setting::how`].
+    pub fn no_sleep(idle: &Idle) -> Result<Self> {
+        let kind = match sleepless_by_request(idle) && requests::Request::hold(0).is_ok() {
+            true => Kind::NoSleep,
+            false => {
+                let online = |cpu: &u32| idle.cpu(*cpu).is_some_and(|cpu| cpu.online);
+                Kind::KeepAwake(affinity::allowed().into_iter().filter(online).collect())
+            }
+        };
+        Self::by(kind, idle)
     }
+}
 
-    /// Takes the policy back, and says what somebody else changed meanwhile or could not be put back;
-    /// `None` where all is as before.
-    pub fn end(mut self) -> Option<String> {
-        drop(self.assist.take());
-        self.journal.restore().complaints().into_iter().next()
-    }
+/// The shallowest state in which the CPU sleeps; `None` if it has no deeper one that would be left out.
+pub fn shallowest(idle: &Idle, cpu: u32) -> Option<&IdleState> {
+    let mut sleeping = idle.cpu(cpu)?.states.iter().filter(|state| {
+        limits::poll(std::slice::from_ref(state)).is_none() && state.disabled != Some(true)
+    });
+    let shallowest = sleeping.next()?;
+    sleeping.next().map(|_| shallowest)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use reveille_kernel::Root;
+    use reveille_trial::setting::Machine;
 
     use super::*;
 
@@ -202,12 +139,8 @@ mod tests {
         for list in ["present", "online"] {
             fs::write(system.join(list), "0\n").unwrap();
         }
-        let root = Root::at(folder.path());
-        let machine = Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: folder.path().join("run"),
-        };
+        let mut machine = Machine::read(Root::at(folder.path())).unwrap();
+        machine.journal_folder = folder.path().join("run");
         (folder, machine)
     }
 
@@ -225,7 +158,7 @@ mod tests {
     fn there_is_a_shallowest_state_only_where_a_deeper_one_is_left_out() {
         let name = |states: &[(&str, bool)]| {
             let (_folder, machine) = machine(states);
-            machine.shallowest(0).map(|state| state.name.clone())
+            shallowest(&machine.idle, 0).map(|state| state.name.clone())
         };
         assert_eq!(name(&[("POLL", false), ("haltpoll", false)]), None);
         assert_eq!(name(&[]), None);
@@ -233,6 +166,24 @@ mod tests {
         assert_eq!(name(&three).as_deref(), Some("C1"));
         let off = [("C1", true), ("C2", false), ("C6", false)];
         assert_eq!(name(&off).as_deref(), Some("C2"));
+    }
+
+    #[test]
+    fn where_no_bound_makes_cpus_poll_threads_keep_those_awake_that_may_be_used() {
+        let (_folder, machine) = machine(&[]);
+        let kept = Kept::no_sleep(&machine.idle).unwrap();
+        // The machine has CPU 0 only.
+        let cpus = match affinity::allowed().contains(&0) {
+            true => vec![0],
+            false => vec![],
+        };
+        assert_eq!(kept.kind, Kind::KeepAwake(cpus.clone()));
+        let in_force = kept.kind.apply(&machine).unwrap();
+        assert_eq!(in_force.interrupted(), None);
+        in_force.end().unwrap();
+        if !cpus.is_empty() {
+            assert_eq!(kept.how, "idle-priority threads keep CPU 0 awake");
+        }
     }
 
     #[test]
@@ -245,10 +196,11 @@ mod tests {
                 fs::read_to_string(folder.path().join(file)).unwrap().trim() == "1"
             })
         };
-        let in_force = machine.allow_shallowest(0).unwrap();
+        let kept = Kept::shallowest(&machine.idle, 0).unwrap();
+        let in_force = kept.kind.apply(&machine).unwrap();
         assert!(disabled().eq([false, false, true, true]));
-        assert!(in_force.how.contains("C1"));
-        assert_eq!(in_force.end(), None);
+        assert_eq!(kept.how, "C6, C8 disabled on all CPUs");
+        in_force.end().unwrap();
         assert!(disabled().eq([false, false, false, true]));
     }
 }

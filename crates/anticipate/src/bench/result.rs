@@ -1,16 +1,12 @@
 //! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
 
-use std::path::PathBuf;
-
-use reveille_kernel::Identity;
-use reveille_results::description::Ended;
-use reveille_results::kept;
-use reveille_results::output::{Existing, Folder};
+use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
+use crate::Operation;
 use crate::bench::policy::Policy;
-use crate::bench::storage::Operation;
-use reveille_figures::rounds::{Figure, Quantiles, differences, share_percent};
+use reveille_figures::rounds::{Estimate, Quantiles, differences, paired, share_percent};
+use reveille_trial::rounds::ByRound;
 
 /// The file's name in its folder.
 pub const FILE: &str = "bench.json";
@@ -23,9 +19,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Workload {
     /// `storage` or `accelerator`.
     pub kind: String,
-    /// In words.
+    /// What it does, in words.
     pub what: String,
-    /// In a word: `read`, `write`, `completion`.
+    /// One of `read`, `write`, `completion`.
     pub waits_for: String,
     /// The disk.
     pub device: Option<String>,
@@ -37,7 +33,7 @@ pub struct Workload {
     pub operation: Option<Operation>,
 }
 
-/// Where the policies are compared.
+/// An idle time or series at which the policies are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// `1 ms`, or a series' name.
@@ -77,22 +73,22 @@ pub struct PolicyUsed {
 pub struct Skipped {
     /// Which policy.
     pub policy: Policy,
-    /// What this machine or user lacks for it.
+    /// Why it is unavailable.
     pub why: String,
 }
 
-/// How it was gone about.
+/// How the benchmark was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// As many as were asked for; [`Bench::turns`] has fewer where it was cut short.
+    /// As requested; [`Bench::turns`] has fewer if the run was cut short.
     pub rounds: u32,
-    /// In a turn, at most.
+    /// Waits in a turn, at most.
     pub waits: u64,
-    /// How long a turn takes at most, s.
+    /// Length of a turn, at most, s.
     pub turn_s: f64,
     /// Waits before those that count, at most 10 ms apart.
     pub warm_up: u64,
-    /// Of the order, and of what is drawn.
+    /// Seed of the order and of the draws.
     pub seed: u64,
     /// The CPU on which the workload waits.
     pub cpu: u32,
@@ -107,30 +103,31 @@ pub struct Turn {
     pub point: usize,
     /// The one in force.
     pub policy: Policy,
-    /// Since the beginning.
+    /// Start of the turn, s since the run's.
     pub began_s: f64,
     /// The turn's length, s.
     pub elapsed_s: f64,
-    /// Of an I/O from its issue, of a call from its end, until the waiting thread runs; ns.
+    /// From the issue of an I/O, or the completion of a call, until the waiting thread runs; ns.
     pub latency: Quantiles,
     /// Waits a second.
     pub per_s: f64,
-    /// Of the workload's CPU, its own work among it; 0 to 100. `None` where nothing counts sleep.
+    /// Time awake of the workload's CPU, its own work included; 0 to 100. `None` if sleep is not
+    /// counted.
     pub awake_percent: Option<f64>,
-    /// Of the other CPUs on average, whoever keeps them awake.
+    /// The same of the other CPUs on average, whoever keeps them awake.
     pub others_awake_percent: Option<f64>,
     /// By the engine's own account, in % of one CPU's time, all CPUs together.
     pub kept_awake_percent: Option<f64>,
-    /// Of the waits, those before the ones that count among them: for how many a CPU was to be awake,
-    /// by the engine's own account.
+    /// Share of the waits, warm-up included, for which a CPU was to be awake, by the engine's own
+    /// account.
     pub assisted_percent: Option<f64>,
-    /// Of the processor packages.
+    /// Power of the processor packages.
     pub power_w: Option<f64>,
-    /// What the workload took to its end, ns; `None` of one that has none.
+    /// Time to the workload's completion, ns; `None` if it has none.
     pub run_ns: Option<f64>,
 }
 
-/// What a policy gave and took at a point, over the rounds.
+/// Latency and cost of a policy at a point, over the rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// A place in [`Bench::points`].
@@ -140,30 +137,30 @@ pub struct Row {
     /// In all rounds together.
     pub waits: u64,
     /// The rounds' medians.
-    pub median_ns: Option<Figure>,
+    pub median_ns: Option<Estimate>,
     /// The rounds' 90th percentiles; `None` where fewer than ten waits of all rounds lie beyond, or it
     /// would be a round's maximum.
-    pub p90_ns: Option<Figure>,
+    pub p90_ns: Option<Estimate>,
     /// The rounds' 99th percentiles; `None` as for the 90th.
-    pub p99_ns: Option<Figure>,
+    pub p99_ns: Option<Estimate>,
     /// Of all rounds.
     pub max_ns: f64,
     /// As [`Turn::per_s`].
-    pub per_s: Option<Figure>,
+    pub per_s: Option<Estimate>,
     /// As [`Turn::awake_percent`].
-    pub awake_percent: Option<Figure>,
+    pub awake_percent: Option<Estimate>,
     /// As [`Turn::others_awake_percent`].
-    pub others_awake_percent: Option<Figure>,
+    pub others_awake_percent: Option<Estimate>,
     /// As [`Turn::kept_awake_percent`].
-    pub kept_awake_percent: Option<Figure>,
+    pub kept_awake_percent: Option<Estimate>,
     /// As [`Turn::assisted_percent`].
-    pub assisted_percent: Option<Figure>,
+    pub assisted_percent: Option<Estimate>,
     /// As [`Turn::power_w`], W.
-    pub power_w: Option<Figure>,
+    pub power_w: Option<Estimate>,
     /// As [`Turn::run_ns`].
-    pub run_ns: Option<Figure>,
-    /// What waking in time takes itself for each wait, ns, the median of turns of their own at the
-    /// point with the least idle time; the time that CPUs are kept awake is not in it.
+    pub run_ns: Option<Estimate>,
+    /// Time that waking in time takes for each wait, ns: the median of separate turns at the point with
+    /// the least idle time, without the time for which CPUs are kept awake.
     pub own_cost_ns: Option<f64>,
     /// Of that, the programs at the issue and the completion of a request; the rest is at idle
     /// periods, switches of tasks and interrupts of all CPUs meanwhile.
@@ -176,19 +173,19 @@ pub struct Row {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// By how much the median is above that of "as is", % of it; below zero where it is less.
-    pub median_percent: Option<Figure>,
+    pub median_percent: Option<Estimate>,
     /// The same of the 99th percentile.
-    pub p99_percent: Option<Figure>,
+    pub p99_percent: Option<Estimate>,
     /// The same of waits a second.
-    pub per_s_percent: Option<Figure>,
+    pub per_s_percent: Option<Estimate>,
     /// The same of the time to the workload's end.
-    pub run_percent: Option<Figure>,
+    pub run_percent: Option<Estimate>,
     /// Percentage points of the CPU's time: awake beyond the work's own.
-    pub awake_points: Option<Figure>,
+    pub awake_points: Option<Estimate>,
     /// The same of the other CPUs.
-    pub others_awake_points: Option<Figure>,
+    pub others_awake_points: Option<Estimate>,
     /// Of the processor packages, W above "as is".
-    pub power_w: Option<Figure>,
+    pub power_w: Option<Estimate>,
 }
 
 /// What sleep costs at a point (as is less no sleep), and how much of that a policy regains.
@@ -204,50 +201,35 @@ pub struct Gain {
     pub p99: Regained,
     /// The time that the policy keeps the CPU awake beyond "as is", in per cent of the time that "no
     /// sleep" does.
-    pub awake_percent: Option<Figure>,
+    pub awake_percent: Option<Estimate>,
     /// The power beyond "as is", in per cent of that of "no sleep".
-    pub power_percent: Option<Figure>,
+    pub power_percent: Option<Estimate>,
 }
 
 /// At one quantile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Regained {
     /// What sleep costs, ns.
-    pub lost_ns: Option<Figure>,
-    /// `None` where it is not shown that sleep costs anything.
-    pub percent: Option<Figure>,
+    pub lost_ns: Option<Estimate>,
+    /// `None` if sleep is not shown to cost anything.
+    pub percent: Option<Estimate>,
 }
 
 /// A benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bench {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// Its name in reports.
-    pub name: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments, as they were given.
-    pub command_line: Vec<String>,
-    /// What ended the rounds.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver; `None` where none is registered.
-    pub driver: Option<String>,
-    /// cpuidle's governor; `None` where there is none.
-    pub governor: Option<String>,
+    /// Where it was run, when and how it ended; [`SCHEMA_VERSION`] is its schema's version.
+    #[serde(flatten)]
+    pub about: About,
     /// What waited, and for what.
     pub workload: Workload,
     /// How many rounds, of what length.
     pub plan: Plan,
-    /// Where the policies are compared, in the order of tables.
+    /// In the order of tables.
     pub points: Vec<Point>,
     /// The first is "as is".
     pub policies: Vec<PolicyUsed>,
-    /// Policies that could not be had here.
+    /// Policies that are unavailable here.
     pub skipped: Vec<Skipped>,
     /// By point, then by policy.
     pub rows: Vec<Row>,
@@ -261,7 +243,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// What that policy gave at that point.
+    /// The row of that policy at that point.
     pub fn row(&self, point: usize, policy: Policy) -> Option<&Row> {
         let mut rows = self.rows.iter();
         rows.find(|row| row.point == point && row.policy == policy)
@@ -284,23 +266,20 @@ impl Bench {
     }
 }
 
-/// What the turns say of each point and policy, and how much of what sleep costs was regained.
+/// Latency and cost by point and policy, and how much of the cost of sleep was regained.
 pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<Row>, Vec<Gain>) {
     let rounds = turns.iter().map(|turn| turn.round + 1).max().unwrap_or(0);
     let (mut rows, mut gains) = (Vec::new(), Vec::new());
     for point in 0..points {
         let of = |policy: Policy| {
-            let turn = |round| {
-                let mut turns = turns.iter();
-                turns.find(|turn| (turn.round, turn.point, turn.policy) == (round, point, policy))
-            };
-            Rounds((0..rounds).map(turn).collect())
+            let is = move |turn: &Turn| (turn.point, turn.policy) == (point, policy);
+            ByRound::of(turns, rounds, move |turn| is(turn).then_some(turn.round))
         };
         let (as_is, no_sleep) = (of(Policy::AsIs), of(Policy::NoSleep));
         for used in policies {
             let rounds = of(used.policy);
             rows.extend(row(point, used.policy, &rounds, &as_is));
-            if !matches!(used.policy, Policy::AsIs | Policy::NoSleep) && no_sleep.waits() > 0 {
+            if !matches!(used.policy, Policy::AsIs | Policy::NoSleep) && waits(&no_sleep) > 0 {
                 gains.push(gain(point, used.policy, &rounds, &as_is, &no_sleep));
             }
         }
@@ -308,32 +287,8 @@ pub fn conclude(points: usize, policies: &[PolicyUsed], turns: &[Turn]) -> (Vec<
     (rows, gains)
 }
 
-/// A policy's turns at a point, by round; `None` where a round has none.
-struct Rounds<'a>(Vec<Option<&'a Turn>>);
-
-impl Rounds<'_> {
-    fn waits(&self) -> u64 {
-        self.0.iter().flatten().map(|turn| turn.latency.count).sum()
-    }
-
-    fn each(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<Option<f64>> {
-        let figure = |turn: &Option<&Turn>| figure(turn.as_ref()?);
-        self.0.iter().map(figure).collect()
-    }
-
-    fn figure(&self, figure: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
-        Figure::over(self.each(figure).into_iter().flatten())
-    }
-
-    /// The figures at that quantile, or nothing where too few waits lie beyond it.
-    fn quantile(&self, quantile: Quantile) -> Vec<Option<f64>> {
-        /// Fewer say nothing of a quantile.
-        const BEYOND_MIN: u64 = 10;
-        match self.waits() >= BEYOND_MIN * quantile.one_in() {
-            true => self.each(|turn| quantile.of(&turn.latency)),
-            false => vec![None; self.0.len()],
-        }
-    }
+fn waits(rounds: &ByRound<'_, Turn>) -> u64 {
+    rounds.turns().map(|turn| turn.latency.count).sum()
 }
 
 #[derive(Clone, Copy)]
@@ -352,7 +307,15 @@ impl Quantile {
         }
     }
 
-    /// One wait in so many lies beyond it. A median is told of a single one.
+    /// Each round's, or none where too few waits of all rounds lie beyond it.
+    fn each(self, rounds: &ByRound<'_, Turn>) -> Vec<Option<f64>> {
+        /// Fewer say nothing of a quantile.
+        const BEYOND_MIN: u64 = 10;
+        let is_known = waits(rounds) >= BEYOND_MIN * self.one_in();
+        rounds.each(|turn| self.of(&turn.latency).filter(|_| is_known))
+    }
+
+    /// One wait in so many lies beyond it. A median needs a single wait.
     fn one_in(self) -> u64 {
         match self {
             Self::Median => 0,
@@ -362,38 +325,44 @@ impl Quantile {
     }
 }
 
-fn row(point: usize, policy: Policy, rounds: &Rounds<'_>, as_is: &Rounds<'_>) -> Option<Row> {
-    let max_ns = rounds.0.iter().flatten().map(|turn| turn.latency.max);
-    let quantile = |quantile| Figure::over(rounds.quantile(quantile).into_iter().flatten());
+fn row(
+    point: usize,
+    policy: Policy,
+    rounds: &ByRound<'_, Turn>,
+    as_is: &ByRound<'_, Turn>,
+) -> Option<Row> {
+    let max_ns = rounds.turns().map(|turn| turn.latency.max);
+    let over = |each: Vec<Option<f64>>| Estimate::over(each.into_iter().flatten());
+    let quantile = |quantile: Quantile| over(quantile.each(rounds));
+    let figure = |figure: fn(&Turn) -> Option<f64>| over(rounds.each(figure));
     Some(Row {
         point,
         policy,
-        waits: rounds.waits(),
+        waits: waits(rounds),
         max_ns: max_ns.reduce(f64::max)?,
         median_ns: quantile(Quantile::Median),
         p90_ns: quantile(Quantile::P90),
         p99_ns: quantile(Quantile::P99),
-        per_s: rounds.figure(|turn| Some(turn.per_s)),
-        awake_percent: rounds.figure(|turn| turn.awake_percent),
-        others_awake_percent: rounds.figure(|turn| turn.others_awake_percent),
-        kept_awake_percent: rounds.figure(|turn| turn.kept_awake_percent),
-        assisted_percent: rounds.figure(|turn| turn.assisted_percent),
-        power_w: rounds.figure(|turn| turn.power_w),
-        run_ns: rounds.figure(|turn| turn.run_ns),
+        per_s: figure(|turn| Some(turn.per_s)),
+        awake_percent: figure(|turn| turn.awake_percent),
+        others_awake_percent: figure(|turn| turn.others_awake_percent),
+        kept_awake_percent: figure(|turn| turn.kept_awake_percent),
+        assisted_percent: figure(|turn| turn.assisted_percent),
+        power_w: figure(|turn| turn.power_w),
+        run_ns: figure(|turn| turn.run_ns),
         own_cost_ns: None,
         own_cost_at_requests_ns: None,
         change: (policy != Policy::AsIs).then(|| change(rounds, as_is)),
     })
 }
 
-fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
+fn change(of: &ByRound<'_, Turn>, from: &ByRound<'_, Turn>) -> Change {
     let percent =
         |of: &[Option<f64>], from: &[Option<f64>]| share_percent(&differences(of, from), from);
-    let quantile = |quantile| percent(&of.quantile(quantile), &from.quantile(quantile));
+    let quantile = |one: Quantile| percent(&one.each(of), &one.each(from));
     let ratio = |figure: fn(&Turn) -> Option<f64>| percent(&of.each(figure), &from.each(figure));
     let difference = |figure: fn(&Turn) -> Option<f64>| {
-        let differences = differences(&of.each(figure), &from.each(figure));
-        Figure::over(differences.into_iter().flatten())
+        Estimate::over(paired(&of.each(figure), &from.each(figure)))
     };
     Change {
         median_percent: quantile(Quantile::Median),
@@ -409,21 +378,22 @@ fn change(of: &Rounds<'_>, from: &Rounds<'_>) -> Change {
 fn gain(
     point: usize,
     policy: Policy,
-    rounds: &Rounds<'_>,
-    as_is: &Rounds<'_>,
-    no_sleep: &Rounds<'_>,
+    rounds: &ByRound<'_, Turn>,
+    as_is: &ByRound<'_, Turn>,
+    no_sleep: &ByRound<'_, Turn>,
 ) -> Gain {
-    let regained = |quantile| {
-        let as_is = as_is.quantile(quantile);
-        let lost = differences(&as_is, &no_sleep.quantile(quantile));
-        let regained = differences(&as_is, &rounds.quantile(quantile));
+    let regained = |quantile: Quantile| {
+        let as_is = quantile.each(as_is);
+        let lost = differences(&as_is, &quantile.each(no_sleep));
+        let regained = differences(&as_is, &quantile.each(rounds));
         Regained {
             percent: share_percent(&regained, &lost),
-            lost_ns: Figure::over(lost.into_iter().flatten()),
+            lost_ns: Estimate::over(lost.into_iter().flatten()),
         }
     };
     let cost = |figure: fn(&Turn) -> Option<f64>| {
-        let beyond = |rounds: &Rounds<'_>| differences(&rounds.each(figure), &as_is.each(figure));
+        let beyond =
+            |rounds: &ByRound<'_, Turn>| differences(&rounds.each(figure), &as_is.each(figure));
         share_percent(&beyond(rounds), &beyond(no_sleep))
     };
     Gain {
@@ -434,15 +404,6 @@ fn gain(
         awake_percent: cost(|turn| turn.awake_percent),
         power_percent: cost(|turn| turn.power_w),
     }
-}
-
-/// Writes `bench.json` into `folder`, which must not hold one.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write(bench: &Bench, folder: &Folder) -> reveille_results::Result<PathBuf> {
-    let text = serde_json::to_vec(bench).expect("a benchmark is plain data");
-    folder.write(FILE, Existing::Stays, &text)
 }
 
 /// Reads the text of a `bench.json`.
@@ -520,7 +481,7 @@ pub(crate) mod tests {
             (lost.estimate, lost.interval),
             (14_000.0, Some((14_000.0, 14_000.0)))
         );
-        let near = |figure: &Option<Figure>, expected: f64| {
+        let near = |figure: &Option<Estimate>, expected: f64| {
             let estimate = figure.as_ref().unwrap().estimate;
             assert!((estimate - expected).abs() < 1e-9, "{estimate} {expected}");
         };

@@ -1,92 +1,35 @@
-//! The rounds: at each point every policy once, in a new order each time.
+//! The benchmark's rounds: at each point every policy once, as settings of a trial.
 //!
-//! Policies take turns within seconds, so that what drifts (temperature, other people's work) meets
-//! all of them, and their order is shuffled, so that none of them always comes after the same other
-//! one. Only whole rounds of a point count: figures are compared round by round.
+//! Only whole rounds of a point count, since figures are compared round by round.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use reveille_figures::rounds::{Estimate, Quantiles};
 use reveille_kernel::energy::{Packages, PackagesReading};
-use reveille_kernel::{Idle, Root};
+use reveille_kernel::{Idle, Root, affinity};
 use reveille_results::description::Ended;
+use reveille_trial::rounds::{self, At, Plan, Progress, Turns};
+use reveille_trial::setting::{InForce, Machine};
 
 use crate::bench::asleep::{Counts, Reading};
-use crate::bench::place;
-use crate::bench::policy::{InForce, Machine, Policy};
-use crate::bench::result::{Point, PolicyUsed, Skipped, Turn, Workload};
-use crate::bench::{Account, OwnCost};
+use crate::bench::assist::OwnCost;
+use crate::bench::policy::{Kept, Policy};
+use crate::bench::result::{PolicyUsed, Skipped, Turn};
+pub use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
-use reveille_figures::rounds::{Figure, Quantiles};
 
-/// A workload that waits again and again.
-pub trait Work {
-    /// What it does, for the result.
-    fn describe(&self) -> Workload;
-
-    /// Where it is measured, one point for each idle time or series.
-    fn points(&self) -> &[Point];
-
-    /// The CPU on which it waits.
-    fn cpu(&self) -> u32;
-
-    /// About how long a turn takes.
-    fn expected(&self, point: usize) -> Duration;
-
-    /// Puts a policy in force.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where this machine or user cannot, and it is to be left out.
-    fn begin(&self, policy: Policy) -> Result<InForce>;
-
-    /// One turn; it ends early when `stop` becomes true.
-    ///
-    /// # Errors
-    /// Where what is waited for fails.
-    fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample>;
-}
-
-/// What a turn gave.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Sample {
-    /// Of each wait, in any order.
-    pub latencies_ns: Vec<u64>,
-    /// The turn's length, ns.
-    pub elapsed_ns: u64,
-    /// How long of it the workload's CPU was asleep; `None` where nothing counts that.
-    pub asleep_ns: Option<u64>,
-    /// Of a workload that has an end: what it took to get there.
-    pub run_ns: Option<u64>,
-    /// Where the workload itself asks to be awake in time.
-    pub account: Option<Account>,
-}
-
-/// How it is gone about.
+/// What to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// How often each policy gets its turn at each point.
+    /// Turns of each policy at each point.
     pub rounds: u32,
-    /// Of the order.
+    /// Seed of the order.
     pub seed: u64,
     /// "As is" is always among them.
     pub policies: Vec<Policy>,
-    /// A policy that cannot be had is an error, and not left out: the user named it.
+    /// An unavailable policy is an error and not left out: the user named it.
     pub insist: bool,
-}
-
-/// Where it is. Told before each turn, never during one.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Progress<'a> {
-    /// From 0.
-    pub round: u32,
-    /// Where the next turn is.
-    pub point: &'a Point,
-    /// The policy of the next turn.
-    pub policy: Policy,
-    /// 0 to 1.
-    pub done: f64,
-    /// Until the last turn is over, by what turns have taken.
-    pub left: Duration,
 }
 
 /// What was done.
@@ -94,12 +37,11 @@ pub struct Progress<'a> {
 pub struct Run {
     /// Those that had turns; "as is" is the first.
     pub policies: Vec<PolicyUsed>,
-    /// Those that this machine or user lacks something for.
+    /// Those for which this machine or user lacks something.
     pub skipped: Vec<Skipped>,
     /// In the order in which they were run.
     pub turns: Vec<Turn>,
-    /// A point, and what waking in time takes itself there for each wait, ns; `None` where that is
-    /// not told.
+    /// A point, and the cost of waking in time there for each wait, ns; `None` if unknown.
     pub own_cost: Option<(usize, OwnCost)>,
     /// What ended the rounds.
     pub ended: Ended,
@@ -108,35 +50,43 @@ pub struct Run {
 /// Runs the rounds. Whatever ends it, the machine is as before.
 ///
 /// # Errors
-/// Where a policy cannot be put in force for another reason than that this machine or user cannot, and
-/// where the first turn fails. Later, what was gathered is the result.
+/// If a policy cannot be put in force for another reason than that this machine or user cannot, and if
+/// no round of a point is complete when a turn fails. Later, what was gathered is the result.
 pub fn run(
     machine: &Machine,
     work: &dyn Work,
     options: &Options,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress<'_>),
+    progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run> {
-    let (policies, skipped) = rehearse(work, options)?;
-    place::avoid(work.cpu());
-    let mut bench = Bench {
-        work,
-        options,
-        watch: Watch::new(&machine.root, &machine.idle, work.cpu()),
-        used: policies.iter().map(|used| used.policy).collect(),
-        began: Instant::now(),
-        expected_done: Duration::ZERO,
-        turns: Vec::new(),
+    let mut skipped = Vec::new();
+    let used = rehearse(machine, work, options, &mut skipped)?;
+    affinity::avoid(work.cpu());
+    let plan = Plan {
+        rounds: options.rounds,
+        points: work.points().len(),
+        settings: used.len(),
+        seed: options.seed,
+        whole: true,
     };
-    let ended = bench.rounds(stop, progress)?;
+    let mut bench = Bench {
+        machine,
+        work,
+        watch: Watch::new(&machine.root, &machine.idle, work.cpu()),
+        used,
+        began: Instant::now(),
+    };
+    let (turns, ended) = rounds::run(&mut bench, &plan, stop, progress)?;
     let own_cost = match ended {
-        Ended::Completed => bench.own_cost(stop),
+        Ended::Completed => bench.own_cost(options.rounds, stop),
         _ => None,
     };
+    let policies = bench.used.into_iter();
+    let policies = policies.map(|(policy, Kept { how, .. })| PolicyUsed { policy, how });
     Ok(Run {
-        policies,
+        policies: policies.collect(),
         skipped,
-        turns: bench.turns,
+        turns,
         own_cost,
         ended,
     })
@@ -144,19 +94,22 @@ pub fn run(
 
 /// Every policy once in force and back, so that what cannot be done is known before minutes of
 /// measuring.
-fn rehearse(work: &dyn Work, options: &Options) -> Result<(Vec<PolicyUsed>, Vec<Skipped>)> {
-    let (mut used, mut skipped) = (Vec::new(), Vec::new());
+fn rehearse(
+    machine: &Machine,
+    work: &dyn Work,
+    options: &Options,
+    skipped: &mut Vec<Skipped>,
+) -> Result<Vec<(Policy, Kept)>> {
+    let mut used = Vec::new();
     for policy in Policy::ALL {
         if policy != Policy::AsIs && !options.policies.contains(&policy) {
             continue;
         }
-        match work.begin(policy) {
-            Ok(in_force) => {
-                let how = in_force.how.clone();
-                if let Some(wrong) = in_force.end() {
-                    return Err(Error::Cannot(wrong));
-                }
-                used.push(PolicyUsed { policy, how });
+        let in_force = |kept: Kept| Ok((kept.kind.apply(machine)?, kept));
+        match work.kept(policy).and_then(in_force) {
+            Ok((in_force, kept)) => {
+                in_force.end()?;
+                used.push((policy, kept));
             }
             Err(Error::Cannot(why)) if !options.insist && policy != Policy::AsIs => {
                 skipped.push(Skipped { policy, why });
@@ -164,95 +117,48 @@ fn rehearse(work: &dyn Work, options: &Options) -> Result<(Vec<PolicyUsed>, Vec<
             Err(error) => return Err(error),
         }
     }
-    Ok((used, skipped))
+    Ok(used)
 }
 
 struct Bench<'a> {
+    machine: &'a Machine,
     work: &'a dyn Work,
-    options: &'a Options,
     watch: Watch,
-    used: Vec<Policy>,
+    used: Vec<(Policy, Kept)>,
     began: Instant,
-    /// What was expected of the turns that are done.
-    expected_done: Duration,
-    turns: Vec<Turn>,
 }
 
-impl Bench<'_> {
-    fn rounds(
-        &mut self,
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress<'_>),
-    ) -> Result<Ended> {
-        let mut random = fastrand::Rng::with_seed(self.options.seed);
-        let mut points: Vec<usize> = (0..self.work.points().len()).collect();
-        let mut policies = self.used.clone();
-        for round in 0..self.options.rounds {
-            random.shuffle(&mut points);
-            for &point in &points {
-                random.shuffle(&mut policies);
-                if let Some(ended) = self.point(round, point, &policies, stop, progress)? {
-                    return Ok(ended);
-                }
-            }
-        }
-        Ok(Ended::Completed)
+impl Turns for Bench<'_> {
+    type Turn = Turn;
+
+    fn name(&self, at: At) -> String {
+        let point = &self.work.points()[at.point];
+        format!("{}, {}", point.name, self.used[at.setting].0.name())
     }
 
-    /// Every policy's turn at one point. What ended the benchmark, if something did; then the turns of
-    /// this point are not kept.
-    fn point(
-        &mut self,
-        round: u32,
-        point: usize,
-        policies: &[Policy],
-        stop: &AtomicBool,
-        progress: &mut dyn FnMut(&Progress<'_>),
-    ) -> Result<Option<Ended>> {
-        let mut turns = Vec::new();
-        for &policy in policies {
-            progress(&self.progress(round, point, policy));
-            let turn = match self.turn(round, point, policy, stop) {
-                Ok(turn) => turn,
-                Err(error) if self.turns.is_empty() => return Err(error),
-                Err(error) => return Ok(Some(Ended::Disturbed(error.to_string()))),
-            };
-            if stop.load(Ordering::Relaxed) {
-                return Ok(Some(Ended::Interrupted));
-            }
-            turns.extend(turn);
-            self.expected_done += self.work.expected(point);
-        }
-        if turns.len() == policies.len() {
-            self.turns.extend(turns);
-        }
-        Ok(None)
+    fn expected(&self, point: usize) -> Option<Duration> {
+        Some(self.work.expected(point))
     }
 
-    /// One turn; `None` where nothing was waited for (the time was over at once).
-    fn turn(
-        &mut self,
-        round: u32,
-        point: usize,
-        policy: Policy,
-        stop: &AtomicBool,
-    ) -> Result<Option<Turn>> {
-        let in_force = self.work.begin(policy)?;
+    fn begin(&self, setting: usize) -> Result<InForce> {
+        self.used[setting].1.kind.apply(self.machine)
+    }
+
+    /// `None` if nothing was waited for (the time was over at once).
+    fn turn(&mut self, at: At, stop: &AtomicBool) -> Result<Option<Turn>> {
+        let policy = self.used[at.setting].0;
+        let assist = match policy {
+            Policy::Anticipate => self.work.assisted()?,
+            _ => None,
+        };
+        let account = || assist.as_ref()?.account();
         let began_s = self.began.elapsed().as_secs_f64();
         let before = self.watch.read();
-        let account_before = in_force.account();
-        let sample = self.work.turn(point, policy, round, stop);
-        let account_after = in_force.account();
+        let account_before = account();
+        let sample = self.work.turn(at.point, policy, at.round, stop);
+        let account_after = account();
         let after = self.watch.read();
-        let interrupted = in_force.interrupted();
-        let wrong = in_force.end();
         let mut sample = sample?;
-        if let Some(why) = interrupted {
-            return Err(Error::Disturbed(why));
-        }
-        if let Some(wrong) = wrong {
-            return Err(Error::Cannot(wrong));
-        }
         let Some(latency) = Quantiles::of(&mut sample.latencies_ns) else {
             return Ok(None);
         };
@@ -264,8 +170,8 @@ impl Bench<'_> {
         let kept_ns = account.and_then(|account| account.kept_awake_ns);
         let assisted = account.filter(|account| account.waits > 0);
         Ok(Some(Turn {
-            round,
-            point,
+            round: at.round,
+            point: at.point,
             policy,
             began_s,
             elapsed_s: elapsed_ns / 1e9,
@@ -280,56 +186,39 @@ impl Bench<'_> {
             run_ns: sample.run_ns.map(|ns| ns as f64),
         }))
     }
+}
 
-    /// Some turns more at the point with the least idle time, and the median of what they tell: to
-    /// count what the engine takes makes it slower, so that it is not done in turns that are compared.
-    /// With more time between waits, more of what it takes is for what else the machine does. What
-    /// fails now fails nothing that was gathered.
-    fn own_cost(&self, stop: &AtomicBool) -> Option<(usize, OwnCost)> {
-        /// A single one may have met what takes milliseconds, a hypervisor's other guests.
+impl Bench<'_> {
+    /// The median of some more turns at the point with the least idle time. Counting slows the engine
+    /// down, so turns that are compared do not count; with more time between waits, more of the
+    /// engine's work is for what else the machine does. An error here fails nothing that was gathered.
+    fn own_cost(&self, rounds: u32, stop: &AtomicBool) -> Option<(usize, OwnCost)> {
+        /// A single turn may have met what takes milliseconds, such as a hypervisor's other guests.
         const TURNS: u32 = 3;
-        if !self.used.contains(&Policy::Anticipate) {
+        if !self
+            .used
+            .iter()
+            .any(|(policy, _)| *policy == Policy::Anticipate)
+        {
             return None;
         }
         let points = self.work.points();
         let point = (0..points.len()).min_by_key(|&point| points[point].idle_ns)?;
         let cost = |turn| {
-            let in_force = self.work.begin(Policy::Anticipate).ok()?;
-            let told = in_force.own_cost(&mut || {
-                let round = self.options.rounds + turn;
+            let assist = self.work.assisted().ok()??;
+            let cost = assist.own_cost(&mut || {
+                let round = rounds + turn;
                 let _ = self.work.turn(point, Policy::Anticipate, round, stop);
             });
-            in_force.end();
-            told.filter(|_| !stop.load(Ordering::Relaxed))
+            cost.filter(|_| !stop.load(Ordering::Relaxed))
         };
         let costs: Vec<OwnCost> = (0..TURNS).filter_map(cost).collect();
-        let median = |of: fn(&OwnCost) -> f64| Some(Figure::over(costs.iter().map(of))?.estimate);
+        let median = |of: fn(&OwnCost) -> f64| Some(Estimate::over(costs.iter().map(of))?.estimate);
         let own = OwnCost {
             ns: median(|cost| cost.ns)?,
             at_requests_ns: median(|cost| cost.at_requests_ns)?,
         };
         Some((point, own))
-    }
-
-    fn progress(&self, round: u32, point: usize, policy: Policy) -> Progress<'_> {
-        let one_round: Duration = (0..self.work.points().len())
-            .map(|point| self.work.expected(point) * self.used.len() as u32)
-            .sum();
-        let all = one_round * self.options.rounds;
-        let done = self.expected_done.as_secs_f64() / all.as_secs_f64().max(1e-9);
-        // What turns have really taken; before the first one, what is expected.
-        let left = all.saturating_sub(self.expected_done).as_secs_f64();
-        let pace = match self.expected_done.as_secs_f64() {
-            0.0 => 1.0,
-            expected => self.began.elapsed().as_secs_f64() / expected,
-        };
-        Progress {
-            round,
-            point: &self.work.points()[point],
-            policy,
-            done: done.clamp(0.0, 1.0),
-            left: Duration::from_secs_f64((left * pace).clamp(0.0, 1e9)),
-        }
     }
 }
 
@@ -358,7 +247,7 @@ impl Read {
 
 impl Watch {
     fn new(root: &Root, idle: &Idle, cpu: u32) -> Self {
-        let allowed = place::allowed();
+        let allowed = affinity::allowed();
         let others = idle
             .cpus
             .iter()
@@ -375,7 +264,7 @@ impl Watch {
     fn read(&self) -> Read {
         let read = |(cpu, counts): &(u32, Counts)| {
             // A stay in an idle state is counted when it ends.
-            place::visit(&[*cpu]);
+            affinity::visit(&[*cpu]);
             counts.read()
         };
         Read {
@@ -409,6 +298,8 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+    use crate::bench::assist::Account;
+    use crate::bench::result::{Point, Workload};
 
     /// Takes no time; says which turns it had.
     struct Recorded {
@@ -430,12 +321,7 @@ mod tests {
     }
 
     fn machine() -> Machine {
-        let root = Root::default();
-        Machine {
-            idle: Idle::read(&root).unwrap(),
-            root,
-            journal_folder: "/nonexistent".into(),
-        }
+        Machine::read(Root::default()).unwrap()
     }
 
     impl Work for Recorded {
@@ -446,15 +332,15 @@ mod tests {
             &self.points
         }
         fn cpu(&self) -> u32 {
-            place::allowed()[0]
+            affinity::allowed()[0]
         }
         fn expected(&self, _: usize) -> Duration {
             Duration::from_secs(1)
         }
-        fn begin(&self, policy: Policy) -> Result<InForce> {
+        fn kept(&self, policy: Policy) -> Result<Kept> {
             match policy {
                 Policy::Shallowest => Err(Error::Cannot("there is but one".into())),
-                policy => Ok(machine().unchanged(policy.name().into())),
+                policy => Ok(Kept::as_is(policy.name())),
             }
         }
         fn turn(

@@ -4,7 +4,7 @@ use reveille_results::description::Ended;
 
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 /// What stands above all tables: for each series, or for reads that are about 1 ms apart, what sleep
 /// costs and how much of it was regained; and which policies were left out. Names of policies are
@@ -29,7 +29,7 @@ pub fn sentences(bench: &Bench) -> Vec<String> {
     let (complete, asked) = (bench.complete_rounds(), bench.plan.rounds);
     let rounds =
         format!("{complete} of {asked} rounds are complete for every idle time or series.");
-    match &bench.ended {
+    match &bench.about.ended {
         Ended::Completed => {}
         Ended::Interrupted => all.push(format!("It was interrupted: {rounds}")),
         Ended::Disturbed(why) => all.push(format!("It ended early ({why}): {rounds}")),
@@ -139,7 +139,7 @@ fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
 }
 
 /// What is shown of the share.
-fn regains(share: &Figure) -> &'static str {
+fn regains(share: &Estimate) -> &'static str {
     let (low, high) = share.interval.unwrap_or((share.estimate, share.estimate));
     match () {
         () if low > 0.0 => "regains",
@@ -157,7 +157,7 @@ fn at_p99(p99: &Regained) -> String {
 }
 
 /// `80 % (75 to 90)`.
-pub fn percent(figure: &Figure) -> String {
+pub fn percent(figure: &Estimate) -> String {
     let interval = figure
         .interval
         .map(|(low, high)| format!(" ({low:.0} to {high:.0})"));
@@ -174,7 +174,8 @@ pub fn microseconds(ns: f64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::bench::result::{Plan, Skipped, Workload, conclude, tests};
+    use crate::bench::result::{FILE, Plan, SCHEMA_VERSION, Skipped, Workload, conclude, tests};
+    use reveille_results::kept::{self, About};
 
     pub(crate) fn bench(figures: &[(Policy, f64, f64)], waits: u64) -> Bench {
         let policies: Vec<Policy> = figures.iter().map(|figure| figure.0).collect();
@@ -182,15 +183,17 @@ pub(crate) mod tests {
         let turns = tests::turns(7, figures, waits);
         let (rows, gains) = conclude(1, &policies, &turns);
         Bench {
-            schema_version: super::super::result::SCHEMA_VERSION,
-            tool: "reveille test".into(),
-            name: "test".into(),
-            started: String::new(),
-            command_line: Vec::new(),
-            ended: Ended::Completed,
-            machine: Default::default(),
-            driver: None,
-            governor: None,
+            about: About {
+                schema_version: SCHEMA_VERSION,
+                tool: "reveille test".into(),
+                name: "test".into(),
+                started: String::new(),
+                command_line: Vec::new(),
+                ended: Ended::Completed,
+                machine: Default::default(),
+                driver: None,
+                governor: None,
+            },
             workload: Workload {
                 kind: "storage".into(),
                 waits_for: "read".into(),
@@ -275,12 +278,12 @@ pub(crate) mod tests {
         assert!(said[0].contains("not shown that sleep costs"), "{said:?}");
         let mut none = bench(&REAL, 200);
         (none.rows, none.gains) = (vec![], vec![]);
-        none.ended = Ended::Interrupted;
+        none.about.ended = Ended::Interrupted;
         let said = sentences(&none);
         assert!(said[0].contains("No round"), "{said:?}");
         assert!(said[1].contains("interrupted: 0 of 7 rounds"), "{said:?}");
         let mut gone = bench(&REAL, 200);
-        gone.ended = Ended::Disturbed("the disk is gone".into());
+        gone.about.ended = Ended::Disturbed("the disk is gone".into());
         let said = sentences(&gone);
         assert!(
             said[1].contains("(the disk is gone): 7 of 7 rounds"),
@@ -292,11 +295,11 @@ pub(crate) mod tests {
     fn what_was_written_is_read_and_what_is_damaged_is_said() {
         use reveille_results::output::{Folder, Naming};
 
-        use crate::bench::result::{parse, write};
+        use crate::bench::result::parse;
         let folder = tempfile::tempdir().unwrap();
         let bench = bench(&REAL, 200);
         let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
-        let path = write(&bench, &out).unwrap();
+        let path = kept::write(&bench, FILE, &out).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(parse(text.as_bytes()), Ok(bench));
         let said = |text: &str| parse(text.as_bytes()).unwrap_err();

@@ -1,6 +1,8 @@
 //! Direct reads or writes at random places, with idle time between them.
 
+mod buffer;
 mod polled;
+mod size;
 mod target;
 
 use std::fs::File;
@@ -9,67 +11,47 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use reveille_kernel::affinity::Binding;
+use reveille_trial::setting::Machine;
 
-use crate::bench::Assist;
 use crate::bench::asleep::Counts;
-use crate::bench::place;
-use crate::bench::policy::{InForce, Machine, Policy};
+use crate::bench::assist::{Assist, Running};
+use crate::bench::clock;
+use crate::bench::policy::{Kept, Policy};
 use crate::bench::result::{Point, Workload};
-use crate::bench::run::{Sample, Work};
-use crate::{Error, Result};
+use crate::bench::work::{Sample, Work};
+use crate::{Error, Operation, Result};
 
+use buffer::Buffer;
 use polled::Polled;
+pub use size::parse as parse_size;
 pub use target::{Source, Target};
 
-/// What an I/O does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operation {
-    /// From the device into memory.
-    Read,
-    /// From memory to the device.
-    Write,
-}
-
-impl Operation {
-    /// `reads` or `writes`.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::Read => "reads",
-            Self::Write => "writes",
-        }
-    }
-}
-
-/// What is to be done in each turn.
+/// What each turn does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// What each I/O does.
     pub operation: Operation,
     /// Bytes in each I/O.
     pub size: usize,
-    /// How many are in flight: so many threads, each with one.
+    /// I/Os in flight: one in each of this many threads.
     pub depth: usize,
-    /// From the end of an I/O to the beginning of the same thread's next one, ns.
+    /// From the completion of an I/O to the same thread's next issue, ns.
     pub idle_ns: Vec<u64>,
-    /// Of all threads together, at most.
+    /// I/Os of all threads together, at most.
     pub ios: u64,
-    /// A turn ends then, even with fewer I/Os.
+    /// A turn ends after this time, even with fewer I/Os.
     pub turn: Duration,
-    /// I/Os before those that count, so that an engine can learn, 10 ms apart at most.
+    /// I/Os before those that count, at most 10 ms apart, so that an engine can learn.
     pub warm_up: u64,
     /// The CPU on which the threads run.
     pub cpu: u32,
-    /// Of the places that are read.
+    /// Seed of the offsets.
     pub seed: u64,
 }
 
-/// Between the I/Os that do not count, ns.
+/// Longest idle time between I/Os that do not count, ns.
 const WARM_UP_IDLE_NS: u64 = 10_000_000;
-
-/// Buffers begin at a multiple of this: what direct I/O asks for on any disk.
-const ALIGNMENT: usize = 4096;
 
 /// The workload.
 pub struct Storage<'a> {
@@ -81,7 +63,7 @@ pub struct Storage<'a> {
 
 impl<'a> Storage<'a> {
     /// # Errors
-    /// Where one I/O of that size does not work.
+    /// If one I/O of that size fails.
     pub fn new(
         machine: &'a Machine,
         target: Target,
@@ -104,7 +86,7 @@ impl<'a> Storage<'a> {
     }
 }
 
-/// What the threads of every turn need.
+/// What the threads of every turn share.
 struct Pattern {
     target: Target,
     options: Options,
@@ -118,9 +100,8 @@ impl Pattern {
         let tried = one(&self.target.file, self.options.operation, buffer.bytes(), 0);
         tried.map_err(|error| match error.raw_os_error() {
             Some(nix::libc::EINVAL) => Error::Usage(format!(
-                "{}: does not take direct {} of {size} bytes; its sectors may be larger",
-                self.target.name,
-                self.options.operation.plural()
+                "{}: refuses direct {}s of {size} bytes; its sectors may be larger",
+                self.target.name, self.options.operation
             )),
             _ => self.failed(error),
         })
@@ -156,23 +137,23 @@ impl Pattern {
         })
     }
 
-    /// Reads the counters between the meetings, on the same CPU: it is awake then, and nobody else
-    /// does anything. How long the I/Os took together, ns, and how long of it the CPU was asleep.
+    /// Reads the counters between the barriers, on the same CPU, which is awake then, while the threads
+    /// wait. Returns the time of all I/Os, ns, and how much of it the CPU was asleep.
     fn count(&self, turn: &Turn<'_>) -> (u64, Option<u64>) {
-        let bound = place::on_cpu(self.options.cpu);
+        let bound = Binding::here(self.options.cpu);
         turn.meeting.wait();
         let before = self.counts.read();
-        let began = place::now_ns();
+        let began = clock::now_ns();
         turn.meeting.wait();
         turn.meeting.wait();
-        let elapsed_ns = place::now_ns() - began;
+        let elapsed_ns = clock::now_ns() - began;
         let asleep_ns = self.counts.read().since(&before);
-        let stayed = bound.and_then(place::stayed);
+        let stayed = bound.and_then(|bound| bound.holds());
         (elapsed_ns, asleep_ns.filter(|_| stayed.is_ok()))
     }
 
-    /// One thread: I/Os that do not count, the meetings at which the counters are read, and those that
-    /// count. It comes to each meeting, whatever fails.
+    /// One thread: I/Os that do not count, the barriers between which the counters are read, and I/Os
+    /// that count. It arrives at each barrier, whatever fails.
     fn thread(&self, turn: &Turn<'_>, thread: u64) -> Result<Vec<u64>> {
         let depth = self.options.depth as u64;
         let share = |ios: u64| ios / depth + u64::from(thread < ios % depth);
@@ -188,8 +169,8 @@ impl Pattern {
             if turn.polls {
                 ios.polled = Some(Polled::new().map_err(|error| self.failed(error))?);
             }
-            let bound = place::on_cpu(self.options.cpu)?;
-            place::exact_timers();
+            let bound = Binding::here(self.options.cpu)?;
+            clock::exact_timers();
             let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
             ios.go(share(self.options.warm_up), idle_ns)?;
             ios.latencies_ns.clear();
@@ -200,12 +181,12 @@ impl Pattern {
         turn.meeting.wait();
         let went = warmed_up.and_then(|(mut ios, bound)| {
             ios.go(share(self.options.ios), turn.idle_ns)?;
-            place::stayed(bound)?;
+            bound.holds()?;
             Ok(ios)
         });
         let went = turn.noted(went);
         turn.meeting.wait();
-        // What it takes to drop the others' means is not theirs.
+        // Dropping the rest is not part of the turn.
         went.map(|ios| ios.latencies_ns)
     }
 }
@@ -217,7 +198,7 @@ struct Turn<'a> {
     seed: u64,
     polls: bool,
     stop: &'a AtomicBool,
-    /// A thread's I/O failed: the others need not go on.
+    /// A thread's I/O failed: the others end.
     failed: AtomicBool,
     meeting: Barrier,
 }
@@ -242,22 +223,22 @@ struct Ios<'a> {
     random: fastrand::Rng,
     buffer: Buffer,
     latencies_ns: Vec<u64>,
-    /// It looks for the end of each I/O by itself; `None`: it sleeps until then.
+    /// Polls for completions; `None`: sleeps until then.
     polled: Option<Polled>,
 }
 
 impl Ios<'_> {
-    /// So many, or as many as the turn has time for, with so much time asleep after each.
+    /// That many I/Os, or as many as the turn has time for, with that much sleep after each.
     fn go(&mut self, ios: u64, idle_ns: u64) -> Result<()> {
         let Pattern {
             target, options, ..
         } = self.pattern;
         let blocks = target.bytes / options.size as u64;
-        let end_ns = place::now_ns() + self.turn.limit_ns;
+        let end_ns = clock::now_ns() + self.turn.limit_ns;
         for _ in 0..ios {
             let offset = self.random.u64(0..blocks) * options.size as u64;
             let bytes = self.buffer.bytes();
-            let began = place::now_ns();
+            let began = clock::now_ns();
             if began >= end_ns || self.turn.is_over() {
                 break;
             }
@@ -265,11 +246,11 @@ impl Ios<'_> {
                 Some(polled) => polled.one(&target.file, options.operation, bytes, offset),
                 None => one(&target.file, options.operation, bytes, offset),
             };
-            let ended = place::now_ns();
+            let ended = clock::now_ns();
             done.map_err(|source| self.pattern.failed(source))?;
             self.latencies_ns.push(ended - began);
             if idle_ns > 0 {
-                place::sleep_until(ended + idle_ns);
+                clock::sleep_until(ended + idle_ns);
             }
         }
         Ok(())
@@ -283,31 +264,10 @@ fn one(file: &File, operation: Operation, bytes: &mut [u8], offset: u64) -> std:
     }
 }
 
-/// Random bytes at an address that direct I/O takes.
-struct Buffer {
-    room: Vec<u8>,
-    begin: usize,
-    size: usize,
-}
-
-impl Buffer {
-    fn new(size: usize) -> Self {
-        let mut room = vec![0; size + ALIGNMENT];
-        // Bytes that are all alike may be stored without being stored.
-        fastrand::Rng::with_seed(size as u64).fill(&mut room);
-        let begin = room.as_ptr().align_offset(ALIGNMENT);
-        Self { room, begin, size }
-    }
-
-    fn bytes(&mut self) -> &mut [u8] {
-        &mut self.room[self.begin..self.begin + self.size]
-    }
-}
-
 impl Work for Storage<'_> {
     fn describe(&self) -> Workload {
         let options = &self.pattern.options;
-        let size = size_text(options.size as u64);
+        let size = size::text(options.size as u64);
         let in_flight = match options.depth {
             1 => "one in flight".to_owned(),
             depth => format!("{depth} in flight"),
@@ -315,14 +275,10 @@ impl Work for Storage<'_> {
         Workload {
             kind: "storage".into(),
             what: format!(
-                "random direct {} of {size} of {}, {in_flight}",
-                options.operation.plural(),
-                self.pattern.target.name
+                "random direct {}s of {size} of {}, {in_flight}",
+                options.operation, self.pattern.target.name
             ),
-            waits_for: match options.operation {
-                Operation::Read => "read".into(),
-                Operation::Write => "write".into(),
-            },
+            waits_for: options.operation.to_string(),
             device: self.pattern.target.device.disk.clone(),
             size_bytes: Some(options.size as u64),
             depth: Some(options.depth as u64),
@@ -350,103 +306,46 @@ impl Work for Storage<'_> {
         ns(options.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(options.ios, idle_ns)
     }
 
-    fn begin(&self, policy: Policy) -> Result<InForce> {
+    fn kept(&self, policy: Policy) -> Result<Kept> {
         match policy {
-            Policy::AsIs => Ok(self.machine.unchanged("nothing is changed".into())),
-            Policy::Shallowest => self.machine.allow_shallowest(self.pattern.options.cpu),
-            Policy::NoSleep => self.machine.keep_awake(),
+            Policy::AsIs => Ok(Kept::as_is("nothing is changed")),
+            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.pattern.options.cpu),
+            Policy::NoSleep => Kept::no_sleep(&self.machine.idle),
             Policy::Poll => match Polled::new() {
-                Ok(_) => Ok(self
-                    .machine
-                    .unchanged("the waiting thread looks for the end".into())),
+                Ok(_) => Ok(Kept::as_is("the waiting thread polls for the completion")),
                 Err(error) => Err(Error::Cannot(format!(
-                    "the kernel gives this process no asynchronous I/O ({error})"
+                    "asynchronous I/O is unavailable to this process ({error})"
                 ))),
             },
             Policy::Anticipate => {
                 let assist = self.assist.ok_or_else(|| {
                     Error::Cannot("this program was built without the engine".into())
                 })?;
-                let running = assist.begin(&self.pattern.target.device)?;
-                Ok(self.machine.unchanged(assist.how()).with(running))
+                drop(assist.begin(&self.pattern.target.device)?);
+                Ok(Kept::as_is(&assist.how()))
             }
         }
+    }
+
+    fn assisted(&self) -> Result<Option<Box<dyn Running>>> {
+        let assist = self
+            .assist
+            .map(|assist| assist.begin(&self.pattern.target.device));
+        assist.transpose()
     }
 
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
         let turn = Turn {
             idle_ns: self.pattern.options.idle_ns[point],
             limit_ns: self.pattern.options.turn.as_nanos() as u64,
-            // Every policy has the same places in a round.
+            // Every policy has the same offsets in a round.
             seed: self.pattern.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
             polls: policy == Policy::Poll,
             stop,
             failed: AtomicBool::new(false),
-            // The threads, and the one that counts.
+            // The threads, and the one that reads the counters.
             meeting: Barrier::new(self.pattern.options.depth + 1),
         };
         self.pattern.turn_of(&turn)
-    }
-}
-
-/// `4 KiB`, `1 MiB`, `512 bytes`.
-pub(crate) fn size_text(bytes: u64) -> String {
-    for (unit, name) in [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes.is_multiple_of(unit) {
-            return format!("{} {name}", bytes / unit);
-        }
-    }
-    format!("{bytes} bytes")
-}
-
-/// Reads `4KiB`, `4k`, `512`, `1MiB`: a positive number of bytes, in powers of 1024.
-///
-/// # Errors
-/// In words, for what is none.
-pub fn parse_size(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("{text:?} is no size such as 4KiB, 512 or 256MiB");
-    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
-    let unit = match text[digits.len()..].trim().to_lowercase().as_str() {
-        "" | "b" | "bytes" => 1,
-        "k" | "kb" | "kib" => 1 << 10,
-        "m" | "mb" | "mib" => 1 << 20,
-        "g" | "gb" | "gib" => 1_u64 << 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(unit).filter(|bytes| *bytes > 0);
-    bytes.ok_or_else(wrong)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_are_read_and_written() {
-        for (text, bytes) in [
-            ("4KiB", 4096),
-            ("512", 512),
-            ("4k", 4096),
-            ("1 MiB", 1 << 20),
-        ] {
-            assert_eq!(parse_size(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "0", "KiB", "-4k", "4 parsecs", "99999999999GiB", "1.5k"] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-        assert_eq!(size_text(4096), "4 KiB");
-        assert_eq!(size_text(1536), "1536 bytes");
-        assert_eq!(size_text(1 << 28), "256 MiB");
-    }
-
-    #[test]
-    fn a_buffer_begins_where_direct_io_takes_it() {
-        for size in [512, 4096, 5000] {
-            let mut buffer = Buffer::new(size);
-            let bytes = buffer.bytes();
-            assert_eq!(bytes.len(), size);
-            assert_eq!(bytes.as_ptr() as usize % ALIGNMENT, 0);
-        }
     }
 }

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use nix::libc;
-use reveille_anticipate::bench::OwnCost;
+use reveille_anticipate::bench::assist::OwnCost;
 use reveille_anticipate::{BlockDevice, Engine, Error, Settings, Subject};
 use reveille_kernel::{Idle, Root};
 

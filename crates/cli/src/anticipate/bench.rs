@@ -5,50 +5,48 @@ mod by_engine;
 mod by_library;
 mod summary;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use reveille_anticipate::Operation;
 use reveille_anticipate::bench::accelerator::{self, Accelerator};
-use reveille_anticipate::bench::policy::{Machine, Policy};
+use reveille_anticipate::bench::assist::Assist;
+use reveille_anticipate::bench::policy::{Policy, shallowest};
 use reveille_anticipate::bench::result::{self, Bench, Plan};
-use reveille_anticipate::bench::run::{Options, Run, Work, run as run_bench};
-use reveille_anticipate::bench::storage::{self, Operation, Source, Storage, Target, parse_size};
-use reveille_anticipate::bench::{Assist, place};
-use reveille_kernel::{Identity, Idle, Root, journal, pm_qos};
-use reveille_results::description::Ended;
+use reveille_anticipate::bench::run::{self, Options, Run, Work};
+use reveille_anticipate::bench::storage::{self, Source, Storage, Target, parse_size};
+use reveille_kernel::{Root, affinity, interrupts};
 use reveille_results::output::Folder;
+use reveille_trial::setting::Machine;
 
-use crate::chosen;
+use crate::compared::{self, Kept};
 use crate::exit::{self, Failure};
 use crate::signals;
 use by_library::ByLibrary;
-use reveille_show::progress::Bar;
-use reveille_show::terminal;
 
 /// Measure what waking in time gains on this machine, and what it costs.
 ///
 /// A thread reads 4 KiB at random places, directly from the disk, and sleeps between reads. Policies
 /// take turns in shuffled order, round by round: the machine as it is, its shallowest idle state only
-/// (where it has deeper ones), no sleep, polling (the thread looks for the end of each read by itself,
-/// and sleeps between: about the most that waking in time can regain), and waking in time. What each
-/// gives is the latency of a read; what it costs is the time that the CPU is awake, and power where
-/// that can be read. Every setting is put back after its turn.
+/// (if it has deeper ones), no sleep, polling (the thread polls for the completion of each read and
+/// sleeps between reads: about the most that waking in time can regain), and waking in time. The
+/// benchmark reports the latency of a read, the time that the CPU is awake, and power if it can be
+/// read. Every setting is restored after its turn.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille anticipate bench                          some minutes, on a file of its own
-  sudo reveille anticipate bench --out this-machine       kept; `reveille report` makes its page
+  sudo reveille anticipate bench --out this-machine       keep the result; `reveille report` makes its page
   sudo reveille anticipate bench --gaps 1ms,10ms --rounds 9
   sudo reveille anticipate bench --device vda --size 64KiB
   sudo reveille anticipate bench --op write --dir /srv
   sudo reveille anticipate bench --gaps 0 --depth 8       eight in flight, nothing between them
   sudo reveille anticipate bench --accelerator            waiting for a stand-in for a GPU
 
-Durations: 300us, 1ms, 2s. Ctrl-C ends it and keeps the rounds that are complete.")]
+Durations: 300us, 1ms, 2s. Ctrl-C ends the run and keeps complete rounds.")]
 pub struct Args {
     /// Read this file [default: a file of its own]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "dir"])]
@@ -56,19 +54,19 @@ pub struct Args {
     /// Read this block device: vda, /dev/nvme0n1
     #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
     device: Option<PathBuf>,
-    /// Folder for the file of its own, of which nothing is left at the end
+    /// Folder for the file of its own, which is removed at the end
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
     /// Size of the file of its own
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
     file_size: u64,
     /// What an I/O does; writes go to the file of its own only
-    #[arg(long, value_name = "OPERATION", default_value = "read")]
-    op: OperationChoice,
+    #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = operation())]
+    op: Operation,
     /// Size of an I/O
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_io_size)]
     size: usize,
-    /// I/Os in flight: so many threads, each with one
+    /// I/Os in flight: one in each of N threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     depth: u32,
     /// Idle times after each I/O
@@ -84,7 +82,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["file", "device", "dir", "file_size", "op", "size", "depth", "gaps"])]
     accelerator: bool,
 
-    /// Compare only these, and fail where one cannot be had: as-is,shallowest,no-sleep,poll,anticipate
+    /// Compare only these, and fail if one is unavailable: as-is,shallowest,no-sleep,poll,anticipate
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy)]
     policies: Vec<Policy>,
     /// Each policy has a turn in each round, for each idle time; intervals need 6
@@ -96,38 +94,29 @@ pub struct Args {
     /// A turn ends after this time, even with fewer I/Os
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_turn)]
     turn: Duration,
-    /// I/Os before those that count, at most 10 ms apart, for an engine to learn by
+    /// I/Os before those that count, at most 10 ms apart, from which an engine learns
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     warm_up: u64,
-    /// For how much of each CPU's time the engine may keep it awake; what it took is said
+    /// Share of each CPU's time for which the engine may keep it awake
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = super::parse_share)]
     budget: f64,
-    /// The CPU that waits [default: one that serves few interrupts]
+    /// CPU on which the workload waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
     /// Seed of the order and the places
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Folder for bench.json, from which `reveille report` makes a page; must not hold one
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// The benchmark's name in reports [default: the folder's, or the workload]
-    #[arg(long, value_name = "TEXT")]
-    name: Option<String>,
-    /// Print the benchmark as JSON, without the single turns
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    kept: Kept,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum OperationChoice {
-    Read,
-    Write,
+fn operation() -> impl TypedValueParser<Value = Operation> {
+    PossibleValuesParser::new(["read", "write"]).try_map(|name| super::parse_operation(&name))
 }
 
 fn parse_gap(text: &str) -> Result<Duration, String> {
-    /// Longer ones take all day.
+    /// Longer ones make a run of a day.
     const LONGEST: Duration = Duration::from_secs(10);
     if text.trim() == "0" {
         return Ok(Duration::ZERO);
@@ -165,20 +154,16 @@ fn parse_policy(text: &str) -> Result<Policy, String> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let out = chosen::output_folder(args.out.as_deref(), &[result::FILE])?;
-    let root = Root::default();
-    let machine = Machine {
-        idle: Idle::read(&root)?,
-        root,
-        journal_folder: journal::FOLDER.into(),
-    };
+    let out = args.kept.folder(result::FILE)?;
+    let machine = Machine::read(Root::default())?;
     let stop = signals::stop()?;
     let cpu = match args.cpu {
         Some(cpu) => cpu,
-        None => place::quiet_cpu(&machine.root)?,
+        None => interrupts::quiet_cpu(&machine.root, &affinity::allowed())
+            .ok_or_else(|| Failure::cannot("the CPUs of this process are unknown"))?,
     };
     refuse_cpu(cpu)?;
-    let mut notes: Vec<String> = held_by_others().into_iter().collect();
+    let mut notes: Vec<String> = compared::held_by_others("policy").into_iter().collect();
     if args.accelerator {
         let library = ByLibrary::new(args.budget);
         let options = accelerator::Options {
@@ -192,11 +177,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return finish(&args, bench, out.as_ref());
     }
     let source = source(&args);
-    let operation = match args.op {
-        OperationChoice::Read => Operation::Read,
-        OperationChoice::Write => Operation::Write,
-    };
-    let target = Target::open(&machine.root, &source, operation, args.size, &stop);
+    let target = Target::open(&machine.root, &source, args.op, args.size, &stop);
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -206,7 +187,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     idle_ns.sort_unstable();
     idle_ns.dedup();
     let options = storage::Options {
-        operation,
+        operation: args.op,
         size: args.size,
         depth: args.depth as usize,
         idle_ns,
@@ -227,7 +208,7 @@ fn engine(args: &Args, root: &Root) -> Option<Box<dyn Assist>> {
     Some(Box::new(by_engine::ByEngine::new(root, args.budget)))
 }
 
-/// Built without BPF there is none.
+/// Built without BPF.
 #[cfg(not(feature = "bpf"))]
 fn engine(_: &Args, _: &Root) -> Option<Box<dyn Assist>> {
     None
@@ -262,24 +243,17 @@ fn compare(
         },
         insist: !args.policies.is_empty(),
     };
-    let bar = Bar::new();
-    // Between turns only.
-    let ran = run_bench(machine, work, &options, stop, &mut |now| {
-        let round = format!("round {}/{}", now.round + 1, args.rounds);
-        let turn = format!("{}, {}", now.point.name, now.policy.name());
-        bar.show(&round, now.done, Some(now.left), &turn);
-    });
-    bar.clear();
-    let ran = ran?;
+    let run = |progress: &mut dyn FnMut(&_)| run::run(machine, work, &options, stop, progress);
+    let ran = compared::with_bar(args.rounds, run)?;
     Ok(described(args, machine, work, ran, notes, started))
 }
 
-/// All that there are here: "shallowest" only where a deeper state would be left out, and polling
-/// where it is not what "no sleep" does.
+/// All that make sense here: "shallowest" if a deeper state would be left out, polling unless "no sleep"
+/// polls.
 fn default_policies(args: &Args, machine: &Machine, cpu: u32) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
     policies.retain(|policy| match policy {
-        Policy::Shallowest => machine.shallowest(cpu).is_some(),
+        Policy::Shallowest => shallowest(&machine.idle, cpu).is_some(),
         Policy::Poll => !args.accelerator,
         _ => true,
     });
@@ -304,18 +278,9 @@ fn described(
         row.own_cost_ns = Some(own.ns);
         row.own_cost_at_requests_ns = Some(own.at_requests_ns);
     }
+    let (version, what) = (result::SCHEMA_VERSION, &workload.what);
     Bench {
-        schema_version: result::SCHEMA_VERSION,
-        tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
-        name: name(args, &workload.what),
-        started: humantime::format_rfc3339_seconds(started).to_string(),
-        command_line: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        ended: ran.ended,
-        machine: Identity::read(&machine.root),
-        driver: machine.idle.driver.clone(),
-        governor: machine.idle.governor.clone(),
+        about: args.kept.about(version, machine, what, started, ran.ended),
         plan: Plan {
             rounds: args.rounds,
             waits: args.ios,
@@ -335,49 +300,15 @@ fn described(
     }
 }
 
-/// Keeps what the rounds gave, and says it.
-fn finish(args: &Args, mut bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
-    // First of all it is kept: the terminal may be gone.
-    let kept = out.map_or(Ok(()), |folder| result::write(&bench, folder).map(drop));
-    let code = match bench.ended {
-        Ended::Completed => ExitCode::SUCCESS,
-        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
-        Ended::Disturbed(_) => ExitCode::FAILURE,
-    };
-    // What was measured is said, even if it could not be kept.
-    let said = if args.json {
-        bench.turns.clear();
-        writeln!(
-            terminal::data(),
-            "{}",
-            serde_json::to_string_pretty(&bench)?
-        )
-    } else {
-        let folder = out.filter(|_| kept.is_ok());
-        summary::print(&bench, folder.map(Folder::path))
-    };
-    kept?;
-    exit::reader_may_leave(said)?;
-    Ok(code)
-}
-
-fn name(args: &Args, workload: &str) -> String {
-    let folder = || Some(args.out.as_deref()?.file_name()?.to_string_lossy().into());
-    let name = args.name.clone().or_else(folder);
-    name.unwrap_or_else(|| workload.to_owned())
-}
-
-/// A bound that is in force under every policy, "as is" among them.
-fn held_by_others() -> Option<String> {
-    let bound_us = pm_qos::current_bound_us().ok()??;
-    Some(format!(
-        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         policy; `reveille top` shows who."
-    ))
+fn finish(args: &Args, bench: Bench, out: Option<&Folder>) -> anyhow::Result<ExitCode> {
+    let ended = bench.about.ended.clone();
+    let forget = |bench: &mut Bench| bench.turns.clear();
+    let out = (result::FILE, out);
+    args.kept.finish(bench, &ended, out, forget, summary::print)
 }
 
 fn refuse_cpu(cpu: u32) -> anyhow::Result<()> {
-    match place::allowed().contains(&cpu) {
+    match affinity::allowed().contains(&cpu) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"

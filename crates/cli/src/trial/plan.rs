@@ -36,7 +36,7 @@ pub fn print(
             how: setting.how(idle)?,
         });
     }
-    if args.json {
+    if args.kept.json {
         let planned = Planned {
             rounds: args.rounds,
             settings: planned,

@@ -3,14 +3,15 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use reveille_figures::rounds::Difference;
+use reveille_figures::rounds::Estimate;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, sentences, three_digits};
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
-use reveille_show::wrap::wrapped;
+
+use crate::compared;
 
 const UNKNOWN: &str = "-";
 
@@ -21,58 +22,26 @@ pub fn print(trial: &Trial, folder: Option<&Path>) -> io::Result<()> {
     writeln!(out)?;
     machine(trial).write(&mut out)?;
     writeln!(out)?;
-    for sentence in sentences(trial) {
-        wrapped(&mut out, "", 2, &sentence)?;
-    }
-    failures(trial, &mut out)?;
-    for note in &trial.notes {
-        wrapped(&mut out, "", 2, &format!("Note: {note}"))?;
-    }
-    if let Some(folder) = folder {
-        let folder = folder.display();
-        writeln!(
-            out,
-            "Result    {folder}; `reveille report {folder}` makes its page"
-        )?;
-    }
-    Ok(())
+    let mut said = sentences(trial);
+    said.extend(failures(trial));
+    compared::said(&said, &trial.notes, folder, &mut out)
 }
 
 fn head(trial: &Trial, out: &mut impl Write) -> io::Result<()> {
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    let machine = &trial.machine;
-    let hypervisor = machine
-        .hypervisor
-        .as_ref()
-        .map(|name| format!(", under {name}"));
-    writeln!(out, "Machine   {}", or_unknown(&machine.cpu_model))?;
-    writeln!(
-        out,
-        "Kernel    {}{}",
-        or_unknown(&machine.kernel),
-        hypervisor.unwrap_or_default()
-    )?;
-    writeln!(
-        out,
-        "Idle      driver {}, governor {}",
-        trial.driver.as_deref().unwrap_or("none"),
-        trial.governor.as_deref().unwrap_or("none")
-    )?;
-    writeln!(out, "Workload  {}", trial.workload.what)?;
     let pace = trial.workload.pace.as_ref().map(|pace| {
         format!(
             "; {} requests a turn, {} ms apart",
             pace.requests_per_round, pace.interval_ms
         )
     });
-    writeln!(
-        out,
-        "Figure    {}, {} rounds in shuffled order{}",
+    let figure = format!(
+        "{}, {} rounds in shuffled order{}",
         trial.workload.figure,
         trial.plan.rounds,
         pace.unwrap_or_default()
-    )?;
-    writeln!(out)
+    );
+    let what = trial.workload.what.clone();
+    compared::head(&trial.about, &[("Workload", what), ("Figure", figure)], out)
 }
 
 /// The workload's figure, and by how much it differs from "as is".
@@ -139,7 +108,7 @@ fn figures_of(setting: &Setting, scale: &Scale, higher_is_better: bool) -> [Stri
     ]
 }
 
-fn against(difference: &Difference, scale: &Scale) -> String {
+fn against(difference: &Estimate, scale: &Scale) -> String {
     let signed = |figure: f64| {
         let number = scale.number(figure);
         match figure > 0.0 {
@@ -147,14 +116,7 @@ fn against(difference: &Difference, scale: &Scale) -> String {
             false => number,
         }
     };
-    let interval = difference
-        .interval
-        .map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-    format!(
-        "{}{}",
-        signed(difference.estimate),
-        interval.unwrap_or_default()
-    )
+    difference.text(signed)
 }
 
 /// What the machine did meanwhile.
@@ -214,24 +176,31 @@ fn residency(observed: &Observed) -> String {
 }
 
 /// Requests without an answer, and runs that failed.
-fn failures(trial: &Trial, out: &mut impl Write) -> io::Result<()> {
+fn failures(trial: &Trial) -> Vec<String> {
     let (one, many) = match trial.workload.kind.as_str() {
         "command" => ("run failed", "runs failed"),
         _ => ("request had no answer", "requests had no answer"),
     };
-    for (place, setting) in trial.settings.iter().enumerate() {
+    let failed = |(place, setting): (usize, &Setting)| {
         let words = match setting.failed {
-            0 => continue,
+            0 => return None,
             1 => one,
             _ => many,
         };
         let mut of_setting = trial.rounds.iter().filter(|round| round.setting == place);
         let why = of_setting.find_map(|round| round.why_failed.as_deref());
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let line = format!("`{}`: {} {words}{why}", setting.name, setting.failed);
-        wrapped(out, "", 2, &line)?;
-    }
-    Ok(())
+        Some(format!(
+            "`{}`: {} {words}{why}",
+            setting.name, setting.failed
+        ))
+    };
+    trial
+        .settings
+        .iter()
+        .enumerate()
+        .filter_map(failed)
+        .collect()
 }
 
 fn known(figure: Option<f64>, text: impl FnOnce(f64) -> String) -> String {

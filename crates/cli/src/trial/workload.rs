@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-use reveille_trial::place;
+use reveille_kernel::affinity::{self, Binding};
 use reveille_trial::workload::{
     Command, Description, ECHO_MAX_SIZE, ECHO_MIN_SIZE, Echo, Figure, NANOSECONDS, PING_MAX_SIZE,
     PING_MIN_SIZE, PORT, Pace, PaceDescription, Ping, Requests, Transport, Workload,
@@ -156,13 +156,13 @@ fn size(args: &Args, default: usize, min: usize, max: usize) -> anyhow::Result<u
 }
 
 /// Binds this thread to that CPU, if one is given.
-fn bind(cpu: Option<u32>) -> anyhow::Result<Option<place::Binding>> {
-    Ok(cpu.map(place::on_cpu).transpose()?)
+fn bind(cpu: Option<u32>) -> anyhow::Result<Option<Binding>> {
+    Ok(cpu.map(Binding::here).transpose()?)
 }
 
 /// The CPU that asks and another one that answers; the same one twice is `None` for the second.
 fn two_cpus(asks: Option<u32>) -> (Option<u32>, Option<u32>) {
-    let allowed = place::allowed();
+    let allowed = affinity::allowed();
     let asks = asks.or_else(|| allowed.first().copied());
     // The farthest by number: threads of one core are neighbours, or half of all CPUs apart.
     let answers = allowed.iter().rev().copied().find(|cpu| Some(*cpu) != asks);

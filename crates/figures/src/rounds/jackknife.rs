@@ -6,7 +6,7 @@
 //! (1989), show that it holds for quantiles where each group has more requests than the square root
 //! of all; Student's distribution with one degree of freedom less than rounds gives its width.
 
-use super::{Difference, ERROR, rounds_needed, summarise};
+use super::{ERROR, Estimate, rounds_needed, summarise};
 use crate::quantile::P99;
 use crate::student;
 
@@ -14,7 +14,7 @@ use crate::student;
 /// `None` where either has too few figures for a p99.
 ///
 /// The interval is there from as many rounds on as the medians' needs.
-pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Difference> {
+pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Estimate> {
     let rounds = of.iter().zip(from);
     let rounds: Vec<(&[f64], &[f64])> = rounds
         .filter(|(of, from)| !of.is_empty() && !from.is_empty())
@@ -33,7 +33,7 @@ pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Difference> {
         let half = student::quantile((count - 1) as f64) * standard_error(&without);
         (estimate - half, estimate + half)
     });
-    Some(Difference {
+    Some(Estimate {
         estimate,
         // Figures so coarse that no round matters say nothing of how the rounds differ.
         interval: interval.filter(|(low, high)| low < high),

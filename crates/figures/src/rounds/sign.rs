@@ -8,24 +8,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Estimate;
 use crate::quantile::{MEDIAN, P90, P99, Share};
 
 /// What an interval leaves out at each end.
 const SIDE: f64 = 0.025;
 
-/// A figure over rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
-    /// The median over the rounds.
-    pub estimate: f64,
-    /// At least 95 % sure; `None` with fewer than 6 rounds.
-    pub interval: Option<(f64, f64)>,
-    /// Rounds that have the figure.
-    pub rounds: u64,
-}
-
-impl Figure {
-    /// Of the rounds that have the figure; `None` of none.
+impl Estimate {
+    /// The median of the rounds that have the figure, with the sign test's interval from 6 rounds on;
+    /// `None` of none.
     pub fn over(rounds: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = rounds.into_iter().filter(|one| one.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -73,21 +64,15 @@ fn order(rounds: usize) -> Option<usize> {
 ///
 /// `None` where the wholes are not shown to be above zero: there is nothing then to have a share of. A
 /// single round whose whole is not above zero is left out, and not counted among the rounds.
-pub fn share_percent(parts: &[Option<f64>], wholes: &[Option<f64>]) -> Option<Figure> {
-    let whole = Figure::over(wholes.iter().flatten().copied())?;
+pub fn share_percent(parts: &[Option<f64>], wholes: &[Option<f64>]) -> Option<Estimate> {
+    let whole = Estimate::over(wholes.iter().flatten().copied())?;
     if !whole.is_above_zero() {
         return None;
     }
     let pairs = parts.iter().zip(wholes);
     let known = pairs.filter_map(|(part, whole)| Some(((*part)?, (*whole)?)));
     let above = known.filter(|(_, whole)| *whole > 0.0);
-    Figure::over(above.map(|(part, whole)| 100.0 * part / whole))
-}
-
-/// By how much `of` differs from `from`, round by round.
-pub fn differences(of: &[Option<f64>], from: &[Option<f64>]) -> Vec<Option<f64>> {
-    let pairs = of.iter().zip(from);
-    pairs.map(|(of, from)| Some((*of)? - (*from)?)).collect()
+    Estimate::over(above.map(|(part, whole)| 100.0 * part / whole))
 }
 
 /// The quantiles of one turn. A quantile is the smallest value that at least that share does not
@@ -138,13 +123,13 @@ mod tests {
         assert_eq!(order(7), Some(1));
         assert_eq!(order(9), Some(2));
         assert_eq!(order(20), Some(6));
-        let seven = Figure::over([3.0, 1.0, 2.0, 9.0, 4.0, 5.0, 6.0]).unwrap();
+        let seven = Estimate::over([3.0, 1.0, 2.0, 9.0, 4.0, 5.0, 6.0]).unwrap();
         assert_eq!((seven.estimate, seven.interval), (4.0, Some((1.0, 9.0))));
-        let four = Figure::over([4.0, 1.0, 2.0, 3.0]).unwrap();
+        let four = Estimate::over([4.0, 1.0, 2.0, 3.0]).unwrap();
         assert_eq!((four.estimate, four.interval), (2.5, None));
-        assert_eq!(Figure::over([f64::NAN]), None);
-        assert_eq!(Figure::over([]), None);
-        assert_eq!(Figure::over(vec![1.0; 5000]).unwrap().estimate, 1.0);
+        assert_eq!(Estimate::over([f64::NAN]), None);
+        assert_eq!(Estimate::over([]), None);
+        assert_eq!(Estimate::over(vec![1.0; 5000]).unwrap().estimate, 1.0);
     }
 
     #[test]

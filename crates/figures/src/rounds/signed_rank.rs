@@ -12,7 +12,7 @@
 //! first, whatever the machine drifts. Nothing is supposed of spreads or tails; a round that was
 //! disturbed has the weight of its rank only.
 
-use super::Difference;
+use super::Estimate;
 
 /// An average this small beside the largest difference is zero but for rounding: on which side of zero
 /// an interval ends must not hang on that.
@@ -20,7 +20,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// The estimate from the rounds' differences, with an interval that leaves out at most `error` at
 /// both ends together. `None` without a round.
-pub fn median_difference(differences: &[f64], error: f64) -> Option<Difference> {
+pub fn median_difference(differences: &[f64], error: f64) -> Option<Estimate> {
     let sizes = differences.iter().map(|one| one.abs());
     let rounding = ROUNDING * sizes.fold(0.0, f64::max);
     let average = |one: f64, other: f64| match f64::midpoint(one, other) {
@@ -42,7 +42,7 @@ pub fn median_difference(differences: &[f64], error: f64) -> Option<Difference> 
     );
     let interval =
         order(differences.len(), error).map(|order| (walsh[order - 1], walsh[walsh.len() - order]));
-    Some(Difference {
+    Some(Estimate {
         estimate: f64::midpoint(lower, upper),
         interval,
         rounds: differences.len() as u64,

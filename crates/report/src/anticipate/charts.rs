@@ -2,32 +2,36 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Row};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 use super::panels::{Line, Panel, draw};
+use crate::compared;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Quantity, colour};
 use reveille_show::markup::escape;
 
-/// Figure 1 of the paper: latency and cost by idle time.
+/// Estimate 1 of the paper: latency and cost by idle time.
 pub fn gives_and_takes(bench: &Bench) -> String {
     let title = match bench.workload.kind.as_str() {
         "storage" => format!("Latency of a {} and its cost", bench.workload.waits_for),
         _ => "From completion to the waiting thread, and its cost".to_owned(),
     };
-    let median = lines(bench, "", "median", |row| row.median_ns.clone());
-    let p99 = lines(bench, " dashed", "99th percentile", |row| {
-        row.p99_ns.clone()
-    });
+    let of = |class: &str, what: &str, figure: fn(&Row) -> &Option<Estimate>| {
+        lines(bench, class, what, |point, policy| {
+            figure(bench.row(point, policy)?).clone()
+        })
+    };
+    let median = of("", ", median", |row| &row.median_ns);
+    let p99 = of(" dashed", ", 99th percentile", |row| &row.p99_ns);
     let latency: Vec<Line> = median.into_iter().chain(p99).collect();
     let mut panels = vec![Panel {
         name: "latency: median (discs) and 99th percentile (rings)".into(),
         quantity: Quantity::Duration,
-        axis: axis(&latency),
+        axis: compared::axis(values(&latency)),
         height: 230.0,
         lines: latency,
     }];
-    let awake = lines(bench, "", "awake", |row| row.awake_percent.clone());
+    let awake = of("", ", awake", |row| &row.awake_percent);
     if !is_empty(&awake) {
         panels.push(Panel {
             name: format!("time awake of CPU {}", bench.plan.cpu),
@@ -37,7 +41,7 @@ pub fn gives_and_takes(bench: &Bench) -> String {
             lines: awake,
         });
     }
-    let power = lines(bench, "", "power", |row| row.power_w.clone());
+    let power = of("", ", power", |row| &row.power_w);
     if !is_empty(&power) {
         panels.push(Panel {
             name: "power of the processor packages".into(),
@@ -55,25 +59,14 @@ pub fn gives_and_takes(bench: &Bench) -> String {
 /// How much of what sleep costs each policy regains, and for how much of the time awake.
 pub fn regained(bench: &Bench) -> String {
     const TITLE: &str = "Of what sleep costs, how much is regained, and for how much time awake";
-    let of = |gain: fn(&Gain) -> &Option<Figure>| -> Vec<Line> {
-        let policies = bench.policies.iter().map(|used| used.policy);
-        let line = |policy: Policy| Line {
-            class: colour_of(policy),
-            name: policy.name().into(),
-            figures: (0..bench.points.len())
-                .filter_map(|point| Some((point, gain(bench.gain(point, policy)?).clone()?)))
-                .collect(),
-        };
-        let lines = policies.map(line);
-        lines.filter(|line| !line.figures.is_empty()).collect()
+    let of = |class: &str, what: &str, share: fn(&Gain) -> &Option<Estimate>| {
+        lines(bench, class, what, |point, policy| {
+            share(bench.gain(point, policy)?).clone()
+        })
     };
-    let mut all = of(|gain| &gain.median.percent);
-    for mut line in of(|gain| &gain.p99.percent) {
-        line.class.push_str(" dashed");
-        line.name.push_str(", 99th percentile");
-        all.push(line);
-    }
-    let awake = of(|gain| &gain.awake_percent);
+    let mut all = of("", "", |gain| &gain.median.percent);
+    all.extend(of(" dashed", ", 99th percentile", |gain| &gain.p99.percent));
+    let awake = of("", "", |gain| &gain.awake_percent);
     if is_empty(&all) && is_empty(&awake) {
         return String::new();
     }
@@ -103,19 +96,19 @@ pub fn regained(bench: &Bench) -> String {
     figure(TITLE, &draw(&bench.points, &panels, TITLE), explained)
 }
 
-/// A line for each policy that has the figure somewhere.
+/// A line for each policy that has the figure at some point.
 fn lines(
     bench: &Bench,
     class: &str,
     what: &str,
-    value: impl Fn(&Row) -> Option<Figure>,
+    value: impl Fn(usize, Policy) -> Option<Estimate>,
 ) -> Vec<Line> {
     let policies = bench.policies.iter().map(|used| used.policy);
     let line = |policy: Policy| Line {
         class: format!("{}{class}", colour_of(policy)),
-        name: format!("{}, {what}", policy.name()),
+        name: format!("{}{what}", policy.name()),
         figures: (0..bench.points.len())
-            .filter_map(|point| Some((point, value(bench.row(point, policy)?)?)))
+            .filter_map(|point| Some((point, value(point, policy)?)))
             .collect(),
     };
     let lines = policies.map(line);
@@ -127,7 +120,7 @@ fn is_empty(lines: &[Line]) -> bool {
 }
 
 /// All that is drawn: estimates and intervals.
-fn values(lines: &[Line]) -> impl Iterator<Item = f64> + '_ {
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> + Clone {
     let figures = lines.iter().flat_map(|line| &line.figures);
     figures.flat_map(|(_, figure)| {
         let (low, high) = figure
@@ -145,23 +138,9 @@ fn greatest(lines: &[Line]) -> f64 {
     values(lines).fold(f64::MIN, f64::max)
 }
 
-/// From zero where the figures are alike, logarithmic where they are not.
-fn axis(lines: &[Line]) -> Axis {
-    /// Above this ratio small figures would lie on the axis.
-    const RATIO: f64 = 8.0;
-    let (least, greatest) = (least(lines), greatest(lines));
-    match least > 0.0 && greatest / least > RATIO {
-        true => Axis::logarithmic(least, greatest),
-        false => Axis::from_zero(greatest * 1.1),
-    }
-}
-
 fn figure(title: &str, svg: &str, explained: &str) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption>{svg}<p class=\"about\">{}</p></figure>",
-        escape(title),
-        escape(explained)
-    )
+    let explained = escape(explained);
+    compared::figure(title, &format!("{svg}<p class=\"about\">{explained}</p>"))
 }
 
 /// The same colour on every page, and far from each other.

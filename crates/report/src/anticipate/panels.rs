@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use reveille_anticipate::bench::result::Point;
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
 use reveille_show::axis::Axis;
 use reveille_show::chart::Quantity;
@@ -39,7 +39,7 @@ pub struct Line {
     /// Colour, and `dashed` where it is.
     pub class: String,
     pub name: String,
-    pub figures: Vec<(usize, Figure)>,
+    pub figures: Vec<(usize, Estimate)>,
 }
 
 impl Line {

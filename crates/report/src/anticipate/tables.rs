@@ -2,8 +2,9 @@
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Row};
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
 
+use crate::compared::signed;
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::quantity::{count, duration, three_digits};
 
@@ -72,8 +73,8 @@ pub fn figures(bench: &Bench) -> String {
         ],
     );
     for row in &bench.rows {
-        let ns = |figure: &Option<Figure>| with_interval(figure, duration);
-        let number = |figure: &Option<Figure>| with_interval(figure, three_digits);
+        let ns = |figure: &Option<Estimate>| with_interval(figure, duration);
+        let number = |figure: &Option<Estimate>| with_interval(figure, three_digits);
         rows.row([
             bench.points[row.point].name.clone(),
             row.policy.name().into(),
@@ -114,8 +115,8 @@ pub fn gains(bench: &Bench) -> String {
         ],
     );
     for gain in &bench.gains {
-        let ns = |figure: &Option<Figure>| with_interval(figure, duration);
-        let percent = |figure: &Option<Figure>| with_interval(figure, three_digits);
+        let ns = |figure: &Option<Estimate>| with_interval(figure, duration);
+        let percent = |figure: &Option<Estimate>| with_interval(figure, three_digits);
         rows.row([
             bench.points[gain.point].name.clone(),
             gain.policy.name().into(),
@@ -152,7 +153,8 @@ pub fn changes(bench: &Bench) -> String {
         let Some(change) = &row.change else {
             continue;
         };
-        let number = |figure: &Option<Figure>| with_interval(figure, signed);
+        let number =
+            |figure: &Option<Estimate>| with_interval(figure, |value| signed(value, three_digits));
         rows.row([
             bench.points[row.point].name.clone(),
             row.policy.name().into(),
@@ -182,18 +184,7 @@ pub fn policies(bench: &Bench) -> String {
     table.html()
 }
 
-fn signed(value: f64) -> String {
-    match value > 0.0 {
-        true => format!("+{}", three_digits(value)),
-        false => three_digits(value).replace('-', "−"),
-    }
-}
-
 /// `43.8 µs [43.1 µs, 45.0 µs]`.
-fn with_interval(figure: &Option<Figure>, text: impl Fn(f64) -> String) -> String {
-    known(figure.as_ref(), |figure| {
-        let interval = figure.interval;
-        let interval = interval.map(|(low, high)| format!(" [{}, {}]", text(low), text(high)));
-        format!("{}{}", text(figure.estimate), interval.unwrap_or_default())
-    })
+fn with_interval(figure: &Option<Estimate>, text: impl Fn(f64) -> String) -> String {
+    known(figure.as_ref(), |figure| figure.text(text))
 }

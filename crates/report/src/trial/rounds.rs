@@ -6,6 +6,7 @@ use reveille_figures::quantile::median;
 use reveille_trial::result::Trial;
 
 use super::figure;
+use crate::compared;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity, colour};
 use reveille_show::markup::escape;
@@ -30,7 +31,7 @@ pub fn spread(trial: &Trial) -> String {
     if all().next().is_none() {
         return figure::absent(TITLE, "no setting has a figure");
     }
-    let axis = figure::figure_axis(all());
+    let axis = compared::axis(all());
     let height = TOP + ROW * trial.settings.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
@@ -45,7 +46,7 @@ pub fn spread(trial: &Trial) -> String {
     let explained = "<p class=\"about\">The line runs from the least figure to the greatest, the box \
                      holds the middle half, its bar is the median, the tick is the 99th percentile \
                      (1st, where more is better), dots are the rounds' medians.</p>";
-    figure::figure(TITLE, &format!("{svg}{explained}"))
+    compared::figure(TITLE, &format!("{svg}{explained}"))
 }
 
 fn place_of(axis: Axis, figure: f64) -> f64 {
@@ -145,7 +146,7 @@ pub fn over_time(trial: &Trial) -> String {
     let y_name = figure::figure_name(trial);
     let frame = Frame {
         x: Axis::from_zero(end * 1.02),
-        y: figure::figure_axis(medians.iter().map(|one| one.2)),
+        y: compared::axis(medians.iter().map(|one| one.2)),
         x_name: "time since the trial's beginning",
         y_name: &y_name,
         x_quantity: Quantity::Duration,
@@ -171,5 +172,5 @@ pub fn over_time(trial: &Trial) -> String {
             svg.push_str("</g>");
         }
     });
-    figure::figure(TITLE, &svg)
+    compared::figure(TITLE, &svg)
 }

@@ -1,10 +1,11 @@
 //! The trial's figures as tables.
 
-use reveille_figures::rounds::Difference;
+use reveille_figures::rounds::Estimate;
 use reveille_trial::observe::Observed;
 use reveille_trial::result::{Setting, Trial};
 use reveille_trial::sentence::{Scale, three_digits};
 
+use crate::compared::signed;
 use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::quantity::{count, duration};
 
@@ -155,19 +156,6 @@ pub fn changes(trial: &Trial) -> String {
     table.html()
 }
 
-fn difference(difference: Option<&Difference>, number: impl Fn(f64) -> String) -> String {
-    let signed = |value: f64| match value > 0.0 {
-        true => format!("+{}", number(value)),
-        false => number(value).replace('-', "−"),
-    };
-    known(difference, |difference| {
-        let interval = difference
-            .interval
-            .map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-        format!(
-            "{}{}",
-            signed(difference.estimate),
-            interval.unwrap_or_default()
-        )
-    })
+fn difference(difference: Option<&Estimate>, number: impl Fn(f64) -> String) -> String {
+    known(difference, |one| one.text(|value| signed(value, &number)))
 }

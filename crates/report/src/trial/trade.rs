@@ -8,6 +8,7 @@ use reveille_trial::result::{Round, Trial};
 use reveille_trial::verdict::Cost;
 
 use super::figure;
+use crate::compared;
 use reveille_show::axis::Axis;
 use reveille_show::chart::frame::{LEFT, WIDTH};
 use reveille_show::chart::{Frame, Quantity, colour};
@@ -46,7 +47,7 @@ pub fn chart(trial: &Trial) -> String {
             Cost::Power => Axis::from_zero(all().map(|round| round.0).fold(0.0, f64::max) * 1.08),
             Cost::TimeAwake => Axis::from_zero(100.0),
         },
-        y: figure::figure_axis(all().map(|round| round.1)),
+        y: compared::axis(all().map(|round| round.1)),
         x_name: name,
         y_name: &y_name,
         x_quantity: quantity,
@@ -58,7 +59,7 @@ pub fn chart(trial: &Trial) -> String {
                      rounds' mean cost. Dots are its rounds. A ring instead of a disc is dominated: \
                      another setting is better in one respect and shown to be no worse in the \
                      other.</p>";
-    figure::figure(title, &format!("{svg}{explained}"))
+    compared::figure(title, &format!("{svg}{explained}"))
 }
 
 fn points(trial: &Trial, cost: Cost) -> Vec<Point> {

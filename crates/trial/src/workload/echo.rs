@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::requests::{Answer, Exchange};
 use super::{message, server};
-use crate::place::{self, Binding};
 use crate::{Error, Result};
+use reveille_kernel::affinity::Binding;
 
 /// By what it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Echo {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let (placed, is_placed) = mpsc::channel();
         let here = move || {
-            let done = cpu.map(place::on_cpu).transpose();
+            let done = cpu.map(Binding::here).transpose();
             let may_run = done.is_ok();
             // The other end waits for it, and is gone only if this process ends.
             let _ = placed.send(done);

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Description, Gathered, Workload};
-use crate::place::Binding;
 use crate::{Error, Result};
+use reveille_kernel::affinity::Binding;
 
 /// How often is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -142,10 +142,8 @@ impl<E: Exchange> Workload for Requests<E> {
         }
         // Figures of other CPUs than the result names are none of this round.
         let bound = [self.asks_on, self.exchange.bound()];
-        match bound.iter().flatten().find_map(Binding::lost) {
-            Some(why) => Err(Error::Failed(why)),
-            None => Ok(gathered),
-        }
+        bound.iter().flatten().try_for_each(Binding::holds)?;
+        Ok(gathered)
     }
 
     fn expected(&self) -> Option<Duration> {
@@ -195,12 +193,12 @@ mod tests {
     fn a_round_whose_binding_was_lost_meanwhile_is_an_error() {
         std::thread::spawn(|| {
             let cpus = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-            let allowed = crate::place::allowed();
+            let allowed = reveille_kernel::affinity::allowed();
             if allowed.len() < 2 {
                 return println!("skipped: needs two CPUs");
             }
             let mut requests = asking(vec![true; 2], 1);
-            requests.asks_on = Some(crate::place::on_cpu(allowed[1]).unwrap());
+            requests.asks_on = Some(Binding::here(allowed[1]).unwrap());
             let stop = AtomicBool::new(false);
             assert_eq!(requests.round(&stop).unwrap().figures, [1000.0]);
             // As the kernel does when the CPU goes offline.

@@ -1,4 +1,4 @@
-//! I/O for whose end the thread itself looks, again and again: its CPU does not sleep while it waits.
+//! I/O for whose completion the thread polls: its CPU does not sleep while it waits.
 //!
 //! By the kernel's interface for asynchronous I/O (io_submit(2)), which both direct reads and writes
 //! of files and devices take; its structures are those of `linux/aio_abi.h`.
@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 
 use nix::libc;
 
-use super::Operation;
+use crate::Operation;
 
 /// `struct iocb`, on a little-endian machine; the two halves of `key` change places on others, and
 /// both are 0.
@@ -47,7 +47,7 @@ pub struct Polled {
 
 impl Polled {
     /// # Errors
-    /// Where the kernel has no such interface, or too many use it.
+    /// If the kernel has no such interface, or too many use it.
     pub fn new() -> io::Result<Self> {
         let mut context: libc::c_ulong = 0;
         // SAFETY: the kernel writes the context's number.
@@ -55,7 +55,7 @@ impl Polled {
         Ok(Self { context })
     }
 
-    /// One I/O, from its issue until it is seen to be done.
+    /// One I/O, from its issue until its completion is seen.
     ///
     /// # Errors
     /// The I/O's, and [`io::ErrorKind::UnexpectedEof`] for one that ends short.

@@ -1,4 +1,4 @@
-//! What is read or written: a file of its own, somebody's file, or a whole device.
+//! What is read or written: a file of the benchmark's own, an existing file, or a whole device.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
@@ -13,51 +13,52 @@ use nix::sys::statfs::{self, fstatfs};
 use reveille_kernel::Root;
 use reveille_results::output::{Folder, Naming};
 
-use super::{Buffer, Operation, size_text};
-use crate::bench::Device;
-use crate::{Error, Result};
+use super::buffer::Buffer;
+use super::size::text as size_text;
+use crate::bench::assist::Device;
+use crate::{Error, Operation, Result};
 
 /// Where the data are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A new file in that folder. It has no name, so that nothing is left of it whatever ends this
+    /// A new file in that folder, without a name, so that nothing is left of it whatever ends this
     /// program.
     Own {
-        /// On the file system that is to be tried.
+        /// On the file system to test.
         folder: PathBuf,
-        /// How large it is made.
+        /// Its size.
         bytes: u64,
     },
-    /// Somebody's file, which is only read.
+    /// An existing file, which is only read.
     File(PathBuf),
     /// A block device, `vda` or `/dev/vda`, which is only read.
     Device(PathBuf),
 }
 
-/// It, open for direct I/O.
+/// The data, open for direct I/O.
 #[derive(Debug)]
 pub struct Target {
     pub(super) file: File,
-    /// In words.
+    /// Name in reports.
     pub name: String,
-    /// Where requests go.
+    /// The device that serves requests.
     pub device: Device,
-    /// How much of it is read or written, from its beginning.
+    /// Bytes that are read or written, from its beginning.
     pub bytes: u64,
     /// What a reader must know (one sentence each).
     pub notes: Vec<String>,
 }
 
-/// How much is written at a time.
+/// Bytes written at a time.
 const CHUNK: usize = 1 << 20;
 
 impl Target {
-    /// Opens it; a file of its own is made and filled, until `stop` is true.
+    /// Opens it; a file of the benchmark's own is created and filled, until `stop` is set.
     ///
     /// # Errors
-    /// [`Error::Usage`] where there is no such file, folder or device, or it is too small for an I/O
-    /// of `size` bytes, and for writes to what is somebody's; [`Error::Cannot`] where the file system
-    /// has no direct I/O or not the room, or this user may not read it.
+    /// [`Error::Usage`] if the file, folder or device does not exist or is too small for an I/O of `size`
+    /// bytes, and for writes to an existing file; [`Error::Cannot`] if the file system has no direct I/O
+    /// or too little room, or this user may not read it.
     pub fn open(
         root: &Root,
         source: &Source,
@@ -67,8 +68,8 @@ impl Target {
     ) -> Result<Self> {
         if operation == Operation::Write && !matches!(source, Source::Own { .. }) {
             return Err(Error::Usage(
-                "writes go to a file of the benchmark's own only, for they would destroy what is \
-                 there; name its folder with --dir"
+                "writes would destroy existing data, so they go to a file of the benchmark's own; \
+                 name its folder with --dir"
                     .into(),
             ));
         }
@@ -82,13 +83,9 @@ impl Target {
         };
         if target.bytes < size as u64 {
             return Err(Error::Usage(format!(
-                "{}: holds {}, less than one {} of {}",
+                "{}: holds {}, less than one {operation} of {}",
                 target.name,
                 size_text(target.bytes),
-                match operation {
-                    Operation::Read => "read",
-                    Operation::Write => "write",
-                },
                 size_text(size as u64)
             )));
         }
@@ -97,18 +94,14 @@ impl Target {
 }
 
 /// # Errors
-/// For a file of its own that holds no I/O, or that direct I/O cannot write whole.
+/// For a file of the benchmark's own that is smaller than an I/O, or not a multiple of a sector.
 fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
     /// Of most disks' sectors; those that are larger refuse --size, too.
     const SECTOR: u64 = 512;
     let shown = size_text(bytes);
     if bytes < size as u64 {
         return Err(Error::Usage(format!(
-            "--file-size {shown}: is less than one {} of {} (--size)",
-            match operation {
-                Operation::Read => "read",
-                Operation::Write => "write",
-            },
+            "--file-size {shown}: is less than one {operation} of {} (--size)",
             size_text(size as u64)
         )));
     }
@@ -131,8 +124,8 @@ fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Targ
     let free = room.blocks_available() as u64 * room.block_size() as u64;
     if free < bytes {
         return Err(Error::Cannot(format!(
-            "{shown}: has {} MiB left, and the file needs {}; choose another folder with --dir, or \
-             less with --file-size",
+            "{shown}: {} MiB are free, and the file needs {}; choose another folder with --dir, or a \
+             smaller --file-size",
             free >> 20,
             size_text(bytes)
         )));
@@ -233,7 +226,7 @@ fn read_directly(path: &Path) -> Result<File> {
 }
 
 /// # Errors
-/// For a file system that has its files in memory: nobody sleeps while it reads.
+/// For a file system in memory: no thread sleeps while it reads.
 fn refuse_memory(file: &File, path: &Path) -> Result<()> {
     let Ok(kind) = fstatfs(file) else {
         return Ok(());
@@ -243,7 +236,7 @@ fn refuse_memory(file: &File, path: &Path) -> Result<()> {
     let kind = kind.filesystem_type();
     match kind == statfs::TMPFS_MAGIC || kind.0 as u64 == RAMFS {
         true => Err(Error::Cannot(format!(
-            "{}: is in memory, where no I/O is waited for; choose a folder on a disk with --dir",
+            "{}: is in memory, where nothing waits for I/O; choose a folder on a disk with --dir",
             path.display()
         ))),
         false => Ok(()),
@@ -264,11 +257,13 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
     let shown = path.display();
     Error::Cannot(match error.raw_os_error() {
         Some(libc::EINVAL) => format!(
-            "{shown}: this file system has no direct I/O (O_DIRECT), and what is in memory is not \
-             waited for; choose a folder on another one with --dir"
+            "{shown}: this file system does not support direct I/O (O_DIRECT); choose a folder on \
+             another one with --dir"
         ),
         Some(libc::EACCES | libc::EPERM) => {
-            format!("{shown}: this user may not; run with sudo, or choose another place with --dir")
+            format!(
+                "{shown}: permission denied; run with sudo, or choose another folder with --dir"
+            )
         }
         _ => format!("{shown}: {error}"),
     })
@@ -278,20 +273,18 @@ fn failed(path: &Path, source: std::io::Error) -> Error {
     Error::at(path)(source)
 }
 
-/// The device of that number: a disk's, or a partition's.
+/// The device of that number, a disk or a partition.
 fn device_of(root: &Root, number: u64) -> Device {
     let (major, minor) = (major(number), minor(number));
     let link = root.path(&format!("sys/dev/block/{major}:{minor}"));
     let disk = whole_disk(&link);
     Device {
-        major: major as u32,
-        minor: minor as u32,
         disks: disk.as_deref().map_or(Vec::new(), |disk| below(root, disk)),
         disk,
     }
 }
 
-/// The disks that this one is made of, or itself.
+/// The disks of which this one is made, or itself.
 fn below(root: &Root, disk: &str) -> Vec<String> {
     let slaves = std::fs::read_dir(root.path(&format!("sys/class/block/{disk}/slaves")));
     let slaves = slaves.into_iter().flatten().flatten();
@@ -438,7 +431,6 @@ mod tests {
         for (minor, name) in [(0, Some("sda")), (1, Some("sda")), (2, None)] {
             let device = device_of(&root, nix::sys::stat::makedev(8, minor));
             assert_eq!(device.disk.as_deref(), name);
-            assert_eq!((device.major, u64::from(device.minor)), (8, minor));
         }
     }
 }

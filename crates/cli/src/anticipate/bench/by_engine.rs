@@ -3,21 +3,21 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reveille_anticipate::bench::{Account, Assist, Device, OwnCost, Running};
+use reveille_anticipate::bench::assist::{Account, Assist, Device, OwnCost, Running};
 use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 use reveille_kernel::Root;
 
 use crate::anticipate::engine::provide_descriptors;
 
-/// The engine, for the requests of this process alone and all of them: none is left alone at random.
-/// It is loaded for the first turn and rests in the turns of others.
+/// The engine, for all requests of this process and no others, without a control group. It is loaded
+/// for the first turn and paused in the turns of other policies.
 pub struct ByEngine {
     root: Root,
     settings: Settings,
     engine: Arc<Mutex<Option<Engine>>>,
 }
 
-/// What loading does to the machine is over by then.
+/// Loading no longer disturbs the machine after this.
 const SETTLE: Duration = Duration::from_secs(1);
 
 impl ByEngine {
@@ -64,12 +64,8 @@ impl Assist for ByEngine {
             Some(engine) => engine,
             None => self.load(device)?,
         };
-        let before = account(&engine).unwrap_or_default();
         loaded.insert(engine).run(true);
-        Ok(Box::new(AtWork {
-            engine: self.engine.clone(),
-            before,
-        }))
+        Ok(Box::new(AtWork(self.engine.clone())))
     }
 
     fn how(&self) -> String {
@@ -80,32 +76,32 @@ impl Assist for ByEngine {
     }
 }
 
-struct AtWork {
-    engine: Arc<Mutex<Option<Engine>>>,
-    /// What it had done before this turn.
-    before: Account,
-}
+struct AtWork(Arc<Mutex<Option<Engine>>>);
 
 impl Running for AtWork {
     fn account(&self) -> Option<Account> {
-        let now = account(locked(&self.engine).as_ref()?)?;
-        let kept_awake_ns = now.kept_awake_ns.zip(self.before.kept_awake_ns);
-        Some(Account {
-            waits: now.waits - self.before.waits,
-            assisted: now.assisted - self.before.assisted,
-            kept_awake_ns: kept_awake_ns.map(|(now, before)| now - before),
-        })
+        let statistics = locked(&self.0).as_ref()?.statistics().ok()?;
+        let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        let mut account = Account {
+            kept_awake_ns: Some((awake_s * 1e9) as u64),
+            ..Account::default()
+        };
+        for operation in &statistics.operations {
+            account.waits += operation.requests;
+            account.assisted += operation.assistance.assisted;
+        }
+        Some(account)
     }
 
     fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost> {
-        let engine = locked(&self.engine);
+        let engine = locked(&self.0);
         engine.as_ref()?.own_cost(waits).ok()?
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        if let Some(engine) = locked(&self.engine).as_ref() {
+        if let Some(engine) = locked(&self.0).as_ref() {
             engine.run(false);
         }
     }
@@ -113,16 +109,4 @@ impl Drop for AtWork {
 
 fn locked(engine: &Mutex<Option<Engine>>) -> MutexGuard<'_, Option<Engine>> {
     engine.lock().unwrap_or_else(|error| error.into_inner())
-}
-
-fn account(engine: &Engine) -> Option<Account> {
-    let statistics = engine.statistics().ok()?;
-    let mut account = Account::default();
-    for operation in &statistics.operations {
-        account.waits += operation.requests;
-        account.assisted += operation.assistance.assisted;
-    }
-    let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
-    account.kept_awake_ns = Some((awake_s * 1e9) as u64);
-    Some(account)
 }

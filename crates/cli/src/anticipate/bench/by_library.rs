@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reveille_anticipate::bench::Account;
 use reveille_anticipate::bench::accelerator::{Connect, Predicted, Waking};
+use reveille_anticipate::bench::assist::Account;
 use reveille_anticipate::{Error, Result};
 use reveille_expect::{Served, Waker};
 
-/// For each turn an engine with a socket of its own; where none can be had, what an application has
-/// then: an engine that runs already, or a thread of its own.
+/// An engine with a socket of its own for each turn; if none is available, what an application would
+/// use: an engine that runs already, or a thread of its own.
 pub struct ByLibrary {
     budget: f64,
     /// How the last one was served.
@@ -167,7 +167,7 @@ mod engine {
 
     use reveille_anticipate::{Error, Result};
 
-    /// There is none without BPF.
+    /// Without BPF there is none.
     pub enum Serving {}
 
     pub fn serve(_: f64) -> Result<Serving> {

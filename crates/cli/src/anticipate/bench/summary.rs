@@ -6,11 +6,13 @@ use std::path::Path;
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
-use reveille_figures::rounds::Figure;
+use reveille_figures::rounds::Estimate;
+use reveille_trial::sentence::three_digits;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
-use reveille_show::wrap::wrapped;
+
+use crate::compared;
 
 const UNKNOWN: &str = "-";
 
@@ -32,55 +34,22 @@ pub fn print(bench: &Bench, folder: Option<&Path>) -> io::Result<()> {
     if let Some(own) = own_cost(bench) {
         writeln!(out, "{own}\n")?;
     }
-    for sentence in sentences(bench) {
-        wrapped(&mut out, "", 2, &sentence)?;
-    }
-    for note in &bench.notes {
-        wrapped(&mut out, "", 2, &format!("Note: {note}"))?;
-    }
-    if let Some(folder) = folder {
-        let folder = folder.display();
-        writeln!(
-            out,
-            "Result    {folder}; `reveille report {folder}` makes its page"
-        )?;
-    }
-    Ok(())
+    compared::said(&sentences(bench), &bench.notes, folder, &mut out)
 }
 
 fn head(bench: &Bench, out: &mut impl Write) -> io::Result<()> {
-    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".into());
-    let machine = &bench.machine;
-    let hypervisor = machine.hypervisor.as_ref();
-    let hypervisor = hypervisor.map(|name| format!(", under {name}"));
-    writeln!(out, "Machine   {}", or_unknown(&machine.cpu_model))?;
-    writeln!(
-        out,
-        "Kernel    {}{}",
-        or_unknown(&machine.kernel),
-        hypervisor.unwrap_or_default()
-    )?;
-    writeln!(
-        out,
-        "Idle      driver {}, governor {}",
-        bench.driver.as_deref().unwrap_or("none"),
-        bench.governor.as_deref().unwrap_or("none")
-    )?;
     let device = bench.workload.device.as_ref();
-    let device = device.map(|name| format!(", on {name}"));
-    writeln!(
-        out,
-        "Workload  {}{}; waits on CPU {}",
-        bench.workload.what,
-        device.unwrap_or_default(),
-        bench.plan.cpu
-    )?;
-    writeln!(
-        out,
-        "Rounds    {}, policies in shuffled order; medians over rounds",
-        bench.plan.rounds
-    )?;
-    writeln!(out)
+    let device = device.map_or(String::new(), |name| format!(", on {name}"));
+    let (what, cpu) = (&bench.workload.what, bench.plan.cpu);
+    let rounds = bench.plan.rounds;
+    let more = [
+        ("Workload", format!("{what}{device}; waits on CPU {cpu}")),
+        (
+            "Rounds",
+            format!("{rounds}, policies in shuffled order; medians over rounds"),
+        ),
+    ];
+    compared::head(&bench.about, &more, out)
 }
 
 /// What the engine takes itself.
@@ -133,7 +102,7 @@ fn row_of(bench: &Bench, row: &Row) -> [String; 10] {
         true => bench.points[row.point].name.clone(),
         false => String::new(),
     };
-    let us = |figure: &Option<Figure>| estimate(figure, 1e-3);
+    let us = |figure: &Option<Estimate>| estimate(figure, 1e-3);
     let last = match bench.workload.kind.as_str() {
         "storage" => estimate(&row.per_s, 1.0),
         _ => estimate(&row.run_ns, 1e-6),
@@ -190,20 +159,12 @@ fn gain_of(bench: &Bench, gain: &Gain) -> [String; 8] {
         share(&gain.p99),
         with_interval(gain.awake_percent.as_ref()),
         change.map_or(UNKNOWN.into(), |change| {
-            let signed = |percent: f64| format!("{percent:+.1}");
-            let interval = change.interval;
-            let interval =
-                interval.map(|(low, high)| format!(" [{}, {}]", signed(low), signed(high)));
-            format!(
-                "{}{}",
-                signed(change.estimate),
-                interval.unwrap_or_default()
-            )
+            change.text(|percent| format!("{percent:+.1}"))
         }),
     ]
 }
 
-fn estimate(figure: &Option<Figure>, factor: f64) -> String {
+fn estimate(figure: &Option<Estimate>, factor: f64) -> String {
     let figure = figure.as_ref();
     figure.map_or(UNKNOWN.into(), |figure| {
         three_digits(figure.estimate * factor)
@@ -211,18 +172,8 @@ fn estimate(figure: &Option<Figure>, factor: f64) -> String {
 }
 
 /// `80 [75, 90]`.
-fn with_interval(figure: Option<&Figure>) -> String {
+fn with_interval(figure: Option<&Estimate>) -> String {
     figure.map_or(UNKNOWN.into(), |figure| {
-        let interval = figure.interval;
-        let interval = interval.map(|(low, high)| format!(" [{low:.0}, {high:.0}]"));
-        format!("{:.0}{}", figure.estimate, interval.unwrap_or_default())
+        figure.text(|percent| format!("{percent:.0}"))
     })
-}
-
-fn three_digits(value: f64) -> String {
-    match value.abs() {
-        size if size >= 99.95 => format!("{value:.0}"),
-        size if size >= 9.995 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
 }

@@ -1,0 +1,160 @@
+//! What `trial` and `anticipate bench` have in common: a comparison by rounds is kept and printed.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use reveille_kernel::{Identity, pm_qos};
+use reveille_results::description::Ended;
+use reveille_results::kept::{self, About};
+use reveille_results::output::Folder;
+use reveille_show::progress::Bar;
+use reveille_show::terminal;
+use reveille_show::wrap::wrapped;
+use reveille_trial::rounds::Progress;
+use reveille_trial::setting::Machine;
+use serde::Serialize;
+
+use crate::{chosen, exit};
+
+#[derive(clap::Args)]
+pub struct Kept {
+    /// Folder for the result, from which `reveille report` makes a page; must not hold one
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Name in reports [default: the folder's, or the workload]
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Print the result as JSON, without single turns
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Kept {
+    /// The folder of `--out`, before the run.
+    pub fn folder(&self, file: &str) -> anyhow::Result<Option<Folder>> {
+        chosen::output_folder(self.out.as_deref(), &[file])
+    }
+
+    pub fn about(
+        &self,
+        schema_version: u32,
+        machine: &Machine,
+        workload: &str,
+        started: SystemTime,
+        ended: Ended,
+    ) -> About {
+        let folder = || Some(self.out.as_deref()?.file_name()?.to_string_lossy().into());
+        let name = self.name.clone().or_else(folder);
+        let words = std::env::args_os();
+        About {
+            schema_version,
+            tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
+            name: name.unwrap_or_else(|| workload.to_owned()),
+            started: humantime::format_rfc3339_seconds(started).to_string(),
+            command_line: words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            ended,
+            machine: Identity::read(&machine.root),
+            driver: machine.idle.driver.clone(),
+            governor: machine.idle.governor.clone(),
+        }
+    }
+
+    /// Writes the result into its folder and prints it. `forget` drops the single turns.
+    pub fn finish<T: Serialize>(
+        &self,
+        mut result: T,
+        ended: &Ended,
+        (file, folder): (&str, Option<&Folder>),
+        forget: impl FnOnce(&mut T),
+        print: impl FnOnce(&T, Option<&Path>) -> io::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        // Before it is printed: the terminal may be gone.
+        let kept = folder.map_or(Ok(()), |folder| {
+            kept::write(&result, file, folder).map(drop)
+        });
+        let printed = if self.json {
+            forget(&mut result);
+            let json = serde_json::to_string_pretty(&result)?;
+            writeln!(terminal::data(), "{json}")
+        } else {
+            let folder = folder.filter(|_| kept.is_ok());
+            print(&result, folder.map(Folder::path))
+        };
+        kept?;
+        exit::reader_may_leave(printed)?;
+        Ok(match ended {
+            Ended::Completed => ExitCode::SUCCESS,
+            Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+            Ended::Disturbed(_) => ExitCode::FAILURE,
+        })
+    }
+}
+
+/// A latency bound that is in force under everything that is compared, "as is" included.
+pub fn held_by_others(every: &str) -> Option<String> {
+    let bound_us = pm_qos::current_bound_us().ok()??;
+    Some(format!(
+        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
+         {every}; `reveille top` shows who."
+    ))
+}
+
+/// Shows progress while `run` runs.
+pub fn with_bar<T>(rounds: u32, run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
+    let bar = Bar::new();
+    let ran = run(&mut |now: &Progress| {
+        let round = format!("round {}/{rounds}", now.round + 1);
+        bar.show(&round, now.done, now.left, &now.turn);
+    });
+    bar.clear();
+    ran
+}
+
+/// The lines above the tables; `more` are those of the command.
+pub fn head(about: &About, more: &[(&str, String)], out: &mut impl Write) -> io::Result<()> {
+    let unknown = || "unknown".to_owned();
+    let machine = &about.machine;
+    let under = machine.hypervisor.as_ref();
+    let under = under.map_or(String::new(), |name| format!(", under {name}"));
+    let kernel = machine.kernel.clone().unwrap_or_else(unknown);
+    let idle = format!(
+        "driver {}, governor {}",
+        about.driver.as_deref().unwrap_or("none"),
+        about.governor.as_deref().unwrap_or("none")
+    );
+    let common = [
+        ("Machine", machine.cpu_model.clone().unwrap_or_else(unknown)),
+        ("Kernel", kernel + &under),
+        ("Idle", idle),
+    ];
+    for (name, text) in common.iter().chain(more) {
+        writeln!(out, "{name:9} {text}")?;
+    }
+    writeln!(out)
+}
+
+/// The lines below the tables.
+pub fn said(
+    sentences: &[String],
+    notes: &[String],
+    folder: Option<&Path>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    for sentence in sentences {
+        wrapped(out, "", 2, sentence)?;
+    }
+    for note in notes {
+        wrapped(out, "", 2, &format!("Note: {note}"))?;
+    }
+    let Some(folder) = folder.map(Path::display) else {
+        return Ok(());
+    };
+    writeln!(
+        out,
+        "Result    {folder}; `reveille report {folder}` makes its page"
+    )
+}
