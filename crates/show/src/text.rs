@@ -3,13 +3,16 @@
 use std::io::{self, Write};
 
 use crate::quantity::{self, aligned, scale_of};
-use crate::sheet::{Heading, Part, Section, Sheet, Table, Unit, Value};
+use crate::sheet::{Part, Section, Sheet, Table, Unit, Value};
 use crate::table::{self, Side};
 use crate::terminal::{BAD, STRONG};
 use crate::wrap;
 
 /// Letters of a name in a table.
 const NAME: usize = 32;
+
+/// Letters of a name where lines are too short for the table.
+const NARROW: usize = 20;
 
 /// Failures that stand above the tables.
 const FAILURES: usize = 12;
@@ -49,6 +52,9 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
     if !sheet.notes.is_empty() {
         writeln!(out)?;
         notes.clone().try_for_each(|note| line(out, note))?;
+    }
+    if detail == Detail::Short && !sheet.subjects.is_empty() {
+        writeln!(out, "\n--full shows the tables of each")?;
     }
     if !sheet.answer.is_empty() {
         writeln!(out)?;
@@ -109,28 +115,48 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
 /// # Errors
 /// Of `out`.
 pub fn write_table(table: &Table, detail: Detail, out: &mut impl Write) -> io::Result<()> {
-    let (headings, rows) = cells(table, detail);
-    let mut text = table::Table::of(headings);
-    rows.into_iter().for_each(|row| text.push(row));
     let columns = wrap::terminal().unwrap_or(usize::MAX);
-    text.write_folded(columns, words(table).max(1), out)?;
+    write_within(columns, table, detail, out)
+}
+
+/// In lines of so many columns: names are cut first, then columns stand below others.
+fn write_within(
+    columns: usize,
+    table: &Table,
+    detail: Detail,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let (headings, rows) = cells(table, detail);
+    let text = |letters: Option<usize>| {
+        let mut text = table::Table::of(headings.clone());
+        let cell = |(cell, heading): (&String, &(String, String, Side))| match letters {
+            Some(letters) if heading.2 == Side::Left => cut(cell, letters),
+            _ => cell.clone(),
+        };
+        let rows = rows.iter().map(|row| row.iter().zip(&headings).map(cell));
+        rows.for_each(|row| text.push(row.collect()));
+        text
+    };
+    let mut lines = text(None);
+    if detail == Detail::Short && lines.width() > columns {
+        lines = text(Some(NARROW));
+    }
+    // The first columns of words name the row.
+    let words = headings
+        .iter()
+        .take_while(|heading| heading.2 == Side::Left);
+    lines.write_folded(columns, words.count().max(1), out)?;
     match table.rows.len().saturating_sub(shown_rows(table, detail)) {
         0 => Ok(()),
         rest => writeln!(out, "and {rest} more: --full shows them"),
     }
 }
 
-/// How many of the first columns name the row.
-fn words(table: &Table) -> usize {
-    let words = |heading: &&Heading| heading.unit == Unit::Words;
-    table.headings.iter().take_while(words).count()
-}
-
 fn shown_rows(table: &Table, detail: Detail) -> usize {
     match detail {
         Detail::Short if table.first == 0 => 0,
         // A line that says that one is left out is as long as that one.
-        Detail::Short if table.rows.len() > table.first + 1 => table.first,
+        Detail::Short if table.rows.len().saturating_sub(1) > table.first => table.first,
         _ => table.rows.len(),
     }
 }
@@ -185,7 +211,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         for (line, row) in lines.iter_mut().zip(&rows) {
             line.push(match &row[place] {
                 Value::Unknown => "-".to_owned(),
-                Value::Text(text) if detail == Detail::Short => cut(text),
+                Value::Text(text) if detail == Detail::Short => cut(text, NAME),
                 Value::Text(text) => text.clone(),
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 Value::Number(number) => aligned(number * factor),
@@ -195,12 +221,18 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
     (headings, lines)
 }
 
+/// Of a column's largest number: smaller ones do not choose its unit.
+const COUNTS: f64 = 0.01;
+
 /// What the column's numbers are multiplied with, and the unit that they have then. The unit of times
 /// is the one that fits the middle of them.
 fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     match (unit, unit.as_time()) {
         (_, Some(ns)) => {
-            numbers.retain(|number| *number != 0.0);
+            let largest = numbers
+                .iter()
+                .fold(0.0, |most: f64, one| most.max(one.abs()));
+            numbers.retain(|number| *number != 0.0 && number.abs() >= largest * COUNTS);
             numbers.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
             match numbers.get(numbers.len() / 2) {
                 Some(middle) => {
@@ -234,9 +266,9 @@ pub(crate) fn alone(unit: Unit, value: &Value) -> Option<String> {
     })
 }
 
-fn cut(name: &str) -> String {
-    match name.chars().count() > NAME {
-        true => name.chars().take(NAME - 1).chain(['…']).collect(),
+fn cut(name: &str, letters: usize) -> String {
+    match name.chars().count() > letters {
+        true => name.chars().take(letters - 1).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }
@@ -291,14 +323,33 @@ mod tests {
         sheet.section(chart.chart(String::new));
         let texts = Section::new("text", "Path").titled();
         sheet.section(texts.text("One.").text("Two."));
-        let short = "FAILED sda: returned -5\n\nPath\nOne.\n\nTwo.\n";
-        assert_eq!(text(&sheet, Detail::Short), short);
+        let common = "FAILED sda: returned -5\n\nPath\nOne.\n\nTwo.\n\n";
+        assert_eq!(
+            text(&sheet, Detail::Short),
+            format!("{common}--full shows the tables of each\n")
+        );
         assert_eq!(
             text(&sheet, Detail::All),
-            format!("{short}\nlaptop\n\nIt sleeps.\n")
+            format!("{common}laptop\n\nIt sleeps.\n")
         );
         sheet.failures = vec![("failed", "x".into()); FAILURES + 3];
         assert!(text(&sheet, Detail::Short).contains("x\nand 3 more: --full"));
+    }
+
+    #[test]
+    fn where_lines_are_too_short_names_are_cut_before_columns_stand_below_others() {
+        const COLUMNS: &[Column<u64>] = &[
+            Column::words("name", "name", "", |n| "x".repeat(*n as usize).into()),
+            Column::measured("n", "n", Unit::Count, "", |n| (*n).into()),
+        ];
+        let of = |columns, detail| {
+            let mut out = Vec::new();
+            write_within(columns, &Table::of("", COLUMNS, &[25]), detail, &mut out).unwrap();
+            plain(out)
+        };
+        assert!(of(29, Detail::Short).contains(&format!("{}  25", "x".repeat(25))));
+        assert!(of(28, Detail::Short).contains(&format!("{}…  25", "x".repeat(19))));
+        assert!(of(28, Detail::All).contains(&format!("{}  25", "x".repeat(25))));
     }
 
     #[test]
@@ -323,6 +374,11 @@ mod tests {
     fn a_column_has_one_unit_that_fits_the_middle_of_its_figures() {
         assert_eq!(
             in_one_unit(Unit::Ns, vec![0.0, 0.0, 2e6, 3e3, 7e6]),
+            (1e-6, "ms")
+        );
+        // What is small beside the largest does not count.
+        assert_eq!(
+            in_one_unit(Unit::Ns, vec![2e8, 1e8, 1e3, 2e3, 3e3]),
             (1e-6, "ms")
         );
         assert_eq!(in_one_unit(Unit::Us, vec![2.0]), (1.0, "µs"));
