@@ -110,6 +110,11 @@ fn cost(text: &[u8], title: Option<&str>) -> Result<String, String> {
     Ok(titled(reveille_watch::cost::show::sheet(&cost), title))
 }
 
+fn resume(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let analysis = reveille_resume::analysis::read(text)?;
+    Ok(titled(reveille_resume::show::sheet(&analysis, None), title))
+}
+
 fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
     if let Some(title) = title {
         sheet.title = title.to_owned();
@@ -141,7 +146,7 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_resume::analysis::FILE,
         key: "machines",
-        page: reveille_report::resume::from_json,
+        page: resume,
     },
 ];
 

@@ -21,7 +21,6 @@ pub mod model;
 mod outliers;
 mod page;
 pub mod path;
-pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;

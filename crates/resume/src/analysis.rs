@@ -9,6 +9,7 @@ mod across;
 mod assemble;
 mod check;
 mod failed;
+mod inputs;
 mod named;
 mod what_if;
 
@@ -24,9 +25,8 @@ use crate::power::beside::Power;
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
 pub use failed::Failed;
-pub use named::{
-    counted, extent, half_name, no_devices, no_length, stage_name, stage_words, why_words,
-};
+pub use inputs::inputs;
+pub use named::{extent, half_name, no_devices, no_length, stage_name, stage_words, why_words};
 pub use what_if::{Removal, Replay, WhatIf};
 
 /// What the JSON says it is.

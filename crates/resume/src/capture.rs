@@ -9,6 +9,7 @@ mod features;
 mod kernel_log;
 mod means;
 mod record;
+pub mod show;
 mod tracer;
 mod voice;
 

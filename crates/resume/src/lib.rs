@@ -14,6 +14,7 @@ pub mod graph;
 pub mod log;
 pub mod path;
 pub mod power;
+pub mod show;
 pub mod times;
 pub mod what_if;
 

@@ -31,9 +31,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use reveille_show::quantity::counted;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::counted;
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
 use reader::Reader;
@@ -274,7 +274,7 @@ impl Log {
             format!(
                 "its {} about a suspend {} no time; boot with printk.time=1, or use `dmesg` or \
                  `journalctl -k -o short-monotonic`",
-                counted(untimed as usize, "line"),
+                counted(untimed, "line"),
                 if untimed == 1 { "has" } else { "have" }
             )
         } else if self.left_out.hibernations > 0 {
@@ -288,7 +288,7 @@ impl Log {
                 "no suspend is in its {}; expected lines such as `PM: suspend entry (deep)` \
                  (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
                  `reveille resume capture` makes such a log",
-                counted(self.lines as usize, "line")
+                counted(self.lines, "line")
             )
         };
         Err(Error::Unreadable {

@@ -1,25 +1,19 @@
 //! `reveille resume analyze`: logs of suspends and resumes, taken apart.
 
-mod input;
-mod machines;
-mod power;
-mod tables;
-mod text;
-mod what_if;
-
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_results::output::{Naming, OutputFile};
-use reveille_resume::analysis::{Analysis, Question, analyse};
+use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_resume::power::Meter;
+use reveille_resume::show;
 use reveille_resume::what_if::Change;
+use reveille_show::web;
 
 use crate::exit::Failure;
+use crate::printed::{Printed, To};
 use crate::report;
-use reveille_show::terminal;
 
 /// Find in logs of suspends and resumes where their time went.
 ///
@@ -84,50 +78,35 @@ pub struct Args {
     /// The page's title [default: the machines' names]
     #[arg(long, value_name = "TEXT", requires = "out")]
     title: Option<String>,
-    /// Print the analysis as JSON, all cycles and calls
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
-
-impl Args {
-    /// For a capture that goes on to its analysis.
-    pub fn of_folder(folder: &Path, json: bool) -> Self {
-        Self {
-            logs: vec![folder.to_owned()],
-            cycle: None,
-            top: None,
-            without: Vec::new(),
-            defer: Vec::new(),
-            set: Vec::new(),
-            cpus: None,
-            steps: 0,
-            power: None,
-            power_offset: None,
-            name: Vec::new(),
-            out: None,
-            title: None,
-            json,
-        }
-    }
-}
-
-/// Rows of tables, where nothing else is asked for.
-const TOP: usize = 12;
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = match &args.out {
         Some(out) => Some(report::page_file(out, "--out", Naming::ByUser)?),
         None => None,
     };
-    if args.json && page.as_ref().is_some_and(OutputFile::is_standard_output) {
+    let is_data = args.printed.json || args.printed.markdown;
+    if is_data && page.as_ref().is_some_and(OutputFile::is_standard_output) {
         return Err(Failure::usage(
-            "--out -: standard output has the JSON; name a file",
+            "--out -: standard output has the JSON or the Markdown; name a file",
         ));
     }
     let question = question(args)?;
-    let inputs = input::read(&args.logs, &args.name)?;
-    let analysis = analyse(inputs, &question)?;
-    show(args, &analysis, page.as_ref())?;
+    let analysis = analyse(inputs(&args.logs, &args.name)?, &question)?;
+    let mut sheet = show::sheet(&analysis, args.top.map(|top| top as usize));
+    if let Some(title) = &args.title {
+        sheet.title.clone_from(title);
+    }
+    if let Some(page) = &page {
+        report::write_page(page, &web::page(&sheet))?;
+        if page.is_standard_output() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        sheet.fact("Page", page.path().display().to_string());
+    }
+    args.printed.print(&analysis, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,35 +123,4 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         meter,
         meter_offset_us: args.power_offset.map(|time| time.as_micros() as i64),
     })
-}
-
-fn show(args: &Args, analysis: &Analysis, page: Option<&OutputFile>) -> anyhow::Result<()> {
-    if let Some(page) = page {
-        let options = reveille_report::resume::Options {
-            title: args.title.clone(),
-            top: args.top.map(|top| top as usize),
-        };
-        let html = reveille_report::resume::page(analysis, &options);
-        report::write_page(page, &html)?;
-        if page.is_standard_output() {
-            return Ok(());
-        }
-    }
-    let out = &mut terminal::data();
-    if args.json {
-        let mut buffered = std::io::BufWriter::new(out);
-        serde_json::to_writer_pretty(&mut buffered, analysis).map_err(std::io::Error::from)?;
-        buffered.write_all(b"\n")?;
-        return Ok(buffered.flush()?);
-    }
-    let top = args.top.map_or(TOP, |top| top as usize);
-    let mut out = terminal::stdout();
-    match analysis.machines.as_slice() {
-        [one] => text::machine(one, top, &mut out)?,
-        several => machines::side_by_side(several, top, &mut out)?,
-    }
-    if let Some(page) = page {
-        writeln!(out, "\nPage: {}", page.path().display())?;
-    }
-    Ok(())
 }

@@ -38,7 +38,7 @@ pub fn spread(mut figures: Vec<Us>) -> Option<Spread> {
 }
 
 /// The whole cycles; where there is none, all.
-pub fn counted(cycles: &[CycleResult]) -> Vec<&CycleResult> {
+pub fn compared(cycles: &[CycleResult]) -> Vec<&CycleResult> {
     let whole: Vec<&CycleResult> = cycles.iter().filter(|cycle| cycle.is_whole()).collect();
     match whole.is_empty() {
         true => cycles.iter().collect(),

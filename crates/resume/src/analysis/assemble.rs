@@ -1,11 +1,13 @@
 //! From cycles to what is shown of them.
 
+use reveille_show::quantity::{counted, duration};
+
 use super::across::{self, spread};
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
-use super::{named, no_devices, no_length};
+use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
@@ -101,7 +103,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         if cycles.is_empty() {
             return Err(Error::Usage(format!(
                 "--cycle {number}: {name} has {}, numbered from 1",
-                named::counted(there, "cycle")
+                counted(there as u64, "cycle")
             )));
         }
     }
@@ -124,15 +126,15 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             _ => format!("{empty} cycles have nothing but their first line"),
         });
     }
-    let counted = across::counted(&results);
-    let Some(shown) = shown(&counted) else {
+    let compared = across::compared(&results);
+    let Some(shown) = shown(&compared) else {
         return Err(Error::Failed(format!(
             "{name}: has no cycle with any stage"
         )));
     };
     notes.extend(notes_of(&results));
     let all = |figure: fn(&CycleResult) -> Option<Us>| {
-        spread(counted.iter().filter_map(|cycle| figure(cycle)).collect())
+        spread(compared.iter().filter_map(|cycle| figure(cycle)).collect())
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
@@ -150,16 +152,16 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     if let Some(graph) = &graph {
         removals = saving(graph);
         best = steps(graph, &question.changes, question.steps)?;
-        changed = what_if(graph, &cycles, &counted, &question.changes, shown)?;
+        changed = what_if(graph, &cycles, &compared, &question.changes, shown)?;
     }
     Ok(Machine {
         source,
         suspend_us: all(|cycle| cycle.suspend_us),
         asleep_us: all(|cycle| cycle.asleep_us),
         resume_us: all(|cycle| cycle.resume_us),
-        stages: across::stages(&counted),
-        devices: across::devices(&counted),
-        suspend_devices: across::suspend_devices(&counted),
+        stages: across::stages(&compared),
+        devices: across::devices(&compared),
+        suspend_devices: across::suspend_devices(&compared),
         suspend_removals,
         shown,
         what_if: changed,
@@ -336,18 +338,18 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
     let all: Us = printed.iter().map(|&(us, _)| us).sum();
-    let ms = |us: Us| us as f64 / 1e3;
+    let time = |us: Us| duration(us as f64 * 1e3);
     let took = match printed.len() {
-        1 => "1 call took less than the stamps of its lines say".to_owned(),
-        many => format!("{many} calls took less than the stamps of their lines say"),
+        1 => "1 call took less than the timestamps of its lines show".to_owned(),
+        many => format!("{many} calls took less than the timestamps of their lines show"),
     };
     Some(format!(
-        "{took}, by {:.1} ms in all ({}: {:.1} ms by the stamps, {:.3} ms by the kernel); the kernel's \
-         figures count, and the rest is the printing of lines on a slow console, or an interruption",
-        ms(all),
+        "{took}, by {} in all ({}: {} by the timestamps, {} by the kernel); the kernel's figures \
+         count; the rest is the printing of lines on a slow console, or an interruption",
+        time(all),
         one.call.device,
-        ms(most + one.duration_us.unwrap_or(0)),
-        ms(one.duration_us.unwrap_or(0)),
+        time(most + one.duration_us.unwrap_or(0)),
+        time(one.duration_us.unwrap_or(0)),
     ))
 }
 
@@ -358,12 +360,13 @@ const COARSE_US: Us = 1_000;
 fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
     let steps = cycles.iter().map(|cycle| cycle.resolution_us);
     let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
-    let ms = steps.iter().max()? / 1_000;
+    let step = *steps.iter().max()? as f64 * 1e3;
     Some(format!(
-        "the stamps of {} are {ms} ms apart at the least: of times below {} ms only those are known that \
-         the kernel itself states",
+        "the timestamps of {} have a resolution of {}: below {} only times that the kernel \
+         reports are known",
         of(steps.len()),
-        2 * ms
+        duration(step),
+        duration(2.0 * step)
     ))
 }
 
@@ -390,7 +393,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| cycle.cut,
         "is",
         "are",
-        &format!("cut at the beginning or the end{left}"),
+        &format!("cut at the start or the end{left}"),
     );
     say(
         |cycle| cycle.aborted,
@@ -402,8 +405,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| !cycle.stamped,
         "has",
         "have",
-        "no stamps of the kernel (the lines were copied after the resume): what the kernel says of the \
-         stages is known, and nothing between them",
+        "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
+         that the kernel reports are known",
     );
     say(
         |cycle| {
@@ -413,8 +416,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         "has",
         "have",
         &format!(
-            "no line that tells where the resume begins{without}; with 1 in /sys/power/pm_debug_messages, \
-             or by `resume capture`, there is one"
+            "no line that marks the start of the resume{without}; logs have it with 1 in \
+             /sys/power/pm_debug_messages, or from `resume capture`"
         ),
     );
     notes.extend(coarse(cycles, of));
@@ -450,8 +453,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let unknown = unknown.count();
     if unknown > 0 {
         notes.push(format!(
-            "in {} the log does not tell which process ran the synchronous devices; their order may be \
-             missing from the path",
+            "in {} the log does not show which process ran the synchronous devices; their order \
+             may be missing from the path",
             of(unknown)
         ));
     }
@@ -464,7 +467,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let late = cycles.iter().filter(is_late).count();
     if late > 0 {
         notes.push(format!(
-            "in {} no line is before the devices suspend: freezing is not in the times",
+            "in {} no line precedes the suspend of devices: freezing is not in the times",
             of(late)
         ));
     }

@@ -25,13 +25,13 @@ fn machine(machine: &Machine) -> Result<(), String> {
         .any(|cycle| cycle.number == machine.shown)
     {
         return Err(format!(
-            "cycle {}, which is to be shown, is not there",
+            "cycle {}, which is to be shown, is missing",
             machine.shown
         ));
     }
     let known = |name: &str, is_fit: bool| match is_fit {
         true => Ok(()),
-        false => Err(format!("{name} cannot be")),
+        false => Err(format!("{name} is invalid")),
     };
     let spreads = [machine.suspend_us, machine.asleep_us, machine.resume_us];
     known("a spread", spreads.iter().flatten().all(is_spread))?;

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use reveille_show::quantity::duration;
+
 use super::{CycleResult, Machine, stage_words};
 use crate::cycle::{Call, Us};
 
@@ -34,16 +36,16 @@ impl Machine {
 fn never_returned(cycle: &CycleResult, call: &Call, start: Us, until: Option<Us>) -> String {
     let function = call.function.as_ref().map(|name| format!(" {name}"));
     let after = match until.map(|until| until - start) {
-        None => "; later stages are there all the same".to_owned(),
+        None => "; later stages are in the log".to_owned(),
         Some(..SECOND_US) => "; there the log ends".to_owned(),
-        Some(us) => format!("; the log goes on for {:.1} s", us as f64 / 1e6),
+        Some(us) => format!("; the log continues for {}", duration(us as f64 * 1e3)),
     };
     format!(
-        "{}:{} ({}), called {:.1} ms after the cycle's begin{after}",
+        "{}:{} ({}), called {} after the start of the cycle{after}",
         call.device,
         function.unwrap_or_default(),
         stage_words(call.stage),
-        (start - cycle.start_us) as f64 / 1e3
+        duration((start - cycle.start_us) as f64 * 1e3)
     )
 }
 

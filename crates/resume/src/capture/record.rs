@@ -92,6 +92,35 @@ pub struct CycleRecord {
     pub trace_lost: u64,
 }
 
+impl Record {
+    /// What a reader of its logs must know, a sentence each.
+    pub(crate) fn all_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        for cycle in &self.cycles {
+            let number = cycle.number;
+            if cycle.log_lost > 0 {
+                notes.push(format!(
+                    "cycle {number}: {} records of the kernel's log were overwritten before they could \
+                     be read",
+                    cycle.log_lost
+                ));
+            }
+            if cycle.trace_lost > 0 {
+                notes.push(format!(
+                    "cycle {number}: {} events of the trace were overwritten",
+                    cycle.trace_lost
+                ));
+            }
+            if cycle.alarm_rang == Some(false) && cycle.error.is_none() {
+                notes.push(format!(
+                    "cycle {number}: something else woke the machine before the alarm"
+                ));
+            }
+        }
+        notes
+    }
+}
+
 pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {
     const FOLDER: &str = "sys/power/suspend_stats";
     let entries = std::fs::read_dir(root.path(FOLDER)).into_iter().flatten();

@@ -1,61 +1,56 @@
-//! What the machine drew meanwhile (figures 3 and 6 of Xi and others).
+//! Power during the cycles (figures 3 and 6 of Xi and others).
 
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::Machine;
-use reveille_resume::power::beside::{LaidBy, Mean, Power};
-
-use super::time;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
-use reveille_show::html_table::{Origin, Table, known};
-use reveille_show::markup::escape;
-use reveille_show::quantity::{count, share, three_digits};
+use reveille_show::quantity::{counted, three_digits};
 
-pub fn power(machine: &Machine) -> String {
-    let Some(power) = &machine.power else {
-        return String::new();
-    };
+use super::time;
+use crate::power::beside::{LaidBy, Power};
+
+/// The samples, how they were aligned with the log, and a cycle's energy.
+pub fn sentence(power: &Power) -> String {
     let by = match power.laid_by {
-        LaidBy::WallClock => "by the wall clocks of both",
-        LaidBy::Offset => "by the offset that was given",
-        LaidBy::Drop => "by the drop in power while the machine slept",
+        LaidBy::WallClock => "the wall clocks of both",
+        LaidBy::Offset => "--power-offset",
+        LaidBy::Drop => "the drop in power while the machine slept",
     };
-    let left = match power.left_out.all() {
-        0 => String::new(),
-        lines => format!(" {} lines gave no sample.", count(lines as u64)),
-    };
-    let gaps = match power.gaps {
-        0 => String::new(),
-        gaps => format!(
-            " Samples are missing {} times, {} in all; nothing is averaged over these gaps.",
-            count(gaps as u64),
-            time(power.gaps_us)
-        ),
-    };
-    let mut html = format!(
-        "<p>{} samples, one every {}, laid beside the log {by}.{left}{gaps}</p>",
-        count(power.samples as u64),
+    let mut words = format!(
+        "{}, one every {}, aligned with the log by {by}.",
+        counted(power.samples as u64, "sample"),
         time(power.interval_us)
     );
-    for note in &power.notes {
+    if let Some(joules) = power.energy_j {
+        let whole = power.cycles.iter().filter(|cycle| cycle.energy_j.is_some());
+        // Writing to a String cannot fail.
         let _ = write!(
-            html,
-            "<p class=\"notice\" role=\"note\">{}</p>",
-            escape(note)
+            words,
+            " From suspend to resume a cycle takes {} J (median of {}).",
+            three_digits(joules),
+            whole.count()
         );
     }
-    let _ = write!(
-        html,
-        "<div class=\"charts\"><figure><figcaption>Power over time; shaded: asleep</figcaption>{}\
-         </figure></div>{}",
-        chart(power),
-        table(power)
-    );
-    html
+    if power.gaps > 0 {
+        let _ = write!(
+            words,
+            " Samples are missing in {}, {} in all; no mean covers them.",
+            counted(power.gaps as u64, "gap"),
+            time(power.gaps_us)
+        );
+    }
+    let left = &power.left_out;
+    if left.all() > 0 {
+        let _ = write!(
+            words,
+            " Lines left out: {} unreadable, {} negative, {} out of order.",
+            left.unreadable, left.negative, left.out_of_order
+        );
+    }
+    words
 }
 
-fn chart(power: &Power) -> String {
+pub fn chart(power: &Power) -> String {
     let (Some(first), Some(last)) = (power.series.first(), power.series.last()) else {
         return String::new();
     };
@@ -68,12 +63,12 @@ fn chart(power: &Power) -> String {
     let frame = Frame {
         x: Axis::from_zero(ns(last.at_us)),
         y: Axis::from_zero(most * 1.05),
-        x_name: "time from the first sample",
+        x_name: "time since the first sample",
         y_name: "power",
         x_quantity: Quantity::Duration,
         y_quantity: Quantity::Watts,
     };
-    frame.svg("Power over time", "", |svg| {
+    let svg = frame.svg("Power over time", "", |svg| {
         svg.push_str("<g class=\"asleep\">");
         for cycle in &power.cycles {
             let (from, to) = (frame.x(ns(cycle.suspended_us)), frame.x(ns(cycle.woken_us)));
@@ -99,48 +94,9 @@ fn chart(power: &Power) -> String {
             }
         }
         svg.push_str("\"/>");
-    })
-}
-
-fn table(power: &Power) -> String {
-    let measured = Some(Origin::Measured);
-    let heads = [
-        ("when", None),
-        ("samples", None),
-        ("mean", measured),
-        ("of idle", None),
-        ("standard deviation", measured),
-        ("least", measured),
-        ("most", measured),
-    ];
-    let mut table = Table::new("Means of samples that lie wholly there", 1, &heads);
-    let watts = |watts: f64| format!("{} W", three_digits(watts));
-    let rows: [(&str, &Mean); 4] = [
-        ("outside of cycles (idle)", &power.idle),
-        ("suspend", &power.suspend),
-        ("asleep", &power.asleep),
-        ("resume", &power.resume),
-    ];
-    for (name, mean) in rows {
-        let of_idle = mean
-            .mean_w
-            .zip(power.idle_w)
-            .filter(|(_, idle)| *idle > 0.0);
-        table.row(&[
-            name.to_owned(),
-            count(mean.samples as u64),
-            known(mean.mean_w, watts),
-            known(of_idle, |(mean, idle)| share(mean / idle)),
-            known(mean.standard_deviation_w, watts),
-            known(mean.min_w, watts),
-            known(mean.max_w, watts),
-        ]);
-    }
-    let energy = power.energy_j.map_or(String::new(), |joules| {
-        format!(
-            "<p>A cycle took {} J from suspend to resume (median).</p>",
-            three_digits(joules)
-        )
     });
-    format!("{}{energy}", table.html())
+    format!(
+        "<div class=\"charts\"><figure><figcaption>Power over time; shaded: \
+         asleep</figcaption>{svg}</figure></div>"
+    )
 }

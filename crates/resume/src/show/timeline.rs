@@ -7,16 +7,16 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::{
-    CallResult, CycleResult, LinkKind, LinkResult, StageResult, stage_words,
-};
-use reveille_resume::cycle::{Name, Us};
-use reveille_resume::graph::Half;
-
-use super::{stage_class, time};
 use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
+
+use super::time;
+use crate::analysis::{
+    CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
+};
+use crate::cycle::{Name, StageKind, Us};
+use crate::graph::Half;
 
 /// What the bars' picture is wide, whatever the time is: browsers hold lengths in 32 bits, 6 of them
 /// behind the point, and cut what is longer than 2^25 (33.5 s in microseconds).
@@ -51,49 +51,15 @@ fn stage_end(stage: &StageResult) -> Us {
     stage.start_us + stage.duration_us.unwrap_or(0)
 }
 
-/// The picture of one half; empty where the log has none, or its stamps do not tell one instant from the
-/// next.
-pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
-    let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
-    let path = match half {
-        Half::Resume => &cycle.path,
-        Half::Suspend => &cycle.suspend_path,
-    };
-    let start = match half {
-        Half::Resume => cycle.resume_start_us,
-        Half::Suspend => stages().map(|stage| stage.start_us).min(),
-    };
-    // A suspend's path goes on behind its last stage.
-    let ends = stages().map(stage_end);
-    let end = ends
-        .chain(path.iter().map(|link| link.start_us + link.duration_us))
-        .max();
-    if cycle.resolution_us > 1 && path.is_empty() {
-        return String::new();
-    }
-    let Some((start, end)) = start.zip(end).filter(|(start, end)| end > start) else {
-        return String::new();
-    };
-    let calls: Vec<(usize, &CallResult)> = cycle
-        .calls
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| half.has(one.call.stage))
-        .collect();
-    let rows = rows(cycle, &calls, path, half, top);
-    let drawing = Drawing {
-        cycle,
-        half,
-        path,
-        start,
-        end,
-        rows,
-    };
-    let all: HashSet<(&Name, Option<&Name>)> = calls
-        .iter()
-        .map(|(_, one)| (&one.call.device, one.call.driver.as_ref()))
-        .collect();
-    drawing.html(&calls, all.len())
+/// The drawing of one half.
+pub struct Drawing<'a> {
+    cycle: &'a CycleResult,
+    half: Half,
+    path: &'a [LinkResult],
+    calls: Vec<(usize, &'a CallResult)>,
+    start: Us,
+    end: Us,
+    rows: Vec<Row>,
 }
 
 /// The slowest devices and those on the path, in the order of their first calls.
@@ -152,38 +118,57 @@ fn name(row: &Row) -> String {
     }
 }
 
-struct Drawing<'a> {
-    cycle: &'a CycleResult,
-    half: Half,
-    path: &'a [LinkResult],
-    start: Us,
-    end: Us,
-    rows: Vec<Row>,
-}
+impl<'a> Drawing<'a> {
+    /// With the `top` slowest devices; `None` where the log has nothing of this half, or its timestamps
+    /// cannot tell one instant from the next.
+    pub fn of(cycle: &'a CycleResult, half: Half, top: usize) -> Option<Self> {
+        let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
+        let path = cycle.path_of(half);
+        if cycle.resolution_us > 1 && path.is_empty() {
+            return None;
+        }
+        let start = match half {
+            Half::Resume => cycle.resume_start_us,
+            Half::Suspend => stages().map(|stage| stage.start_us).min(),
+        }?;
+        // A suspend's path continues after its last stage.
+        let links = path.iter().map(|link| link.start_us + link.duration_us);
+        let end = stages().map(stage_end).chain(links).max()?;
+        let calls: Vec<(usize, &CallResult)> = cycle.calls_of(half).collect();
+        let rows = rows(cycle, &calls, path, half, top);
+        (end > start).then_some(Self {
+            cycle,
+            half,
+            path,
+            calls,
+            start,
+            end,
+            rows,
+        })
+    }
 
-impl Drawing<'_> {
-    fn html(&self, calls: &[(usize, &CallResult)], devices: usize) -> String {
+    /// A paragraph, the legend, the tools of the page's script, and the drawing.
+    pub fn html(&self) -> String {
         let shown = self
             .rows
             .iter()
             .filter(|row| matches!(row, Row::Device(..)));
-        let half = match self.half {
-            Half::Suspend => "suspend",
-            Half::Resume => "resume",
-        };
+        let all: HashSet<Row> = self.calls.iter().map(|(_, one)| row(one)).collect();
         format!(
-            "<p>{} of {devices} devices: the slowest, and those on the critical path, in the order in \
-             which they begin. A dark line is the critical path; bars that are on it are full, others \
-             pale.</p>{}<div class=\"tools\" hidden><label>Search <input type=\"search\" \
-             placeholder=\"device or driver\"></label> <span>Drag over a span to enlarge it; \
-             double-click shows all.</span></div><figure>{}</figure>",
+            "<p>{} of {} devices: the slowest, and those on the critical path, in the order of their first \
+             calls. A dark line is the critical path; bars on it are opaque, others pale.</p>{}<div \
+             class=\"tools\" hidden><label>Search <input type=\"search\" placeholder=\"device or \
+             driver\"></label> <span>Drag over a span to enlarge it; double-click shows \
+             all.</span></div><figure>{}</figure>",
             shown.count(),
+            all.len(),
             legend(self.cycle, self.half),
-            self.svg(calls, half)
+            self.svg()
         )
     }
 
-    fn svg(&self, calls: &[(usize, &CallResult)], half: &str) -> String {
+    fn svg(&self) -> String {
+        let half = half_name(self.half);
         let high = ROW * self.rows.len() as f64;
         let total = self.end - self.start;
         let mut svg = format!(
@@ -202,7 +187,7 @@ impl Drawing<'_> {
         );
         self.stages(&mut svg, high);
         self.cpus(&mut svg);
-        self.bars(calls, &mut svg);
+        self.bars(&mut svg);
         self.critical(&mut svg);
         svg.push_str("</svg></svg>");
         svg
@@ -223,10 +208,11 @@ impl Drawing<'_> {
         }
         let _ = write!(
             svg,
-            "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time from its \
-             begin</text>",
+            "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time since the start of the \
+             {}</text>",
             LEFT + WIDTH,
-            TOP + high + 33.0
+            TOP + high + 33.0,
+            half_name(self.half)
         );
     }
 
@@ -328,7 +314,7 @@ impl Drawing<'_> {
         }
     }
 
-    fn bars(&self, calls: &[(usize, &CallResult)], svg: &mut String) {
+    fn bars(&self, svg: &mut String) {
         let is_path = |link: &&LinkResult| link.what == LinkKind::Call;
         let on_path: HashSet<usize> = self
             .path
@@ -337,7 +323,7 @@ impl Drawing<'_> {
             .filter_map(|link| link.call)
             .collect();
         let places: HashMap<&Row, usize> = self.rows.iter().zip(0..).collect();
-        for (number, one) in calls {
+        for (number, one) in &self.calls {
             let Some(place) = places.get(&row(one)) else {
                 continue;
             };
@@ -437,6 +423,19 @@ fn told(one: &CallResult, start: Us, on_path: bool) -> String {
         }
     }
     told
+}
+
+/// The colour of a stage; a stage of the suspend has that of its counterpart in the resume.
+fn stage_class(stage: StageKind) -> &'static str {
+    match stage {
+        StageKind::CpusOff | StageKind::CpusOn => "c2",
+        StageKind::SuspendNoirq | StageKind::ResumeNoirq => "c1",
+        StageKind::SuspendLate | StageKind::ResumeEarly => "c4",
+        StageKind::Suspend | StageKind::Resume => "c5",
+        StageKind::Prepare | StageKind::Complete => "c7",
+        StageKind::Freeze | StageKind::Thaw => "c3",
+        StageKind::Platform | StageKind::Idle | StageKind::Test => "c6",
+    }
 }
 
 fn legend(cycle: &CycleResult, half: Half) -> String {
