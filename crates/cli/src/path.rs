@@ -1,8 +1,5 @@
 //! `reveille path`: packets that reach this machine are followed, and where their time went is said.
 
-mod table;
-
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +11,13 @@ use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Description;
 use reveille_results::output::{Existing, Folder};
 use reveille_watch::path::{
-    Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
+    Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays, show,
 };
 
 use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::measured::open_of_machine;
+use crate::printed::{Printed, To};
 use crate::signals;
 use reveille_show::terminal;
 
@@ -62,9 +60,8 @@ pub struct Args {
     /// Folder to keep path.json in, for `reveille report`
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print path.json
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// All figures of a packet are kept until the end, some 100 bytes each.
@@ -102,20 +99,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // An empty file would only be in the way of the next try.
     let folder = folder.filter(|_| !path.groups.is_empty());
     let kept = folder.as_ref().map_or(Ok(()), |folder| keep(folder, &path));
-    let said = match args.json {
-        true => writeln!(terminal::data(), "{}", serde_json::to_string_pretty(&path)?),
-        false => {
-            let folder = folder.as_ref().filter(|_| kept.is_ok());
-            table::print(&path, folder.map(Folder::path))
-        }
-    };
+    let mut sheet = show::sheet(&path);
+    if let Some(folder) = folder.as_ref().filter(|_| kept.is_ok()) {
+        sheet.fact("Kept in", folder.path().display().to_string());
+    }
+    let said = args.printed.print(&path, &sheet, To::Output);
     kept?;
     exit::reader_may_leave(said)?;
     if path.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
     if path.groups.is_empty() {
-        anyhow::bail!("{}", table::nothing(&path));
+        anyhow::bail!("{}", show::nothing(&path));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -177,7 +172,7 @@ fn follow(
                 gathered.add(&idle, &packet);
             }
         })?;
-        show(&bar, args, &gathered, begun.elapsed());
+        show_progress(&bar, args, &gathered, begun.elapsed());
         let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
         if over || interrupted.load(Ordering::Relaxed) {
             break;
@@ -260,7 +255,7 @@ fn bar(args: &Args) -> ProgressBar {
     bar
 }
 
-fn show(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) {
+fn show_progress(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) {
     let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
     let by_count = gathered.packets() as f64 / args.count as f64;
     bar.set_position((by_time.max(by_count).min(1.0) * STEPS as f64) as u64);

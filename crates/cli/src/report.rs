@@ -115,6 +115,11 @@ fn resume(text: &[u8], title: Option<&str>) -> Result<String, String> {
     Ok(titled(reveille_resume::show::sheet(&analysis, None), title))
 }
 
+fn path(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let path = reveille_watch::path::read(text)?;
+    Ok(titled(reveille_watch::path::show::sheet(&path), title))
+}
+
 fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
     if let Some(title) = title {
         sheet.title = title.to_owned();
@@ -131,7 +136,7 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_watch::path::FILE,
         key: "delays",
-        page: reveille_report::path::page,
+        page: path,
     },
     Kept {
         name: reveille_trial::result::FILE,

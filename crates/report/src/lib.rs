@@ -20,7 +20,6 @@ mod groups;
 pub mod model;
 mod outliers;
 mod page;
-pub mod path;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;

@@ -140,12 +140,12 @@ fn each_density_counts_every_datapoint_that_has_its_quantity() {
     };
     values[..1_000].fill(NULL);
     let html = page_of([loaded]);
-    assert!(html.contains(&format!(
-        "aria-label=\"Wake latency against silent time: density of 4,000 datapoints"
-    )));
-    assert!(html.contains(&format!(
+    assert!(
+        html.contains("aria-label=\"Wake latency against silent time: density of 4,000 datapoints")
+    );
+    assert!(html.contains(
         "aria-label=\"Wake latency against launch distance: density of 5,000 datapoints"
-    )));
+    ));
 }
 
 #[test]

@@ -32,8 +32,8 @@ const FOOT: &str = "Times are differences of the log's timestamps, without the t
                     lengthening the whole; a call without slack is on a critical path. A what-if leaves all \
                     other durations as they are.";
 
-/// The columns of every table, by the list or object in the JSON that holds its rows. `at_us`, `share` and
-/// the like are calculated from these rows and are not in the JSON.
+/// The columns of every table, by the list or object in the JSON that holds its rows. Four keys name
+/// what is calculated from other fields: `begins_us`, `at_us`, `share`, `of_idle`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     tables::reference()
 }

@@ -34,7 +34,7 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
         let _ = writeln!(out, "- {word}: {}", line(figures));
     }
     for section in &sheet.sections {
-        let shown = |part: &&Part<'_>| matches!(part, Part::Table(_) | Part::Text(_));
+        let shown = |part: &&Part<'_>| !matches!(part, Part::Bars(_) | Part::Chart(_));
         let parts: Vec<_> = section.parts.iter().filter(shown).collect();
         if !parts.is_empty() {
             let _ = write!(out, "\n{level}# {}\n", line(&section.heading));
@@ -44,6 +44,10 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
             match part {
                 Part::Table(one) => table(one, out),
                 Part::Text(text) => out.push_str(&(line(text) + "\n")),
+                Part::Command(command) => {
+                    // As code no letter is markup.
+                    let _ = writeln!(out, "    {}", command.replace('\n', " "));
+                }
                 Part::Bars(_) | Part::Chart(_) => {}
             }
         }

@@ -343,6 +343,8 @@ pub enum Part<'a> {
     Table(Table),
     /// A paragraph.
     Text(String),
+    /// A command to copy: never broken into lines.
+    Command(String),
     /// Stacked bars.
     Bars(Bars),
     /// A chart for pages, as HTML; drawn where it is shown.
@@ -389,6 +391,12 @@ impl<'a> Section<'a> {
     /// With this paragraph.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Text(text.into()));
+        self
+    }
+
+    /// With this command.
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.parts.push(Part::Command(command.into()));
         self
     }
 

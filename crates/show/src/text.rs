@@ -91,16 +91,19 @@ fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io
 fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
     let shown = |part: &&Part<'_>| match part {
         Part::Table(table) => shown_rows(table, detail) > 0,
-        Part::Text(_) => true,
+        Part::Text(_) | Part::Command(_) => true,
         Part::Bars(bars) => bars.on_terminals,
         Part::Chart(_) => false,
     };
     for (place, part) in section.parts.iter().filter(shown).enumerate() {
-        writeln!(out)?;
+        if !matches!(part, Part::Command(_)) {
+            writeln!(out)?;
+        }
         if place == 0 && section.titled {
             writeln!(out, "{STRONG}{}{STRONG:#}", section.heading)?;
         }
         match part {
+            Part::Command(command) => writeln!(out, "    {command}")?,
             Part::Table(table) => write_table(table, detail, out)?,
             Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
             Part::Bars(bars) => bars.write(out)?,

@@ -96,6 +96,9 @@ fn section(section: &Section<'_>, place: Place, html: &mut String) {
             Part::Text(text) => {
                 let _ = write!(html, "<p>{}</p>", escape(text));
             }
+            Part::Command(command) => {
+                let _ = write!(html, "<pre>{}</pre>", escape(command));
+            }
             Part::Bars(bars) => html.push_str(&bars.html()),
             Part::Chart(chart) => html.push_str(&chart()),
         }

@@ -16,6 +16,7 @@ mod follower;
 #[path = "path/without_bpf.rs"]
 mod follower;
 mod packet;
+pub mod show;
 mod stage;
 mod summary;
 

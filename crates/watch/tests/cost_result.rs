@@ -29,6 +29,7 @@ fn tallies() -> Tallies {
         scheduling_ns: 3_000_000,
         queueing_ns: 1_000_000,
         longest_ns: 81_000,
+        stay_ns: 2_020_000_000,
     };
     let pair = Pair {
         waker: "<script>".to_owned(),
@@ -110,6 +111,8 @@ fn a_result_says_what_was_lost_and_how_to_regain_it() {
     let c6 = &cost.by_state[0];
     assert_eq!((c6.waits, c6.unknown_waits), (1010, 10));
     assert_eq!(c6.mean_leaving_ns, Some(80_000.0));
+    // Those of unknown instant slept, too.
+    assert_eq!(c6.mean_stay_ns, Some(2_000_000.0));
     // The ten unknown waits are estimated by the others, and are in no total.
     assert_eq!(c6.estimate.as_ref().unwrap().leaving_ns, 800_000);
     assert_eq!(cost.waited.leaving_ns, 80_000_000);

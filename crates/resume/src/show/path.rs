@@ -152,7 +152,7 @@ pub(super) const PATH: &[Column<PathRow>] = &[
         "at_us",
         "at",
         Unit::Us,
-        "Time since the start of the suspend or resume",
+        "Its `start_us` since the start of the suspend or resume",
         |row| row.at_us.into(),
     ),
     Column::measured(
@@ -162,9 +162,13 @@ pub(super) const PATH: &[Column<PathRow>] = &[
         "How long it takes",
         |row| row.takes_us.into(),
     ),
-    Column::measured("share", "share", Unit::Share, "Share of the path", |row| {
-        row.share.into()
-    }),
+    Column::measured(
+        "share",
+        "share",
+        Unit::Share,
+        "Its `duration_us` as a share of the path",
+        |row| row.share.into(),
+    ),
 ];
 
 /// The path of a half, or why there is none.

@@ -128,7 +128,7 @@ const STAGES: &[Column<Stage>] = &[
         "begins_us",
         "starts",
         Unit::Us,
-        "Time since the start of the cycle",
+        "Its `start_us` since the start of the cycle",
         |one| one.begins.into(),
     ),
     Column::measured(
@@ -393,7 +393,7 @@ const CALLS: &[Column<CallResult>] = &[
 ];
 
 /// Calls beyond these are in the JSON only.
-const MOST_CALLS: usize = 200;
+const MOST_CALLS: usize = 40;
 
 /// The longest first.
 pub fn calls(cycle: &CycleResult, half: Half) -> Table {
@@ -500,7 +500,7 @@ const POWER: &[Column<Draw>] = &[
         "of_idle",
         "of idle",
         Unit::Share,
-        "Share of the idle power",
+        "Mean as a share of the idle mean",
         |one| {
             let both = one.mean.mean_w.zip(one.idle_w);
             both.filter(|(_, idle)| *idle > 0.0)

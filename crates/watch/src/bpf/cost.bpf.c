@@ -152,6 +152,8 @@ struct task {
 	/* The interrupted CPU's part, before `waking`: leaving idle, and its handler. */
 	unsigned long long before;
 	unsigned long long handler;
+	/* Its stay in the idle state, before that. */
+	unsigned long long stay;
 	/* What this thread lost in all. */
 	unsigned long long lost;
 	/* The cgroup that was looked at last, and whether it belongs to the workload. */
@@ -462,6 +464,7 @@ static __always_inline void look_back(struct task *task, struct cpu *cpu)
 
 	task->before = 0;
 	task->handler = 0;
+	task->stay = 0;
 	task->before_place = PLACE_BUSY;
 	task->before_unknown = 0;
 	/* Only the first interrupt of an idle period can have met a sleeping CPU. */
@@ -474,10 +477,12 @@ static __always_inline void look_back(struct task *task, struct cpu *cpu)
 	event = due(cpu, task->pair.cause);
 	if (!event) {
 		task->before_unknown = 1;
+		task->stay = cpu->first - cpu->entered;
 		return;
 	}
 	if (event < cpu->entered)
 		event = cpu->entered;
+	task->stay = (event < cpu->first ? event : cpu->first) - cpu->entered;
 	if (event < cpu->first)
 		task->before = cpu->first - event;
 }
@@ -589,6 +594,8 @@ struct parts {
 	unsigned long long leaving;
 	unsigned long long scheduling;
 	unsigned long long queueing;
+	/* Before the wait. */
+	unsigned long long stay;
 	bool unknown;
 };
 
@@ -600,6 +607,7 @@ static __always_inline void add_wait(struct cpu *cpu, unsigned int place, const 
 	sum->count++;
 	sum->scheduling_ns += parts->scheduling;
 	sum->queueing_ns += parts->queueing;
+	sum->stay_ns += parts->stay;
 	if (parts->unknown) {
 		sum->unknown++;
 		return;
@@ -624,6 +632,7 @@ static __always_inline void add_wait_before(const struct task *task)
 	sum = &cpu->before[task->before_place & (PLACES - 1)];
 	ADD(sum->count, 1);
 	ADD(sum->scheduling_ns, task->handler);
+	ADD(sum->stay_ns, task->stay);
 	if (task->before_unknown) {
 		ADD(sum->unknown, 1);
 		return;
@@ -731,6 +740,7 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 
 	if (cpu->first > waking && cpu->polling) {
 		/* It was awake: what it took is the way through interrupt and idle loop. */
+		parts->stay = waking > cpu->entered ? waking - cpu->entered : 0;
 		parts->scheduling = busy > waking ? busy - waking : 0;
 		parts->queueing = now - waking - parts->scheduling;
 		return cpu->place;
@@ -742,6 +752,7 @@ static __always_inline unsigned int divide(const struct task *task, const struct
 			from = cpu->sent;
 		if (busy < cpu->first)
 			busy = cpu->first;
+		parts->stay = from > cpu->entered ? from - cpu->entered : 0;
 		parts->leaving = cpu->first - from;
 		parts->scheduling = from - waking + busy - cpu->first;
 		parts->queueing = now - busy;
@@ -794,6 +805,7 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 	if (before && task->waking_cpu == here && place == PLACE_AWAKE) {
 		/* One CPU woke, took the interrupt and runs the task: one wait. */
 		parts.leaving = task->before;
+		parts.stay = task->stay;
 		parts.scheduling += task->handler;
 		parts.unknown = task->before_unknown;
 		add_wait(cpu, task->before_place, &parts);

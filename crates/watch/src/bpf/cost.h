@@ -47,7 +47,9 @@ struct waits {
 	unsigned long long scheduling_ns;
 	unsigned long long queueing_ns;
 	unsigned long long longest_ns; /* leaving */
-	unsigned long long reserved[2];
+	/* In the idle state, from its entry to the event that ended it. */
+	unsigned long long stay_ns;
+	unsigned long long reserved;
 };
 
 /* Pairs that are told apart. */

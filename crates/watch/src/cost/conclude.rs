@@ -151,6 +151,8 @@ fn state_cost(
         waits: sums.count,
         unknown_waits: sums.unknown,
         waited: sums.into(),
+        mean_stay_ns: (place >= OTHER_PLACE && sums.count > 0)
+            .then(|| sums.stay_ns as f64 / sums.count as f64),
         mean_leaving_ns: (sleeps && known > 0).then(|| sums.leaving_ns as f64 / known as f64),
         median_leaving_ns: quantile(0.5),
         p90_leaving_ns: quantile(0.9),

@@ -233,6 +233,7 @@ impl Follower {
                         scheduling_ns: waits.scheduling_ns,
                         queueing_ns: waits.queueing_ns,
                         longest_ns: waits.longest_ns,
+                        stay_ns: waits.stay_ns,
                     };
                     all.entry((number, place)).or_default().add(&sums);
                 }

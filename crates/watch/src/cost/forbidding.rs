@@ -183,6 +183,7 @@ mod tests {
                 leaving_ns,
                 ..Waited::default()
             },
+            mean_stay_ns: None,
             mean_leaving_ns: Some(leaving_ns as f64 / (2 * count) as f64),
             median_leaving_ns: None,
             p90_leaving_ns: None,

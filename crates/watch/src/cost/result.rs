@@ -57,6 +57,10 @@ pub struct StateCost {
     /// All of its waits together.
     #[serde(flatten)]
     pub waited: Waited,
+    /// From the idle state's entry to the event that ended it, over all waits; `None` where the CPU was
+    /// in no idle state, and in results of older versions.
+    #[serde(default)]
+    pub mean_stay_ns: Option<f64>,
     /// Of leaving, over the waits whose instant is known.
     pub mean_leaving_ns: Option<f64>,
     /// ns; `None` where fewer than ten lie beyond, as for the other two, and where nothing is left.

@@ -33,10 +33,17 @@ const STATES: &[Column<StateCost>] = &[
     ),
     Column::driver(
         "driver_exit_latency_us",
-        "exit latency",
+        "exit",
         Unit::Us,
         "The driver's exit latency",
         |state| state.driver_exit_latency_us.into(),
+    ),
+    Column::measured(
+        "mean_stay_ns",
+        "stay",
+        Unit::Ns,
+        "Mean stay in the state, from its entry to the event that ended it",
+        |state| state.mean_stay_ns.into(),
     ),
     Column::measured(
         "waits",

@@ -20,6 +20,8 @@ pub struct WaitSums {
     pub queueing_ns: u64,
     /// The longest single time of leaving.
     pub longest_ns: u64,
+    /// In the idle state, from its entry to the event that ended it.
+    pub stay_ns: u64,
 }
 
 impl WaitSums {
@@ -31,6 +33,7 @@ impl WaitSums {
         self.scheduling_ns += other.scheduling_ns;
         self.queueing_ns += other.queueing_ns;
         self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.stay_ns += other.stay_ns;
     }
 }
 

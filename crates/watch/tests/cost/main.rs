@@ -15,7 +15,7 @@ use idling::{ENOUGH, Idling, last_cpu, while_spinning};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
 use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
-use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, Workload};
+use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
 
 /// Two workloads at a time would queue behind each other.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -337,6 +337,58 @@ fn followed_naps() -> (u64, u64) {
         .map(|(_, sums)| sums.wakeups)
         .sum();
     (slept, tallies.totals.unseen)
+}
+
+/// The second method is cpuidle's own clock of that CPU.
+#[test]
+fn a_stay_is_as_long_as_the_nap_and_no_longer_than_cpuidle_counts() {
+    const TEST: &str = "a_stay_is_as_long_as_the_nap_and_no_longer_than_cpuidle_counts";
+    const NAP: Duration = Duration::from_millis(5);
+    let Some(_alone) = alone(TEST) else {
+        return;
+    };
+    let cpu = last_cpu();
+    let idle = Idle::read(&Root::default()).unwrap();
+    let counted = || -> Option<u64> {
+        let idle = Idle::read(&Root::default()).unwrap();
+        idle.cpu(cpu)?
+            .states
+            .iter()
+            .map(|state| state.time_us)
+            .sum()
+    };
+    let before = counted();
+    let workload = Workload::Process(std::process::id());
+    let follower = Follower::start(&idle, &workload, false).unwrap();
+    let sleeper = std::thread::spawn(move || {
+        bind_to(cpu as usize);
+        (0..100).for_each(|_| std::thread::sleep(NAP));
+    });
+    sleeper.join().unwrap();
+    let tallies = follower.finish().unwrap();
+    let after = counted();
+    let mut slept = WaitSums::default();
+    const OTHER: u32 = 2;
+    let states = tallies.waits.iter();
+    let states = states.filter(|((on, place), _)| *on == cpu && *place >= OTHER);
+    states.for_each(|(_, waits)| slept.add(waits));
+    if slept.count < 50 {
+        return println!(
+            "skipped: {TEST}: CPU {cpu} is busy: {} naps met it asleep",
+            slept.count
+        );
+    }
+    let mean = Duration::from_nanos(slept.stay_ns / slept.count);
+    // Other interrupts end some idle periods before the nap is over.
+    assert!(mean > NAP / 20 && mean <= NAP + NAP / 2, "{mean:?}");
+    if let (Some(before), Some(after)) = (before, after) {
+        // Counted from one idle exit to the next: the last may be missing.
+        let counted = Duration::from_micros(after - before) + 2 * NAP;
+        assert!(
+            Duration::from_nanos(slept.stay_ns) <= counted,
+            "{slept:?}, {counted:?}"
+        );
+    }
 }
 
 #[test]

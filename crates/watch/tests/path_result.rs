@@ -1,9 +1,10 @@
-//! The page of `reveille path` as a reader gets it.
+//! The result of `reveille path` as a reader gets it.
 
-use reveille_report::is_page;
-use reveille_report::path::page;
+use reveille_show::page::is_page;
+use reveille_show::{sheet, web};
 use reveille_watch::path::{
     Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Subject,
+    read, show,
 };
 
 /// Pings that met a sleeping CPU and an awake one.
@@ -80,7 +81,8 @@ fn path() -> Path {
 }
 
 fn page_of(path: &Path) -> String {
-    page(&serde_json::to_vec(path).unwrap(), None).unwrap()
+    let kept = read(&serde_json::to_vec(path).unwrap()).unwrap();
+    web::page(&show::sheet(&kept))
 }
 
 #[test]
@@ -96,13 +98,13 @@ fn every_stage_is_in_the_chart_and_in_the_tables() {
             "{stage}"
         );
     }
-    assert!(html.contains("1 of 3 packets were not answered"));
+    assert!(html.contains("<dd>1 unanswered</dd>"));
 }
 
 #[test]
 fn an_estimate_is_dashed_and_said_to_be_one_and_names_cannot_become_markup() {
     let html = page_of(&path());
-    assert!(html.contains("estimate of the wake-up: 133 µs"));
+    assert!(html.contains("not seen, estimate of the wake-up: 133 µs"));
     assert!(html.contains("(an estimate: night &lt;i&gt;, source remote)"));
     assert!(html.contains("C6&lt;b&gt;") && !html.contains("C6<b>"));
 }
@@ -117,5 +119,13 @@ fn without_packets_the_page_says_so() {
 
 #[test]
 fn what_is_no_path_json_is_refused() {
-    assert!(page(b"{}", None).unwrap_err().contains("schema_version"));
+    assert!(read(b"{}").unwrap_err().contains("schema_version"));
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    let json = serde_json::to_value(path()).unwrap();
+    let (list, headings) = &show::reference()[0];
+    // In words, which the JSON has no need of.
+    assert_eq!(sheet::not_in_json(&json, list, headings), ["until"]);
 }

@@ -1,0 +1,489 @@
+//! Where packets' time went, for people: the names, units and words of its figures.
+
+use reveille_kernel::cpulist;
+use reveille_results::statistics::Summary;
+use reveille_show::chart::Bars;
+use reveille_show::chart::bars::{Part, Row};
+use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit};
+
+use super::Follow;
+use super::delays::Delay;
+use super::stage::Stage;
+use super::summary::{Group, Path, ReadersPlace, StageFigures};
+
+const FOOT: &str = "Stages are between tracepoints of the kernel, by its monotonic clock. The instant \
+                    at which a packet reached the card is in none of them: unless the sender runs on \
+                    the same machine, the time from there to the CPU's first code is not in the \
+                    figures, and an estimate of it is named as one.";
+
+/// A stage, or all of them.
+struct Figures {
+    name: &'static str,
+    until: &'static str,
+    of: Summary,
+}
+
+const STAGES: &[Column<Figures>] = &[
+    Column::words(
+        "stage",
+        "stage",
+        "The part of a packet's time; `whole` is all of it",
+        |row| row.name.into(),
+    ),
+    Column::words("until", "until", "The instant that ends the stage", |row| {
+        row.until.into()
+    }),
+    Column::measured(
+        "count",
+        "packets",
+        Unit::Count,
+        "Packets in which it was seen",
+        |row| row.of.count.into(),
+    ),
+    Column::measured("median_ns", "median", Unit::Ns, "Median", |row| {
+        row.of.median_ns.into()
+    }),
+    Column::detail(Column::measured(
+        "p90_ns",
+        "p90",
+        Unit::Ns,
+        "90th percentile; from 100 packets on",
+        |row| row.of.p90_ns.into(),
+    )),
+    Column::measured(
+        "p99_ns",
+        "p99",
+        Unit::Ns,
+        "99th percentile; from 1000 packets on",
+        |row| row.of.p99_ns.into(),
+    ),
+    Column::measured("max_ns", "max", Unit::Ns, "The longest", |row| {
+        row.of.max_ns.into()
+    }),
+    Column::measured("mean_ns", "mean", Unit::Ns, "Mean", |row| {
+        row.of.mean_ns.into()
+    }),
+    Column::detail(Column::measured(
+        "standard_deviation_ns",
+        "deviation",
+        Unit::Ns,
+        "Standard deviation; from two packets on",
+        |row| row.of.standard_deviation_ns.into(),
+    )),
+];
+
+/// Where a reader ran, and how long after its wake-up.
+struct Place {
+    name: &'static str,
+    of: Summary,
+}
+
+const READERS: &[Column<Place>] = &[
+    Column::words(
+        "reader",
+        "reader ran",
+        "On which CPU the reader ran",
+        |row| row.name.into(),
+    ),
+    Column::measured(
+        "count",
+        "packets",
+        Unit::Count,
+        "Packets read there",
+        |row| row.of.count.into(),
+    ),
+    Column::measured(
+        "median_ns",
+        "median",
+        Unit::Ns,
+        "Median time from the reader's wake-up to its first instruction",
+        |row| row.of.median_ns.into(),
+    ),
+    Column::measured("p99_ns", "p99", Unit::Ns, "Its 99th percentile", |row| {
+        row.of.p99_ns.into()
+    }),
+    Column::measured("max_ns", "max", Unit::Ns, "The longest", |row| {
+        row.of.max_ns.into()
+    }),
+];
+
+/// The columns of every table, by the place in `path.json` that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        ("groups[].stages[]", Column::headings(STAGES)),
+        ("readers", Column::headings(READERS)),
+    ]
+}
+
+/// The result for every medium.
+pub fn sheet(path: &Path) -> Sheet<'static> {
+    let packets: u64 = path.groups.iter().map(|group| group.packets).sum();
+    let subject = &path.subject;
+    let mut about = vec![counted(packets, "packet")];
+    about.extend(subject.machine.words());
+    about.extend(subject.port.map(|port| format!("port {port}")));
+    about.extend([subject.started.clone(), path.tool.clone()]);
+    let mut sheet = Sheet {
+        title: title(path),
+        about: vec![about.join(" · ")],
+        answer: answer(path),
+        foot: FOOT,
+        ..Sheet::default()
+    };
+    facts(path, packets, &mut sheet);
+    sheet.section(Section::new("stages", "Stages").bars(bars(path)));
+    for (place, group) in path.groups.iter().enumerate() {
+        let id = ["tables", "tables-2", "tables-3", "tables-4", "tables-5"];
+        let id = id.get(place).copied().unwrap_or("tables-more");
+        let section = Section::new(id, format!("Where {}", met(group)))
+            .text(words(path, group))
+            .table(stages(group));
+        sheet.section(section);
+    }
+    if let Some(readers) = &path.readers {
+        sheet.section(self::readers(readers));
+    }
+    let delays = Section::new("delays", "What else adds latency");
+    sheet.section(path.delays.iter().fold(delays, delay));
+    sheet
+}
+
+fn title(path: &Path) -> String {
+    let what = match path.subject.follow {
+        Follow::Ping => "pings",
+        Follow::Socket => "packets",
+    };
+    let place = path.subject.interface.as_deref();
+    let place = place.or(path.subject.machine.hostname.as_deref());
+    let place = place.map_or(String::new(), |place| format!(" at {place}"));
+    format!("Where the time of {what} goes{place}")
+}
+
+/// How long packets took by what they met, and the longest stage of those that met the deepest state.
+fn answer(path: &Path) -> String {
+    let by_mean = |one: &&StageFigures| one.share_of_mean_ns as i64;
+    let first = path.groups.first();
+    let Some((group, longest)) =
+        first.and_then(|group| Some((group, group.stages.iter().max_by_key(by_mean)?)))
+    else {
+        return "No packet was followed to its end.".to_owned();
+    };
+    let median = |group: &Group| {
+        let median = nanoseconds(group.whole.median_ns);
+        format!("{median} at the median where {}", met(group))
+    };
+    let medians: Vec<String> = path.groups.iter().map(median).collect();
+    let there = match path.groups.len() {
+        1 => String::new(),
+        _ => format!("where {} ", met(group)),
+    };
+    format!(
+        "Packets took {}; {there}the longest stage is {} (until: {}), {} of {} on average.",
+        medians.join(", "),
+        longest.stage.name(),
+        longest.stage.until(),
+        duration(longest.share_of_mean_ns),
+        duration(group.whole.mean_ns)
+    )
+}
+
+fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
+    let subject = &path.subject;
+    let mut what = match subject.follow {
+        Follow::Ping => "ICMP echo requests".to_owned(),
+        Follow::Socket => "packets that wake a reader".to_owned(),
+    };
+    if let Some(interface) = &subject.interface {
+        what += &format!(" at {interface}");
+    }
+    if let Some(port) = subject.port {
+        what += &format!(", port {port}");
+    }
+    sheet.fact("Followed", what);
+    let kernel = subject.machine.kernel.as_deref().unwrap_or("unknown");
+    let hypervisor = subject.machine.hypervisor.as_ref();
+    let hypervisor = hypervisor.map_or(String::new(), |name| format!(", under {name}"));
+    sheet.fact("Kernel", format!("{kernel}{hypervisor}"));
+    let driver = subject.driver.as_deref().unwrap_or("none");
+    let governor = subject.governor.as_deref().unwrap_or("none");
+    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    let seen = count(path.counts.seen);
+    let elapsed = duration(path.elapsed_s * 1e9);
+    sheet.fact(
+        "Packets",
+        format!("{} of {seen} seen in {elapsed}", count(packets)),
+    );
+    let lost = lost(path);
+    if !lost.is_empty() {
+        sheet.fact("Without", lost.join(", "));
+    }
+    if let Some(cost) = path.cost.filter(|cost| cost.runs > 0) {
+        let of_time = share(cost.run_time_ns as f64 / 1e9 / path.elapsed_s);
+        let run = duration(cost.run_time_ns as f64 / cost.runs as f64);
+        sheet.fact(
+            "Cost",
+            format!("{of_time} of one CPU, {run} each time a program ran"),
+        );
+    }
+    if path.interrupted {
+        sheet.fact("Ended", "interrupted; what was gathered is kept");
+    }
+}
+
+/// What is not among the figures, and why.
+fn lost(path: &Path) -> Vec<String> {
+    let counts = &path.counts;
+    let reasons = [
+        (counts.left_out, "left out, evenly, for their rate"),
+        (counts.fragments, "in fragments"),
+        (counts.unanswered, "unanswered"),
+        (counts.nobody_woken, "that woke nobody"),
+        (counts.not_returned, "whose reader had not returned"),
+        (counts.ring_full, "lost to a full buffer"),
+    ];
+    let some = reasons.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(number, why)| format!("{} {why}", count(number)))
+        .collect()
+}
+
+/// Why no packet is in the figures.
+pub fn nothing(path: &Path) -> String {
+    let counts = &path.counts;
+    let what = match path.subject.follow {
+        Follow::Ping => "ICMP echo request",
+        Follow::Socket => "packet",
+    };
+    let interface = path.subject.interface.as_ref();
+    let place = interface.map_or(String::new(), |name| format!(" at {name}"));
+    let time = path.elapsed_s;
+    if counts.seen == 0 {
+        return format!(
+            "no {what} reached this machine{place} in {time:.1} s; send some, or wait longer with \
+             --duration"
+        );
+    }
+    format!(
+        "of {}{place} in {time:.1} s none was followed to its end: {}",
+        counted(counts.seen, what),
+        lost(path).join(", ")
+    )
+}
+
+fn met(group: &Group) -> String {
+    match (&group.state, group.in_poll) {
+        (Some(state), _) => format!("the CPU slept in {state}"),
+        (None, false) => "the CPU was awake".to_owned(),
+        (None, true) => "others came before them in one poll".to_owned(),
+    }
+}
+
+/// What announced the packets of a group, and what is not seen of them.
+fn words(path: &Path, group: &Group) -> String {
+    let causes = group.causes.iter();
+    let causes: Vec<String> = causes
+        .map(|(cause, number)| format!("{cause} {}", count(*number)))
+        .collect();
+    let asleep = group.asleep.as_ref().map_or(String::new(), |asleep| {
+        let (median, most) = (nanoseconds(asleep.median_ns), nanoseconds(asleep.max_ns));
+        format!(" (asleep for {median} at the median, {most} at most)")
+    });
+    format!(
+        "Where {}{asleep}: {}. Announced by: {}.{}",
+        met(group),
+        counted(group.packets, "packet"),
+        causes.join(", "),
+        before(path, group)
+    )
+}
+
+/// What is known of the time before the first instant.
+fn before(path: &Path, group: &Group) -> String {
+    if group.from_sender {
+        return " The sender is this machine: the first stage begins when it sent.".to_owned();
+    }
+    match (&group.state, &group.estimate) {
+        (Some(_), Some(estimate)) => {
+            let tail = estimate.p99_ns;
+            let tail = tail.map_or(String::new(), |ns| format!(", {} at p99", nanoseconds(ns)));
+            format!(
+                " Not seen: from the packet's arrival to that first code, about {} at the median{tail} \
+                 (an estimate: {}, source {}).",
+                nanoseconds(estimate.median_ns),
+                estimate.result,
+                estimate.source
+            )
+        }
+        (Some(_), None) => " Not seen: from the packet's arrival to that first code, the wake-up \
+                            itself; --result RESULT adds an estimate."
+            .to_owned(),
+        _ if path.subject.follow == Follow::Ping || group.in_poll => {
+            " Not seen: from the packet's arrival to the first instant here.".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+fn stages(group: &Group) -> Table {
+    let stage = |one: &StageFigures| Figures {
+        name: one.stage.name(),
+        until: one.stage.until(),
+        of: one.summary.clone(),
+    };
+    let mut rows: Vec<Figures> = group.stages.iter().map(stage).collect();
+    rows.push(Figures {
+        name: "whole",
+        until: "",
+        of: group.whole.clone(),
+    });
+    let mut table = Table::of(format!("Stages, {}", group.name()), STAGES, &rows);
+    table.first = rows.len();
+    table
+}
+
+/// Means, stacked: a row for each group.
+fn bars(path: &Path) -> Bars {
+    let part = |stage: &Stage| Part {
+        name: stage.name().to_owned(),
+        letter: stage.letter(),
+        is_estimate: false,
+    };
+    let mut parts: Vec<Part> = Stage::ALL.iter().map(part).collect();
+    let not_seen = parts.len();
+    parts.push(Part {
+        name: "not seen, estimate of the wake-up".to_owned(),
+        letter: '?',
+        is_estimate: true,
+    });
+    let row = |group: &Group| {
+        let estimate = group.estimate.as_ref();
+        let estimate = estimate.map_or(0.0, |estimate| estimate.median_ns.max(0) as f64);
+        let stages = group.stages.iter();
+        let stages = stages.map(|one| (one.stage as usize, one.share_of_mean_ns));
+        Row {
+            name: group.name().to_owned(),
+            lengths: [(not_seen, estimate)].into_iter().chain(stages).collect(),
+            total_ns: group.whole.mean_ns,
+        }
+    };
+    Bars {
+        label: "Mean time of each stage, stacked, by idle state".to_owned(),
+        axis: "mean time",
+        parts,
+        rows: path.groups.iter().map(row).collect(),
+        on_terminals: true,
+    }
+}
+
+fn readers(readers: &ReadersPlace) -> Section<'static> {
+    let names = readers.names.iter();
+    let names: Vec<String> = names
+        .map(|(name, wakes)| format!("{name} {}", count(*wakes)))
+        .collect();
+    let text = format!(
+        "Readers: {}. Received on CPU {}, read on CPU {}, which slept {} times.",
+        names.join(", "),
+        cpulist::format(&readers.received_on),
+        cpulist::format(&readers.read_on),
+        count(readers.cpu_asleep)
+    );
+    let places = [
+        ("on the CPU that received", &readers.on_the_same_cpu),
+        ("on another CPU", &readers.on_another_cpu),
+    ];
+    let places = places.into_iter().filter_map(|(name, summary)| {
+        let of = summary.clone()?;
+        Some(Place { name, of })
+    });
+    let places: Vec<Place> = places.collect();
+    let table = Table::of(
+        "From the wake-up to the first instruction",
+        READERS,
+        &places,
+    );
+    Section::new("readers", "Readers").text(text).table(table)
+}
+
+fn delay(section: Section<'static>, delay: &Delay) -> Section<'static> {
+    let interface = delay.interface.as_ref();
+    let interface = interface.map_or(String::new(), |name| format!("{name}, "));
+    let adds = delay.adds.as_ref();
+    let adds = adds.map_or(String::new(), |adds| format!("; adds {adds}"));
+    let section = section.text(format!("{interface}{}: {}{adds}", delay.what, delay.now));
+    match &delay.set {
+        Some(set) => section.command(set),
+        None => section,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
+    use reveille_kernel::{Idle, Root};
+
+    /// One ping: a softirq after 30 µs, the protocols after 10 more, the reply after 2 more.
+    fn path() -> Path {
+        let mut gathered = Gathered::new();
+        gathered.add(
+            &Idle::read(&Root::default()).unwrap(),
+            &Packet {
+                sent: Some(1_000),
+                softirq: Some(31_000),
+                protocol: Some(41_000),
+                answered: Some(43_000),
+                ..Packet::default()
+            },
+        );
+        Path {
+            schema_version: SCHEMA_VERSION,
+            tool: String::new(),
+            subject: Subject {
+                follow: Follow::Ping,
+                interface: None,
+                port: None,
+                started: String::new(),
+                machine: Default::default(),
+                driver: None,
+                governor: None,
+            },
+            elapsed_s: 2.0,
+            interrupted: false,
+            counts: Counts::default(),
+            cost: None,
+            groups: gathered.groups(),
+            readers: None,
+            delays: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_answer_names_the_medians_and_the_longest_stage() {
+        assert_eq!(
+            answer(&path()),
+            "Packets took 42 µs at the median where the CPU was awake; the longest stage is softirq \
+             (until: receiving softirq), 30 µs of 42 µs on average."
+        );
+    }
+
+    #[test]
+    fn every_stage_is_at_its_place_among_all() {
+        for (place, stage) in Stage::ALL.iter().enumerate() {
+            assert_eq!(*stage as usize, place);
+        }
+    }
+
+    #[test]
+    fn where_nothing_was_followed_it_says_why() {
+        let mut path = path();
+        path.groups.clear();
+        assert!(nothing(&path).starts_with("no ICMP echo request reached this machine in 2.0 s"));
+        path.counts.seen = 3;
+        path.counts.unanswered = 3;
+        let why = nothing(&path);
+        assert!(
+            why.contains("of 3 ICMP echo requests") && why.ends_with("3 unanswered"),
+            "{why}"
+        );
+    }
+}
