@@ -43,6 +43,8 @@ pub enum Unit {
     Ns,
     /// A time in µs, written in the unit that fits.
     Us,
+    /// A time in µs, in ms where columns are to be compared with each other.
+    UsAsMs,
     /// A time in s, written in the unit that fits.
     Seconds,
     /// 0 to 1, written in per cent.
@@ -56,7 +58,7 @@ impl Unit {
     pub(crate) fn as_time(self) -> Option<f64> {
         match self {
             Self::Ns => Some(1.0),
-            Self::Us => Some(1e3),
+            Self::Us | Self::UsAsMs => Some(1e3),
             Self::Seconds => Some(1e9),
             Self::Words | Self::Count | Self::Share | Self::Of(_) => None,
         }
@@ -70,7 +72,7 @@ impl fmt::Display for Unit {
             Self::Words => "text",
             Self::Count => "count",
             Self::Ns => "ns",
-            Self::Us => "µs",
+            Self::Us | Self::UsAsMs => "µs",
             Self::Seconds => "s",
             Self::Share => "share",
             Self::Of("") => "number",

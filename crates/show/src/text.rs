@@ -224,18 +224,13 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
     (headings, lines)
 }
 
-/// Of a column's largest number: smaller ones do not choose its unit.
-const COUNTS: f64 = 0.01;
-
 /// What the column's numbers are multiplied with, and the unit that they have then. The unit of times
 /// is the one that fits the middle of them.
 fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     match (unit, unit.as_time()) {
+        (Unit::UsAsMs, _) => (1e-3, "ms"),
         (_, Some(ns)) => {
-            let largest = numbers
-                .iter()
-                .fold(0.0, |most: f64, one| most.max(one.abs()));
-            numbers.retain(|number| *number != 0.0 && number.abs() >= largest * COUNTS);
+            numbers.retain(|number| *number != 0.0);
             numbers.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
             match numbers.get(numbers.len() / 2) {
                 Some(middle) => {
@@ -379,11 +374,7 @@ mod tests {
             in_one_unit(Unit::Ns, vec![0.0, 0.0, 2e6, 3e3, 7e6]),
             (1e-6, "ms")
         );
-        // What is small beside the largest does not count.
-        assert_eq!(
-            in_one_unit(Unit::Ns, vec![2e8, 1e8, 1e3, 2e3, 3e3]),
-            (1e-6, "ms")
-        );
+        assert_eq!(in_one_unit(Unit::UsAsMs, vec![2.0]), (1e-3, "ms"));
         assert_eq!(in_one_unit(Unit::Us, vec![2.0]), (1.0, "µs"));
         assert_eq!(in_one_unit(Unit::Us, vec![0.0]), (1.0, ""));
         assert_eq!(in_one_unit(Unit::Seconds, vec![0.002]), (1e3, "ms"));

@@ -151,14 +151,14 @@ pub(super) const PATH: &[Column<PathRow>] = &[
     Column::measured(
         "at_us",
         "at",
-        Unit::Us,
+        Unit::UsAsMs,
         "Its `start_us` since the start of the suspend or resume",
         |row| row.at_us.into(),
     ),
     Column::measured(
         "duration_us",
         "takes",
-        Unit::Us,
+        Unit::UsAsMs,
         "How long it takes",
         |row| row.takes_us.into(),
     ),

@@ -57,34 +57,42 @@ const MACHINES: &[Column<Machine>] = &[
     Column::measured(
         "suspend_us.median",
         "suspend",
-        Unit::Us,
+        Unit::UsAsMs,
         "Median time of a suspend",
         |one| median(one.suspend_us),
     ),
     Column::measured(
         "asleep_us.median",
         "asleep",
-        Unit::Us,
+        Unit::UsAsMs,
         "Median time asleep",
         |one| median(one.asleep_us),
     ),
     Column::measured(
         "resume_us.median",
         "resume",
-        Unit::Us,
+        Unit::UsAsMs,
         "Median time of a resume",
         |one| median(one.resume_us),
     ),
-    Column::measured("resume_us.min", "min", Unit::Us, "Shortest resume", |one| {
-        one.resume_us.map(|all| all.min).into()
-    }),
-    Column::measured("resume_us.max", "max", Unit::Us, "Longest resume", |one| {
-        one.resume_us.map(|all| all.max).into()
-    }),
+    Column::measured(
+        "resume_us.min",
+        "min",
+        Unit::UsAsMs,
+        "Shortest resume",
+        |one| one.resume_us.map(|all| all.min).into(),
+    ),
+    Column::measured(
+        "resume_us.max",
+        "max",
+        Unit::UsAsMs,
+        "Longest resume",
+        |one| one.resume_us.map(|all| all.max).into(),
+    ),
     Column::estimated(
         "changed_us",
         "with all changes",
-        Unit::Us,
+        Unit::UsAsMs,
         "Time of the resume with all changes of the command line",
         |one| {
             let replays = one.what_if.iter().flat_map(|what_if| &what_if.replays);
@@ -127,21 +135,21 @@ const STAGES: &[Column<Stage>] = &[
     Column::measured(
         "begins_us",
         "starts",
-        Unit::Us,
+        Unit::UsAsMs,
         "Its `start_us` since the start of the cycle",
         |one| one.begins.into(),
     ),
     Column::measured(
         "duration_us",
         "takes",
-        Unit::Us,
+        Unit::UsAsMs,
         "How long the stage took",
         |one| one.takes.into(),
     ),
     Column::detail(Column::measured(
         "says_us",
         "as the kernel reports",
-        Unit::Us,
+        Unit::UsAsMs,
         "How long the stage took according to the kernel",
         |one| one.kernel.into(),
     )),
@@ -155,28 +163,28 @@ const STAGES: &[Column<Stage>] = &[
     Column::measured(
         "calls_us",
         "sum of calls",
-        Unit::Us,
+        Unit::UsAsMs,
         "Sum of the calls' times: what the stage would take with one call at a time",
         |one| one.calls_us.into(),
     ),
     Column::measured(
         "duration_us.median",
         "median",
-        Unit::Us,
+        Unit::UsAsMs,
         "Median length of the stage over all cycles",
         |one| median(one.all),
     ),
     Column::measured(
         "duration_us.min",
         "min",
-        Unit::Us,
+        Unit::UsAsMs,
         "Shortest of all cycles",
         |one| one.all.map(|all| all.min).into(),
     ),
     Column::measured(
         "duration_us.max",
         "max",
-        Unit::Us,
+        Unit::UsAsMs,
         "Longest of all cycles",
         |one| one.all.map(|all| all.max).into(),
     ),
@@ -245,7 +253,7 @@ fn of_machine(machine: &Machine) -> Heading {
     Heading {
         key: "median_us",
         name: machine.name.clone().into(),
-        unit: Unit::Us,
+        unit: Unit::UsAsMs,
         origin: Some(Origin::Measured),
         about: "The machine's median",
         detail: false,
@@ -268,7 +276,7 @@ macro_rules! device_columns {
             Column::measured(
                 concat!(stringify!($field), ".median"),
                 "takes",
-                Unit::Us,
+                Unit::UsAsMs,
                 concat!(
                     "Sum of its calls in a ",
                     $half,
@@ -279,21 +287,21 @@ macro_rules! device_columns {
             Column::measured(
                 concat!(stringify!($field), ".min"),
                 "min",
-                Unit::Us,
+                Unit::UsAsMs,
                 "Shortest of all cycles",
                 |one| one.$field.min.into(),
             ),
             Column::measured(
                 concat!(stringify!($field), ".max"),
                 "max",
-                Unit::Us,
+                Unit::UsAsMs,
                 "Longest of all cycles",
                 |one| one.$field.max.into(),
             ),
             Column::measured(
                 "slack_us.median",
                 "slack",
-                Unit::Us,
+                Unit::UsAsMs,
                 concat!(
                     "How much longer its longest call could take without a longer ",
                     $half
@@ -379,14 +387,14 @@ const CALLS: &[Column<CallResult>] = &[
     Column::measured(
         "duration_us",
         "takes",
-        Unit::Us,
+        Unit::UsAsMs,
         "How long the call took",
         |one| one.duration_us.into(),
     ),
     Column::measured(
         "slack_us",
         "slack",
-        Unit::Us,
+        Unit::UsAsMs,
         "How much longer it could take without lengthening the whole",
         |one| one.slack_us.into(),
     ),
@@ -427,11 +435,11 @@ const REMOVALS: &[Column<Removal>] = &[
     Column::estimated(
         "total_us",
         "would take",
-        Unit::Us,
+        Unit::UsAsMs,
         "Time of the suspend or resume without it",
         |one| one.total_us.into(),
     ),
-    Column::estimated("saves_us", "saves", Unit::Us, "Time saved", |one| {
+    Column::estimated("saves_us", "saves", Unit::UsAsMs, "Time saved", |one| {
         one.saves_us.into()
     }),
 ];
@@ -448,14 +456,14 @@ const REPLAYS: &[Column<Replay>] = &[
     Column::estimated(
         "total_us",
         "resume",
-        Unit::Us,
+        Unit::UsAsMs,
         "Time of the resume with this change and those before it",
         |one| one.total_us.into(),
     ),
     Column::estimated(
         "saves_us",
         "saves",
-        Unit::Us,
+        Unit::UsAsMs,
         "Time saved by this change",
         |one| one.saves_us.into(),
     ),
