@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us, carries, one};
 use crate::graph::{self, DeviceTimes, Half};
 use crate::path::Why;
-use crate::power::beside::Power;
+use crate::power::align::Power;
 
 pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
@@ -151,10 +151,10 @@ pub struct CycleResult {
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
     /// What the log has of devices in the suspend and in the resume.
-    #[serde(default = "told")]
+    #[serde(default = "ordered")]
     pub suspend_has: DeviceTimes,
     /// What the log has of devices in the resume.
-    #[serde(default = "told")]
+    #[serde(default = "ordered")]
     pub resume_has: DeviceTimes,
     /// False: the log's stamps are not the kernel's, and only the lengths of stages are known.
     #[serde(default = "yes")]
@@ -168,8 +168,8 @@ pub struct CycleResult {
     pub gaps: Vec<Gap>,
 }
 
-fn told() -> DeviceTimes {
-    DeviceTimes::Told
+fn ordered() -> DeviceTimes {
+    DeviceTimes::Ordered
 }
 
 fn yes() -> bool {
@@ -244,7 +244,8 @@ pub enum LinkKind {
     /// The kernel's own work before a call.
     BeforeCall,
     /// A wait before a call that the log does not explain.
-    NotTold,
+    #[serde(rename = "not_told")]
+    Unexplained,
     /// A call's first line was printed before it started.
     Printing,
     /// The kernel's own work before a CPU comes on or goes.

@@ -1,17 +1,17 @@
 //! Suspending this machine for real, with the kernel telling what it does.
 //!
-//! The kernel is made to tell ([`Voice`]), an alarm of the real-time clock is set ([`Alarm`]), the
-//! machine is suspended by [`Means`], and what was told is kept in a folder: `dmesg.txt`,
+//! The kernel is made to tell ([`Recorder`]), an alarm of the real-time clock is set ([`Alarm`]), the
+//! machine is suspended by [`SleepState`], and what was told is kept in a folder: `dmesg.txt`,
 //! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
 
 mod alarm;
 mod features;
 mod kernel_log;
-mod means;
 mod record;
+mod recorder;
 pub mod show;
+mod sleep_state;
 mod tracer;
-mod voice;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -27,9 +27,9 @@ use reveille_results::output::{Existing, Folder, Naming};
 use crate::{Error, Result, devices};
 pub use alarm::Alarm;
 pub use features::features;
-pub use means::{Means, Mode};
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
-pub use voice::Voice;
+pub use recorder::Recorder;
+pub use sleep_state::{Mode, SleepState};
 
 /// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
 /// up, USB that is found again) come to an end, and tell it.
@@ -78,7 +78,7 @@ pub enum Progress<'a> {
 ///
 /// # Errors
 /// [`Error::Cannot`], with the reason; [`Error::Usage`] for a time that no alarm can be set to.
-pub fn prepare(root: &Root, options: &Options) -> Result<(Means, Alarm)> {
+pub fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
     if options.wake_after < Duration::from_secs(1) || options.wake_after.subsec_nanos() != 0 {
         return Err(Error::Usage(
             "the alarm is set in whole seconds, one at least".into(),
@@ -90,10 +90,10 @@ pub fn prepare(root: &Root, options: &Options) -> Result<(Means, Alarm)> {
             "{folder}: holds a capture already; choose another folder with --out"
         )));
     }
-    means::refuse(root, options.virtual_machine)?;
-    let means = Means::find(root, options.mode)?;
+    sleep_state::refuse(root, options.virtual_machine)?;
+    let target = SleepState::find(root, options.mode)?;
     let alarm = Alarm::find(root)?;
-    Ok((means, alarm))
+    Ok((target, alarm))
 }
 
 /// Suspends and resumes, as often as asked or until `stop` is set, and keeps what the kernel told.
@@ -108,18 +108,18 @@ pub fn run(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record> {
-    let (means, alarm) = prepare(root, options)?;
+    let (target, alarm) = prepare(root, options)?;
     // Does the clock take it? Before anything is kept.
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     armed.clear();
-    let mut kept = Kept::create(Folder::make(&options.folder, options.naming)?)?;
-    let begun = Voice::raise(root, &means, &options.journal_folder).and_then(|voice| {
-        let record = describe(root, options, &means, &alarm, &voice);
-        kept.write(&record)?;
-        Ok((voice, record))
+    let mut files = Files::create(Folder::make(&options.folder, options.naming)?)?;
+    let begun = Recorder::start(root, &target, &options.journal_folder).and_then(|recorder| {
+        let record = describe(root, options, &target, &alarm, &recorder);
+        files.write(&record)?;
+        Ok((recorder, record))
     });
     // Without a record nothing is kept that could be read.
-    let (mut voice, mut record) = begun.inspect_err(|_| kept.folder.give_up())?;
+    let (mut recorder, mut record) = begun.inspect_err(|_| files.folder.give_up())?;
     for number in 1..=options.repeat {
         let wanted = match number {
             1 => !stop.load(Ordering::Relaxed),
@@ -129,25 +129,25 @@ pub fn run(
             break;
         }
         // What came since the last cycle belongs to that one.
-        keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
-        voice.mark(number, options.repeat);
-        keep_words(&mut voice, &mut kept, None)?;
+        keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
+        recorder.mark(number, options.repeat);
+        keep_read(&mut recorder, &mut files, None)?;
         tell(Progress::Suspending {
             record: &record,
             number,
         });
-        let mut cycle = suspend(root, options, &means, &alarm, number)?;
-        keep_words(&mut voice, &mut kept, Some(&mut cycle))?;
+        let mut cycle = suspend(root, options, &target, &alarm, number)?;
+        keep_read(&mut recorder, &mut files, Some(&mut cycle))?;
         tell(Progress::Awake(&cycle));
         record.cycles.push(cycle);
-        kept.write(&record)?;
+        files.write(&record)?;
     }
     pause(&AtomicBool::new(false));
-    keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
+    keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
     record.interrupted = record.cycles.len() < options.repeat;
     record.suspend_stats_after = record::suspend_stats(root);
-    record.left_changed = voice.lower();
-    kept.write(&record)?;
+    record.left_changed = recorder.stop();
+    files.write(&record)?;
     Ok(record)
 }
 
@@ -155,7 +155,7 @@ pub fn run(
 fn suspend(
     root: &Root,
     options: &Options,
-    means: &Means,
+    target: &SleepState,
     alarm: &Alarm,
     number: usize,
 ) -> Result<CycleRecord> {
@@ -167,7 +167,7 @@ fn suspend(
     let (started, before) = (SystemTime::now(), Clocks::now());
     let outcome = events
         .map_or(Ok(()), |count| set(root, WAKEUP_COUNT, &count))
-        .and_then(|()| set(root, STATE, means.state));
+        .and_then(|()| set(root, STATE, target.state));
     let after = Clocks::now();
     let rang = armed.rang(root);
     armed.clear();
@@ -264,7 +264,13 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice: &Voice) -> Record {
+fn describe(
+    root: &Root,
+    options: &Options,
+    target: &SleepState,
+    alarm: &Alarm,
+    recorder: &Recorder,
+) -> Record {
     let stats = record::suspend_stats(root);
     Record {
         format: FORMAT.into(),
@@ -272,15 +278,15 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         machine: Identity::read(root),
         model: record::model(root),
-        mode: means.mode,
-        state: means.state.into(),
-        sleep: means.sleep.into(),
+        mode: target.mode,
+        state: target.state.into(),
+        sleep: target.sleep.into(),
         alarm: alarm.name.clone(),
         wake_after_s: options.wake_after.as_secs(),
         cycles_asked: options.repeat,
         cycles: Vec::new(),
         interrupted: false,
-        notes: voice.notes().to_vec(),
+        notes: recorder.notes().to_vec(),
         suspend_stats_before: stats.clone(),
         suspend_stats_after: stats,
         left_changed: Vec::new(),
@@ -290,13 +296,13 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
 
 /// The folder's files, written as it goes on: a machine that does not come back has its log up to
 /// the last cycle.
-struct Kept {
+struct Files {
     folder: Folder,
     log: BufWriter<File>,
     trace: BufWriter<File>,
 }
 
-impl Kept {
+impl Files {
     fn create(folder: Folder) -> Result<Self> {
         let files = folder.refuse_taken(RECORD).and_then(|()| {
             let file = |name: &str| folder.create(name).map(BufWriter::new);
@@ -320,10 +326,14 @@ impl Kept {
 }
 
 /// Keeps what the kernel has told since the last time, and counts it to that cycle.
-fn keep_words(voice: &mut Voice, kept: &mut Kept, cycle: Option<&mut CycleRecord>) -> Result<()> {
-    let (log, trace) = voice
-        .words(&mut kept.log, &mut kept.trace)
-        .map_err(unwritable(kept.folder.path()))?;
+fn keep_read(
+    recorder: &mut Recorder,
+    files: &mut Files,
+    cycle: Option<&mut CycleRecord>,
+) -> Result<()> {
+    let (log, trace) = recorder
+        .drain(&mut files.log, &mut files.trace)
+        .map_err(unwritable(files.folder.path()))?;
     if let Some(cycle) = cycle {
         cycle.log_records += log.kept;
         cycle.log_lost += log.lost;

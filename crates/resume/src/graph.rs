@@ -23,7 +23,7 @@
 //! holds up the process that suspends until its asynchronous parent is done, and holds up its own
 //! asynchronous children until that process has come by it. Some kernels (6.8, and stable ones since
 //! January 2024) hand each asynchronous device over only when that process comes by it. So a lag of
-//! [`TOLD_US`] or more needs another reason. If the call started within [`HANDOVER_US`] of the end of
+//! [`UNEXPLAINED_US`] or more needs another reason. If the call started within [`HANDOVER_US`] of the end of
 //! another call of the stage, and that is no chance, it is taken to wait for that call: with *k* ends
 //! in a lag of *L*, one of them falls into the last *d* of it by chance in about *k·d/L* of cases,
 //! which may be [`CHANCE`] at most. Otherwise it is said that the log does not tell.
@@ -52,7 +52,7 @@ pub use tree::Tree;
 
 /// From this lag on it is said that the log does not tell what a call waited for, in µs. A wake-up
 /// of a thread and the writing of two lines take less, even on a slow console.
-pub const TOLD_US: Us = 1000;
+pub const UNEXPLAINED_US: Us = 1000;
 
 /// So long does an asynchronous call stay ready and lie there, in µs, before it is believed that
 /// no kernel thread was free for it. Waking a thread takes less.
@@ -93,7 +93,8 @@ impl Half {
 #[serde(rename_all = "snake_case")]
 pub enum DeviceTimes {
     /// Each call, with its parent or the process that ran it.
-    Told,
+    #[serde(rename = "told")]
+    Ordered,
     /// How long devices took, and not what they waited for: `resume of drv:sd dev:3:0:0:0 complete
     /// after 7928.413 msecs`, before Linux 3.6. No path goes through them.
     Unordered,
@@ -107,7 +108,7 @@ impl Cycle {
         let mut calls = self.calls.iter().filter(|call| half.has(call.stage));
         let has_calls = calls.clone().next().is_some();
         match calls.any(|call| call.worker.is_some() || call.parent.is_some()) {
-            true => DeviceTimes::Told,
+            true => DeviceTimes::Ordered,
             false if has_calls => DeviceTimes::Unordered,
             false => DeviceTimes::Missing,
         }
@@ -222,8 +223,8 @@ pub struct LeftOut {
 
 impl Step {
     /// Whether it is a call that waited for something that the log does not tell.
-    pub fn waits_untold(&self) -> bool {
-        self.device.is_some() && (self.lag >= TOLD_US || self.just_after.is_some())
+    pub fn waits_unexplained(&self) -> bool {
+        self.device.is_some() && (self.lag >= UNEXPLAINED_US || self.just_after.is_some())
     }
 }
 

@@ -1,10 +1,10 @@
 //! A power meter's samples beside the cycles of a log: what the machine draws awake, asleep and in
 //! between.
 //!
-//! [`Meter::parse`] reads the meter's file, [`beside::lay`] finds out when by the meter's clock each
+//! [`Meter::parse`] reads the meter's file, [`align::align`] finds out when by the meter's clock each
 //! cycle was, and averages.
 
-pub mod beside;
+pub mod align;
 mod read;
 mod time;
 

@@ -435,7 +435,7 @@ fn full() -> Cycle {
 
 #[test]
 fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
-    use LinkKind::{BeforeCall, BeforeCpu, BeforeStage, Call, Cpu, NotTold, Printing, Stage};
+    use LinkKind::{BeforeCall, BeforeCpu, BeforeStage, Call, Cpu, Printing, Stage, Unexplained};
     use Why::{CpuBefore, Follows, Parent, StageBegins, WaitsForAll};
     let machine = machine(vec![full()]);
     let expected = vec![
@@ -455,7 +455,7 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
         of_call(BeforeCall, (0, "a"), (60_000, 60_500), StageBegins),
         // A call begins for the reason that the wait before it had.
         of_call(Call, (0, "a"), (60_500, 70_000), StageBegins),
-        of_call(NotTold, (1, "b"), (70_000, 75_000), Parent),
+        of_call(Unexplained, (1, "b"), (70_000, 75_000), Parent),
         of_call(Call, (1, "b"), (75_000, 90_000), Parent),
         of_call(BeforeCall, (2, "c"), (90_000, 90_100), Parent),
         of_call(Printing, (2, "c"), (90_100, 95_000), Parent),
@@ -1236,7 +1236,7 @@ fn an_older_json_lacks_what_it_did_not_know() {
     expected.version = 1;
     let shown = &mut expected.machines[0].cycles[0];
     // Its log is taken to tell what its makers knew of, and its stamps for the kernel's.
-    shown.suspend_has = reveille_resume::graph::DeviceTimes::Told;
+    shown.suspend_has = reveille_resume::graph::DeviceTimes::Ordered;
     shown.gaps.clear();
     assert_eq!(read(&json).unwrap(), expected);
     json["version"] = 0.into();

@@ -11,7 +11,7 @@ use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
-use crate::power::beside::{self, Subject};
+use crate::power::align::{self, Subject};
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
@@ -208,7 +208,7 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
     nearest.map(|(_, number)| number)
 }
 
-fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::Power> {
+fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<align::Power> {
     let subject = |cycle: &Cycle| {
         Some(Subject {
             number: cycle.number,
@@ -217,7 +217,7 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::
         })
     };
     let subjects: Vec<Subject> = cycles.iter().filter_map(subject).collect();
-    beside::lay(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
+    align::align(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
 }
 
 /// Of a cycle of which nothing but its sleep or its failures is known, too.

@@ -2,7 +2,7 @@
 
 use super::{Analysis, CycleResult, LinkResult, Machine, Removal, Spread};
 use crate::cycle::Us;
-use crate::power::beside::Power;
+use crate::power::align::Power;
 
 /// 300 years from 1970, µs: sums and differences of instants do not overflow below it.
 const LAST: Us = 10_000_000_000_000_000;

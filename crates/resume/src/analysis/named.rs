@@ -26,7 +26,7 @@ pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
         ));
     }
     match cycle.has(half) {
-        DeviceTimes::Told => None,
+        DeviceTimes::Ordered => None,
         DeviceTimes::Unordered => Some(format!(
             "This log has the times of devices in the {half_name}, but not what they waited for: \
              the critical path and what a removal would save are unknown. Linux 3.6 and later log \
@@ -154,7 +154,7 @@ impl LinkResult {
             },
             LinkKind::BeforeCall => format!("before {device}"),
             LinkKind::Printing => format!("printing, {device}"),
-            LinkKind::NotTold => format!("before {device}, unexplained"),
+            LinkKind::Unexplained => format!("before {device}, unexplained"),
             LinkKind::BeforeCpu => match self.cpu {
                 Some(cpu) => format!("before CPU {cpu}"),
                 None => "before a CPU".to_owned(),

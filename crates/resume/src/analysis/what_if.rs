@@ -113,7 +113,7 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
         let (before, one) = (&links[place - 1], &links[place]);
         let is_wait = matches!(
             before.what,
-            LinkKind::BeforeCall | LinkKind::NotTold | LinkKind::Printing
+            LinkKind::BeforeCall | LinkKind::Unexplained | LinkKind::Printing
         );
         if one.why == Why::Follows && is_wait && before.call == one.call {
             links[place].why = before.why;
@@ -188,7 +188,7 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let (what, call, cpu) = match link.part {
         Part::Call(call) => (LinkKind::Call, Some(call), None),
         Part::Before(call) => (LinkKind::BeforeCall, Some(call), None),
-        Part::NotTold(call) => (LinkKind::NotTold, Some(call), None),
+        Part::Unexplained(call) => (LinkKind::Unexplained, Some(call), None),
         Part::Printing(call) => (LinkKind::Printing, Some(call), None),
         Part::Cpu(step) => (LinkKind::Cpu, None, Some(step)),
         Part::BeforeCpu(step) => (LinkKind::BeforeCpu, None, Some(step)),

@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::tree::main_worker;
 use super::{
-    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
+    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, Tree, UNEXPLAINED_US,
+    What,
 };
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 use crate::graph::DeviceTimes;
@@ -128,7 +129,7 @@ fn steps_by_stage(
             outlasts: false,
         });
     };
-    let is_ordered = cycle.device_times(half) == DeviceTimes::Told;
+    let is_ordered = cycle.device_times(half) == DeviceTimes::Ordered;
     for (index, call) in cycle.calls.iter().enumerate() {
         if !half.has(call.stage) {
             continue;
@@ -215,7 +216,7 @@ impl Graph {
         if let Some(before) = step.before {
             ready = ready.max(self.steps[before].end);
         }
-        if called - ready >= TOLD_US && step.device.is_some() {
+        if called - ready >= UNEXPLAINED_US && step.device.is_some() {
             step.just_after = known.just_before(called, ready);
             let end = step.just_after.map(|one| self.steps[one].end);
             ready = end.unwrap_or(ready);

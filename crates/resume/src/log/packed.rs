@@ -113,7 +113,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         _ if head.contains(&b'\r') && !head.contains(&b'\n') => {
-            return Ok(Box::new(Carriage(input)));
+            return Ok(Box::new(CarriageReturns(input)));
         }
         _ => return Ok(input),
     };
@@ -179,9 +179,9 @@ fn without_zeros(head: &[u8]) -> Vec<u8> {
 }
 
 /// Lines that end with a carriage return alone.
-struct Carriage<'a>(Input<'a>);
+struct CarriageReturns<'a>(Input<'a>);
 
-impl Read for Carriage<'_> {
+impl Read for CarriageReturns<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(into)?;
         for byte in into[..read].iter_mut().filter(|byte| **byte == b'\r') {

@@ -88,7 +88,7 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
             Half::Resume => "CPUs that come on",
         },
         LinkKind::Printing => "printing",
-        LinkKind::NotTold => "unexplained waits",
+        LinkKind::Unexplained => "unexplained waits",
         LinkKind::Silence | LinkKind::Stage => match link.stage {
             _ if !is_within => "silences between stages",
             StageKind::Freeze => "the freezing of processes",
@@ -204,7 +204,9 @@ pub(super) fn section(
         ..table(cycle, half).first(rows)
     });
     section = silences(path).into_iter().fold(section, Section::text);
-    let unexplained = path.iter().filter(|link| link.what == LinkKind::NotTold);
+    let unexplained = path
+        .iter()
+        .filter(|link| link.what == LinkKind::Unexplained);
     let unexplained: Us = unexplained.map(|link| link.duration_us).sum();
     match unexplained {
         0 => section,

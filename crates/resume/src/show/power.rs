@@ -7,14 +7,14 @@ use reveille_show::chart::{Frame, Quantity};
 use reveille_show::quantity::{counted, three_digits};
 
 use super::time;
-use crate::power::beside::{LaidBy, Power};
+use crate::power::align::{AlignedBy, Power};
 
 /// The samples, how they were aligned with the log, and a cycle's energy.
 pub fn sentence(power: &Power) -> String {
-    let by = match power.laid_by {
-        LaidBy::WallClock => "the wall clocks of both",
-        LaidBy::Offset => "--power-offset",
-        LaidBy::Drop => "the drop in power while the machine slept",
+    let by = match power.aligned_by {
+        AlignedBy::WallClock => "the wall clocks of both",
+        AlignedBy::Offset => "--power-offset",
+        AlignedBy::Drop => "the drop in power while the machine slept",
     };
     let mut words = format!(
         "{}, one every {}, aligned with the log by {by}.",

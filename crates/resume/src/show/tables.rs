@@ -10,7 +10,7 @@ use crate::analysis::{
 };
 use crate::cycle::{StageKind, Us};
 use crate::graph::Half;
-use crate::power::beside::{Mean, Power};
+use crate::power::align::{Mean, Power};
 
 /// The columns by the list or object in the JSON that holds their rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -483,7 +483,7 @@ pub fn replays(what_if: &WhatIf) -> Table {
 }
 
 /// A part of the cycles by a power meter.
-struct Draw {
+struct PowerRow {
     name: &'static str,
     mean: Mean,
     /// Of the idle machine, W.
@@ -492,7 +492,7 @@ struct Draw {
 
 const WATTS: Unit = Unit::Of("W");
 
-const POWER: &[Column<Draw>] = &[
+const POWER: &[Column<PowerRow>] = &[
     Column::words("when", "when", "Part of the cycle", |one| one.name.into()),
     Column::measured(
         "samples",
@@ -538,7 +538,7 @@ pub fn power(power: &Power) -> Table {
         ("asleep", power.asleep),
         ("resume", power.resume),
     ];
-    let rows = rows.map(|(name, mean)| Draw {
+    let rows = rows.map(|(name, mean)| PowerRow {
         name,
         mean,
         idle_w: power.idle_w,

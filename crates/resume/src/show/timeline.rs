@@ -362,7 +362,7 @@ impl<'a> Drawing<'a> {
                 self.x(link.start_us),
                 self.x(link.start_us + link.duration_us),
             );
-            if link.what == LinkKind::NotTold {
+            if link.what == LinkKind::Unexplained {
                 let _ = write!(untold, "M{from} {y}H{to}");
             }
             let _ = match before {

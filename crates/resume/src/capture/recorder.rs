@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reveille_kernel::{Identity, Journal, Root};
 
 use super::kernel_log::{Drained, KernelLog};
-use super::means::Means;
+use super::sleep_state::SleepState;
 use super::tracer::Tracer;
 use crate::{Error, Result};
 
@@ -22,7 +22,7 @@ const PRINTK: &str = "proc/sys/kernel/printk";
 const CONSOLE_LEVEL: u32 = 5;
 
 /// The kernel's words, as long as it is made to tell them.
-pub struct Voice {
+pub struct Recorder {
     kmsg: PathBuf,
     log: KernelLog,
     tracer: Option<Tracer>,
@@ -30,12 +30,12 @@ pub struct Voice {
     notes: Vec<String>,
 }
 
-impl Voice {
+impl Recorder {
     /// Changes the settings, each in the journal; dropped, all is put back.
     ///
     /// # Errors
     /// [`Error::Cannot`] where the kernel can be made to tell neither in its log nor in a trace.
-    pub fn raise(root: &Root, means: &Means, journals: &Path) -> Result<Self> {
+    pub fn start(root: &Root, target: &SleepState, journals: &Path) -> Result<Self> {
         let kmsg = root.path("dev/kmsg");
         let log = KernelLog::open(root)
             .map_err(|error| Error::Cannot(format!("{}: {error}", kmsg.display())))?;
@@ -51,7 +51,7 @@ impl Voice {
                 false => notes.push(format!("this kernel has no /{path}: {what}")),
             }
         }
-        if let Some(depth) = means.mem_sleep {
+        if let Some(depth) = target.mem_sleep {
             journal.set(MEM_SLEEP, depth)?;
         }
         if let Some(quieter) = quieter(&root.text(PRINTK).unwrap_or_default()) {
@@ -100,7 +100,7 @@ impl Voice {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn words(
+    pub fn drain(
         &mut self,
         log: &mut impl Write,
         trace: &mut impl Write,
@@ -114,7 +114,7 @@ impl Voice {
     }
 
     /// Puts all settings back; those that could not be, with the reason.
-    pub fn lower(mut self) -> Vec<String> {
+    pub fn stop(mut self) -> Vec<String> {
         let restored = self.journal.restore();
         let failed = restored.failed.iter();
         let failed = failed.map(|(change, why)| format!("{}: {why}", change.path.display()));

@@ -54,7 +54,7 @@ impl FromStr for Mode {
 /// What is written where.
 /// Source: Documentation/admin-guide/pm/sleep-states.rst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Means {
+pub struct SleepState {
     /// As it was asked for, or what the machine does by default.
     pub mode: Mode,
     /// To /sys/power/state.
@@ -65,8 +65,8 @@ pub struct Means {
     pub sleep: &'static str,
 }
 
-impl Means {
-    /// The means for that mode; without one, for what this machine does by default.
+impl SleepState {
+    /// The state for that mode; without one, for what this machine does by default.
     ///
     /// # Errors
     /// [`Error::Cannot`] where the machine has no such state.

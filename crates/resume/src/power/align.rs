@@ -45,7 +45,8 @@ pub struct Power {
     /// How long these times without samples are together.
     pub gaps_us: Us,
     /// How cycles were found among the samples.
-    pub laid_by: LaidBy,
+    #[serde(rename = "laid_by")]
+    pub aligned_by: AlignedBy,
     /// Mean outside of all cycles, W; `None` where there are too few samples, as for the next two.
     pub idle_w: Option<f64>,
     /// Mean while asleep, W.
@@ -75,7 +76,7 @@ pub struct Power {
 /// How the meter's clock and the log's were brought together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LaidBy {
+pub enum AlignedBy {
     /// Both have the wall clock.
     WallClock,
     /// As the user said.
@@ -141,9 +142,9 @@ pub struct CyclePower {
 ///
 /// # Errors
 /// One line that says why the cycles could not be found among the samples.
-pub fn lay(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<Power, String> {
+pub fn align(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<Power, String> {
     let mut notes = Vec::new();
-    let (laid_by, cycles) = place(meter, subjects, offset, &mut notes)?;
+    let (aligned_by, cycles) = place(meter, subjects, offset, &mut notes)?;
     let left = subjects.len() - cycles.len();
     if left > 0 {
         notes.push(format!(
@@ -153,7 +154,7 @@ pub fn lay(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<Po
         ));
     }
     let covered = covered(meter);
-    let mut power = averaged(meter, &covered, laid_by, cycles);
+    let mut power = averaged(meter, &covered, aligned_by, cycles);
     few(&power, &mut notes);
     let both = power.idle_w.zip(power.asleep_w);
     if both.is_some_and(|(idle, asleep)| asleep >= idle) {
@@ -172,17 +173,17 @@ fn place(
     subjects: &[Subject],
     offset: Option<Us>,
     notes: &mut Vec<String>,
-) -> Result<(LaidBy, Vec<CyclePower>), String> {
+) -> Result<(AlignedBy, Vec<CyclePower>), String> {
     if let Some(offset) = offset {
         let start = meter.samples[0].at_us + offset;
-        return Ok((LaidBy::Offset, chain(subjects, start)));
+        return Ok((AlignedBy::Offset, chain(subjects, start)));
     }
     match by_wall_clock(meter, subjects) {
-        Ok(cycles) => return Ok((LaidBy::WallClock, cycles)),
+        Ok(cycles) => return Ok((AlignedBy::WallClock, cycles)),
         Err(why) => notes.push(format!("{why}: the drop in power was taken instead")),
     }
     let start = drop::find(meter, subjects)?;
-    Ok((LaidBy::Drop, start))
+    Ok((AlignedBy::Drop, start))
 }
 
 /// Each cycle where its own wall clock puts it.
@@ -287,7 +288,7 @@ fn covered(meter: &Meter) -> Vec<(Us, Us, f64)> {
 fn averaged(
     meter: &Meter,
     covered: &[(Us, Us, f64)],
-    laid_by: LaidBy,
+    aligned_by: AlignedBy,
     mut cycles: Vec<CyclePower>,
 ) -> Power {
     let (mut asleep, mut suspend, mut resume) = (Vec::new(), Vec::new(), Vec::new());
@@ -322,7 +323,7 @@ fn averaged(
         interval_us: meter.interval_us,
         gaps: gaps.len(),
         gaps_us: gaps.iter().sum(),
-        laid_by,
+        aligned_by,
         idle_w: idle.mean_w,
         asleep_w: asleep.mean_w,
         transition_w: Mean::of(&transition).mean_w,
