@@ -1,8 +1,8 @@
-//! Suspending this machine for real, with the kernel telling what it does.
+//! Suspends this machine and keeps the kernel's log and trace of it.
 //!
-//! The kernel is made to tell ([`Recorder`]), an alarm of the real-time clock is set ([`Alarm`]), the
-//! machine is suspended by [`SleepState`], and what was told is kept in a folder: `dmesg.txt`,
-//! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
+//! The [`Recorder`] makes the kernel log and trace its suspend, an [`Alarm`] of the real-time clock is set,
+//! and the machine enters a [`SleepState`]. A folder keeps `dmesg.txt`, `trace.txt`, and `capture.json`, a
+//! [`Record`]. Every setting goes through the journal.
 
 mod alarm;
 mod features;
@@ -32,11 +32,11 @@ pub use recorder::Recorder;
 pub use sleep_state::{Mode, SleepState};
 
 /// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
-/// up, USB that is found again) come to an end, and tell it.
+/// up, USB that is enumerated again) finish, and log it.
 const BETWEEN: Duration = Duration::from_secs(2);
 
-/// A program that is asked to wait for the end of a wake-up event: some are told within
-/// milliseconds, and one that lasts would let no suspend begin.
+/// How long to wait for the end of wake-up events: most end within milliseconds, and one that lasts
+/// prevents every suspend.
 const EVENTS_END_WITHIN: Duration = Duration::from_secs(5);
 
 const STATE: &str = "sys/power/state";
@@ -61,7 +61,7 @@ pub struct Options {
     pub virtual_machine: bool,
 }
 
-/// What there is to tell while it goes on.
+/// Progress of a capture.
 pub enum Progress<'a> {
     /// All is set, and the machine is suspended now.
     Suspending {
@@ -70,7 +70,7 @@ pub enum Progress<'a> {
         /// The cycle's number, from 1.
         number: usize,
     },
-    /// It has slept, or was refused, and is back.
+    /// The machine is awake again, after a sleep or a failed suspend.
     Awake(&'a CycleRecord),
 }
 
@@ -96,20 +96,20 @@ pub fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
     Ok((target, alarm))
 }
 
-/// Suspends and resumes, as often as asked or until `stop` is set, and keeps what the kernel told.
-/// A cycle that failed is one of the result: its log says why.
+/// Suspends and resumes, as often as asked or until `stop` is set, and keeps the kernel's log and trace.
+/// A cycle that failed is part of the result: its log has the reason.
 ///
 /// # Errors
-/// As [`prepare`]; and where the files cannot be written, or nothing of the kernel's words can be read.
+/// As [`prepare`]; and where the files cannot be written, or the kernel's log cannot be read.
 /// Settings are put back in every case.
 pub fn run(
     root: &Root,
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Progress<'_>),
+    show: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record> {
     let (target, alarm) = prepare(root, options)?;
-    // Does the clock take it? Before anything is kept.
+    // Does the clock accept it? Before anything is kept.
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     armed.clear();
     let mut files = Files::create(Folder::make(&options.folder, options.naming)?)?;
@@ -118,7 +118,7 @@ pub fn run(
         files.write(&record)?;
         Ok((recorder, record))
     });
-    // Without a record nothing is kept that could be read.
+    // Without a record the files cannot be read.
     let (mut recorder, mut record) = begun.inspect_err(|_| files.folder.give_up())?;
     for number in 1..=options.repeat {
         let wanted = match number {
@@ -132,13 +132,13 @@ pub fn run(
         keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
         recorder.mark(number, options.repeat);
         keep_read(&mut recorder, &mut files, None)?;
-        tell(Progress::Suspending {
+        show(Progress::Suspending {
             record: &record,
             number,
         });
         let mut cycle = suspend(root, options, &target, &alarm, number)?;
         keep_read(&mut recorder, &mut files, Some(&mut cycle))?;
-        tell(Progress::Awake(&cycle));
+        show(Progress::Awake(&cycle));
         record.cycles.push(cycle);
         files.write(&record)?;
     }
@@ -151,7 +151,7 @@ pub fn run(
     Ok(record)
 }
 
-/// One cycle: the alarm is set, and the kernel is told to suspend.
+/// One cycle: the alarm is set, and the kernel suspends.
 fn suspend(
     root: &Root,
     options: &Options,
@@ -160,7 +160,7 @@ fn suspend(
     number: usize,
 ) -> Result<CycleRecord> {
     // Before the alarm: if it rings before the machine sleeps, it is one event more than the kernel
-    // was told of, and the suspend is called off. Otherwise nothing would wake the machine.
+    // was given, and the suspend is aborted. Otherwise nothing would wake the machine.
     // Source: Documentation/ABI/testing/sysfs-power, wakeup_count.
     let events = wakeup_events(root)?;
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
@@ -190,7 +190,7 @@ fn suspend(
     })
 }
 
-/// The count of wake-up events, which the kernel is told again; `None` where it counts none.
+/// The count of wake-up events, to be written back; `None` if the kernel counts none.
 fn wakeup_events(root: &Root) -> Result<Option<String>> {
     let path = root.path(WAKEUP_COUNT);
     if !path.exists() {
@@ -223,7 +223,7 @@ fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
 fn words(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(nix::libc::EBUSY | nix::libc::EINVAL) => {
-            format!("called off, for a wake-up event came meanwhile or a device refused ({error})")
+            format!("aborted: a wake-up event came meanwhile, or a device refused ({error})")
         }
         _ => error.to_string(),
     }
@@ -325,7 +325,7 @@ impl Files {
     }
 }
 
-/// Keeps what the kernel has told since the last time, and counts it to that cycle.
+/// Keeps what is new in the kernel's log and trace, and counts it to that cycle.
 fn keep_read(
     recorder: &mut Recorder,
     files: &mut Files,

@@ -97,8 +97,8 @@ impl Reading {
     /// in drivers/base/core.c).
     fn join_suppliers(&mut self) {
         for (consumer, link) in std::mem::take(&mut self.links) {
-            let says = |name: &str| std::fs::read_to_string(link.join(name)).unwrap_or_default();
-            if says("status").trim() == "dormant" || says("sync_state_only").trim() == "1" {
+            let state = |name: &str| std::fs::read_to_string(link.join(name)).unwrap_or_default();
+            if state("status").trim() == "dormant" || state("sync_state_only").trim() == "1" {
                 continue;
             }
             let supplier = link.join("supplier").canonicalize().ok();

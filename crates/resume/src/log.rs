@@ -3,7 +3,7 @@
 //! Read are dmesg and syslog or journal texts of Linux 3.6 to today with any prefix, in UTF-8 or UTF-16,
 //! as they are or packed (gzip, xz, zstd), and ftrace's
 //! text with the events `power:suspend_resume` and `power:device_pm_callback_*`. Everything else in
-//! between is passed over. What was cut, damaged or could not be told is counted in [`LeftOut`].
+//! between is ignored. What was cut, damaged or ambiguous is counted in [`LeftOut`].
 //!
 //! What there is to see depends on the kernel's settings: `/sys/power/pm_print_times` (or
 //! `initcall_debug`) for the devices, `/sys/power/pm_debug_messages` for the stages since Linux 4.13.
@@ -11,7 +11,7 @@
 //!
 //! Lines of one stream are taken in their order. Where printk and ftrace saw the same cycle, it is
 //! given once: ftrace's instants, for it sees every call and its clock is not held up by printing,
-//! with what only printk tells (the functions, the time asleep, failures in words).
+//! with what only printk has (the functions, the time asleep, failures in words).
 
 mod both;
 mod cycles;
@@ -48,9 +48,9 @@ pub struct Log {
     /// Of all inputs, unpacked.
     pub bytes: u64,
     /// Lines that are about a suspend or a resume.
-    pub told_lines: u64,
+    pub event_lines: u64,
     /// The coarsest stamp among these, in microseconds: a million means whole seconds (`dmesg -T`, a
-    /// syslog without the kernel's stamps), and nothing shorter can be told.
+    /// syslog without the kernel's stamps), and nothing shorter is known.
     pub resolution_us: Option<Us>,
     /// What was not understood.
     pub left_out: LeftOut,
@@ -59,7 +59,7 @@ pub struct Log {
     pub unread: Option<Unread>,
 }
 
-/// A form of which messages are seen and times are not.
+/// A form whose messages are recognised and whose times are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unread {
@@ -102,13 +102,13 @@ pub struct LeftOut {
     pub lines_without_stamp: u64,
     /// Damaged.
     pub torn_lines: u64,
-    /// Kept, with an end only: its start is its end less what the kernel says.
+    /// Kept, with an end only: its start is its end less the duration that the kernel reports.
     pub returns_without_call: u64,
-    /// Of these, those of which the kernel does not say how long they took: without a start.
+    /// Of these, those whose duration the kernel does not report: without a start.
     pub calls_without_start: u64,
     /// Kept, without an end.
     pub calls_without_end: u64,
-    /// Calls whose stage nothing tells but that their device was in the one before.
+    /// Calls whose stage is known only from the stage of their device before.
     pub guessed_stages: u64,
     /// The clock was set within a cycle: no time passes there.
     pub clock_jumps: u64,
@@ -120,7 +120,7 @@ pub struct LeftOut {
     pub repeated_cycles: u64,
     /// Lines that stand there twice, one behind the other (two consoles).
     pub repeated_lines: u64,
-    /// What ftrace lost, as its text says.
+    /// Events that ftrace lost, by its own count.
     pub lost_events: u64,
     /// Calls, CPUs, failures, silences and cycles beyond what a machine can have: the log has no end to a
     /// cycle, or nothing but cycles.
@@ -139,7 +139,7 @@ impl LeftOut {
             (
                 self.returns_without_call,
                 "call",
-                " of which only the end is there, with the start that the kernel says",
+                " with only an end in the log; their start is from the kernel's duration",
             ),
             (
                 self.calls_without_start,
@@ -150,7 +150,7 @@ impl LeftOut {
             (
                 self.guessed_stages,
                 "call",
-                " in a stage by guess: no line tells when a stage ends (/sys/power/pm_debug_messages)",
+                " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
             ),
             (
                 self.clock_jumps,

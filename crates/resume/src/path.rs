@@ -12,7 +12,7 @@ use crate::graph::{Graph, Half, UNEXPLAINED_US, What};
 pub struct CriticalPath {
     /// The half that it goes through.
     pub half: Half,
-    /// From the half's beginning to its end.
+    /// From the start of the half to its end.
     pub total_us: Us,
     /// In the order of time.
     pub links: Vec<Link>,
@@ -83,7 +83,7 @@ pub enum Why {
     Consumers,
     /// The process or thread that runs it was busy with the call before.
     SameWorker,
-    /// It started just as that call had returned. The log does not say why: a supplier, a lock, or a
+    /// It started just as that call had returned. The reason is not in the log: a supplier, a lock, or a
     /// device without a callback between the two.
     JustAfter,
     /// CPUs are worked on one after the other.

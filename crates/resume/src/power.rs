@@ -1,8 +1,7 @@
-//! A power meter's samples beside the cycles of a log: what the machine draws awake, asleep and in
-//! between.
+//! A power meter's samples with the cycles of a log: the power awake, asleep and in between.
 //!
-//! [`Meter::parse`] reads the meter's file, [`align::align`] finds out when by the meter's clock each
-//! cycle was, and averages.
+//! [`Meter::parse`] reads the meter's file, [`align::align`] finds each cycle by the meter's clock and
+//! averages its parts.
 
 pub mod align;
 mod read;
@@ -33,7 +32,7 @@ pub struct Meter {
 /// One reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// By the meter's clock ([`Clock`] says which).
+    /// By the meter's clock: see [`Clock`].
     pub at_us: Us,
     /// Not negative.
     pub watts: f64,
@@ -88,7 +87,7 @@ impl Meter {
     /// The samples of a file's bytes.
     ///
     /// # Errors
-    /// One line that says why this is no power meter's file, or that there is nothing of use in it.
+    /// One line: this is no power meter's file, or it has nothing of use.
     pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
         read::parse(bytes)
     }

@@ -214,7 +214,7 @@ fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sh
     sheet.section(section.table(tables::calls(cycle, half).first(0)));
     let heading = format!("What each device alone would save in the {name}, with all below it");
     let section = Section::new(ids[3], heading).titled();
-    // Where single devices are unknown the path's section says why.
+    // If single devices are unknown the path's section has the reason.
     let is_known = !cycle.path_of(half).is_empty() && no_devices(cycle, half).is_none();
     if is_known {
         let removals = match half {

@@ -884,7 +884,7 @@ fn more_cpus_come_after_those_that_are_there() {
     without.cpus.clear();
     assert_eq!(
         error(2, &Graph::of(&without)),
-        "2 CPUs: the log brings no CPU on, so it does not tell how long one takes"
+        "2 CPUs: the log brings no CPU on, so the time of one is unknown"
     );
     // CPUs that take no time, by the log, and one that is not on before its stage has ended.
     let paths = |span: (Us, Us), end: Us| {

@@ -24,11 +24,11 @@ pub struct Input {
     pub source: Source,
     /// In the order of the log.
     pub cycles: Vec<Cycle>,
-    /// What its reader has to say, a sentence each.
+    /// Notes of what read it, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is asked of the machines.
+/// What to analyse.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Question {
     /// Only this cycle.
@@ -138,7 +138,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
-    // Of a whole that is unknown nothing can be saved.
+    // Savings need a known whole.
     let ends = |half| of_shown.is_some_and(|cycle| no_length(cycle, half).is_none());
     let graph = cycle
         .filter(|cycle| cycle.stamped && ends(Half::Resume))
@@ -248,7 +248,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
         Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
     };
-    // What a whole of unknown length has time for is unknown, too.
+    // Slack needs a known whole.
     let has_length = |half| match half {
         Half::Suspend => times.suspend_us.is_some_and(|us| cycle.carries(us)),
         Half::Resume => times.resume_us.is_some_and(|us| cycle.carries(us)),
@@ -329,9 +329,9 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
 /// Longer printing than this is worth a note, µs.
 const PRINTING_US: Us = 2_000;
 
-/// Of calls whose lines' stamps are further apart than the kernel says that they took.
+/// On calls whose lines' timestamps are further apart than the duration that the kernel reports.
 fn printing(cycles: &[CycleResult]) -> Option<String> {
-    // Coarse stamps tell nothing of it.
+    // Coarse timestamps do not show it.
     let cycles = cycles.iter().filter(|cycle| cycle.resolution_us <= 1);
     let calls = cycles.flat_map(|cycle| &cycle.calls);
     let printed = calls.map(|one| (one.call.printing_us(), one));
@@ -353,10 +353,10 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     ))
 }
 
-/// Finer stamps than this, µs, are fine enough for every stage.
+/// Finer timestamps than this, µs, are fine enough for every stage.
 const COARSE_US: Us = 1_000;
 
-/// What stamps of whole seconds, or milliseconds, do not tell.
+/// What timestamps of whole seconds, or milliseconds, do not resolve.
 fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
     let steps = cycles.iter().map(|cycle| cycle.resolution_us);
     let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
@@ -370,7 +370,7 @@ fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String
     ))
 }
 
-/// What of the cycles a reader must know before trusting the figures.
+/// What a reader must know before trusting the figures.
 fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let mut notes = Vec::new();
     let all = cycles.len();

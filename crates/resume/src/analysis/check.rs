@@ -1,4 +1,4 @@
-//! Is what a file says of itself fit to be drawn? A program made it, but anyone may have changed it.
+//! Are a file's figures fit to be drawn? A program made it, but it may have been changed since.
 
 use super::{Analysis, CycleResult, LinkResult, Machine, Removal, Spread};
 use crate::cycle::Us;
@@ -11,7 +11,7 @@ const LAST: Us = 10_000_000_000_000_000;
 const LONGEST: Us = 10_000_000_000_000;
 
 /// # Errors
-/// One line: what of it cannot be.
+/// One line: what of it is invalid.
 pub fn check(analysis: &Analysis) -> Result<(), String> {
     analysis.machines.iter().try_for_each(|one| {
         machine(one).map_err(|what| format!("is damaged: of machine {:?}, {what}", one.name))

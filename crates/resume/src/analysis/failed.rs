@@ -1,4 +1,4 @@
-//! What failed, of all cycles: it stands out wherever a machine is shown.
+//! What failed, in all cycles.
 
 use std::collections::HashSet;
 
@@ -23,8 +23,8 @@ pub struct Failed {
 const NEVER: &str = "never returned";
 
 impl Machine {
-    /// What never returned first, then in the order of the cycles; what the kernel said of a device is not
-    /// said again by the value that its call returned.
+    /// What never returned first, then in the order of the cycles. A failure that the kernel reported of a
+    /// device is not repeated for the value that its call returned.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = self.cycles.iter().flat_map(of_cycle).collect();
         all.sort_by_key(|one| one.how != NEVER);
@@ -68,12 +68,12 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
         ));
     }
     let failures = cycle.failures.iter();
-    let said: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
+    let reported: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
-            (Some(code @ ..0), _, _) if !said.contains(&call.device) => {
+            (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
                 all.push(failed(
                     "failed",
                     format!("{}: returned {code} ({stage})", call.device),

@@ -1,4 +1,4 @@
-//! Words for what the model tells by kind.
+//! Words for kinds: stages, links, reasons.
 
 use reveille_show::quantity::duration;
 
@@ -15,7 +15,7 @@ pub fn half_name(half: Half) -> &'static str {
     }
 }
 
-/// Why nothing can be said of single devices in a half, and what to do; `None` where it can.
+/// Why single devices are unknown in a half, and what to do; `None` if they are known.
 pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
     let half_name = half_name(half);
     if let Some(one) = cycle.unreturned(half).next() {

@@ -27,7 +27,7 @@ pub struct WhatIf {
     pub all_cycles_us: Option<Spread>,
     /// The critical path with all changes.
     pub path: Vec<LinkResult>,
-    /// Changes that meet nothing here.
+    /// Changes that match nothing here.
     pub unmet: Vec<String>,
 }
 
@@ -40,9 +40,9 @@ pub struct Replay {
     pub total_us: Us,
     /// Against the total before this change.
     pub saves_us: Us,
-    /// Devices that this change takes out.
+    /// Devices that this change removes.
     pub removed: Vec<Name>,
-    /// Devices that this change defers, with the time from the resume's beginning at which each is
+    /// Devices that this change defers, with the time from the start of the resume at which each is
     /// ready, in this replay.
     pub deferred: Vec<Deferred>,
 }
@@ -122,8 +122,8 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
     links
 }
 
-/// A path whose long silences are links of their own, by the kernel's last message before each: where no
-/// call tells what the time went to, that does.
+/// A path whose long silences are links of their own, by the kernel's last message before each: it hints
+/// at what the time went to where no call does.
 pub fn with_messages(path: Vec<LinkResult>, gaps: &[Gap]) -> Vec<LinkResult> {
     let mut parted = Vec::with_capacity(path.len());
     for link in path {
@@ -167,7 +167,7 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
     push(link.what, at, end, None);
 }
 
-/// Which stage a time between two is of: the one behind it; or the devices' own, where the log has no line
+/// The stage that a time between two belongs to: the one after it; or the devices' own, where the log has no line
 /// of that and nothing else lies there.
 fn between(cycle: &Cycle, next: StageKind) -> StageKind {
     let (half, devices) = match Half::Suspend.has(next) {

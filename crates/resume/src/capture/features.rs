@@ -19,7 +19,7 @@ pub fn features(root: &Root) -> Vec<Feature> {
         feature(
             "suspend",
             states(root),
-            "no resume capture; logs of other machines can be analysed all the same",
+            "no resume capture; logs of other machines can still be analysed",
             "a machine whose firmware and kernel can suspend (CONFIG_SUSPEND)",
         ),
         feature(

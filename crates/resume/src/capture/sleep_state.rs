@@ -1,4 +1,4 @@
-//! How this machine can be suspended, and what forbids it.
+//! The sleep states of this machine, and what forbids them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -161,8 +161,8 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
         && !virtual_machine
     {
         return cannot(format!(
-            "this is a virtual machine ({hypervisor}), and whether its host would wake it cannot \
-             be told from inside; --virtual-machine tries"
+            "this is a virtual machine ({hypervisor}), and whether its host would wake it is \
+             unknown from inside; --virtual-machine tries"
         ));
     }
     match inhibitor(root) {
@@ -172,7 +172,7 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
 }
 
 /// A program that has asked systemd-logind that the machine does not sleep. logind would heed it;
-/// the kernel, told directly, would not.
+/// the kernel, asked directly, would not.
 /// Source: the files that systemd-logind keeps; <https://systemd.io/INHIBITOR_LOCKS>.
 fn inhibitor(root: &Root) -> Option<String> {
     let entries = std::fs::read_dir(root.path(INHIBITORS)).ok()?;

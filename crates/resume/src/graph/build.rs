@@ -67,7 +67,7 @@ fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     }
 }
 
-/// The half's stages with their spans. A stage that only calls tell of reaches from the first one's
+/// The half's stages with their spans. A stage known only from calls reaches from the first one's
 /// start to the last one's end.
 fn stages(
     cycle: &Cycle,
@@ -93,7 +93,7 @@ fn stages(
     spans
 }
 
-/// Stages follow each other. Where stamps say that one begins before the one ahead of it has ended (a
+/// Stages follow each other. Where timestamps say that one begins before the one before it has ended (a
 /// line that is printed late, a call that is taken for another stage's), the later one's beginning
 /// counts, so that no time is in two of them.
 fn part(spans: &mut [(StageKind, Us, Us)], steps: &HashMap<StageKind, Vec<Step>>) {
@@ -176,7 +176,7 @@ impl Graph {
             step.stage = stage;
             self.connect(&mut step, (kind, start), &mut known);
             // A stamp may be a microsecond or so ahead of the stage's own line; a stage whose end is
-            // computed from what the kernel says is cut to the microsecond as well.
+            // computed from the kernel's figure is cut to the microsecond as well.
             step.outlasts = step.end > end;
             self.left_out.outlast += usize::from(step.outlasts);
             known.note(&self.calls, &step, self.steps.len());
@@ -247,7 +247,7 @@ impl Graph {
                 Half::Suspend => self.tree.inferiors(device).collect(),
             }
         };
-        // A device without a call waits all the same, and is waited for.
+        // A device without a call waits too, and is waited for.
         let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
         let mut next = waits_for(device);
         while let Some(one) = next.pop() {

@@ -1,4 +1,4 @@
-//! From what lines say, in their order, to cycles.
+//! From events of lines, in their order, to cycles.
 //!
 //! printk's order is kept: a line that waits for another in the kernel stands behind it, while the
 //! stamps of two CPUs may differ by some microseconds. Calls are sorted at the end.
@@ -49,17 +49,17 @@ pub(super) struct At<'a> {
     pub(super) clock: Option<Clock>,
     pub(super) wall: Option<&'a [u8]>,
     pub(super) caller: Option<u32>,
-    /// Of the clock's stamps.
+    /// Of the clock's timestamps.
     pub(super) resolution_us: Us,
 }
 
-/// A stamp that is far before the one ahead of it.
+/// A stamp that is far before the one before it.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     by: Us,
     /// The one ahead of it.
     from: Us,
-    /// What the stamps were moved by for it, as soon as a line said something.
+    /// What the timestamps were moved by for it, from the first line with an event on.
     moved: Option<Us>,
 }
 
@@ -79,14 +79,14 @@ pub(super) struct Cycles {
     step: Option<Step>,
     /// The line goes on where the clock was before it stepped back by so much.
     returned: Option<Us>,
-    /// For lines whose stamps tell nothing: the first one's, and how long the stages took since.
+    /// For lines whose timestamps have no meaning: the first one's, and how long the stages took since.
     copied: Us,
     offsets: Offsets,
     /// Of all cycles.
     calls: usize,
     failures: usize,
     gaps: usize,
-    /// What is added to stamps of the open cycle, so that its clock goes on evenly.
+    /// What is added to timestamps of the open cycle, so that its clock goes on evenly.
     shift: Us,
     /// This kernel prints the stages' times.
     has_stage_times: bool,
@@ -97,10 +97,10 @@ pub(super) struct Cycles {
 }
 
 impl Cycles {
-    /// A line's stamp, whatever the line says.
+    /// A line's stamp, with or without an event.
     pub(super) fn passes(&mut self, at: &At<'_>) {
         self.returned = None;
-        // A line of another clock than the cycle's tells nothing of that one.
+        // A line of another clock than the cycle's shows nothing of that one.
         let foreign = self
             .open
             .as_ref()
@@ -150,7 +150,7 @@ impl Cycles {
         }
     }
 
-    /// A message, before it is known what it says.
+    /// A message, before it is parsed.
     pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
         let Some(open) = &mut self.open else { return };
         if open.clock != at.clock || self.step.is_some_and(|step| step.moved.is_none()) {
@@ -196,7 +196,7 @@ impl Cycles {
         }
     }
 
-    /// What a line says. Its stamp has to have passed.
+    /// A line's event. Its stamp has to have passed.
     pub(super) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
         if let Event::Hibernation { ends } = event {
             let before = self.left_out.hibernations;
@@ -212,12 +212,12 @@ impl Cycles {
             return;
         }
         if let Event::DevicesTook { kind, us } = event {
-            let told = self.open.as_mut().is_some_and(|open| {
+            let took = self.open.as_mut().is_some_and(|open| {
                 let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
                 open.mark(kind).end.is_some() && !begins_anew
             });
             let (says_us, aborted) = (Some(us), false);
-            if !told {
+            if !took {
                 // The other stages have no lines for that.
                 let has_stage_times = self.has_stage_times;
                 self.event(
@@ -271,7 +271,7 @@ impl Cycles {
         self.take(us + self.shift, at, event);
     }
 
-    /// Where a stamp tells nothing, the stages follow each other by what the kernel says of them.
+    /// Without useful timestamps the stages follow each other with the lengths that the kernel reports.
     fn copied(&mut self, at: &At<'_>, event: &Event<'_>) -> Us {
         match event {
             Event::Begin { first: true, .. } => self.copied = at.us,
@@ -408,7 +408,7 @@ impl Cycles {
             Event::Cpus { .. }
                 | Event::CpuBegin { .. }
                 | Event::CpuEnd { .. }
-                | Event::Word { .. }
+                | Event::Message { .. }
                 | Event::Asleep(_)
         );
         if open.ended && open.may_be_late(us, &event) {
@@ -430,7 +430,7 @@ impl Cycles {
             return;
         }
         open.last = us;
-        // Lines that were copied later have no stamps of their own.
+        // Lines that were copied later have no timestamps of their own.
         if at.clock != Some(Clock::None) {
             open.resolution_us = open.resolution_us.max(at.resolution_us);
         }
@@ -448,7 +448,7 @@ impl Cycles {
                 open.mark(StageKind::Freeze).start.get_or_insert(us);
             }
             Event::Frozen { after_us } => {
-                open.mark(StageKind::Freeze).end = Some(open.told(us + after_us.unwrap_or(0)));
+                open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
             }
             Event::Done if open.stage == StageKind::Freeze && !open.ended => {
                 open.mark(StageKind::Freeze).end = Some(us);
@@ -504,8 +504,8 @@ impl Cycles {
                     open.goes_down(us);
                 }
             }
-            Event::Word { awake: false } => open.goes_down(us),
-            Event::Word { awake: true } => {
+            Event::Message { awake: false } => open.goes_down(us),
+            Event::Message { awake: true } => {
                 open.slept |= open.is_down();
                 open.comes_up(us);
             }
@@ -583,9 +583,9 @@ impl Cycles {
                 return;
             }
             if kind == StageKind::ResumeNoirq {
-                open.comes_up(open.told(us - says_us));
+                open.comes_up(open.as_stamp(us - says_us));
             }
-            open.calls_since(open.told(us - says_us), kind);
+            open.calls_since(open.as_stamp(us - says_us), kind);
         }
         open.settled = open.calls.len();
         if kind == StageKind::SuspendNoirq && !aborted {
@@ -614,7 +614,7 @@ impl Cycles {
         if (StageKind::Suspend..StageKind::Platform).contains(&stage) && (all || device.is_some()) {
             open.failed = Some((stage, us));
         }
-        // In older kernels nothing else tells that the resume begins.
+        // In older kernels nothing else shows that the resume starts.
         if all && open.stage <= StageKind::Suspend {
             open.stage = StageKind::Resume;
         }
@@ -630,7 +630,7 @@ impl Cycles {
 }
 
 /// The stage in which a device failed, by the words of it (`failed to resume noirq: error -5`); where
-/// they tell the direction only, the one where it was last.
+/// they have the direction only, the one where it was last.
 fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
     let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
@@ -693,10 +693,10 @@ fn opens(event: &Event<'_>) -> bool {
     )
 }
 
-/// Can a machine say that when it comes back from sleep?
+/// Can this message come from a machine that wakes from sleep?
 fn is_of_resume(event: &Event<'_>) -> bool {
     match event {
-        Event::Word { awake } => *awake,
+        Event::Message { awake } => *awake,
         Event::Cpus { on } | Event::CpuBegin { on, .. } | Event::CpuEnd { on, .. } => *on,
         Event::Idle { ends } => *ends,
         Event::Asleep(_) => true,

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 use flate2::bufread::GzDecoder;
 use reveille_results::text::is_no_text;
 
-/// As much of a file as tells what it is.
+/// Enough of a file to recognise its format.
 const HEAD_BYTES: usize = 4096;
 /// Of dictionaries and windows: what the programs' highest levels make needs less.
 const MEMORY_KIB: u32 = 128 << 10;
@@ -40,7 +40,7 @@ pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     of_text(Box::new(Unpacked(unpacked)))
 }
 
-/// Says of errors what they are of.
+/// Adds to errors what they are of.
 struct Unpacked<'a>(Input<'a>);
 
 impl Read for Unpacked<'_> {

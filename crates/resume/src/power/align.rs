@@ -1,7 +1,8 @@
-//! When by the meter's clock each cycle was, and what it draws in each of its parts.
+//! When each cycle was by the meter's clock, and the power in each of its parts.
 
 mod drop;
 
+use reveille_show::quantity::duration;
 use serde::{Deserialize, Serialize};
 
 use super::time::{self, Stamp};
@@ -26,7 +27,7 @@ pub const FEWEST: usize = 3;
 /// Above so many intervals between two samples some are missing.
 const GAP: f64 = 2.5;
 
-/// What a machine draws, by a meter.
+/// A machine's power, by a meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// Of the meter's file.
@@ -73,13 +74,13 @@ pub struct Power {
     pub notes: Vec<String>,
 }
 
-/// How the meter's clock and the log's were brought together.
+/// How the meter's clock and the log's were aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlignedBy {
     /// Both have the wall clock.
     WallClock,
-    /// As the user said.
+    /// By the user's offset.
     Offset,
     /// By the drop in power while the machine sleeps.
     Drop,
@@ -123,9 +124,9 @@ pub struct CyclePower {
     pub number: usize,
     /// Its beginning.
     pub start_us: Us,
-    /// The kernel's last word.
+    /// The kernel's last message.
     pub suspended_us: Us,
-    /// The kernel's first word.
+    /// The kernel's first message.
     pub woken_us: Us,
     /// The resume's end.
     pub end_us: Us,
@@ -137,19 +138,19 @@ pub struct CyclePower {
     platform_us: Us,
 }
 
-/// Lays a meter's samples beside the cycles. `offset` is the time from the meter's first sample to
+/// Aligns a meter's samples with the cycles. `offset` is the time from the meter's first sample to
 /// the beginning of the first cycle, where the user knows it.
 ///
 /// # Errors
-/// One line that says why the cycles could not be found among the samples.
+/// One line: why the cycles could not be found among the samples.
 pub fn align(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<Power, String> {
     let mut notes = Vec::new();
     let (aligned_by, cycles) = place(meter, subjects, offset, &mut notes)?;
     let left = subjects.len() - cycles.len();
     if left > 0 {
         notes.push(format!(
-            "{left} of {} cycles have no place among the samples: the log does not tell how long a \
-             sleep before them took, or they are cut",
+            "{left} of {} cycles have no place among the samples: the time of a sleep before them \
+             is unknown, or they are cut",
             subjects.len()
         ));
     }
@@ -159,8 +160,8 @@ pub fn align(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<
     let both = power.idle_w.zip(power.asleep_w);
     if both.is_some_and(|(idle, asleep)| asleep >= idle) {
         notes.push(
-            "it draws no less asleep than idle: the clocks may not fit; --power-offset places the \
-             first cycle by hand"
+            "its power asleep is not below idle: the clocks may be misaligned; --power-offset \
+             places the first cycle by hand"
                 .to_owned(),
         );
     }
@@ -180,7 +181,7 @@ fn place(
     }
     match by_wall_clock(meter, subjects) {
         Ok(cycles) => return Ok((AlignedBy::WallClock, cycles)),
-        Err(why) => notes.push(format!("{why}: the drop in power was taken instead")),
+        Err(why) => notes.push(format!("{why}: aligned by the drop in power instead")),
     }
     let start = drop::find(meter, subjects)?;
     Ok((AlignedBy::Drop, start))
@@ -213,7 +214,7 @@ fn by_wall_clock(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>,
     }
 }
 
-/// The log's stamp by the meter's clock.
+/// The log's timestamp by the meter's clock.
 fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str> {
     const DAY: Us = 86_400_000_000;
     match (stamp.clock, clock) {
@@ -226,7 +227,7 @@ fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str>
         (Clock::Utc, Clock::Utc) => Ok(stamp.us),
         (Clock::Local, Clock::Local) => Ok(time::shift_to_year_of(stamp.us, first)),
         (Clock::Elapsed, _) => Err("the log has no wall clock"),
-        _ => Err("only one of the two clocks tells its time zone"),
+        _ => Err("only one of the two clocks has a time zone"),
     }
 }
 
@@ -437,7 +438,7 @@ impl Mean {
 
 /// Means that are not given, and why.
 fn few(power: &Power, notes: &mut Vec<String>) {
-    let seconds = |us: Us| format!("{:.3}", us as f64 / 1e6);
+    let time = |us: Us| duration(us as f64 * 1e3);
     let longest = power
         .cycles
         .iter()
@@ -445,10 +446,10 @@ fn few(power: &Power, notes: &mut Vec<String>) {
     if power.transition_w.is_none() {
         let transition = power.suspend.samples + power.resume.samples;
         notes.push(format!(
-            "no mean for the transitions: the meter has a sample every {} s, a transition takes {} s \
-             at most, and {transition} samples lie wholly in one",
-            seconds(power.interval_us),
-            seconds(longest.max().unwrap_or(0))
+            "no mean for the transitions: the meter has a sample every {}, a transition takes {} at \
+             most; samples entirely within one: {transition}",
+            time(power.interval_us),
+            time(longest.max().unwrap_or(0))
         ));
     }
     for (name, mean) in [("asleep", &power.asleep), ("idle", &power.idle)] {

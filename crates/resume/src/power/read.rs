@@ -134,7 +134,7 @@ fn head(line: &str) -> Option<usize> {
     cells.position(|cell| cell.trim().eq_ignore_ascii_case("w"))
 }
 
-/// `#L,W,3,E,,10;` tells the meter to send a record each 10 seconds.
+/// `#L,W,3,E,,10;` makes the meter send a record each 10 seconds.
 fn logging_interval(line: &str) -> Option<Us> {
     let (_, packet) = line.split_once("#L,W,3,")?;
     let seconds: Us = packet.split(';').next()?.split(',').nth(2)?.parse().ok()?;
@@ -264,7 +264,7 @@ fn is_power(name: &str, rank: u8) -> bool {
     }
 }
 
-/// A time column's unit, µs; seconds where its name does not say.
+/// A time column's unit, µs; seconds if its name has none.
 fn unit_us(name: &str) -> f64 {
     let is = |unit: &str| {
         ["_", "(", "[", " "]
@@ -662,7 +662,7 @@ mod tests {
             let line = format!("#L,W,3,E,,{interval};");
             assert_eq!(logging_interval(&line), seconds, "{line}");
         }
-        // A logging program's stamps, with what it puts around them.
+        // A logging program's timestamps, with what it puts around them.
         let text = "[2026-11-21T18:00:00Z] #d,-,18,1304;\n2026-11-21T18:00:01Z, #d,-,18,1305;\n\
                     2026-11-21T18:00:02Z > #d,-,18,1306;\nnoon #d,-,18,1307;\n";
         let start = 1_795_284_000.0;

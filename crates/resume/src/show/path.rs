@@ -44,7 +44,7 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
         .collect();
     let parts = format!("takes {}: {}", time(total), parts.join(", "));
     if let Some(why) = no_devices {
-        // The resume's sentence says the same.
+        // The resume's sentence has it.
         let is_said = half == Half::Suspend && cycle.has(half) == cycle.has(Half::Resume);
         let why = match is_said {
             true => String::new(),
@@ -187,7 +187,7 @@ pub(super) fn section(
     };
     let mut section = Section::new(id, heading).titled();
     if total <= 0 {
-        // The answer says why the resume has none.
+        // The answer has the reason for the resume.
         return match half {
             Half::Resume => gaps(cycle).into_iter().fold(section, Section::text),
             Half::Suspend if cycle.unreturned(half).next().is_some() => {

@@ -254,8 +254,8 @@ impl<'a> Drawing<'a> {
         short((at - self.start) as f64 * SPAN / (self.end - self.start) as f64)
     }
 
-    /// A bar in a row, with what is told of it: a head, and lines of `name: value`.
-    fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), told: &str) {
+    /// A bar in a row, with its text: a head, and lines of `name: value`.
+    fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), text: &str) {
         let (from, to) = (self.x(span.0), self.x(span.1));
         let _ = write!(
             svg,
@@ -263,7 +263,7 @@ impl<'a> Drawing<'a> {
              height=\"{BAR}\"><title>{}</title></rect>",
             ROW * row as f64 + (ROW - BAR) / 2.0,
             short((to - from).max(0.0)),
-            escape(told)
+            escape(text)
         );
     }
 
@@ -280,7 +280,7 @@ impl<'a> Drawing<'a> {
                 "<path class=\"edge\" d=\"M{} 0v{high}\"/>",
                 self.x(span.1)
             );
-            let told = format!(
+            let text = format!(
                 "{}\nbegins: {}\ntakes: {}\ncalls: {}",
                 stage_words(stage.stage),
                 time(span.0 - self.start),
@@ -292,7 +292,7 @@ impl<'a> Drawing<'a> {
                 0,
                 &format!("{} on", stage_class(stage.stage)),
                 span,
-                &told,
+                &text,
             );
         }
     }
@@ -303,14 +303,14 @@ impl<'a> Drawing<'a> {
         };
         let is_on = self.half == Half::Resume;
         for step in self.cycle.cpus.iter().filter(|step| step.on == is_on) {
-            let told = format!(
+            let text = format!(
                 "CPU {} {}\nbegins: {}\ntakes: {}",
                 step.cpu,
                 if is_on { "comes on" } else { "goes off" },
                 time(step.start - self.start),
                 time(step.end - step.start)
             );
-            self.bar(svg, row, "c2 on", (step.start, step.end), &told);
+            self.bar(svg, row, "c2 on", (step.start, step.end), &text);
         }
     }
 
@@ -337,7 +337,7 @@ impl<'a> Drawing<'a> {
                 *place,
                 &class,
                 span,
-                &told(one, self.start, !on.is_empty()),
+                &text(one, self.start, !on.is_empty()),
             );
         }
     }
@@ -385,7 +385,7 @@ fn short(units: f64) -> f64 {
 }
 
 /// From and to. A line that took long to print was stamped before its call began; a missing end is made up
-/// for by how long the kernel says that it took.
+/// for by the duration that the kernel reports.
 fn span(one: &CallResult) -> Option<(Us, Us)> {
     let us = one.duration_us?;
     let start = match (one.call.start, one.call.end) {
@@ -396,9 +396,9 @@ fn span(one: &CallResult) -> Option<(Us, Us)> {
 }
 
 /// A call in words: its device, then lines of `name: value`.
-fn told(one: &CallResult, start: Us, on_path: bool) -> String {
+fn text(one: &CallResult, start: Us, on_path: bool) -> String {
     let call = &one.call;
-    let mut told = format!("{}\nstage: {}", call.device, stage_words(call.stage));
+    let mut text = format!("{}\nstage: {}", call.device, stage_words(call.stage));
     let name = |name: &Option<Name>| name.as_ref().map(|name| name.to_string());
     let begins = call.start.map(|from| time(from - start));
     let fields = [
@@ -419,10 +419,10 @@ fn told(one: &CallResult, start: Us, on_path: bool) -> String {
     ];
     for (name, value) in fields {
         if let Some(value) = value {
-            let _ = write!(told, "\n{name}: {value}");
+            let _ = write!(text, "\n{name}: {value}");
         }
     }
-    told
+    text
 }
 
 /// The colour of a stage; a stage of the suspend has that of its counterpart in the resume.

@@ -8,23 +8,23 @@ use crate::graph::{Graph, Half, What};
 use crate::path::{Bound, CriticalPath, Times, Why, path_of};
 use crate::{Error, Result};
 
-/// What would have been.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replayed {
-    /// From the half's beginning to its end, without what is deferred.
+    /// From the start of the half to its end, without what is deferred.
     pub total_us: Us,
-    /// By the log's clock, the half's beginning being where it was.
+    /// By the log's clock; the half starts when it did.
     pub stages: Vec<Stage>,
-    /// New start and end of each of the cycle's calls; `None` for those that are taken out or not in
+    /// New start and end of each of the cycle's calls; `None` for those that are removed or not in
     /// the graph. Deferred calls come after the half's end.
     pub calls: Vec<Option<(Us, Us)>>,
-    /// The devices taken out that have a call in the half, by name.
+    /// The removed devices that have a call in the half, by name.
     pub removed: Vec<Name>,
     /// The deferred devices.
     pub deferred: Vec<Deferred>,
-    /// The critical path of what would have been.
+    /// The critical path with the changes.
     pub path: CriticalPath,
-    /// The changes that meet nothing here, as [`Change`] writes them.
+    /// The changes that match nothing, as [`Change`] writes them.
     pub unmet: Vec<String>,
 }
 
@@ -33,12 +33,12 @@ pub struct Replayed {
 pub struct Deferred {
     /// As the kernel names it.
     pub device: Name,
-    /// From the resume's beginning until its last call has returned, in µs.
+    /// From the start of the resume until its last call has returned, in µs.
     pub ready_us: Us,
 }
 
-/// Runs the graph again with these changes. A device that one change takes out and another one
-/// defers is taken out. Where two changes set the same time, the later one has the word.
+/// Replays the graph with these changes. A device that one change removes and another defers is removed.
+/// Of two changes that set the same time the later one counts.
 ///
 /// What is deferred begins when the half has ended, and keeps its own order: its stages follow each
 /// other, its calls wait for those of its parents that are deferred too, and a worker's calls follow
@@ -77,7 +77,7 @@ pub fn replay(graph: &Graph, changes: &[Change]) -> Result<Replayed> {
     })
 }
 
-/// What becomes of a step.
+/// Whether a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {
     Runs,
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         if more > 0 {
             if own.is_empty() {
                 return Err(Error::Usage(format!(
-                    "{cpus} CPUs: the log brings no CPU on, so it does not tell how long one takes"
+                    "{cpus} CPUs: the log brings no CPU on, so the time of one is unknown"
                 )));
             }
             let times = own.iter().map(|&one| &graph.steps[one]);
@@ -330,8 +330,8 @@ impl<'a> Run<'a> {
         (ready + step.lag, bound)
     }
 
-    /// The step before this one in its process that has the same status, or that takes time there all the same:
-    /// what its process waited for without a word may not have been its own.
+    /// The step before this one in its process that has the same status, or that had an unexplained wait:
+    /// that wait may not have been its own.
     fn before(&self, index: usize, status: Status) -> Option<usize> {
         let mut before = self.graph.steps[index].before;
         while let Some(one) = before {

@@ -72,7 +72,7 @@ fn cycles_are_found_by_the_drop_and_averaged() {
         power
             .notes
             .iter()
-            .any(|note| note.contains("0.700 s at most, and 0 samples"))
+            .any(|note| note.contains("700 ms at most; samples entirely within one: 0"))
     );
 }
 
@@ -489,8 +489,8 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
     assert_eq!(
         power.notes,
         [
-            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
-             0.700 s at most, and 0 samples lie wholly in one",
+            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
+             700 ms at most; samples entirely within one: 0",
             "no mean while asleep: 1 of the meter's samples lie there, and 3 are needed",
             "no mean while idle: 2 of the meter's samples lie there, and 3 are needed",
         ]
@@ -501,7 +501,7 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
         power
             .notes
             .iter()
-            .any(|note| note.contains("no less asleep"))
+            .any(|note| note.contains("asleep is not below idle"))
     };
     assert!(doubt(&align(&meter, &subjects, Some(0)).unwrap()));
     // The second of two has no place where the first does not tell how long it slept.
@@ -525,12 +525,12 @@ fn a_transition_without_a_mean_has_the_longer_of_the_two_and_its_samples_named()
     };
     let expected = |longest: &str, samples: u8| {
         format!(
-            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
-             {longest} s at most, and {samples} samples lie wholly in one"
+            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
+             {longest} at most; samples entirely within one: {samples}"
         )
     };
     // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7 s.
-    assert_eq!(note(1_700_000, 600_000), expected("1.700", 1));
-    assert_eq!(note(1_700_000, 1_600_000), expected("1.700", 2));
-    assert_eq!(note(700_000, 1_600_000), expected("1.600", 1));
+    assert_eq!(note(1_700_000, 600_000), expected("1.7 s", 1));
+    assert_eq!(note(1_700_000, 1_600_000), expected("1.7 s", 2));
+    assert_eq!(note(700_000, 1_600_000), expected("1.6 s", 1));
 }
