@@ -1,4 +1,4 @@
-//! `reveille resume capture`: a real suspend, with the kernel telling what it does.
+//! `reveille resume capture`: a real suspend, logged and traced.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,14 +14,14 @@ use crate::keeping;
 use crate::printed::{Printed, To};
 use crate::signals;
 
-/// Suspend this machine for real, wake it by an alarm, and find where the time went.
+/// Suspend this machine, wake it by an alarm, and show where the time went.
 ///
-/// Everything on this machine stands still meanwhile; what is open over the network may break off.
-/// The kernel is made to tell what it does (/sys/power/pm_print_times, pm_debug_messages, and an
-/// instance of its tracer), the alarm of the real-time clock is set, and the machine is suspended.
-/// Kept are the kernel's log, its trace and capture.json; then they are analysed. Every setting is
-/// put back in the end; after kill -9, by the next start of any command. Refuses, and says why,
-/// where the machine cannot suspend or its alarm cannot wake it. Needs root.
+/// The whole machine stops meanwhile; network connections may break. The command enables the
+/// kernel's messages and trace events on suspend (/sys/power/pm_print_times, pm_debug_messages, an
+/// instance of the tracer), sets the alarm of the real-time clock, and suspends. It keeps the kernel's
+/// log, its trace and capture.json, and analyses them. It restores every setting at the end; after
+/// kill -9 the next start of any command does. It refuses if the machine cannot suspend or its alarm
+/// cannot wake it, with the reason. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -30,16 +30,15 @@ Examples:
   sudo reveille resume capture --mode freeze --wake-after 30s
   reveille resume analyze before --without 'snd*'          what if, of a capture
 
-Ctrl-C ends it after the running cycle, and what was captured is kept (exit code 130).")]
+Ctrl-C ends it after the current cycle and keeps what was captured (exit code 130).")]
 pub struct Args {
-    /// mem (suspend to RAM), freeze (suspend to idle) or standby [default: what this machine does
-    /// by default]
+    /// mem (suspend to RAM), freeze (suspend to idle) or standby [default: the machine's default]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// The alarm rings so long after the suspend begins; whole seconds
+    /// Time from the start of the suspend to the alarm, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
     wake_after: Duration,
-    /// So many cycles
+    /// Number of cycles
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     repeat: u64,
     /// Where to keep it [default: reveille-results/HOST-TIME-capture]
@@ -63,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
-    // While the machine sleeps no signal arrives: the running cycle is always ended.
+    // No signal arrives while the machine sleeps: the current cycle is always completed.
     let stop = signals::stop()?;
     // On standard error: standard output is for the analysis.
     let record = capture::run(&root, &options, &stop, &mut |progress| {
