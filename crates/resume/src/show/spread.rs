@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity, colour};
 use reveille_show::markup::escape;
-use reveille_show::quantity::duration;
 
 use super::tables::{own, slowest};
 use super::time;
@@ -90,17 +89,10 @@ pub fn devices(machines: &[Machine]) -> String {
     let high = row * chosen.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"Times of \
-         the slowest devices in the resume, with their spread\"><path class=\"grid\" d=\"",
-        high + BOTTOM
+         the slowest devices in the resume, with their spread\">{}",
+        high + BOTTOM,
+        axis.below_rows(LEFT, WIDTH, high)
     );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "M{:.1} 0v{high:.0}",
-            LEFT + WIDTH * axis.fraction(tick.value)
-        );
-    }
-    svg.push_str("\"/>");
     for (place, device) in chosen.iter().enumerate() {
         let top = row * place as f64;
         let _ = write!(
@@ -135,20 +127,7 @@ pub fn devices(machines: &[Machine]) -> String {
             );
         }
     }
-    let _ = write!(
-        svg,
-        "<path class=\"axis\" d=\"M{LEFT} 0v{high:.0}h{WIDTH}\"/><g class=\"ticks\">"
-    );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT + WIDTH * axis.fraction(tick.value),
-            high + 17.0,
-            duration(tick.value)
-        );
-    }
-    svg.push_str("</g></svg>");
+    svg.push_str("</svg>");
     let mut keys = String::new();
     if machines.len() > 1 {
         keys.push_str("<p class=\"keys\">");
