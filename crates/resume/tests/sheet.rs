@@ -101,6 +101,8 @@ fn what_ifs_are_a_staircase() {
         "{}",
         best.device
     );
+    assert!(html.contains(&format!("<p>without {}: removes ", best.device)));
+    assert!(html.contains("With all changes the resume would take "));
 }
 
 #[test]
