@@ -290,7 +290,10 @@ fn stairs(machine: &Machine) -> Bars {
     let measured = cycle.path.iter().map(|link| link.duration_us).sum();
     let replays = machine.what_if.iter().flat_map(|one| &one.replays);
     let replays = replays.map(|replay| (replay.change.clone(), replay.total_us));
-    let removals = machine.steps.iter().map(|one| (without(one), one.total_us));
+    let removals = machine
+        .steps
+        .iter()
+        .map(|one| (format!("without {}", one.device), one.total_us));
     let mut rows = Vec::new();
     let mut before: Us = measured;
     for (name, total) in [("as measured".to_owned(), measured)]
