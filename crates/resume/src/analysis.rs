@@ -158,8 +158,8 @@ pub struct CycleResult {
     /// False: the log's timestamps are not the kernel's, and only the lengths of stages are known.
     #[serde(default = "yes")]
     pub stamped: bool,
-    /// The step of the log's timestamps, µs. Where it is more than 1 no length below two steps is known but by
-    /// the kernel's word, and instants are as coarse.
+    /// The step of the log's timestamps, µs. Where it is more than 1 no length below two steps is known but
+    /// by the kernel's word, and instants are as coarse.
     #[serde(default = "one")]
     pub resolution_us: Us,
     /// The longest times without a message of the kernel, in their order.

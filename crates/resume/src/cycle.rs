@@ -106,8 +106,8 @@ pub(crate) fn one() -> Us {
     1
 }
 
-/// Does a clock with this resolution resolve a time of this length? Two timestamps in one step may be as good as a
-/// step apart.
+/// Does a clock with this resolution resolve a time of this length? Two timestamps in one step may be as
+/// good as a step apart.
 pub(crate) fn carries(resolution_us: Us, us: Us) -> bool {
     resolution_us <= 1 || us >= resolution_us.saturating_mul(2)
 }
@@ -223,7 +223,7 @@ pub struct Call {
     pub result: Option<i32>,
 }
 
-/// Stamps and the kernel's word may differ by so much, and by a twentieth: a line has to be written, and
+/// Stamps and the kernel's figure may differ by this much, and by a twentieth: a line has to be written, and
 /// old kernels count microseconds of 1024 ns.
 const APART_US: Us = 100;
 

@@ -45,7 +45,7 @@ pub enum Part {
     MoreCpus(u32),
     /// From the end of what this call waited for to its start: the kernel's own work, waking a thread.
     Before(usize),
-    /// The same, and so long ([`UNEXPLAINED_US`]) that it waited for something that is not in the log: a
+    /// The same, and long enough ([`UNEXPLAINED_US`]) that it waited for something that is not in the log: a
     /// supplier, a lock, a CPU. The number is the call's.
     #[serde(rename = "not_told")]
     Unexplained(usize),

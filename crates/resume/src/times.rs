@@ -20,7 +20,8 @@ pub struct Times {
     /// From the kernel's first message after the sleep to the end. `None` where the log does not have
     /// it whole.
     pub resume_us: Option<Us>,
-    /// From the kernel's last message before the sleep to its first one after it, by a clock that continues in sleep.
+    /// From the kernel's last message before the sleep to its first one after it, by a clock that continues
+    /// in sleep.
     /// `None` where it is not known how long it slept.
     pub away_us: Option<Us>,
     /// By the log's clock: where the resume starts.

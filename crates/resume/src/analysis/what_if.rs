@@ -167,8 +167,8 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
     push(link.what, at, end, None);
 }
 
-/// The stage that a time between two belongs to: the one after it; or the devices' own, where the log has no line
-/// of that and nothing else lies there.
+/// The stage that a time between two belongs to: the one after it; or the devices' own, where the log has
+/// no line of that and nothing else lies there.
 fn between(cycle: &Cycle, next: StageKind) -> StageKind {
     let (half, devices) = match Half::Suspend.has(next) {
         true => (Half::Suspend, StageKind::Suspend),

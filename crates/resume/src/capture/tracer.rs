@@ -112,7 +112,7 @@ impl Drained {
     }
 }
 
-/// `CPU:1 [LOST 28 EVENTS]`: so many were written over; without a number where it is not known.
+/// `CPU:1 [LOST 28 EVENTS]`: this many were overwritten; without a number if it is unknown.
 fn lost(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let (_, lost) = line.strip_prefix("CPU:")?.split_once("[LOST ")?;

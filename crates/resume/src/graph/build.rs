@@ -74,11 +74,11 @@ fn stages(
     half: Half,
     steps: &HashMap<StageKind, Vec<Step>>,
 ) -> Vec<(StageKind, Us, Us)> {
-    let told = |stage: &&Stage| half.has(stage.kind);
+    let is_own = |stage: &&Stage| half.has(stage.kind);
     let mut spans: Vec<_> = cycle
         .stages
         .iter()
-        .filter(told)
+        .filter(is_own)
         .map(|stage| (stage.kind, stage.start, stage.end.max(stage.start)))
         .collect();
     for (&kind, steps) in steps {

@@ -222,8 +222,8 @@ impl Tree {
 }
 
 /// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
-/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
-/// in drivers/usb/core/message.c.
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source:
+/// usb_set_configuration in drivers/usb/core/message.c.
 fn of_usb_interface(name: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
     let (device, interface) = name.split_once(':')?;

@@ -18,7 +18,7 @@ use super::stamp::Instant;
 use crate::cycle::{Cycle, Failure, StageKind, Us};
 use offsets::Offsets;
 
-/// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
+/// Lines of several CPUs may be out of order by this much; beyond it the clock was set back.
 const OUT_OF_ORDER_US: Us = 100_000;
 /// Clocks of two CPUs that are taken for the same differ by less.
 const JITTER_US: Us = 1000;
@@ -77,7 +77,7 @@ pub(super) struct Cycles {
     last: Option<(Option<Clock>, Us)>,
     /// A stamp of the open cycle stepped back.
     step: Option<Step>,
-    /// The line goes on where the clock was before it stepped back by so much.
+    /// The line continues where the clock was before it stepped back by this much.
     returned: Option<Us>,
     /// For lines whose timestamps have no meaning: the first one's, and how long the stages took since.
     copied: Us,
@@ -132,8 +132,8 @@ impl Cycles {
         self.last = Some((at.clock, at.us));
     }
 
-    /// What the line says that passed last: if so much time has passed since its beginning, the clock
-    /// leaped for that, and is not the one of before.
+    /// If the duration in this event exceeds the time since its start by the clock's step back, the clock
+    /// leaped within it, and the shift is corrected.
     pub(super) fn measures(&mut self, at: &At<'_>, event: &Event<'_>) {
         let (Some(by), Some(open)) = (self.returned.take(), &self.open) else {
             return;

@@ -42,7 +42,7 @@ pub(super) struct Reader {
     timed: bool,
 }
 
-/// What has no line with a time in so many bytes has no end, perhaps, and is no log.
+/// An input without a line with a time in this many bytes is no log, and may have no end.
 const TIMELESS_BYTES_MAX: usize = 16 << 20;
 
 fn no_log() -> io::Error {

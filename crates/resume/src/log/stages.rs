@@ -74,9 +74,9 @@ pub(super) struct Open {
     pub(super) clock: Option<Clock>,
     /// What it does between its suspend and its resume.
     pub(super) rest: StageKind,
-    /// Freezing failed, and the lines that follow name who refused.
+    /// Freezing failed, and the lines that follow name the processes that refused.
     pub(super) refusing: bool,
-    /// The stage in which devices failed to suspend, and when the last of them was said to.
+    /// The stage in which devices failed to suspend, and when the last of them was reported.
     pub(super) failed: Option<(StageKind, Us)>,
     /// `suspend exit`.
     pub(super) exit: Option<Us>,
@@ -187,7 +187,7 @@ impl Open {
         self.gaps.sort_by_key(|gap| gap.start);
     }
 
-    /// The clock went on while the machine slept: from here on it is set back by so much.
+    /// The clock continued while the machine slept: from here on it is set back by this much.
     pub(super) fn sleeps_apart(&mut self, asleep: Us, at: Us) -> Option<Us> {
         /// Less than this shows nothing of the clock.
         const LEAST_US: Us = 100_000;
@@ -213,7 +213,7 @@ impl Open {
         Some(apart)
     }
 
-    /// Messages from there on, by so much.
+    /// Messages from there on, by this much.
     fn set_back(&mut self, from: Us, by: Us) {
         let marks = self.marks.iter_mut();
         let marks = marks
@@ -295,9 +295,9 @@ impl Open {
         }
     }
 
-    /// The clocks run again. Stamps before that may leap: a clock that goes on in sleep, or one that is
-    /// read before it is set right. So where they do, this word counts and not the first one; but not
-    /// where devices resume already, and one of them, the RTC, tells how long the sleep was.
+    /// The clocks run again. Stamps before that may leap: of a clock that continues in sleep, or one that
+    /// is read before it is set. If they do, this message counts and not the first one; unless devices
+    /// resume already, one of which, the RTC, reports how long the sleep was.
     pub(super) fn clocks_run(&mut self, at: Us) {
         // The last CPU's devices (clocks, interrupt controllers) resume in a few milliseconds.
         const LEAP_US: Us = 50_000;
@@ -310,14 +310,14 @@ impl Open {
         }
     }
 
-    /// A logger that writes down by its own wall clock what it reads is frozen with all the others, and
-    /// stamps what the kernel says from then on after the sleep: the leap of its clock is the sleep, with
-    /// the suspend and the resume in it. `None` where its timestamps tell of the devices before they leap,
-    /// where the kernel names a longer sleep, and where they go on or stand apart after the leap: what
-    /// is said while a logger is frozen it reads in one go.
+    /// A logger that stamps with its own wall clock is frozen with all other processes, and stamps later
+    /// messages of the kernel after the sleep: the leap of its clock is the sleep, with the suspend and the
+    /// resume in it. `None` if its timestamps show devices before they leap, if the kernel reports a longer
+    /// sleep, and if they continue or differ after the leap: a logger reads at once what was logged while it
+    /// was frozen.
     fn logger_slept(&self) -> Option<Us> {
         const LEAST_US: Us = 2_000_000;
-        /// Of timestamps of whole seconds, which tell so much too little at most.
+        /// Timestamps of whole seconds are too early by at most this.
         const STEP_US: Us = 1_000_000;
         if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
             return None;
@@ -528,7 +528,7 @@ impl Open {
             found[self.rest as usize] = stage(self.rest, start, end, None);
         }
         self.after_rest(&mut found);
-        // The kinds are in the order of time, which coarse timestamps do not tell.
+        // The kinds are in the order of time, which coarse timestamps do not show.
         found.into_iter().flatten().collect()
     }
 
@@ -558,8 +558,8 @@ impl Open {
         self.sleep.as_deref() == Some("s2idle")
     }
 
-    /// A stage whose line tells how long it was began after the rest at the earliest, and after the
-    /// stage before it, unless a call or a line of its own says otherwise: the figure is taken before
+    /// A stage whose line has its length began after the rest at the earliest, and after the stage before
+    /// it, unless a call or a line of its own shows otherwise: the figure is taken before
     /// the line is printed, and by another clock.
     fn after_rest(&self, found: &mut [Option<Stage>; KINDS]) {
         let mut before: Option<Us> = None;
@@ -580,7 +580,7 @@ impl Open {
         }
     }
 
-    /// Callbacks whose functions' names tell no stage are where those are that ran before and after
+    /// Callbacks whose functions' names have no stage are in that of the calls that ran before and after
     /// them: a stage begins when all calls of the one before it have returned.
     fn place_by_order(&mut self) {
         let certain = |call: &&Call| {
@@ -634,8 +634,8 @@ impl Open {
             (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
             _ => None,
         };
-        // The line comes a little after the time in it was taken: a call that began before what it
-        // tells was in the stage anyway.
+        // The line comes a little after the time in it was taken: a call that began before that time
+        // was in the stage as well.
         let start = mark.start.or(match (reported, first) {
             (Some(reported), Some(first)) => Some(reported.min(first)),
             (reported, first) => reported.or(first),

@@ -24,7 +24,7 @@ pub struct Subject {
 /// Fewer samples have no mean here.
 pub const FEWEST: usize = 3;
 
-/// Above so many intervals between two samples some are missing.
+/// Above this many intervals between two samples some are missing.
 const GAP: f64 = 2.5;
 
 /// A machine's power, by a meter.
@@ -86,7 +86,7 @@ pub enum AlignedBy {
     Drop,
 }
 
-/// The samples that lie wholly within some part of the cycles.
+/// The samples that lie entirely within some part of the cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Mean {
     /// How many they are.
@@ -231,9 +231,8 @@ fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str>
     }
 }
 
-/// All cycles, the first at `start`. Between two of them the log's clock tells how long it was; where
-/// it stands still while asleep, what the kernel reports of each sleep makes it whole. It ends where that
-/// is unknown, or at a reboot.
+/// All cycles, the first at `start`. The log's clock has the time between two of them; if it stops during
+/// sleep, the time asleep that the kernel reports is added. It ends where that is unknown, or at a reboot.
 fn chain(subjects: &[Subject], start: Us) -> Vec<CyclePower> {
     let mut cycles: Vec<CyclePower> = Vec::new();
     let mut begins = start;

@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [0, 0, 1]));
     }
 
-    /// What names a column is told by its words, in lower case.
+    /// A column is known by the words of its name, in lower case.
     #[test]
     fn columns_are_known_by_their_names() {
         let long = "n".repeat(40);

@@ -9,7 +9,7 @@ use super::time;
 use crate::analysis::CycleResult;
 use crate::cycle::Us;
 
-/// About so many bins.
+/// About this many bins.
 const BINS: Us = 16;
 
 /// When the resume's calls start and return, each in time since the resume started.

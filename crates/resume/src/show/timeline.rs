@@ -1,8 +1,8 @@
 //! The timeline: a row for each of the slowest devices, a bar for each call, and the critical path
 //! through them (figures 1 and 4 of Xi and others).
 //!
-//! Bars are drawn in a picture of their own inside the drawing, [`SPAN`] units wide, so that the page's
-//! script zooms by changing what part of it is shown.
+//! Bars are in an SVG of their own inside the drawing, [`SPAN`] units wide, so that the page's script
+//! zooms by changing its view box.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ use crate::analysis::{
 use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;
 
-/// What the bars' picture is wide, whatever the time is: browsers hold lengths in 32 bits, 6 of them
-/// behind the point, and cut what is longer than 2^25 (33.5 s in microseconds).
+/// Width of the bars' SVG, whatever the time is: browsers hold lengths in 32 bits, 6 of them after the
+/// point, and cut what is longer than 2^25 (33.5 s in microseconds).
 const SPAN: f64 = 1e6;
 
 /// The drawing, in its own units.
@@ -384,8 +384,8 @@ fn short(units: f64) -> f64 {
     (units * 100.0).round() / 100.0
 }
 
-/// From and to. A line that took long to print was stamped before its call began; a missing end is made up
-/// for by the duration that the kernel reports.
+/// From and to. A line that took long to print was stamped before its call began; a missing end is
+/// calculated from the duration that the kernel reports.
 fn span(one: &CallResult) -> Option<(Us, Us)> {
     let us = one.duration_us?;
     let start = match (one.call.start, one.call.end) {

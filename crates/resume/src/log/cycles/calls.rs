@@ -7,9 +7,9 @@ use super::{At, Cycles, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
-/// if the call began where the return puts it, within so much.
+/// if the call began where the return puts it, within this much.
 const MIXED_US: Us = 5_000;
-/// Among so many of the last ones a call is looked for: a device has a dozen in a cycle.
+/// A call is searched among this many of the last ones: a device has a dozen in a cycle.
 const RECENT: usize = 64;
 
 impl Cycles {
