@@ -5,17 +5,19 @@ mod path;
 mod power;
 mod spread;
 mod tables;
+mod time;
 mod timeline;
 
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::page::RESUME_SCRIPT;
-use reveille_show::quantity::{self, counted, duration};
+use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::{Heading, Section, Sheet};
 
 use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
 use crate::cycle::{Name, Us};
 use crate::graph::Half;
+use time::time;
 
 /// Devices in a timeline: as many as in the paper's figures.
 const DEVICES: usize = 40;
@@ -357,10 +359,6 @@ fn side_by_side(machines: &[Machine], top: Option<usize>) -> Sheet<'_> {
         sheet.subjects.push(subject);
     }
     sheet
-}
-
-fn time(us: Us) -> String {
-    duration(us as f64 * 1e3)
 }
 
 /// `median 650 ms, 640 ms to 702 ms in 3 cycles`

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 
-use super::time;
+use super::time::time;
 use crate::analysis::CycleResult;
 use crate::cycle::Us;
 

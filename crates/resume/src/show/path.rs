@@ -3,7 +3,7 @@
 use reveille_show::quantity::share;
 use reveille_show::sheet::{Column, Section, Table, Unit};
 
-use super::time;
+use super::time::time;
 use crate::analysis::{
     CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
     why_words,

@@ -7,7 +7,7 @@ use reveille_show::chart::{Frame, Quantity, colour};
 use reveille_show::markup::escape;
 
 use super::tables::{own, slowest};
-use super::time;
+use super::time::time;
 use crate::analysis::Machine;
 use crate::cycle::Us;
 

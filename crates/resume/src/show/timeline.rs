@@ -11,7 +11,7 @@ use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
 
-use super::time;
+use super::time::time;
 use crate::analysis::{
     CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
 };
