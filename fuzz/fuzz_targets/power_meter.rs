@@ -2,7 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use reveille_resume::power::Meter;
-use reveille_resume::power::beside::{Subject, lay};
+use reveille_resume::power::align::{Subject, align};
 use reveille_resume::times::Times;
 
 /// A cycle by a log that tells all of it, and its wall clock.
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     for at in [None, Some("Nov 21 18:00:00"), Some("2026-11-21T18:00:00.5Z")] {
         let subjects = [subject(1, at), subject(2, at)];
         for offset in [None, Some(0), Some(5_000_000)] {
-            let Ok(power) = lay(&meter, &subjects, offset) else {
+            let Ok(power) = align(&meter, &subjects, offset) else {
                 continue;
             };
             let inside = power.asleep.samples + power.suspend.samples + power.resume.samples;

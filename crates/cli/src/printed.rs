@@ -1,6 +1,6 @@
 //! How a command prints what it found: the same flags for every command.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use reveille_show::sheet::Sheet;
 use reveille_show::text::{self, Detail};
@@ -37,9 +37,10 @@ impl Printed {
     /// Of the output.
     pub fn print(&self, result: &impl Serialize, sheet: &Sheet<'_>, to: To) -> io::Result<()> {
         if self.json {
-            let out = &mut terminal::data();
+            let out = &mut BufWriter::new(terminal::data());
             serde_json::to_writer_pretty(&mut *out, result)?;
-            return out.write_all(b"\n");
+            out.write_all(b"\n")?;
+            return out.flush();
         }
         if self.markdown {
             return terminal::data().write_all(markdown::markdown(sheet).as_bytes());

@@ -110,6 +110,11 @@ fn cost(text: &[u8], title: Option<&str>) -> Result<String, String> {
     Ok(titled(reveille_watch::cost::show::sheet(&cost), title))
 }
 
+fn resume(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let analysis = reveille_resume::analysis::read(text)?;
+    Ok(titled(reveille_resume::show::sheet(&analysis, None), title))
+}
+
 fn path(text: &[u8], title: Option<&str>) -> Result<String, String> {
     let path = reveille_watch::path::read(text)?;
     Ok(titled(reveille_watch::path::show::sheet(&path), title))
@@ -146,7 +151,7 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_resume::analysis::FILE,
         key: "machines",
-        page: reveille_report::resume::from_json,
+        page: resume,
     },
 ];
 

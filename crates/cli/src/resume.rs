@@ -5,13 +5,13 @@ mod capture;
 
 use std::process::ExitCode;
 
-/// Tell where the time of a suspend and a resume goes.
+/// Show where the time of a suspend and a resume goes.
 #[derive(clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
-  sudo reveille resume capture --repeat 10      suspend this machine, and find where the time went
-  reveille resume analyze dmesg.txt             stages, critical path, what could be gained
+  sudo reveille resume capture --repeat 10      suspend this machine ten times and analyse it
+  reveille resume analyze dmesg.txt             stages, critical path, possible savings
   dmesg | reveille resume analyze -             the log of this machine")]
 pub struct Args {
     #[command(subcommand)]

@@ -144,7 +144,8 @@ fn every_line_fits_a_terminal() {
         &["--cycle", "2", "--top", "3"],
     ] {
         let text = said(arguments, &log);
-        assert!(text.starts_with("chromebook.txt: "), "{text}");
+        let first = text.lines().next().unwrap();
+        assert!(first.contains("chromebook.txt, "), "{text}");
         for line in text.lines() {
             assert!(
                 line.chars().count() <= 80,
@@ -161,10 +162,16 @@ fn every_line_fits_a_terminal() {
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
-    assert!(
-        text.contains("A  before: 4 cycles") && text.contains("B  after: 4 cycles"),
-        "{text}"
-    );
+    let line = |first: &str, others: &[&str]| {
+        let is_it = |line: &str| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(first) && words.take(others.len()).eq(others.iter().copied())
+        };
+        assert!(text.lines().any(is_it), "{first} {others:?}: {text}");
+    };
+    line("before", &["4"]);
+    line("after", &["4"]);
+    line("stage", &["before", "after"]);
 }
 
 #[test]
@@ -173,7 +180,8 @@ fn a_page_comes_from_the_log_and_the_same_from_its_json() {
     let log = log(folder.path(), 2);
     let page = folder.path().join("page.html");
     let text = said(&["--out", page.to_str().unwrap()], &log);
-    assert!(text.trim_end().ends_with("page.html"), "{text}");
+    let named = |line: &str| line.starts_with("Page ") && line.ends_with("page.html");
+    assert!(text.lines().any(named), "{text}");
     let by_log = std::fs::read_to_string(&page).unwrap();
     assert!(by_log.contains("Timeline of the resume"));
     for outside in ["src=\"", "href=\"http", "url(http", "@import"] {
@@ -223,8 +231,8 @@ fn a_power_meter_is_laid_beside_it() {
 
     std::fs::write(&file, meter(1_000)).unwrap();
     let text = said(&arguments[..2], &log);
-    assert!(text.contains("by the drop in power"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("by the drop in power"), "{text}");
     assert!(words.contains("no mean for the transitions"), "{text}");
     assert!(
         text.lines().all(|line| line.chars().count() <= 80),
@@ -242,7 +250,7 @@ fn it_needs_no_root_and_reads_standard_input() {
     let log = std::fs::File::open(log(folder.path(), 1)).unwrap();
     let output = command.args(["resume", "analyze", "-"]).stdin(log).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
-    assert!(text.starts_with("standard input: 1 cycle"), "{text}");
+    assert!(text.contains("standard input, 1 cycle"), "{text}");
 }
 
 #[test]

@@ -21,7 +21,6 @@ mod groups;
 pub mod model;
 mod outliers;
 mod page;
-pub mod resume;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;

@@ -1,16 +1,15 @@
-//! What is shown of logs: one model between reading and showing. The terminal, the page and
-//! `--json` have it from here.
+//! The analysis of logs: one model between reading and showing.
 //!
 //! [`Analysis`] is the JSON of `reveille resume analyze --json`, version [`VERSION`]. Fields are
 //! `snake_case` with their unit at the end; instants are microseconds of the log's own clock without
-//! the time asleep; what the log does not tell is `null`.
+//! the time asleep; what the log does not have is `null`.
 
 mod across;
 mod assemble;
 mod check;
 mod failed;
+mod inputs;
 mod named;
-mod spread;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -20,19 +19,16 @@ use serde::{Deserialize, Serialize};
 use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us, carries, one};
 use crate::graph::{self, DeviceTimes, Half};
 use crate::path::Why;
-use crate::power::beside::Power;
+use crate::power::align::Power;
 
-use crate::what_if::Deferred;
-pub use crate::what_if::Removal;
+pub use across::{Spread, spread};
 pub use assemble::{Input, Question, analyse};
-pub use check::read;
 pub use failed::Failed;
-pub use named::{
-    counted, extent, half_name, no_devices, no_length, stage_name, stage_words, why_words,
-};
-pub use spread::{Spread, spread};
+pub use inputs::inputs;
+pub use named::{extent, half_name, no_devices, no_length, stage_name, stage_words, why_words};
+pub use what_if::{Removal, Replay, WhatIf};
 
-/// What the JSON says it is.
+/// Value of the JSON's field `format`.
 pub const FORMAT: &str = "reveille-resume";
 
 /// The name under which `reveille report` finds the JSON.
@@ -42,7 +38,7 @@ pub const FILE: &str = "resume.json";
 /// the suspend has. 3: a stage's length may be unknown.
 pub const VERSION: u32 = 3;
 
-/// All that was asked for.
+/// The result of an analysis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Analysis {
     /// [`FORMAT`].
@@ -64,11 +60,11 @@ pub struct Machine {
     pub source: Source,
     /// Of all cycles that have their suspend whole; `null` where none has, as for the next two.
     pub suspend_us: Option<Spread>,
-    /// Of all cycles of which the kernel tells the time asleep.
+    /// Of all cycles whose time asleep the kernel reports.
     pub asleep_us: Option<Spread>,
     /// Of all cycles that have their resume whole.
     pub resume_us: Option<Spread>,
-    /// In the order of a cycle; those whose length no cycle tells are left out.
+    /// In the order of a cycle; without those whose length is unknown in every cycle.
     pub stages: Vec<StageSpread>,
     /// Those of the resume that took longest, over all cycles, the longest first.
     pub devices: Vec<DeviceSpread>,
@@ -77,7 +73,7 @@ pub struct Machine {
     pub shown: usize,
     /// In the order of the log.
     pub cycles: Vec<CycleResult>,
-    /// What changes would bring, where the command line asks for some.
+    /// The effect of the changes, if the command line has any.
     pub what_if: Option<WhatIf>,
     /// Those of the suspend that took longest, over all cycles, the longest first.
     #[serde(default)]
@@ -123,19 +119,19 @@ pub struct CycleResult {
     pub cut: bool,
     /// It never slept.
     pub aborted: bool,
-    /// From the beginning to the kernel's last word before the sleep.
+    /// From the start to the kernel's last message before the sleep.
     pub suspend_us: Option<Us>,
     /// Firmware's time at both ends of the sleep, by the log's clock.
     pub platform_us: Option<Us>,
-    /// By the kernel's word.
+    /// As the kernel reports it.
     pub asleep_us: Option<Us>,
-    /// From the kernel's first word after the sleep to the end.
+    /// From the kernel's first message after the sleep to the end.
     pub resume_us: Option<Us>,
     /// By the log's clock: the beginning of its first stage.
     pub start_us: Us,
     /// By the log's clock: the end of its last stage.
     pub end_us: Us,
-    /// The resume's begin.
+    /// The start of the resume.
     pub resume_start_us: Option<Us>,
     /// In the order of time.
     pub stages: Vec<StageResult>,
@@ -148,22 +144,22 @@ pub struct CycleResult {
     /// The critical path of the resume; its links' times add up to `resume_us`. Where that is `None`
     /// because the log is cut, it is the path to the log's end.
     pub path: Vec<LinkResult>,
-    /// The same of the suspend, to the kernel's last word; its links' times add up to `suspend_us`, or are
+    /// The same of the suspend, to the kernel's last message; its links' times add up to `suspend_us`, or are
     /// what the log has of it.
     pub suspend_path: Vec<LinkResult>,
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
     /// What the log has of devices in the suspend and in the resume.
-    #[serde(default = "told")]
+    #[serde(default = "ordered")]
     pub suspend_has: DeviceTimes,
     /// What the log has of devices in the resume.
-    #[serde(default = "told")]
+    #[serde(default = "ordered")]
     pub resume_has: DeviceTimes,
-    /// False: the log's stamps are not the kernel's, and only the lengths of stages are known.
+    /// False: the log's timestamps are not the kernel's, and only the lengths of stages are known.
     #[serde(default = "yes")]
     pub stamped: bool,
-    /// The step of the log's stamps, µs. Where it is more than 1 no length below two steps is known but by
-    /// the kernel's word, and instants are as coarse.
+    /// The step of the log's timestamps, µs. Where it is more than 1 no length below two steps is known but
+    /// by the kernel's word, and instants are as coarse.
     #[serde(default = "one")]
     pub resolution_us: Us,
     /// The longest times without a message of the kernel, in their order.
@@ -171,8 +167,8 @@ pub struct CycleResult {
     pub gaps: Vec<Gap>,
 }
 
-fn told() -> DeviceTimes {
-    DeviceTimes::Told
+fn ordered() -> DeviceTimes {
+    DeviceTimes::Ordered
 }
 
 fn yes() -> bool {
@@ -186,7 +182,7 @@ pub struct StageResult {
     pub stage: StageKind,
     /// By the log's clock.
     pub start_us: Us,
-    /// By the log's stamps; where those are coarse, by the kernel's word. `None` where neither tells.
+    /// By the log's timestamps; where those are coarse, as the kernel reports it. `None` if neither is known.
     pub duration_us: Option<Us>,
     /// As the kernel gives it.
     pub says_us: Option<Us>,
@@ -202,8 +198,8 @@ pub struct CallResult {
     /// As the log has it.
     #[serde(flatten)]
     pub call: Call,
-    /// By the kernel's own figure, where it differs much from the stamps of its lines or where one of
-    /// those is missing; `None` where neither tells.
+    /// By the kernel's own figure, where it differs much from the timestamps of its lines or where one of
+    /// those is missing; `None` if neither is known.
     pub duration_us: Option<Us>,
     /// How much longer it could take without the suspend or the resume getting longer; `null` where
     /// the log has not both its ends.
@@ -221,7 +217,7 @@ pub struct LinkResult {
     pub call: Option<usize>,
     /// Of the call, where there is one.
     pub device: Option<Name>,
-    /// Of that device; `None` where the log does not tell.
+    /// Of that device; `None` if the log does not have it.
     pub driver: Option<Name>,
     /// The CPU that comes on or goes.
     pub cpu: Option<u32>,
@@ -247,7 +243,8 @@ pub enum LinkKind {
     /// The kernel's own work before a call.
     BeforeCall,
     /// A wait before a call that the log does not explain.
-    NotTold,
+    #[serde(rename = "not_told")]
+    Unexplained,
     /// A call's first line was printed before it started.
     Printing,
     /// The kernel's own work before a CPU comes on or goes.
@@ -256,8 +253,8 @@ pub enum LinkKind {
     BeforeStage,
     /// The stage's own work, or one that has no calls.
     Stage,
-    /// A long time of either without a message of the kernel; the one before it tells what it may have
-    /// been about.
+    /// A long time of either without a message of the kernel; the one before it hints at
+    /// the cause.
     Silence,
 }
 
@@ -266,7 +263,7 @@ pub enum LinkKind {
 pub struct StageSpread {
     /// Which part.
     pub stage: StageKind,
-    /// By the log's stamps.
+    /// By the log's timestamps.
     pub duration_us: Spread,
 }
 
@@ -275,7 +272,7 @@ pub struct StageSpread {
 pub struct DeviceSpread {
     /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,
-    /// Of the device; `None` where the log does not tell.
+    /// Of the device; `None` if the log does not have it.
     pub driver: Option<Name>,
     /// The sum of its calls in a resume.
     pub resume_us: Spread,
@@ -292,7 +289,7 @@ pub struct DeviceSpread {
 pub struct SuspendDevice {
     /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,
-    /// Of the device; `None` where the log does not tell.
+    /// Of the device; `None` if the log does not have it.
     pub driver: Option<Name>,
     /// The sum of its calls in a suspend.
     pub suspend_us: Spread,
@@ -300,39 +297,6 @@ pub struct SuspendDevice {
     pub on_path: usize,
     /// Of its longest call: how much longer it could take.
     pub slack_us: Option<Spread>,
-}
-
-/// What the resume would take.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// The cycle that was replayed.
-    pub cycle: usize,
-    /// The resume of that cycle, as it was.
-    pub measured_us: Us,
-    /// One for each change, together with those before it.
-    pub replays: Vec<Replay>,
-    /// With all changes, over all cycles.
-    pub all_cycles_us: Option<Spread>,
-    /// The critical path with all changes.
-    pub path: Vec<LinkResult>,
-    /// Changes that meet nothing here.
-    pub unmet: Vec<String>,
-}
-
-/// One change more.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Replay {
-    /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
-    pub change: String,
-    /// Of the resume, with this change and those before it.
-    pub total_us: Us,
-    /// Against the total before this change.
-    pub saves_us: Us,
-    /// Devices that this change takes out.
-    pub removed: Vec<Name>,
-    /// Devices that this change defers, with the time from the resume's beginning at which each is
-    /// ready, in this replay.
-    pub deferred: Vec<Deferred>,
 }
 
 impl CycleResult {
@@ -352,7 +316,7 @@ impl CycleResult {
         }
     }
 
-    /// From the cycle's beginning to this stage's; `None` where the stamps do not tell.
+    /// From the cycle's beginning to this stage's; `None` if it is unknown.
     pub fn begins_us(&self, stage: &StageResult) -> Option<Us> {
         let us = stage.start_us - self.start_us;
         let is_first = self
@@ -391,7 +355,7 @@ impl CycleResult {
         stages.chain(calls).max()
     }
 
-    /// The last instant of it that the log tells of.
+    /// Its last instant in the log.
     pub fn until_us(&self) -> Us {
         let calls = self
             .calls
@@ -428,4 +392,34 @@ impl Machine {
         let shown = self.cycles.iter().find(|cycle| cycle.number == self.shown);
         shown.expect("a machine is made with the cycle that it shows")
     }
+}
+
+/// Reads an [`Analysis`].
+///
+/// # Errors
+/// One line: it is no analysis, or of a later version, or has figures that cannot be.
+pub fn read(text: &[u8]) -> Result<Analysis, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: String,
+        version: u32,
+    }
+    let wrong = |why: String| {
+        // It may quote the file, which may have any character.
+        let why = why.replace(char::is_control, " ");
+        format!("is no analysis of `reveille resume analyze --json`: {why}")
+    };
+    let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    if head.format != FORMAT {
+        return Err(wrong(format!("its format is {:?}", head.format)));
+    }
+    if !(1..=VERSION).contains(&head.version) {
+        return Err(format!(
+            "has version {}, and this program knows {VERSION}; take a newer reveille",
+            head.version
+        ));
+    }
+    let analysis = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    check::check(&analysis)?;
+    Ok(analysis)
 }

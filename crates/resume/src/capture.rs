@@ -1,16 +1,17 @@
-//! Suspending this machine for real, with the kernel telling what it does.
+//! Suspends this machine and keeps the kernel's log and trace of it.
 //!
-//! The kernel is made to tell ([`Voice`]), an alarm of the real-time clock is set ([`Alarm`]), the
-//! machine is suspended by [`Means`], and what was told is kept in a folder: `dmesg.txt`,
-//! `trace.txt`, and `capture.json`, a [`Record`]. Every setting goes through the journal.
+//! The [`Recorder`] makes the kernel log and trace its suspend, an [`Alarm`] of the real-time clock is set,
+//! and the machine enters a [`SleepState`]. A folder keeps `dmesg.txt`, `trace.txt`, and `capture.json`, a
+//! [`Record`]. Every setting goes through the journal.
 
 mod alarm;
 mod features;
 mod kernel_log;
-mod means;
 mod record;
+mod recorder;
+pub mod show;
+mod sleep_state;
 mod tracer;
-mod voice;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
@@ -26,19 +27,19 @@ use reveille_results::output::{Existing, Folder, Naming};
 use crate::{Error, Result, devices};
 pub use alarm::Alarm;
 pub use features::features;
-use means::STATE;
-pub use means::{Means, Mode};
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
-pub use voice::Voice;
+pub use recorder::Recorder;
+pub use sleep_state::{Mode, SleepState};
 
 /// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
-/// up, USB that is found again) come to an end, and tell it.
+/// up, USB that is enumerated again) finish, and log it.
 const BETWEEN: Duration = Duration::from_secs(2);
 
-/// A program that is asked to wait for the end of a wake-up event: some are told within
-/// milliseconds, and one that lasts would let no suspend begin.
+/// How long to wait for the end of wake-up events: most end within milliseconds, and one that lasts
+/// prevents every suspend.
 const EVENTS_END_WITHIN: Duration = Duration::from_secs(5);
 
+const STATE: &str = "sys/power/state";
 const WAKEUP_COUNT: &str = "sys/power/wakeup_count";
 
 /// What is to be captured.
@@ -60,7 +61,7 @@ pub struct Options {
     pub virtual_machine: bool,
 }
 
-/// What there is to tell while it goes on.
+/// Progress of a capture.
 pub enum Progress<'a> {
     /// All is set, and the machine is suspended now.
     Suspending {
@@ -69,7 +70,7 @@ pub enum Progress<'a> {
         /// The cycle's number, from 1.
         number: usize,
     },
-    /// It has slept, or was refused, and is back.
+    /// The machine is awake again, after a sleep or a failed suspend.
     Awake(&'a CycleRecord),
 }
 
@@ -77,7 +78,7 @@ pub enum Progress<'a> {
 ///
 /// # Errors
 /// [`Error::Cannot`], with the reason; [`Error::Usage`] for a time that no alarm can be set to.
-pub fn prepare(root: &Root, options: &Options) -> Result<(Means, Alarm)> {
+pub fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
     if options.wake_after < Duration::from_secs(1) || options.wake_after.subsec_nanos() != 0 {
         return Err(Error::Usage(
             "the alarm is set in whole seconds, one at least".into(),
@@ -89,36 +90,36 @@ pub fn prepare(root: &Root, options: &Options) -> Result<(Means, Alarm)> {
             "{folder}: holds a capture already; choose another folder with --out"
         )));
     }
-    means::refuse(root, options.virtual_machine)?;
-    let means = Means::find(root, options.mode)?;
+    sleep_state::refuse(root, options.virtual_machine)?;
+    let target = SleepState::find(root, options.mode)?;
     let alarm = Alarm::find(root)?;
-    Ok((means, alarm))
+    Ok((target, alarm))
 }
 
-/// Suspends and resumes, as often as asked or until `stop` is set, and keeps what the kernel told.
-/// A cycle that failed is one of the result: its log says why.
+/// Suspends and resumes, as often as asked or until `stop` is set, and keeps the kernel's log and trace.
+/// A cycle that failed is part of the result: its log has the reason.
 ///
 /// # Errors
-/// As [`prepare`]; and where the files cannot be written, or nothing of the kernel's words can be read.
+/// As [`prepare`]; and where the files cannot be written, or the kernel's log cannot be read.
 /// Settings are put back in every case.
 pub fn run(
     root: &Root,
     options: &Options,
     stop: &AtomicBool,
-    tell: &mut dyn FnMut(Progress<'_>),
+    show: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Record> {
-    let (means, alarm) = prepare(root, options)?;
-    // Does the clock take it? Before anything is kept.
+    let (target, alarm) = prepare(root, options)?;
+    // Does the clock accept it? Before anything is kept.
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     armed.clear();
-    let mut kept = Kept::create(Folder::make(&options.folder, options.naming)?)?;
-    let begun = Voice::raise(root, &means, &options.journal_folder).and_then(|voice| {
-        let record = describe(root, options, &means, &alarm, &voice);
-        kept.write(&record)?;
-        Ok((voice, record))
+    let mut files = Files::create(Folder::make(&options.folder, options.naming)?)?;
+    let begun = Recorder::start(root, &target, &options.journal_folder).and_then(|recorder| {
+        let record = describe(root, options, &target, &alarm, &recorder);
+        files.write(&record)?;
+        Ok((recorder, record))
     });
-    // Without a record nothing is kept that could be read.
-    let (mut voice, mut record) = begun.inspect_err(|_| kept.folder.give_up())?;
+    // Without a record the files cannot be read.
+    let (mut recorder, mut record) = begun.inspect_err(|_| files.folder.give_up())?;
     for number in 1..=options.repeat {
         let wanted = match number {
             1 => !stop.load(Ordering::Relaxed),
@@ -128,45 +129,45 @@ pub fn run(
             break;
         }
         // What came since the last cycle belongs to that one.
-        keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
-        voice.mark(number, options.repeat);
-        keep_words(&mut voice, &mut kept, None)?;
-        tell(Progress::Suspending {
+        keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
+        recorder.mark(number, options.repeat);
+        keep_read(&mut recorder, &mut files, None)?;
+        show(Progress::Suspending {
             record: &record,
             number,
         });
-        let mut cycle = suspend(root, options, &means, &alarm, number)?;
-        keep_words(&mut voice, &mut kept, Some(&mut cycle))?;
-        tell(Progress::Awake(&cycle));
+        let mut cycle = suspend(root, options, &target, &alarm, number)?;
+        keep_read(&mut recorder, &mut files, Some(&mut cycle))?;
+        show(Progress::Awake(&cycle));
         record.cycles.push(cycle);
-        kept.write(&record)?;
+        files.write(&record)?;
     }
     pause(&AtomicBool::new(false));
-    keep_words(&mut voice, &mut kept, record.cycles.last_mut())?;
+    keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
     record.interrupted = record.cycles.len() < options.repeat;
     record.suspend_stats_after = record::suspend_stats(root);
-    record.left_changed = voice.lower();
-    kept.write(&record)?;
+    record.left_changed = recorder.stop();
+    files.write(&record)?;
     Ok(record)
 }
 
-/// One cycle: the alarm is set, and the kernel is told to suspend.
+/// One cycle: the alarm is set, and the kernel suspends.
 fn suspend(
     root: &Root,
     options: &Options,
-    means: &Means,
+    target: &SleepState,
     alarm: &Alarm,
     number: usize,
 ) -> Result<CycleRecord> {
     // Before the alarm: if it rings before the machine sleeps, it is one event more than the kernel
-    // was told of, and the suspend is called off. Otherwise nothing would wake the machine.
+    // was given, and the suspend is aborted. Otherwise nothing would wake the machine.
     // Source: Documentation/ABI/testing/sysfs-power, wakeup_count.
     let events = wakeup_events(root)?;
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     let (started, before) = (SystemTime::now(), Clocks::now());
     let outcome = events
         .map_or(Ok(()), |count| set(root, WAKEUP_COUNT, &count))
-        .and_then(|()| set(root, STATE, means.state));
+        .and_then(|()| set(root, STATE, target.state));
     let after = Clocks::now();
     let rang = armed.rang(root);
     armed.clear();
@@ -189,7 +190,7 @@ fn suspend(
     })
 }
 
-/// The count of wake-up events, which the kernel is told again; `None` where it counts none.
+/// The count of wake-up events, to be written back; `None` if the kernel counts none.
 fn wakeup_events(root: &Root) -> Result<Option<String>> {
     let path = root.path(WAKEUP_COUNT);
     if !path.exists() {
@@ -222,7 +223,7 @@ fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
 fn words(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(nix::libc::EBUSY | nix::libc::EINVAL) => {
-            format!("called off, for a wake-up event came meanwhile or a device refused ({error})")
+            format!("aborted: a wake-up event came meanwhile, or a device refused ({error})")
         }
         _ => error.to_string(),
     }
@@ -263,7 +264,13 @@ fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
-fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice: &Voice) -> Record {
+fn describe(
+    root: &Root,
+    options: &Options,
+    target: &SleepState,
+    alarm: &Alarm,
+    recorder: &Recorder,
+) -> Record {
     let stats = record::suspend_stats(root);
     Record {
         format: FORMAT.into(),
@@ -271,15 +278,15 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         machine: Identity::read(root),
         model: record::model(root),
-        mode: means.mode,
-        state: means.state.into(),
-        sleep: means.sleep.into(),
+        mode: target.mode,
+        state: target.state.into(),
+        sleep: target.sleep.into(),
         alarm: alarm.name.clone(),
         wake_after_s: options.wake_after.as_secs(),
         cycles_asked: options.repeat,
         cycles: Vec::new(),
         interrupted: false,
-        notes: voice.notes().to_vec(),
+        notes: recorder.notes().to_vec(),
         suspend_stats_before: stats.clone(),
         suspend_stats_after: stats,
         left_changed: Vec::new(),
@@ -289,13 +296,13 @@ fn describe(root: &Root, options: &Options, means: &Means, alarm: &Alarm, voice:
 
 /// The folder's files, written as it goes on: a machine that does not come back has its log up to
 /// the last cycle.
-struct Kept {
+struct Files {
     folder: Folder,
     log: BufWriter<File>,
     trace: BufWriter<File>,
 }
 
-impl Kept {
+impl Files {
     fn create(folder: Folder) -> Result<Self> {
         let files = folder.refuse_taken(RECORD).and_then(|()| {
             let file = |name: &str| folder.create(name).map(BufWriter::new);
@@ -318,11 +325,15 @@ impl Kept {
     }
 }
 
-/// Keeps what the kernel has told since the last time, and counts it to that cycle.
-fn keep_words(voice: &mut Voice, kept: &mut Kept, cycle: Option<&mut CycleRecord>) -> Result<()> {
-    let (log, trace) = voice
-        .words(&mut kept.log, &mut kept.trace)
-        .map_err(unwritable(kept.folder.path()))?;
+/// Keeps what is new in the kernel's log and trace, and counts it to that cycle.
+fn keep_read(
+    recorder: &mut Recorder,
+    files: &mut Files,
+    cycle: Option<&mut CycleRecord>,
+) -> Result<()> {
+    let (log, trace) = recorder
+        .drain(&mut files.log, &mut files.trace)
+        .map_err(unwritable(files.folder.path()))?;
     if let Some(cycle) = cycle {
         cycle.log_records += log.kept;
         cycle.log_lost += log.lost;

@@ -1,7 +1,7 @@
 //! What is known of a suspend and the resume after it.
 //!
 //! Instants are microseconds of the log's own clock, as its lines have them; they are only ever
-//! subtracted from each other. What a log does not say is `None`, never zero.
+//! subtracted from each other. What is not in a log is `None`, never zero.
 
 use std::sync::Arc;
 
@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::devices::Device;
 
-pub use crate::devices::Name;
-
 /// An instant of the log's clock or a time between two, in microseconds.
 pub type Us = i64;
+
+/// A name that many calls share.
+pub type Name = Arc<str>;
 
 /// One suspend and its resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,62 +30,62 @@ pub struct Cycle {
     pub cpus: Vec<CpuStep>,
     /// In the order of their beginnings; where that is not known, of their ends.
     pub calls: Vec<Call>,
-    /// The time asleep as the kernel tells it (`Timekeeping suspended for …`), or between its own words
+    /// The time asleep as the kernel reports it (`Timekeeping suspended for …`), or between its messages
     /// (suspend to idle). It is not in the other times, though the log's clock may go on meanwhile.
     pub asleep_us: Option<Us>,
-    /// What is added to the log's stamps at the cycle's end: its clock goes on in sleep, or was set.
+    /// What is added to the log's timestamps at the cycle's end: its clock goes on in sleep, or was set.
     #[serde(default)]
     pub shift_us: Us,
-    /// What failed, in the kernel's words: a device that refused, an aborted suspend, a watchdog.
+    /// What failed, in the kernel's own text: a device that refused, an aborted suspend, a watchdog.
     pub failures: Vec<Failure>,
     /// Missing at its beginning or its end: the log is cut there.
     pub cut: bool,
-    /// The stamps are the kernel's, or of who wrote its lines down at once. Otherwise (amd_s2idle.py
-    /// copies them after the resume) only what the kernel says of its stages is known, and `start`
-    /// and `end` tell nothing but their lengths.
+    /// The timestamps are the kernel's, or of a logger that wrote its lines at once. Otherwise
+    /// (amd_s2idle.py copies them after the resume) only what the kernel reports of its stages is known,
+    /// and `start` and `end` give only their lengths.
     #[serde(default = "yes")]
     pub stamped: bool,
-    /// The step of the stamps of its lines, µs: a million where they are of whole seconds.
+    /// The step of the timestamps of its lines, µs: a million where they are of whole seconds.
     #[serde(default = "one")]
     pub resolution_us: Us,
-    /// The kernel's first word after the sleep, where its last one before it is missing (an excerpt);
+    /// The kernel's first message after the sleep, where its last one before it is missing (an excerpt);
     /// otherwise a stage ends there.
     #[serde(default)]
     pub woke: Option<Us>,
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,
-    /// All devices of the machine, where a capture kept them; otherwise only the log tells of some.
+    /// All devices of the machine, if a capture kept them.
     #[serde(skip)]
     pub devices: Arc<[Device]>,
 }
 
 impl Cycle {
-    /// Does the log's clock tell a time of this length? Not one below two of its steps, where those are
+    /// Does the log's clock resolve a time of this length? Not one below two of its steps, if those are
     /// coarse.
     pub fn carries(&self, us: Us) -> bool {
         carries(self.resolution_us, us)
     }
 
     /// How long one of its calls took, in µs: [`Call::took_us`], but by the kernel's figure where the
-    /// stamps are coarse, and `None` where those do not tell.
+    /// timestamps are coarse; `None` if it is unknown.
     pub fn took_us(&self, call: &Call) -> Option<Us> {
         match self.resolution_us {
             ..=1 => call.took_us(),
             _ => call
-                .told_us()
+                .reported_us()
                 .or_else(|| call.took_us().filter(|&us| self.carries(us))),
         }
     }
 
-    /// [`Call::printing_us`], as far as the stamps tell such a time.
+    /// [`Call::printing_us`], as far as the timestamps resolve it.
     pub fn printing_us(&self, call: &Call) -> Us {
         Some(call.printing_us())
             .filter(|&us| self.carries(us))
             .unwrap_or(0)
     }
 
-    /// Something failed, or broke the suspend off, before the machine could sleep.
+    /// Something failed, or aborted the suspend, before the machine could sleep.
     pub fn suspend_failed(&self) -> bool {
         self.failures.iter().any(Failure::is_of_suspend)
     }
@@ -105,19 +106,19 @@ pub(crate) fn one() -> Us {
     1
 }
 
-/// Does a clock of such steps tell a time of this length? Two stamps in one step may be as good as a
-/// step apart.
+/// Does a clock with this resolution resolve a time of this length? Two timestamps in one step may be as
+/// good as a step apart.
 pub(crate) fn carries(resolution_us: Us, us: Us) -> bool {
     resolution_us <= 1 || us >= resolution_us.saturating_mul(2)
 }
 
-/// Of a cycle are kept.
+/// Gaps kept of a cycle.
 pub const GAPS: usize = 64;
 
 /// Shorter times without a message are not kept, µs.
 pub const GAP_US: Us = 5_000;
 
-/// A time in which the kernel said nothing.
+/// A time without a message of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// The last message before it.
@@ -144,7 +145,7 @@ pub enum StageKind {
     SuspendNoirq,
     /// All CPUs but one go offline.
     CpusOff,
-    /// From the last word of the kernel to its first one: firmware, without the sleep.
+    /// From the last message of the kernel to its first one: firmware, without the sleep.
     Platform,
     /// Suspended to idle: the kernel sleeps, and firmware has no part in it.
     Idle,
@@ -191,7 +192,7 @@ pub struct CpuStep {
     pub cpu: u32,
     /// Brought on; else taken off.
     pub on: bool,
-    /// The end of the step before it, where the kernel does not tell when this one began.
+    /// The end of the step before it, if the log does not show when this one started.
     pub start: Us,
     /// When it was on, or off.
     pub end: Us,
@@ -204,7 +205,7 @@ pub struct Call {
     pub device: Name,
     /// What the kernel writes before the device's name: its driver, or its bus or class.
     pub driver: Option<Name>,
-    /// The parent device; `None` where the log does not tell.
+    /// The parent device; `None` if the log does not have it.
     pub parent: Option<Name>,
     /// Without offset and length.
     pub function: Option<Name>,
@@ -214,7 +215,7 @@ pub struct Call {
     pub start: Option<Us>,
     /// `None`: it did not return before the log or the cycle ended.
     pub end: Option<Us>,
-    /// As the kernel tells it. Before Linux 5.11 or so its "usecs" are 1024 ns.
+    /// As the kernel reports it. Before Linux 5.11 or so its "usecs" are 1024 ns.
     pub says_us: Option<Us>,
     /// The process or kernel thread that ran it.
     pub worker: Option<u32>,
@@ -222,26 +223,30 @@ pub struct Call {
     pub result: Option<i32>,
 }
 
-/// Stamps and the kernel's word may differ by so much, and by a twentieth: a line has to be written, and
+/// Stamps and the kernel's figure may differ by this much, and by a twentieth: a line has to be written, and
 /// old kernels count microseconds of 1024 ns.
 const APART_US: Us = 100;
 
 impl Call {
-    /// How long it took, in µs. By the stamps of its lines, unless the kernel's own figure differs much:
+    /// How long it took, in µs. By the timestamps of its lines, unless the kernel's own figure differs much:
     /// a line is printed after its stamp was taken, which on a slow console takes longer than most calls.
     pub fn took_us(&self) -> Option<Us> {
         let stamps = self.start.zip(self.end).map(|(start, end)| end - start);
-        match (stamps, self.told_us()) {
-            (Some(stamps), Some(told)) => {
-                let differ = (stamps - told).abs() > APART_US.max(told / 20);
-                Some(if differ || stamps < 0 { told } else { stamps })
+        match (stamps, self.reported_us()) {
+            (Some(stamps), Some(reported)) => {
+                let differ = (stamps - reported).abs() > APART_US.max(reported / 20);
+                Some(if differ || stamps < 0 {
+                    reported
+                } else {
+                    stamps
+                })
             }
-            (stamps, told) => stamps.or(told),
+            (stamps, reported) => stamps.or(reported),
         }
     }
 
     /// The kernel's own figure, in µs.
-    fn told_us(&self) -> Option<Us> {
+    fn reported_us(&self) -> Option<Us> {
         // The form without a function's name has 1024 ns for a microsecond.
         self.says_us.map(|us| match self.function {
             None => us.saturating_mul(128) / 125,
@@ -261,12 +266,12 @@ impl Call {
 /// What failed, and where.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// When the kernel said so.
+    /// When the kernel reported it.
     pub at: Us,
     /// The device that it names.
     pub device: Option<Name>,
     /// The stage in which it failed.
     pub stage: Option<StageKind>,
-    /// In the kernel's words.
+    /// In the kernel's own text.
     pub message: String,
 }

@@ -5,13 +5,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use reveille_kernel::Root;
 use serde::{Deserialize, Serialize};
 
-/// A name that many devices and calls share.
-pub type Name = Arc<str>;
+use crate::cycle::Name;
 
 /// More are not read. Large servers have some ten thousand.
 const DEVICES_MAX: usize = 100_000;
@@ -99,8 +97,8 @@ impl Reading {
     /// in drivers/base/core.c).
     fn join_suppliers(&mut self) {
         for (consumer, link) in std::mem::take(&mut self.links) {
-            let says = |name: &str| std::fs::read_to_string(link.join(name)).unwrap_or_default();
-            if says("status").trim() == "dormant" || says("sync_state_only").trim() == "1" {
+            let state = |name: &str| std::fs::read_to_string(link.join(name)).unwrap_or_default();
+            if state("status").trim() == "dormant" || state("sync_state_only").trim() == "1" {
                 continue;
             }
             let supplier = link.join("supplier").canonicalize().ok();

@@ -10,7 +10,7 @@
 //!   process that suspends.
 //! - Each device waits for its parent, and for its suppliers, before its callback is called and the
 //!   line `calling …` is written. A call's duration has no such wait in it. A device without a
-//!   callback waits all the same, so a call waits for the nearest ancestor that has one.
+//!   callback waits too, so a call waits for the nearest ancestor that has one.
 //! - At its end a stage waits for all asynchronous calls.
 //! - `prepare` and `complete` run in the process that suspends, one device after the other, and wait
 //!   for no other one.
@@ -18,18 +18,18 @@
 //! So a call starts at the latest end of what it waits for, and a **lag** later. The lag is what was
 //! measured; it stays as it is when something else changes.
 //!
-//! **What a log does not tell**: suppliers (but where a capture kept the machine's devices), locks,
+//! **What a log does not show**: suppliers (unless a capture kept the machine's devices), locks,
 //! CPUs that had other things to do. Nor does it show a synchronous device without a callback, which
 //! holds up the process that suspends until its asynchronous parent is done, and holds up its own
 //! asynchronous children until that process has come by it. Some kernels (6.8, and stable ones since
 //! January 2024) hand each asynchronous device over only when that process comes by it. So a lag of
-//! [`TOLD_US`] or more needs another reason. If the call started within [`HANDOVER_US`] of the end of
+//! [`UNEXPLAINED_US`] or more needs another reason. If the call started within [`HANDOVER_US`] of the end of
 //! another call of the stage, and that is no chance, it is taken to wait for that call: with *k* ends
 //! in a lag of *L*, one of them falls into the last *d* of it by chance in about *k·d/L* of cases,
-//! which may be [`CHANCE`] at most. Otherwise it is said that the log does not tell.
+//! which may be [`CHANCE`] at most. Otherwise the wait is unexplained.
 //!
-//! **Which worker ran a call** says different things. The process that suspends has an order that
-//! must be kept. A kernel thread has none: asynchronous work goes to an unbound workqueue, which
+//! **Which worker ran a call** has two meanings. The process that suspends has an order that must be
+//! kept. A kernel thread has none: asynchronous work goes to an unbound workqueue, which
 //! wakes or makes a thread for each item that waits, up to hundreds of them, and which thread takes
 //! which item is chance. But an item that was ready for a while, was left lying, and was begun just
 //! as a thread was done with another one, did wait for that thread: there were no CPUs for more, or
@@ -37,7 +37,7 @@
 //! ready [`PATIENCE_US`] or more before the first one's end (a thread would have been woken
 //! meanwhile) and started at most [`HANDOVER_US`] after it.
 //!
-//! Suspend is the same, the other way round: parents wait for their children.
+//! Suspend is the reverse: parents wait for their children.
 
 mod build;
 mod tree;
@@ -50,11 +50,11 @@ use crate::cycle::{Call, Cycle, StageKind, Us};
 
 pub use tree::Tree;
 
-/// From this lag on it is said that the log does not tell what a call waited for, in µs. A wake-up
+/// From this lag on, in µs, a call's wait is unexplained. A wake-up
 /// of a thread and the writing of two lines take less, even on a slow console.
-pub const TOLD_US: Us = 1000;
+pub const UNEXPLAINED_US: Us = 1000;
 
-/// So long does an asynchronous call stay ready and lie there, in µs, before it is believed that
+/// How long an asynchronous call stays ready, in µs, before it is assumed that
 /// no kernel thread was free for it. Waking a thread takes less.
 pub const PATIENCE_US: Us = 500;
 
@@ -63,8 +63,8 @@ pub const PATIENCE_US: Us = 500;
 pub const HANDOVER_US: Us = 1000;
 
 /// The share of cases in which another call's end may fall just before a call's start by chance, for
-/// it to be believed that the call waited for it. On made-up machines with suppliers that no log
-/// tells, half of the best removals are right to 2 % of the whole without any such belief, 88 % at
+/// the call to count as waiting for it. On generated machines with suppliers that no log shows, half
+/// of the best removals are right to 2 % of the whole without any such assumption, 88 % at
 /// 0.05, 97 % at 0.2, and no more above.
 pub const CHANCE: f64 = 0.2;
 
@@ -72,7 +72,7 @@ pub const CHANCE: f64 = 0.2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
-    /// From the beginning to the last stage before the sleep.
+    /// From the start to the last stage before the sleep.
     Suspend,
     /// From the first stage after the sleep to the end.
     Resume,
@@ -93,7 +93,8 @@ impl Half {
 #[serde(rename_all = "snake_case")]
 pub enum DeviceTimes {
     /// Each call, with its parent or the process that ran it.
-    Told,
+    #[serde(rename = "told")]
+    Ordered,
     /// How long devices took, and not what they waited for: `resume of drv:sd dev:3:0:0:0 complete
     /// after 7928.413 msecs`, before Linux 3.6. No path goes through them.
     Unordered,
@@ -107,7 +108,7 @@ impl Cycle {
         let mut calls = self.calls.iter().filter(|call| half.has(call.stage));
         let has_calls = calls.clone().next().is_some();
         match calls.any(|call| call.worker.is_some() || call.parent.is_some()) {
-            true => DeviceTimes::Told,
+            true => DeviceTimes::Ordered,
             false if has_calls => DeviceTimes::Unordered,
             false => DeviceTimes::Missing,
         }
@@ -125,13 +126,13 @@ pub struct Graph {
     pub end: Us,
     /// In their order.
     pub stages: Vec<StageNode>,
-    /// What a suspend goes over into behind its last stage, and how long after that: the kernel's last
+    /// What follows a suspend's last stage, and how long after that: the kernel's last
     /// word before the sleep may come later.
     pub entry: Option<(StageKind, Us)>,
     /// The steps of all stages, stage by stage, each in the order of its start: what a step waits for
     /// is always before it.
     pub steps: Vec<Step>,
-    /// The process that suspends, as far as the log tells.
+    /// The process that suspends, as far as the log shows.
     pub main: Option<u32>,
     /// What of the cycle is not in it.
     pub left_out: LeftOut,
@@ -150,7 +151,7 @@ pub struct StageNode {
     pub start: Us,
     /// By the log's clock.
     pub end: Us,
-    /// From the end of the stage before it to its beginning; negative where the log's stamps overlap.
+    /// From the end of the stage before it to its beginning; negative where the log's timestamps overlap.
     pub gap: Us,
     /// From its last call's end (or its beginning) to its own end.
     pub tail: Us,
@@ -180,8 +181,8 @@ pub struct Step {
     pub tree: Vec<usize>,
     /// The step before it in the same process or thread, or the CPU before it, where it waits for that.
     pub before: Option<usize>,
-    /// A call that ended just as this one started, which the log does not tell it to wait for, and
-    /// which it is taken to wait for all the same.
+    /// A call that ended just as this one started, which the log does not show as a wait, and
+    /// which it is assumed to wait for.
     pub just_after: Option<usize>,
     /// The stage does not wait for it: it ended after the stage did.
     pub outlasts: bool,
@@ -204,8 +205,8 @@ pub struct LeftOut {
     pub half_calls: usize,
     /// Calls that end before they begin.
     pub backward_calls: usize,
-    /// Calls of which the log tells how long they took, and neither a parent nor a process: nothing
-    /// tells what they waited for.
+    /// Calls of which the log has the duration, and neither a parent nor a process: what they waited
+    /// for is unknown.
     #[serde(default)]
     pub unordered_calls: usize,
     /// Calls that started before their parent's call had ended (in a suspend: one of their
@@ -215,19 +216,31 @@ pub struct LeftOut {
     pub outlast: usize,
     /// Names of parents that several devices have: the one with the most calls is taken.
     pub parents_of_one_name: usize,
-    /// The process that suspends could not be told from the threads: no order of calls is kept but
-    /// where a thread's calls follow each other.
+    /// The process that suspends could not be distinguished from the threads: the only order kept is
+    /// that of calls of one thread.
     pub main_unknown: bool,
 }
 
 impl Step {
-    /// Whether it is a call that waited for something that the log does not tell.
-    pub fn waits_untold(&self) -> bool {
-        self.device.is_some() && (self.lag >= TOLD_US || self.just_after.is_some())
+    /// Whether it is a call that waited for something that the log does not show.
+    pub fn waits_unexplained(&self) -> bool {
+        self.device.is_some() && (self.lag >= UNEXPLAINED_US || self.just_after.is_some())
     }
 }
 
 impl Graph {
+    /// The graph of a cycle's resume. A cycle without any part of a resume gives a graph without
+    /// stages, whose total is 0.
+    pub fn of(cycle: &Cycle) -> Graph {
+        Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Resume)
+    }
+
+    /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
+    /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
+    pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+        build::graph(cycle, machine, half)
+    }
+
     /// How long it took, in µs.
     pub fn total_us(&self) -> Us {
         self.end - self.start

@@ -1,10 +1,10 @@
 //! Where the time of a suspend and a resume goes.
 //!
-//! [`log`] reads a kernel's log, and [`cycle`] says what is known of one suspend and its resume.
-//! [`graph`] finds what waited for what in it, [`path`] the chain that set how long it took, and
-//! [`what_if`] how long it would take if something were different. [`power`] lays a power meter's
-//! samples beside it. [`analysis`] is all that is shown of it. [`capture`] suspends this machine and
-//! keeps what its kernel tells.
+//! [`log`] reads a kernel's log into [`cycle`]s: a suspend and its resume each. [`graph`] finds what
+//! waited for what in a cycle, [`path`] the critical path, and [`what_if`] how long the cycle would take
+//! with something changed. [`power`] aligns a power meter's samples with the cycles. [`analysis`] is the
+//! result, [`show`] its tables and charts. [`capture`] suspends this machine and keeps its kernel's log
+//! and trace.
 
 pub mod analysis;
 pub mod capture;
@@ -14,6 +14,7 @@ pub mod graph;
 pub mod log;
 pub mod path;
 pub mod power;
+pub mod show;
 pub mod times;
 pub mod what_if;
 

@@ -3,7 +3,7 @@
 //! Read are dmesg and syslog or journal texts of Linux 3.6 to today with any prefix, in UTF-8 or UTF-16,
 //! as they are or packed (gzip, xz, zstd), and ftrace's
 //! text with the events `power:suspend_resume` and `power:device_pm_callback_*`. Everything else in
-//! between is passed over. What was cut, damaged or could not be told is counted in [`LeftOut`].
+//! between is ignored. What was cut, damaged or ambiguous is counted in [`LeftOut`].
 //!
 //! What there is to see depends on the kernel's settings: `/sys/power/pm_print_times` (or
 //! `initcall_debug`) for the devices, `/sys/power/pm_debug_messages` for the stages since Linux 4.13.
@@ -11,7 +11,7 @@
 //!
 //! Lines of one stream are taken in their order. Where printk and ftrace saw the same cycle, it is
 //! given once: ftrace's instants, for it sees every call and its clock is not held up by printing,
-//! with what only printk tells (the functions, the time asleep, failures in words).
+//! with what only printk has (the functions, the time asleep, failures in words).
 
 mod both;
 mod cycles;
@@ -27,14 +27,16 @@ mod stages;
 mod stamp;
 mod trace;
 
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
+use reveille_show::quantity::counted;
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::counted;
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
-pub use reader::{read, read_files};
+use reader::Reader;
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -46,9 +48,9 @@ pub struct Log {
     /// Of all inputs, unpacked.
     pub bytes: u64,
     /// Lines that are about a suspend or a resume.
-    pub told_lines: u64,
+    pub event_lines: u64,
     /// The coarsest stamp among these, in microseconds: a million means whole seconds (`dmesg -T`, a
-    /// syslog without the kernel's stamps), and nothing shorter can be told.
+    /// syslog without the kernel's stamps), and nothing shorter is known.
     pub resolution_us: Option<Us>,
     /// What was not understood.
     pub left_out: LeftOut,
@@ -57,7 +59,7 @@ pub struct Log {
     pub unread: Option<Unread>,
 }
 
-/// A form of which messages are seen and times are not.
+/// A form whose messages are recognised and whose times are not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unread {
@@ -100,13 +102,13 @@ pub struct LeftOut {
     pub lines_without_stamp: u64,
     /// Damaged.
     pub torn_lines: u64,
-    /// Kept, with an end only: its start is its end less what the kernel says.
+    /// Kept, with an end only: its start is its end less the duration that the kernel reports.
     pub returns_without_call: u64,
-    /// Of these, those of which the kernel does not say how long they took: without a start.
+    /// Of these, those whose duration the kernel does not report: without a start.
     pub calls_without_start: u64,
     /// Kept, without an end.
     pub calls_without_end: u64,
-    /// Calls whose stage nothing tells but that their device was in the one before.
+    /// Calls whose stage is known only from the stage of their device before.
     pub guessed_stages: u64,
     /// The clock was set within a cycle: no time passes there.
     pub clock_jumps: u64,
@@ -118,7 +120,7 @@ pub struct LeftOut {
     pub repeated_cycles: u64,
     /// Lines that stand there twice, one behind the other (two consoles).
     pub repeated_lines: u64,
-    /// What ftrace lost, as its text says.
+    /// Events that ftrace lost, by its own count.
     pub lost_events: u64,
     /// Calls, CPUs, failures, silences and cycles beyond what a machine can have: the log has no end to a
     /// cycle, or nothing but cycles.
@@ -137,7 +139,7 @@ impl LeftOut {
             (
                 self.returns_without_call,
                 "call",
-                " of which only the end is there, with the start that the kernel says",
+                " with only an end in the log; their start is from the kernel's duration",
             ),
             (
                 self.calls_without_start,
@@ -148,7 +150,7 @@ impl LeftOut {
             (
                 self.guessed_stages,
                 "call",
-                " in a stage by guess: no line tells when a stage ends (/sys/power/pm_debug_messages)",
+                " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
             ),
             (
                 self.clock_jumps,
@@ -204,6 +206,53 @@ impl LeftOut {
     }
 }
 
+/// Reads a log of any length in a few megabytes and what its cycles need.
+///
+/// A log without a suspend is no error here: it has no cycles.
+///
+/// # Errors
+///
+/// Those of `input`.
+pub fn read(input: impl Read) -> io::Result<Log> {
+    read_all([input])
+}
+
+/// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
+///
+/// # Errors
+///
+/// Those of the inputs.
+pub(crate) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
+    let mut reader = Reader::new();
+    for input in inputs {
+        reader.source(input)?;
+    }
+    Ok(reader.finish())
+}
+
+/// Reads the files of one machine's log.
+///
+/// # Errors
+///
+/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
+pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
+    let mut reader = Reader::new();
+    for path in paths {
+        let unreadable = |error: io::Error| Error::Unreadable {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        reader
+            .source(File::open(path).map_err(unreadable)?)
+            .map_err(unreadable)?;
+    }
+    let path = paths
+        .first()
+        .map(PathBuf::as_path)
+        .unwrap_or(Path::new("-"));
+    reader.finish().or_no_suspend(path)
+}
+
 impl Log {
     /// Itself, if it has a cycle.
     ///
@@ -225,7 +274,7 @@ impl Log {
             format!(
                 "its {} about a suspend {} no time; boot with printk.time=1, or use `dmesg` or \
                  `journalctl -k -o short-monotonic`",
-                counted(untimed as usize, "line"),
+                counted(untimed, "line"),
                 if untimed == 1 { "has" } else { "have" }
             )
         } else if self.left_out.hibernations > 0 {
@@ -239,7 +288,7 @@ impl Log {
                 "no suspend is in its {}; expected lines such as `PM: suspend entry (deep)` \
                  (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
                  `reveille resume capture` makes such a log",
-                counted(self.lines as usize, "line")
+                counted(self.lines, "line")
             )
         };
         Err(Error::Unreadable {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{StageKind, Us};
-use crate::graph::{Graph, Half, TOLD_US, What};
+use crate::graph::{Graph, Half, UNEXPLAINED_US, What};
 
 /// The chain from the first moment to the last. Its links follow each other without a gap, so their
 /// times add up to the total.
@@ -12,7 +12,7 @@ use crate::graph::{Graph, Half, TOLD_US, What};
 pub struct CriticalPath {
     /// The half that it goes through.
     pub half: Half,
-    /// From the half's beginning to its end.
+    /// From the start of the half to its end.
     pub total_us: Us,
     /// In the order of time.
     pub links: Vec<Link>,
@@ -45,9 +45,10 @@ pub enum Part {
     MoreCpus(u32),
     /// From the end of what this call waited for to its start: the kernel's own work, waking a thread.
     Before(usize),
-    /// The same, and so long ([`TOLD_US`]) that it waited for something that is not in the log: a
+    /// The same, and long enough ([`UNEXPLAINED_US`]) that it waited for something that is not in the log: a
     /// supplier, a lock, a CPU. The number is the call's.
-    NotTold(usize),
+    #[serde(rename = "not_told")]
+    Unexplained(usize),
     /// From the stamp of this call's first line to its start: that line was printed.
     Printing(usize),
     /// Before a CPU is worked on.
@@ -82,7 +83,7 @@ pub enum Why {
     Consumers,
     /// The process or thread that runs it was busy with the call before.
     SameWorker,
-    /// It started just as that call had returned. The log does not say why: a supplier, a lock, or a
+    /// It started just as that call had returned. The reason is not in the log: a supplier, a lock, or a
     /// device without a callback between the two.
     JustAfter,
     /// CPUs are worked on one after the other.
@@ -115,7 +116,7 @@ pub(crate) struct Times {
     /// Start and end of each step, `None` where it is not in the run.
     pub steps: Vec<Option<(Us, Us)>>,
     /// Where a step that is not in the run would have started: see [`crate::what_if`].
-    pub ghosts: Vec<Option<Us>>,
+    pub would_start: Vec<Option<Us>>,
     /// What set each step's start.
     pub bounds: Vec<Bound>,
     /// The step that each stage ended with, if there is one.
@@ -129,6 +130,13 @@ pub(crate) struct Times {
 }
 
 impl Graph {
+    /// The critical path of what was measured.
+    ///
+    /// Where two chains are equally long one of them is given: shortening it alone shortens nothing.
+    pub fn critical_path(&self) -> CriticalPath {
+        path_of(self, &self.measured())
+    }
+
     /// How much longer each of the cycle's calls could take without the whole getting longer, in
     /// µs, by the call's number. `None`: the call is not in the graph (another half, no start or no
     /// end). 0: on a critical path.
@@ -163,6 +171,11 @@ impl Graph {
             }
         }
         latest
+    }
+
+    /// The times that the log has, with what set each.
+    pub(crate) fn measured(&self) -> Times {
+        crate::what_if::Run::unchanged(self).times()
     }
 }
 
@@ -241,8 +254,8 @@ fn stage_links(graph: &Graph, times: &Times, stage: usize, links: &mut Vec<Link>
             let own_why = if lag == 0 { why } else { Why::Follows };
             let called = start - graph.steps[step].printing.clamp(0, lag.max(0));
             let (part, waited) = match graph.steps[step].what {
-                What::Call(call) if called - ready >= TOLD_US => {
-                    (Part::Call(call), Part::NotTold(call))
+                What::Call(call) if called - ready >= UNEXPLAINED_US => {
+                    (Part::Call(call), Part::Unexplained(call))
                 }
                 What::Call(call) => (Part::Call(call), Part::Before(call)),
                 What::Cpu(cpu) => (Part::Cpu(cpu), Part::BeforeCpu(cpu)),

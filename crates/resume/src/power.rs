@@ -1,16 +1,18 @@
-//! A power meter's samples beside the cycles of a log: what the machine draws awake, asleep and in
-//! between.
+//! A power meter's samples with the cycles of a log: the power awake, asleep and in between.
 //!
-//! [`Meter::parse`] reads the meter's file, [`beside::lay`] finds out when by the meter's clock each
-//! cycle was, and averages.
+//! [`Meter::parse`] reads the meter's file, [`align::align`] finds each cycle by the meter's clock and
+//! averages its parts.
 
-pub mod beside;
+pub mod align;
 mod read;
 mod time;
+
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::Us;
+use crate::{Error, Result};
 
 /// What a meter recorded.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,7 @@ pub struct Meter {
 /// One reading.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
-    /// By the meter's clock ([`Clock`] says which).
+    /// By the meter's clock: see [`Clock`].
     pub at_us: Us,
     /// Not negative.
     pub watts: f64,
@@ -78,6 +80,34 @@ impl LeftOut {
     }
 }
 
+/// A sample each millisecond for an hour has some 100 MiB.
+const MOST_MIB: u64 = 1024;
+
+impl Meter {
+    /// The samples of a file's bytes.
+    ///
+    /// # Errors
+    /// One line: this is no power meter's file, or it has nothing of use.
+    pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
+        read::parse(bytes)
+    }
+
+    /// As [`Meter::parse`], from a file.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], with its path.
+    pub fn open(path: &Path) -> Result<Self> {
+        let unreadable = |why: String| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        };
+        let file = std::fs::File::open(path);
+        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&bytes).map_err(unreadable)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,5 +120,26 @@ mod tests {
             out_of_order: 4,
         };
         assert_eq!(left_out.all(), 7);
+    }
+
+    #[test]
+    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("power.csv");
+        let why = || match Meter::open(&path).unwrap_err() {
+            Error::Unreadable { path: named, why } => {
+                assert_eq!(named, path);
+                why
+            }
+            other => panic!("{other}"),
+        };
+        assert!(why().contains("No such file"), "{}", why());
+        std::fs::write(&path, " \n").unwrap();
+        assert!(why().starts_with("is empty"), "{}", why());
+        let text = b"time_s,power_w\n0,130\n1,5\n";
+        std::fs::write(&path, text).unwrap();
+        let meter = Meter::open(&path).unwrap();
+        assert_eq!(meter.samples.len(), 2);
+        assert_eq!(Ok(meter), Meter::parse(text));
     }
 }

@@ -9,21 +9,22 @@ pub struct Times {
     pub start: Us,
     /// By the log's clock.
     pub end: Us,
-    /// From the beginning to the kernel's last word before it sleeps. `None` where the log does not
+    /// From the start to the kernel's last message before it sleeps. `None` where the log does not
     /// have it whole.
     pub suspend_us: Option<Us>,
-    /// From the kernel's last word to its first, by the log's clock: firmware's time, without the
+    /// From the kernel's last message to its first, by the log's clock: firmware's time, without the
     /// sleep itself. `None` with suspend to idle, where firmware has no part.
     pub platform_us: Option<Us>,
-    /// As the kernel tells it.
+    /// As the kernel reports it.
     pub asleep_us: Option<Us>,
-    /// From the kernel's first word after the sleep to the end. `None` where the log does not have
+    /// From the kernel's first message after the sleep to the end. `None` where the log does not have
     /// it whole.
     pub resume_us: Option<Us>,
-    /// From the kernel's last word before the sleep to its first one after it, by the world's clock.
+    /// From the kernel's last message before the sleep to its first one after it, by a clock that continues
+    /// in sleep.
     /// `None` where it is not known how long it slept.
     pub away_us: Option<Us>,
-    /// By the log's clock: where the resume begins.
+    /// By the log's clock: where the resume starts.
     pub resume_start: Option<Us>,
     /// What the log's clock itself shows at the cycle's end: see [`Cycle::shift_us`].
     pub own_end: Us,
@@ -42,7 +43,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         rest.is_some_and(|rest| rest.kind != StageKind::Test) || cycle.asleep_us.is_some();
     let aborted = !has_slept && cycle.suspend_failed();
     let gave_up = aborted && before.is_some() && cycle.only_froze();
-    // Between the devices' stages lies the sleep. Where a log has none of them it does not tell where,
+    // Between the devices' stages lies the sleep. In a log without any of them its place is unknown,
     // and what is left are a beginning and an end with a sleep of unknown length between.
     let suspends = stages(cycle, |kind| {
         (StageKind::Suspend..StageKind::Platform).contains(&kind)
@@ -62,7 +63,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         .or(cycle.woke)
         .or(resumes.first().map(|resume| resume.start))
         .filter(|_| after.is_some() && cycle.stamped);
-    // A log that is cut lacks its beginning or its end; which one, the stages tell.
+    // A log that is cut lacks its beginning or its end; the stages show which.
     let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
     let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
     let firmware = rest.filter(|rest| rest.kind == StageKind::Platform && cycle.stamped);

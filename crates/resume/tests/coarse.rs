@@ -211,13 +211,13 @@ fn a_resume_that_is_too_short_for_the_stamps_is_in_the_log_all_the_same() {
     assert_eq!(
         machine.notes,
         [
-            "the stamps of the cycle are 1000 ms apart at the least: of times below 2000 ms only those are \
-             known that the kernel itself states"
+            "the timestamps of the cycle have a resolution of 1 s: below 2 s only times that the \
+             kernel reports are known"
         ]
     );
     assert_eq!(
         no_length(machine.shown(), Half::Resume).unwrap(),
-        "The resume took less than 2000 ms, and the log's stamps are 1000 ms apart"
+        "The resume took less than 2 s and the log's timestamps are 1 s apart"
     );
     assert_eq!(analysed(LOG).machines[0].notes, [""; 0]);
 }
@@ -230,7 +230,7 @@ fn coarse_stamps_are_of_their_cycle_and_not_of_the_log() {
     assert_eq!(steps.collect::<Vec<_>>(), [1_000_000, 1]);
     let notes = machine.notes.join("\n");
     assert!(
-        notes.contains("the stamps of 1 of 2 cycles are 1000 ms"),
+        notes.contains("the timestamps of 1 of 2 cycles have a resolution of 1 s"),
         "{notes}"
     );
 }

@@ -194,7 +194,7 @@ fn suppliers_that_a_capture_kept_are_waited_for_to_the_microsecond() {
             graph
                 .steps
                 .iter()
-                .filter(|step| step.waits_untold())
+                .filter(|step| step.waits_unexplained())
                 .count()
         };
         not_told += untold(&cycle);

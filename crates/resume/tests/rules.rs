@@ -351,15 +351,15 @@ fn a_log_has_calls_with_an_order_or_without_or_none() {
         let found = shown_as(cycle);
         (found, graph.steps.len(), graph.left_out.unordered_calls)
     };
-    use DeviceTimes::{Missing, Told, Unordered};
-    assert_eq!(has(|_| ()), ([Missing, Told], 1, 0));
-    assert_eq!(has(|call| call.worker = None), ([Missing, Told], 1, 0));
-    assert_eq!(has(|call| call.parent = None), ([Missing, Told], 1, 0));
+    use DeviceTimes::{Missing, Ordered, Unordered};
+    assert_eq!(has(|_| ()), ([Missing, Ordered], 1, 0));
+    assert_eq!(has(|call| call.worker = None), ([Missing, Ordered], 1, 0));
+    assert_eq!(has(|call| call.parent = None), ([Missing, Ordered], 1, 0));
     let neither = |call: &mut Call| (call.worker, call.parent) = (None, None);
     assert_eq!(has(neither), ([Missing, Unordered], 0, 1));
     assert_eq!(
         has(|call| call.stage = SuspendLate),
-        ([Told, Missing], 0, 0)
+        ([Ordered, Missing], 0, 0)
     );
 }
 
@@ -884,7 +884,7 @@ fn more_cpus_come_after_those_that_are_there() {
     without.cpus.clear();
     assert_eq!(
         error(2, &Graph::of(&without)),
-        "2 CPUs: the log brings no CPU on, so it does not tell how long one takes"
+        "2 CPUs: the log brings no CPU on, so the time of one is unknown"
     );
     // CPUs that take no time, by the log, and one that is not on before its stage has ended.
     let paths = |span: (Us, Us), end: Us| {
@@ -1091,7 +1091,7 @@ fn a_call_whose_line_was_printed_has_printing_in_the_path() {
     assert_eq!(links(3_070), [&later[..], &rest].concat());
     let untold = [
         first,
-        (Part::NotTold(1), 3_000, 4_000, Why::Parent),
+        (Part::Unexplained(1), 3_000, 4_000, Why::Parent),
         (Part::Printing(1), 4_000, 8_500, Why::Follows),
     ];
     assert_eq!(links(4_000), [&untold[..], &rest].concat());
@@ -1162,7 +1162,7 @@ fn what_waits_for_a_call_that_is_gone_waits_for_what_it_waited_for() {
         let replayed = replay(&graph, &changes).unwrap();
         assert_eq!(replayed.calls[2], Some((start, start + 1_000)));
         let mut links = replayed.path.links.iter();
-        let y = links.find(|link| link.part == Part::Call(2) || link.part == Part::NotTold(2));
+        let y = links.find(|link| link.part == Part::Call(2) || link.part == Part::Unexplained(2));
         assert_eq!(y.unwrap().why, why, "{us}");
     }
 }

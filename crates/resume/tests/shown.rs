@@ -99,22 +99,24 @@ fn each_kind_of_cycle_and_of_call_has_its_note() {
         notes(noted(1)),
         [
             "1 cycle has nothing but its first line",
-            "1 of 6 cycles is cut at the beginning or the end and not in the medians",
+            "1 of 6 cycles is cut at the start or the end and not in the medians",
             "1 of 6 cycles is without a sleep and not in the medians: something failed or woke the \
              machine before",
-            "1 of 6 cycles has no stamps of the kernel (the lines were copied after the resume): what \
-             the kernel says of the stages is known, and nothing between them",
-            "1 of 6 cycles has no line that tells where the resume begins and no place in the medians; with \
-             1 in /sys/power/pm_debug_messages, or by `resume capture`, there is one",
+            "1 of 6 cycles has no kernel timestamps (the lines were copied after the resume): \
+             only the stage lengths that the kernel reports are known",
+            "1 of 6 cycles has no line that marks the start of the resume and no place in the \
+             medians; logs have it with 1 in /sys/power/pm_debug_messages, or from `resume \
+             capture`",
             "1 call of a resume has no beginning or no end and no place in a path",
             "1 call of a resume ends before it begins, by the log, and has no place in a path",
             "1 call of a resume ends after the stage, which does not wait",
-            "1 call took less than the stamps of its lines say, by 2.0 ms in all (e: 2.1 ms by the \
-             stamps, 0.100 ms by the kernel); the kernel's figures count, and the rest is the printing \
-             of lines on a slow console, or an interruption",
-            "in 1 of 6 cycles the log does not tell which process ran the synchronous devices; their \
-             order may be missing from the path",
-            "in 1 of 6 cycles no line is before the devices suspend: freezing is not in the times",
+            "1 call took less than the timestamps of its lines show, by 2 ms in all (e: 2.1 ms by \
+             the timestamps, 100 µs by the kernel); the kernel's figures count; the rest is the \
+             printing of lines on a slow console, or an interruption",
+            "in 1 of 6 cycles the log does not show which process ran the synchronous devices; \
+             their order may be missing from the path",
+            "in 1 of 6 cycles no line precedes the suspend of devices: freezing is not in the \
+             times",
         ]
     );
 }
@@ -128,22 +130,24 @@ fn of_several_cycles_the_notes_count_them() {
         notes(cycles),
         [
             "2 cycles have nothing but their first line",
-            "2 of 12 cycles are cut at the beginning or the end and not in the medians",
+            "2 of 12 cycles are cut at the start or the end and not in the medians",
             "2 of 12 cycles are without a sleep and not in the medians: something failed or woke the \
              machine before",
-            "2 of 12 cycles have no stamps of the kernel (the lines were copied after the resume): what \
-             the kernel says of the stages is known, and nothing between them",
-            "2 of 12 cycles have no line that tells where the resume begins and no place in the medians; with \
-             1 in /sys/power/pm_debug_messages, or by `resume capture`, there is one",
+            "2 of 12 cycles have no kernel timestamps (the lines were copied after the resume): \
+             only the stage lengths that the kernel reports are known",
+            "2 of 12 cycles have no line that marks the start of the resume and no place in the \
+             medians; logs have it with 1 in /sys/power/pm_debug_messages, or from `resume \
+             capture`",
             "2 calls of resumes have no beginning or no end and no place in a path",
             "2 calls of resumes end before they begin, by the log, and have no place in a path",
             "2 calls of resumes end after the stage, which does not wait",
-            "2 calls took less than the stamps of their lines say, by 6.4 ms in all (e: 4.5 ms by the \
-             stamps, 0.100 ms by the kernel); the kernel's figures count, and the rest is the printing \
-             of lines on a slow console, or an interruption",
-            "in 2 of 12 cycles the log does not tell which process ran the synchronous devices; their \
-             order may be missing from the path",
-            "in 2 of 12 cycles no line is before the devices suspend: freezing is not in the times",
+            "2 calls took less than the timestamps of their lines show, by 6.4 ms in all (e: 4.5 \
+             ms by the timestamps, 100 µs by the kernel); the kernel's figures count; the rest is \
+             the printing of lines on a slow console, or an interruption",
+            "in 2 of 12 cycles the log does not show which process ran the synchronous devices; \
+             their order may be missing from the path",
+            "in 2 of 12 cycles no line precedes the suspend of devices: freezing is not in the \
+             times",
         ]
     );
 }
@@ -151,14 +155,14 @@ fn of_several_cycles_the_notes_count_them() {
 #[test]
 fn of_one_cycle_the_notes_are_of_the_cycle() {
     let of = |place: usize| notes(vec![noted(1).remove(place)]);
-    assert_eq!(of(0), ["the cycle is cut at the beginning or the end"]);
+    assert_eq!(of(0), ["the cycle is cut at the start or the end"]);
     assert_eq!(
         of(1),
         ["the cycle is without a sleep: something failed or woke the machine before"]
     );
     assert_eq!(
         of(4),
-        ["in the cycle no line is before the devices suspend: freezing is not in the times"]
+        ["in the cycle no line precedes the suspend of devices: freezing is not in the times"]
     );
     assert_eq!(notes(vec![whole(1)]), [] as [&str; 0]);
     // A cut log may lack it, and what is copied has no times at all.
@@ -431,7 +435,7 @@ fn full() -> Cycle {
 
 #[test]
 fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
-    use LinkKind::{BeforeCall, BeforeCpu, BeforeStage, Call, Cpu, NotTold, Printing, Stage};
+    use LinkKind::{BeforeCall, BeforeCpu, BeforeStage, Call, Cpu, Printing, Stage, Unexplained};
     use Why::{CpuBefore, Follows, Parent, StageBegins, WaitsForAll};
     let machine = machine(vec![full()]);
     let expected = vec![
@@ -451,7 +455,7 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
         of_call(BeforeCall, (0, "a"), (60_000, 60_500), StageBegins),
         // A call begins for the reason that the wait before it had.
         of_call(Call, (0, "a"), (60_500, 70_000), StageBegins),
-        of_call(NotTold, (1, "b"), (70_000, 75_000), Parent),
+        of_call(Unexplained, (1, "b"), (70_000, 75_000), Parent),
         of_call(Call, (1, "b"), (75_000, 90_000), Parent),
         of_call(BeforeCall, (2, "c"), (90_000, 90_100), Parent),
         of_call(Printing, (2, "c"), (90_100, 95_000), Parent),
@@ -478,7 +482,7 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
             "resume noirq",
             "before a",
             "a",
-            "before b, not told",
+            "before b, unexplained",
             "b",
             "before c",
             "printing, c",
@@ -821,26 +825,26 @@ fn what_failed_is_told_with_its_stage_and_what_never_returned_first() {
         how,
         what: what.to_owned(),
     };
-    let e = "e: f (resume devices), called 60.0 ms after the cycle's begin";
+    let e = "e: f (resume devices), called 60 ms after the start of the cycle";
     assert_eq!(
         machine.failed(),
         [
             failed(
                 1,
                 "never returned",
-                "lost: (resume devices), called 51.2 ms after the cycle's begin; later stages are there \
-                 all the same"
+                "lost: (resume devices), called 51.2 ms after the start of the cycle; later \
+                 stages are in the log"
             ),
             failed(2, "never returned", &format!("{e}; there the log ends")),
             failed(
                 3,
                 "never returned",
-                &format!("{e}; the log goes on for 1.0 s")
+                &format!("{e}; the log continues for 1 s")
             ),
             failed(
                 4,
                 "never returned",
-                &format!("{e}; the log goes on for 1.0 s")
+                &format!("{e}; the log continues for 1 s")
             ),
             failed(1, "failed", "usb1: failed to suspend (suspend devices)"),
             failed(1, "failed", "watchdog (resume devices)"),
@@ -1032,9 +1036,9 @@ fn a_change_that_needs_devices_says_why_the_log_has_none() {
     let why = no_devices(machine(vec![whole(1)]).shown(), Half::Resume).unwrap();
     assert_eq!(
         why,
-        "The log has no device times of the resume, so that nothing can be said of single devices. It \
-         has them after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages), or by \
-         `reveille resume capture`."
+        "The log has no device times of the resume: its devices are unknown. The kernel logs them \
+         after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); `reveille resume \
+         capture` does both."
     );
     let asks = |change: Change| asked(vec![whole(1)], &question(change)).unwrap_err();
     assert_eq!(
@@ -1209,7 +1213,7 @@ fn every_time_of_the_json_has_its_bounds() {
     for (number, at) in all.iter().filter(first).enumerate() {
         let mut beyond = json.clone();
         *beyond.pointer_mut(at).unwrap() = (sign(number) * (most(at).unwrap() + 1)).into();
-        let error = format!("is damaged: of machine \"m\", {} cannot be", place(at));
+        let error = format!("is damaged: of machine \"m\", {} is invalid", place(at));
         assert_eq!(read(&beyond), Err(error), "{at}");
     }
 }
@@ -1232,7 +1236,7 @@ fn an_older_json_lacks_what_it_did_not_know() {
     expected.version = 1;
     let shown = &mut expected.machines[0].cycles[0];
     // Its log is taken to tell what its makers knew of, and its stamps for the kernel's.
-    shown.suspend_has = reveille_resume::graph::DeviceTimes::Told;
+    shown.suspend_has = reveille_resume::graph::DeviceTimes::Ordered;
     shown.gaps.clear();
     assert_eq!(read(&json).unwrap(), expected);
     json["version"] = 0.into();

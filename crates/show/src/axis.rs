@@ -1,5 +1,9 @@
 //! Axes: from a value to its place, and the ticks that name it.
 
+use std::fmt::Write as _;
+
+use crate::quantity::duration;
+
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
@@ -111,6 +115,27 @@ impl Axis {
             Scale::Linear => self.linear_ticks(),
             Scale::Logarithmic => self.logarithmic_ticks(),
         }
+    }
+
+    /// A time's grid, line and ticks for rows of a chart, in its units: the axis is that wide from `left`
+    /// on, below rows that are together that high.
+    pub fn below_rows(&self, left: f64, width: f64, high: f64) -> String {
+        let (mut grid, mut ticks) = (String::new(), String::new());
+        for tick in self.ticks() {
+            let x = left + width * self.fraction(tick.value);
+            // Writing to a String cannot fail.
+            let _ = write!(grid, "M{x:.1} 0v{high:.0}");
+            let _ = write!(
+                ticks,
+                "<text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                high + 17.0,
+                duration(tick.value)
+            );
+        }
+        format!(
+            "<path class=\"grid\" d=\"{grid}\"/><path class=\"axis\" \
+             d=\"M{left} 0v{high:.0}h{width}\"/><g class=\"ticks\">{ticks}</g>"
+        )
     }
 
     fn logarithmic_ticks(&self) -> Vec<Tick> {
@@ -242,5 +267,14 @@ mod tests {
             values(Axis::from_zero(100.0)),
             [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]
         );
+    }
+
+    #[test]
+    fn an_axis_below_rows_has_a_line_and_a_name_for_each_tick() {
+        let axis = Axis::from_zero(100e6);
+        let svg = axis.below_rows(10.0, 200.0, 50.0);
+        assert_eq!(svg.matches("<text").count(), axis.ticks().len());
+        assert!(svg.starts_with("<path class=\"grid\" d=\"M10.0 0v50"));
+        assert!(svg.contains("x=\"10.0\" y=\"67.0\">0 ns</text>"), "{svg}");
     }
 }

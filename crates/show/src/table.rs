@@ -59,6 +59,12 @@ impl Table {
         self.write_columns(&all, &self.widths(), out)
     }
 
+    /// How many columns of a terminal its lines need.
+    pub fn width(&self) -> usize {
+        let widths: usize = self.widths().iter().map(|width| width + GAP.len()).sum();
+        widths.saturating_sub(GAP.len())
+    }
+
     /// In as many parts as lines of `columns` need: each part begins with the first `keys` columns.
     pub fn write_folded(
         &self,

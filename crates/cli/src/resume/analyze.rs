@@ -1,44 +1,38 @@
-//! `reveille resume analyze`: logs of suspends and resumes, taken apart.
+//! `reveille resume analyze`: logs of suspends and resumes, analysed.
 
-mod input;
-mod machines;
-mod power;
-mod tables;
-mod text;
-mod what_if;
-
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_results::output::{Naming, OutputFile};
-use reveille_resume::analysis::{Analysis, Question, analyse};
+use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_resume::power::Meter;
+use reveille_resume::show;
 use reveille_resume::what_if::Change;
+use reveille_show::web;
 
 use crate::exit::Failure;
+use crate::printed::{Printed, To};
 use crate::report;
-use reveille_show::terminal;
 
-/// Find in logs of suspends and resumes where their time went.
+/// Show where the time of suspends and resumes went, from their logs.
 ///
-/// Reads what the kernel wrote while /sys/power/pm_print_times was on (dmesg, syslog, a journal's
-/// text), or an ftrace text of power:suspend_resume and power:device_pm_callback_*. For each cycle:
-/// its stages, each device's calls, and the critical path of the resume, which is the chain of what
-/// waited for what; only what is on it makes the whole shorter. Nothing is changed; needs no root.
+/// Reads kernel logs written with /sys/power/pm_print_times on (dmesg, syslog, a journal's text), or
+/// ftrace text of power:suspend_resume and power:device_pm_callback_*. For each cycle: its stages,
+/// each device's calls, and the critical path, the chain of waits that sets the total time; only
+/// shortening a part of it shortens the whole. Changes nothing; needs no root.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   dmesg | reveille resume analyze -                      this machine's last cycles
   reveille resume analyze syslog --cycle 3 --top 20
   reveille resume analyze dmesg.txt --without 'snd*,uvc*' --defer 'usb*' --set ata1=50ms
-  reveille resume analyze dmesg.txt --steps 5            the best removals, one after the other
+  reveille resume analyze dmesg.txt --steps 5            the best removals, one by one
   reveille resume analyze a.txt b.txt --name before --name after --out both.html
-  reveille resume analyze capture/ --power meter.csv     with what it drew meanwhile
+  reveille resume analyze capture/ --power meter.csv     with the power during the cycles
   reveille resume analyze dmesg.txt --json | jq '.machines[0].resume_us'
 
-Changes add up in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and meet
+Changes accumulate in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and match
 names of devices or drivers. --set takes NAME=TIME for a device's longest call, NAME@STAGE=TIME for
 its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is cpus_on, resume_noirq,
 resume_early, resume, complete or thaw.")]
@@ -49,85 +43,70 @@ pub struct Args {
     /// Only this cycle of each log
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cycle: Option<u64>,
-    /// So many devices and pieces of the path in tables, and devices on the page [default: 12 in
-    /// tables, 40 on the page]
+    /// Rows of a table in the terminal, and devices in a timeline of the page [default: 12 rows, 40
+    /// devices]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     top: Option<u64>,
-    /// What if these devices, and what lies below them, were not there: 'snd*,uvc*'
+    /// What if these devices, and all below them, were removed: 'snd*,uvc*'
     #[arg(long, value_name = "PATTERN", value_parser = Change::without)]
     without: Vec<Change>,
-    /// What if these devices, and what lies below them, resumed after all the others: 'usb*'
+    /// What if these devices, and all below them, resumed after all others: 'usb*'
     #[arg(long, value_name = "PATTERN", value_parser = Change::defer)]
     defer: Vec<Change>,
-    /// What if this took that long: ata1=50ms, sd*@resume=1s, stage:resume_noirq=100ms
+    /// What if a call or a stage took this time: ata1=50ms, sd*@resume=1s, stage:resume_noirq=100ms
     #[arg(long, value_name = "WHAT=TIME", value_parser = Change::set)]
     set: Vec<Change>,
     /// What if the machine had N CPUs
     #[arg(long, value_name = "N", value_parser = Change::cpus)]
     cpus: Option<Change>,
-    /// The N best removals, each after those before it, on top of the changes above
+    /// Find the N best removals, one after the other, on top of the changes above
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1000))]
     steps: u64,
     /// A power meter's samples: CSV with times and watts, or a Watts Up? log
     #[arg(long, value_name = "FILE")]
     power: Option<PathBuf>,
-    /// The first cycle began so long after the meter's first sample [default: by the wall clocks,
-    /// or by the drop in power]
+    /// Time from the meter's first sample to the start of the first cycle [default: by the wall
+    /// clocks, or by the drop in power]
     #[arg(long, value_name = "TIME", requires = "power", value_parser = humantime::parse_duration)]
     power_offset: Option<Duration>,
     /// The machine's name, once for each LOG [default: the file's name]
     #[arg(long, value_name = "TEXT")]
     name: Vec<String>,
-    /// Write a page with the timeline, the path and all tables to FILE, `-` for standard output
+    /// Write a page with timelines, charts and all tables to FILE, `-` for standard output
     #[arg(long, value_name = "FILE.html")]
     out: Option<PathBuf>,
     /// The page's title [default: the machines' names]
     #[arg(long, value_name = "TEXT", requires = "out")]
     title: Option<String>,
-    /// Print the analysis as JSON, all cycles and calls
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
-
-impl Args {
-    /// For a capture that goes on to its analysis.
-    pub fn of_folder(folder: &Path, json: bool) -> Self {
-        Self {
-            logs: vec![folder.to_owned()],
-            cycle: None,
-            top: None,
-            without: Vec::new(),
-            defer: Vec::new(),
-            set: Vec::new(),
-            cpus: None,
-            steps: 0,
-            power: None,
-            power_offset: None,
-            name: Vec::new(),
-            out: None,
-            title: None,
-            json,
-        }
-    }
-}
-
-/// Rows of tables, where nothing else is asked for.
-const TOP: usize = 12;
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = match &args.out {
         Some(out) => Some(report::page_file(out, "--out", Naming::ByUser)?),
         None => None,
     };
-    if args.json && page.as_ref().is_some_and(OutputFile::is_standard_output) {
+    let is_data = args.printed.json || args.printed.markdown;
+    if is_data && page.as_ref().is_some_and(OutputFile::is_standard_output) {
         return Err(Failure::usage(
-            "--out -: standard output has the JSON; name a file",
+            "--out -: standard output has the JSON or the Markdown; name a file",
         ));
     }
     let question = question(args)?;
-    let inputs = input::read(&args.logs, &args.name)?;
-    let analysis = analyse(inputs, &question)?;
-    show(args, &analysis, page.as_ref())?;
+    let analysis = analyse(inputs(&args.logs, &args.name)?, &question)?;
+    let mut sheet = show::sheet(&analysis, args.top.map(|top| top as usize));
+    if let Some(title) = &args.title {
+        sheet.title.clone_from(title);
+    }
+    if let Some(page) = &page {
+        report::write_page(page, &web::page(&sheet))?;
+        if page.is_standard_output() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        sheet.fact("Page", page.path().display().to_string());
+    }
+    args.printed.print(&analysis, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,35 +123,4 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         meter,
         meter_offset_us: args.power_offset.map(|time| time.as_micros() as i64),
     })
-}
-
-fn show(args: &Args, analysis: &Analysis, page: Option<&OutputFile>) -> anyhow::Result<()> {
-    if let Some(page) = page {
-        let options = reveille_report::resume::Options {
-            title: args.title.clone(),
-            top: args.top.map(|top| top as usize),
-        };
-        let html = reveille_report::resume::page(analysis, &options);
-        report::write_page(page, &html)?;
-        if page.is_standard_output() {
-            return Ok(());
-        }
-    }
-    let out = &mut terminal::data();
-    if args.json {
-        let mut buffered = std::io::BufWriter::new(out);
-        serde_json::to_writer_pretty(&mut buffered, analysis).map_err(std::io::Error::from)?;
-        buffered.write_all(b"\n")?;
-        return Ok(buffered.flush()?);
-    }
-    let top = args.top.map_or(TOP, |top| top as usize);
-    let mut out = terminal::stdout();
-    match analysis.machines.as_slice() {
-        [one] => text::machine(one, top, &mut out)?,
-        several => machines::side_by_side(several, top, &mut out)?,
-    }
-    if let Some(page) = page {
-        writeln!(out, "\nPage: {}", page.path().display())?;
-    }
-    Ok(())
 }

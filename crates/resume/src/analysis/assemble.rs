@@ -1,16 +1,17 @@
 //! From cycles to what is shown of them.
 
-use super::across;
-use super::spread::spread;
+use reveille_show::quantity::{counted, duration};
+
+use super::across::{self, spread};
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
-use super::{named, no_devices, no_length};
+use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
-use crate::power::beside::{self, Subject};
+use crate::power::align::{self, Subject};
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
@@ -23,11 +24,11 @@ pub struct Input {
     pub source: Source,
     /// In the order of the log.
     pub cycles: Vec<Cycle>,
-    /// What its reader has to say, a sentence each.
+    /// Notes of what read it, a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What is asked of the machines.
+/// What to analyse.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Question {
     /// Only this cycle.
@@ -102,7 +103,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         if cycles.is_empty() {
             return Err(Error::Usage(format!(
                 "--cycle {number}: {name} has {}, numbered from 1",
-                named::counted(there, "cycle")
+                counted(there as u64, "cycle")
             )));
         }
     }
@@ -125,19 +126,19 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             _ => format!("{empty} cycles have nothing but their first line"),
         });
     }
-    let counted = across::counted(&results);
-    let Some(shown) = shown(&counted) else {
+    let compared = across::compared(&results);
+    let Some(shown) = shown(&compared) else {
         return Err(Error::Failed(format!(
             "{name}: has no cycle with any stage"
         )));
     };
     notes.extend(notes_of(&results));
     let all = |figure: fn(&CycleResult) -> Option<Us>| {
-        spread(counted.iter().filter_map(|cycle| figure(cycle)).collect())
+        spread(compared.iter().filter_map(|cycle| figure(cycle)).collect())
     };
     let cycle = cycles.iter().find(|cycle| cycle.number == shown);
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
-    // Of a whole that is unknown nothing can be saved.
+    // Savings need a known whole.
     let ends = |half| of_shown.is_some_and(|cycle| no_length(cycle, half).is_none());
     let graph = cycle
         .filter(|cycle| cycle.stamped && ends(Half::Resume))
@@ -151,16 +152,16 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     if let Some(graph) = &graph {
         removals = saving(graph);
         best = steps(graph, &question.changes, question.steps)?;
-        changed = what_if(graph, &cycles, &counted, &question.changes, shown)?;
+        changed = what_if(graph, &cycles, &compared, &question.changes, shown)?;
     }
     Ok(Machine {
         source,
         suspend_us: all(|cycle| cycle.suspend_us),
         asleep_us: all(|cycle| cycle.asleep_us),
         resume_us: all(|cycle| cycle.resume_us),
-        stages: across::stages(&counted),
-        devices: across::devices(&counted),
-        suspend_devices: across::suspend_devices(&counted),
+        stages: across::stages(&compared),
+        devices: across::devices(&compared),
+        suspend_devices: across::suspend_devices(&compared),
         suspend_removals,
         shown,
         what_if: changed,
@@ -207,7 +208,7 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
     nearest.map(|(_, number)| number)
 }
 
-fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::Power> {
+fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<align::Power> {
     let subject = |cycle: &Cycle| {
         Some(Subject {
             number: cycle.number,
@@ -216,7 +217,7 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<beside::
         })
     };
     let subjects: Vec<Subject> = cycles.iter().filter_map(subject).collect();
-    beside::lay(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
+    align::align(meter, &subjects, offset).map_err(|why| Error::Failed(format!("--power: {why}")))
 }
 
 /// Of a cycle of which nothing but its sleep or its failures is known, too.
@@ -247,7 +248,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
         Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
     };
-    // What a whole of unknown length has time for is unknown, too.
+    // Slack needs a known whole.
     let has_length = |half| match half {
         Half::Suspend => times.suspend_us.is_some_and(|us| cycle.carries(us)),
         Half::Resume => times.resume_us.is_some_and(|us| cycle.carries(us)),
@@ -328,47 +329,48 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
 /// Longer printing than this is worth a note, µs.
 const PRINTING_US: Us = 2_000;
 
-/// Of calls whose lines' stamps are further apart than the kernel says that they took.
+/// On calls whose lines' timestamps are further apart than the duration that the kernel reports.
 fn printing(cycles: &[CycleResult]) -> Option<String> {
-    // Coarse stamps tell nothing of it.
+    // Coarse timestamps do not show it.
     let cycles = cycles.iter().filter(|cycle| cycle.resolution_us <= 1);
     let calls = cycles.flat_map(|cycle| &cycle.calls);
     let printed = calls.map(|one| (one.call.printing_us(), one));
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
     let all: Us = printed.iter().map(|&(us, _)| us).sum();
-    let ms = |us: Us| us as f64 / 1e3;
+    let time = |us: Us| duration(us as f64 * 1e3);
     let took = match printed.len() {
-        1 => "1 call took less than the stamps of its lines say".to_owned(),
-        many => format!("{many} calls took less than the stamps of their lines say"),
+        1 => "1 call took less than the timestamps of its lines show".to_owned(),
+        many => format!("{many} calls took less than the timestamps of their lines show"),
     };
     Some(format!(
-        "{took}, by {:.1} ms in all ({}: {:.1} ms by the stamps, {:.3} ms by the kernel); the kernel's \
-         figures count, and the rest is the printing of lines on a slow console, or an interruption",
-        ms(all),
+        "{took}, by {} in all ({}: {} by the timestamps, {} by the kernel); the kernel's figures \
+         count; the rest is the printing of lines on a slow console, or an interruption",
+        time(all),
         one.call.device,
-        ms(most + one.duration_us.unwrap_or(0)),
-        ms(one.duration_us.unwrap_or(0)),
+        time(most + one.duration_us.unwrap_or(0)),
+        time(one.duration_us.unwrap_or(0)),
     ))
 }
 
-/// Finer stamps than this, µs, are fine enough for every stage.
+/// Finer timestamps than this, µs, are fine enough for every stage.
 const COARSE_US: Us = 1_000;
 
-/// What stamps of whole seconds, or milliseconds, do not tell.
+/// What timestamps of whole seconds, or milliseconds, do not resolve.
 fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
     let steps = cycles.iter().map(|cycle| cycle.resolution_us);
     let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
-    let ms = steps.iter().max()? / 1_000;
+    let step = *steps.iter().max()? as f64 * 1e3;
     Some(format!(
-        "the stamps of {} are {ms} ms apart at the least: of times below {} ms only those are known that \
-         the kernel itself states",
+        "the timestamps of {} have a resolution of {}: below {} only times that the kernel \
+         reports are known",
         of(steps.len()),
-        2 * ms
+        duration(step),
+        duration(2.0 * step)
     ))
 }
 
-/// What of the cycles a reader must know before trusting the figures.
+/// What a reader must know before trusting the figures.
 fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let mut notes = Vec::new();
     let all = cycles.len();
@@ -391,7 +393,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| cycle.cut,
         "is",
         "are",
-        &format!("cut at the beginning or the end{left}"),
+        &format!("cut at the start or the end{left}"),
     );
     say(
         |cycle| cycle.aborted,
@@ -403,8 +405,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         |cycle| !cycle.stamped,
         "has",
         "have",
-        "no stamps of the kernel (the lines were copied after the resume): what the kernel says of the \
-         stages is known, and nothing between them",
+        "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
+         that the kernel reports are known",
     );
     say(
         |cycle| {
@@ -414,8 +416,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         "has",
         "have",
         &format!(
-            "no line that tells where the resume begins{without}; with 1 in /sys/power/pm_debug_messages, \
-             or by `resume capture`, there is one"
+            "no line that marks the start of the resume{without}; logs have it with 1 in \
+             /sys/power/pm_debug_messages, or from `resume capture`"
         ),
     );
     notes.extend(coarse(cycles, of));
@@ -451,8 +453,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let unknown = unknown.count();
     if unknown > 0 {
         notes.push(format!(
-            "in {} the log does not tell which process ran the synchronous devices; their order may be \
-             missing from the path",
+            "in {} the log does not show which process ran the synchronous devices; their order \
+             may be missing from the path",
             of(unknown)
         ));
     }
@@ -465,7 +467,7 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     let late = cycles.iter().filter(is_late).count();
     if late > 0 {
         notes.push(format!(
-            "in {} no line is before the devices suspend: freezing is not in the times",
+            "in {} no line precedes the suspend of devices: freezing is not in the times",
             of(late)
         ));
     }

@@ -1,6 +1,8 @@
-//! What failed, of all cycles: it stands out wherever a machine is shown.
+//! What failed, in all cycles.
 
 use std::collections::HashSet;
+
+use reveille_show::quantity::duration;
 
 use super::{CycleResult, Machine, stage_words};
 use crate::cycle::{Call, Us};
@@ -21,8 +23,8 @@ pub struct Failed {
 const NEVER: &str = "never returned";
 
 impl Machine {
-    /// What never returned first, then in the order of the cycles; what the kernel said of a device is not
-    /// said again by the value that its call returned.
+    /// What never returned first, then in the order of the cycles. A failure that the kernel reported of a
+    /// device is not repeated for the value that its call returned.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = self.cycles.iter().flat_map(of_cycle).collect();
         all.sort_by_key(|one| one.how != NEVER);
@@ -34,16 +36,16 @@ impl Machine {
 fn never_returned(cycle: &CycleResult, call: &Call, start: Us, until: Option<Us>) -> String {
     let function = call.function.as_ref().map(|name| format!(" {name}"));
     let after = match until.map(|until| until - start) {
-        None => "; later stages are there all the same".to_owned(),
+        None => "; later stages are in the log".to_owned(),
         Some(..SECOND_US) => "; there the log ends".to_owned(),
-        Some(us) => format!("; the log goes on for {:.1} s", us as f64 / 1e6),
+        Some(us) => format!("; the log continues for {}", duration(us as f64 * 1e3)),
     };
     format!(
-        "{}:{} ({}), called {:.1} ms after the cycle's begin{after}",
+        "{}:{} ({}), called {} after the start of the cycle{after}",
         call.device,
         function.unwrap_or_default(),
         stage_words(call.stage),
-        (start - cycle.start_us) as f64 / 1e3
+        duration((start - cycle.start_us) as f64 * 1e3)
     )
 }
 
@@ -66,12 +68,12 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
         ));
     }
     let failures = cycle.failures.iter();
-    let said: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
+    let reported: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
-            (Some(code @ ..0), _, _) if !said.contains(&call.device) => {
+            (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
                 all.push(failed(
                     "failed",
                     format!("{}: returned {code} ({stage})", call.device),

@@ -1,14 +1,11 @@
-//! Words for what the model tells by kind.
+//! Words for kinds: stages, links, reasons.
+
+use reveille_show::quantity::duration;
 
 use super::{CycleResult, LinkKind, LinkResult, StageResult};
 use crate::cycle::StageKind;
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
-
-/// `1 cycle`, `2 cycles`: of nouns that take an s.
-pub fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
 
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {
@@ -18,27 +15,27 @@ pub fn half_name(half: Half) -> &'static str {
     }
 }
 
-/// Why nothing can be said of single devices in a half, and what to do; `None` where it can.
+/// Why single devices are unknown in a half, and what to do; `None` if they are known.
 pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
     let half_name = half_name(half);
     if let Some(one) = cycle.unreturned(half).next() {
         return Some(format!(
-            "The {half_name} does not end in this log: {} never returned, so that there is no critical \
-             path, and nothing can be said of what a change would save.",
+            "The {half_name} does not end in this log: {} never returned. There is no critical \
+             path, and what a change would save is unknown.",
             one.call.device
         ));
     }
     match cycle.has(half) {
-        DeviceTimes::Told => None,
+        DeviceTimes::Ordered => None,
         DeviceTimes::Unordered => Some(format!(
-            "This log tells how long devices took in the {half_name}, and not what they waited for: \
-             which of them the {half_name} waited for is not known, nor what one's removal would save. \
-             Linux 3.6 and later tell, with 1 in /sys/power/pm_print_times."
+            "This log has the times of devices in the {half_name}, but not what they waited for: \
+             the critical path and what a removal would save are unknown. Linux 3.6 and later log \
+             both with 1 in /sys/power/pm_print_times."
         )),
         DeviceTimes::Missing => Some(format!(
-            "The log has no device times of the {half_name}, so that nothing can be said of single \
-             devices. It has them after `echo 1 > /sys/power/pm_print_times` (stages: \
-             pm_debug_messages), or by `reveille resume capture`."
+            "The log has no device times of the {half_name}: its devices are unknown. The kernel \
+             logs them after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); \
+             `reveille resume capture` does both."
         )),
     }
 }
@@ -55,16 +52,16 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
     }
     let is_begun = half == Half::Resume || cycle.stages.first().is_some_and(is_begin);
     Some(match (cycle.stamped, there, cycle.cut) {
-        (false, ..) => "The log's stamps are not the kernel's".to_owned(),
+        (false, ..) => "The log's timestamps are not the kernel's".to_owned(),
         (true, false, _) => format!("No {name} in the log"),
         (true, true, true) if is_begun => format!("The log ends before the {name} does"),
-        (true, true, true) => format!("The log begins after the {name} does"),
+        (true, true, true) => format!("The log starts after the {name} does"),
         (true, true, false) if cycle.resolution_us > 1 => format!(
-            "The {name} took less than {} ms, and the log's stamps are {} ms apart",
-            2 * cycle.resolution_us / 1_000,
-            cycle.resolution_us / 1_000
+            "The {name} took less than {} and the log's timestamps are {} apart",
+            duration(2e3 * cycle.resolution_us as f64),
+            duration(1e3 * cycle.resolution_us as f64)
         ),
-        (true, true, false) => format!("The log does not tell where the {name} begins or ends"),
+        (true, true, false) => format!("The log does not show where the {name} starts or ends"),
     })
 }
 
@@ -138,7 +135,7 @@ pub fn why_words(why: Why) -> &'static str {
         Why::Supplier => "waits for its supplier",
         Why::Consumers => "waits for what it supplies",
         Why::SameWorker => "same worker",
-        Why::JustAfter => "just after it, not told why",
+        Why::JustAfter => "just after it, reason unknown",
         Why::CpuBefore => "one CPU at a time",
         Why::WaitsForAll => "waits for all calls",
         Why::Follows => "follows",
@@ -157,7 +154,7 @@ impl LinkResult {
             },
             LinkKind::BeforeCall => format!("before {device}"),
             LinkKind::Printing => format!("printing, {device}"),
-            LinkKind::NotTold => format!("before {device}, not told"),
+            LinkKind::Unexplained => format!("before {device}, unexplained"),
             LinkKind::BeforeCpu => match self.cpu {
                 Some(cpu) => format!("before CPU {cpu}"),
                 None => "before a CPU".to_owned(),

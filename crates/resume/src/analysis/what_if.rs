@@ -2,13 +2,50 @@
 
 use std::collections::HashSet;
 
-use super::spread::spread;
-use super::{CycleResult, LinkKind, LinkResult, Replay, WhatIf};
+use serde::{Deserialize, Serialize};
+
+use super::across::{Spread, spread};
+use super::{CycleResult, LinkKind, LinkResult};
 use crate::Result;
 use crate::cycle::{Cycle, GAP_US, Gap, Name, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::path::{Link, Part, Why};
 use crate::what_if::{Change, Deferred, replay};
+
+pub use crate::what_if::Removal;
+
+/// What the resume would take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// The cycle that was replayed.
+    pub cycle: usize,
+    /// The resume of that cycle, as it was.
+    pub measured_us: Us,
+    /// One for each change, together with those before it.
+    pub replays: Vec<Replay>,
+    /// With all changes, over all cycles.
+    pub all_cycles_us: Option<Spread>,
+    /// The critical path with all changes.
+    pub path: Vec<LinkResult>,
+    /// Changes that match nothing here.
+    pub unmet: Vec<String>,
+}
+
+/// One change more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
+    pub change: String,
+    /// Of the resume, with this change and those before it.
+    pub total_us: Us,
+    /// Against the total before this change.
+    pub saves_us: Us,
+    /// Devices that this change removes.
+    pub removed: Vec<Name>,
+    /// Devices that this change defers, with the time from the start of the resume at which each is
+    /// ready, in this replay.
+    pub deferred: Vec<Deferred>,
+}
 
 /// The replays of `changes`; `None` where there are none. Over the cycles whose results are whole.
 pub fn what_if(
@@ -76,7 +113,7 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
         let (before, one) = (&links[place - 1], &links[place]);
         let is_wait = matches!(
             before.what,
-            LinkKind::BeforeCall | LinkKind::NotTold | LinkKind::Printing
+            LinkKind::BeforeCall | LinkKind::Unexplained | LinkKind::Printing
         );
         if one.why == Why::Follows && is_wait && before.call == one.call {
             links[place].why = before.why;
@@ -85,8 +122,8 @@ pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
     links
 }
 
-/// A path whose long silences are links of their own, by the kernel's last message before each: where no
-/// call tells what the time went to, that does.
+/// A path whose long silences are links of their own, by the kernel's last message before each: it hints
+/// at what the time went to where no call does.
 pub fn with_messages(path: Vec<LinkResult>, gaps: &[Gap]) -> Vec<LinkResult> {
     let mut parted = Vec::with_capacity(path.len());
     for link in path {
@@ -130,8 +167,8 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
     push(link.what, at, end, None);
 }
 
-/// Which stage a time between two is of: the one behind it; or the devices' own, where the log has no line
-/// of that and nothing else lies there.
+/// The stage that a time between two belongs to: the one after it; or the devices' own, where the log has
+/// no line of that and nothing else lies there.
 fn between(cycle: &Cycle, next: StageKind) -> StageKind {
     let (half, devices) = match Half::Suspend.has(next) {
         true => (Half::Suspend, StageKind::Suspend),
@@ -151,7 +188,7 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     let (what, call, cpu) = match link.part {
         Part::Call(call) => (LinkKind::Call, Some(call), None),
         Part::Before(call) => (LinkKind::BeforeCall, Some(call), None),
-        Part::NotTold(call) => (LinkKind::NotTold, Some(call), None),
+        Part::Unexplained(call) => (LinkKind::Unexplained, Some(call), None),
         Part::Printing(call) => (LinkKind::Printing, Some(call), None),
         Part::Cpu(step) => (LinkKind::Cpu, None, Some(step)),
         Part::BeforeCpu(step) => (LinkKind::BeforeCpu, None, Some(step)),

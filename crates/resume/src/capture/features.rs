@@ -6,9 +6,9 @@ use reveille_kernel::Root;
 use reveille_kernel::features::{Feature, Group, Presence};
 
 use super::alarm::Alarm;
-use super::means::{Means, Mode};
+use super::recorder::PRINT_TIMES;
+use super::sleep_state::{Mode, SleepState};
 use super::tracer;
-use super::voice::PRINT_TIMES;
 
 /// Each is one that `reveille resume capture` needs or makes use of.
 pub fn features(root: &Root) -> Vec<Feature> {
@@ -19,7 +19,7 @@ pub fn features(root: &Root) -> Vec<Feature> {
         feature(
             "suspend",
             states(root),
-            "no resume capture; logs of other machines can be analysed all the same",
+            "no resume capture; logs of other machines can still be analysed",
             "a machine whose firmware and kernel can suspend (CONFIG_SUSPEND)",
         ),
         feature(
@@ -47,8 +47,8 @@ fn states(root: &Root) -> Presence {
     let all = [Mode::Mem, Mode::Freeze, Mode::Standby];
     let found: Vec<String> = all
         .iter()
-        .filter_map(|mode| Means::find(root, Some(*mode)).ok())
-        .map(|means| format!("{} ({})", means.mode, means.sleep))
+        .filter_map(|mode| SleepState::find(root, Some(*mode)).ok())
+        .map(|state| format!("{} ({})", state.mode, state.sleep))
         .collect();
     match found.is_empty() {
         true => Presence::No("/sys/power/state offers nothing".to_owned()),

@@ -1,7 +1,7 @@
 //! The kernel's log, record by record.
 //!
 //! Each `read()` of /dev/kmsg brings one: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,…];TEXT`, then a
-//! newline, then lines that begin with a space and tell of the device. Bytes of the text that are
+//! newline, then lines that start with a space and describe the device. Bytes of the text that are
 //! not printed are `\xHH`.
 //! Source: Documentation/ABI/testing/dev-kmsg.
 

@@ -1,4 +1,4 @@
-//! What a capture says of itself: `capture.json`, beside the kernel's words.
+//! `capture.json`: what a capture did, beside the kernel's log and trace.
 
 use std::collections::BTreeMap;
 
@@ -47,15 +47,15 @@ pub struct Record {
     pub cycles_asked: usize,
     /// What became of each.
     pub cycles: Vec<CycleRecord>,
-    /// Fewer cycles than asked for: somebody ended it.
+    /// Fewer cycles than asked for: it was interrupted.
     pub interrupted: bool,
-    /// What the kernel could not be made to tell, and why.
+    /// What the kernel cannot log or trace, and why.
     pub notes: Vec<String>,
     /// /sys/power/suspend_stats before the first cycle; empty where the kernel has none.
     pub suspend_stats_before: BTreeMap<String, String>,
     /// The same after the last one.
     pub suspend_stats_after: BTreeMap<String, String>,
-    /// Settings that could not be put back, with the reason.
+    /// Settings that could not be restored, with the reason.
     pub left_changed: Vec<String>,
     /// The machine's devices before the first cycle; empty in older captures.
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct Record {
 pub struct CycleRecord {
     /// From 1.
     pub number: usize,
-    /// When the kernel was told to suspend: RFC 3339, UTC, to the microsecond.
+    /// When the suspend was requested: RFC 3339, UTC, to the microsecond.
     pub started: String,
     /// From then until it came back, without the time asleep (CLOCK_MONOTONIC): suspend and resume.
     /// With s2idle, the kernel may count a part of the time asleep as time awake.
@@ -92,6 +92,35 @@ pub struct CycleRecord {
     pub trace_lost: u64,
 }
 
+impl Record {
+    /// What a reader of its logs must know, a sentence each.
+    pub(crate) fn all_notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        for cycle in &self.cycles {
+            let number = cycle.number;
+            if cycle.log_lost > 0 {
+                notes.push(format!(
+                    "cycle {number}: {} records of the kernel's log were overwritten before they could \
+                     be read",
+                    cycle.log_lost
+                ));
+            }
+            if cycle.trace_lost > 0 {
+                notes.push(format!(
+                    "cycle {number}: {} events of the trace were overwritten",
+                    cycle.trace_lost
+                ));
+            }
+            if cycle.alarm_rang == Some(false) && cycle.error.is_none() {
+                notes.push(format!(
+                    "cycle {number}: something else woke the machine before the alarm"
+                ));
+            }
+        }
+        notes
+    }
+}
+
 pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {
     const FOLDER: &str = "sys/power/suspend_stats";
     let entries = std::fs::read_dir(root.path(FOLDER)).into_iter().flatten();
@@ -105,8 +134,8 @@ pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {
 }
 
 pub(super) fn model(root: &Root) -> Option<String> {
-    let told = |name: &str| root.line(&format!("sys/class/dmi/id/{name}"));
-    match (told("sys_vendor"), told("product_name")) {
+    let dmi = |name: &str| root.line(&format!("sys/class/dmi/id/{name}"));
+    match (dmi("sys_vendor"), dmi("product_name")) {
         (Some(maker), Some(name)) => Some(format!("{maker} {name}")),
         (maker, name) => name
             .or(maker)

@@ -79,33 +79,33 @@ impl Machine {
         }
     }
 
-    fn means(&self, mode: Option<Mode>) -> Means {
-        Means::find(&self.root, mode).unwrap()
+    fn state(&self, mode: Option<Mode>) -> SleepState {
+        SleepState::find(&self.root, mode).unwrap()
     }
 }
 
 #[test]
 fn the_means_are_what_the_kernel_offers_for_a_mode() {
     let machine = Machine::new();
-    let deep = machine.means(Some(Mode::Mem));
+    let deep = machine.state(Some(Mode::Mem));
     assert_eq!((deep.state, deep.mem_sleep), ("mem", Some("deep")));
-    let idle = machine.means(Some(Mode::Freeze));
+    let idle = machine.state(Some(Mode::Freeze));
     assert_eq!((idle.state, idle.mem_sleep), ("freeze", None));
     // By default as `mem` would be here: s2idle.
-    assert_eq!(machine.means(None), idle);
+    assert_eq!(machine.state(None), idle);
     machine.write("sys/power/mem_sleep", "s2idle [deep]\n");
-    assert_eq!(machine.means(None), deep);
+    assert_eq!(machine.state(None), deep);
 
     machine.write("sys/power/mem_sleep", "s2idle [shallow] deep\n");
-    let shallow = machine.means(Some(Mode::Standby));
+    let shallow = machine.state(Some(Mode::Standby));
     assert_eq!((shallow.state, shallow.mem_sleep), ("mem", Some("shallow")));
-    assert_eq!(machine.means(None), shallow);
+    assert_eq!(machine.state(None), shallow);
     machine.write(STATE, "freeze standby mem\n");
-    assert_eq!(machine.means(Some(Mode::Standby)).state, "standby");
+    assert_eq!(machine.state(Some(Mode::Standby)).state, "standby");
 
     machine.remove("sys/power/mem_sleep");
-    assert_eq!(machine.means(None).state, "mem");
-    assert_eq!(machine.means(None).mem_sleep, None);
+    assert_eq!(machine.state(None).state, "mem");
+    assert_eq!(machine.state(None).mem_sleep, None);
 }
 
 #[test]

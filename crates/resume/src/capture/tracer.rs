@@ -1,4 +1,4 @@
-//! The kernel's tracer: what it says of suspends and of devices' callbacks, in an instance of ours.
+//! The kernel's tracer: its events on suspends and devices' callbacks, in an instance of its own.
 //! Source: Documentation/trace/ftrace.rst.
 
 use std::fs::OpenOptions;
@@ -21,19 +21,19 @@ pub(super) const EVENTS: [&str; 3] = [
     "power/device_pm_callback_end",
 ];
 
-/// For all CPUs together: an event takes about 100 bytes, and a machine with 1000 devices tells
+/// For all CPUs together: an event takes about 100 bytes, and a machine with 1000 devices has
 /// some 20 000 in a cycle. Most of them are on few CPUs.
 const BUFFERS_KIB: usize = 64 << 10;
 const BUFFER_KIB_MIN: usize = 256;
 const BUFFER_KIB_MAX: usize = 8 << 10;
 
-/// An instance of the tracer; the journal takes it down.
+/// An instance of the tracer; the journal removes it.
 pub struct Tracer {
     instance: PathBuf,
 }
 
 impl Tracer {
-    /// Begins to trace, in the clock of the kernel's log.
+    /// Starts tracing, with the clock of the kernel's log.
     ///
     /// # Errors
     /// In words, why there is no trace.
@@ -68,7 +68,7 @@ impl Tracer {
     /// # Errors
     /// Where `out` cannot be written, or the trace not be read.
     pub fn drain(&mut self, out: &mut impl Write) -> io::Result<Drained> {
-        // Closed again each time: an instance in use cannot be taken down.
+        // Closed again each time: an instance in use cannot be removed.
         let mut pipe = OpenOptions::new()
             .read(true)
             .custom_flags(O_NONBLOCK)
@@ -100,7 +100,7 @@ impl Tracer {
 
 /// What is read at a time.
 const BLOCK_BYTES: usize = 64 << 10;
-/// As much of a line as tells whether it is an event.
+/// Enough of a line to recognise an event.
 const LINE_BYTES_MAX: usize = 64;
 
 impl Drained {
@@ -112,7 +112,7 @@ impl Drained {
     }
 }
 
-/// `CPU:1 [LOST 28 EVENTS]`: so many were written over; without a number where it is not known.
+/// `CPU:1 [LOST 28 EVENTS]`: this many were overwritten; without a number if it is unknown.
 fn lost(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let (_, lost) = line.strip_prefix("CPU:")?.split_once("[LOST ")?;

@@ -4,27 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::tree::main_worker;
 use super::{
-    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, TOLD_US, Tree, What,
+    CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, Tree, UNEXPLAINED_US,
+    What,
 };
 use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 use crate::graph::DeviceTimes;
 use crate::times;
 
-impl Graph {
-    /// The graph of a cycle's resume. A cycle without any part of a resume gives a graph without
-    /// stages, whose total is 0.
-    pub fn of(cycle: &Cycle) -> Graph {
-        Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Resume)
-    }
-
-    /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
-    /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
-    pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
-        graph(cycle, machine, half)
-    }
-}
-
-fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     let tree = Tree::of(cycle, machine);
     let main = main_worker(cycle);
     let mut left_out = LeftOut {
@@ -80,18 +67,18 @@ fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     }
 }
 
-/// The half's stages with their spans. A stage that only calls tell of reaches from the first one's
+/// The half's stages with their spans. A stage known only from calls reaches from the first one's
 /// start to the last one's end.
 fn stages(
     cycle: &Cycle,
     half: Half,
     steps: &HashMap<StageKind, Vec<Step>>,
 ) -> Vec<(StageKind, Us, Us)> {
-    let told = |stage: &&Stage| half.has(stage.kind);
+    let is_own = |stage: &&Stage| half.has(stage.kind);
     let mut spans: Vec<_> = cycle
         .stages
         .iter()
-        .filter(told)
+        .filter(is_own)
         .map(|stage| (stage.kind, stage.start, stage.end.max(stage.start)))
         .collect();
     for (&kind, steps) in steps {
@@ -106,7 +93,7 @@ fn stages(
     spans
 }
 
-/// Stages follow each other. Where stamps say that one begins before the one ahead of it has ended (a
+/// Stages follow each other. Where timestamps say that one begins before the one before it has ended (a
 /// line that is printed late, a call that is taken for another stage's), the later one's beginning
 /// counts, so that no time is in two of them.
 fn part(spans: &mut [(StageKind, Us, Us)], steps: &HashMap<StageKind, Vec<Step>>) {
@@ -142,7 +129,7 @@ fn steps_by_stage(
             outlasts: false,
         });
     };
-    let is_ordered = cycle.device_times(half) == DeviceTimes::Told;
+    let is_ordered = cycle.device_times(half) == DeviceTimes::Ordered;
     for (index, call) in cycle.calls.iter().enumerate() {
         if !half.has(call.stage) {
             continue;
@@ -189,7 +176,7 @@ impl Graph {
             step.stage = stage;
             self.connect(&mut step, (kind, start), &mut known);
             // A stamp may be a microsecond or so ahead of the stage's own line; a stage whose end is
-            // computed from what the kernel says is cut to the microsecond as well.
+            // computed from the kernel's figure is cut to the microsecond as well.
             step.outlasts = step.end > end;
             self.left_out.outlast += usize::from(step.outlasts);
             known.note(&self.calls, &step, self.steps.len());
@@ -229,7 +216,7 @@ impl Graph {
         if let Some(before) = step.before {
             ready = ready.max(self.steps[before].end);
         }
-        if called - ready >= TOLD_US && step.device.is_some() {
+        if called - ready >= UNEXPLAINED_US && step.device.is_some() {
             step.just_after = known.just_before(called, ready);
             let end = step.just_after.map(|one| self.steps[one].end);
             ready = end.unwrap_or(ready);
@@ -260,7 +247,7 @@ impl Graph {
                 Half::Suspend => self.tree.inferiors(device).collect(),
             }
         };
-        // A device without a call waits all the same, and is waited for.
+        // A device without a call waits too, and is waited for.
         let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
         let mut next = waits_for(device);
         while let Some(one) = next.pop() {

@@ -1,4 +1,4 @@
-//! The devices of a machine, as the calls of its cycles tell them, and sysfs where a capture kept it.
+//! The devices of a machine: from the calls of its cycles, and from sysfs if a capture kept it.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct Device {
     /// In [`Tree::devices`].
     pub parent: Option<usize>,
     pub children: Vec<usize>,
-    /// Those that it waits for besides, and that wait for it. Only a capture tells them.
+    /// Those that it waits for besides, and that wait for it. Only a capture has them.
     pub suppliers: Vec<usize>,
     pub consumers: Vec<usize>,
     /// In all cycles that the tree was made of.
@@ -33,7 +33,7 @@ pub struct Device {
 
 impl Tree {
     /// The tree of the devices that `cycle` names, and of those that the machine's other cycles do.
-    /// Where cycles name different parents, `cycle` has the word, and what sysfs told before any log.
+    /// If cycles name different parents, `cycle` counts, and sysfs before any log.
     pub fn of(cycle: &Cycle, machine: &[Cycle]) -> Tree {
         let mut tree = Tree::default();
         let mut parents: Vec<Option<Name>> = Vec::new();
@@ -84,7 +84,7 @@ impl Tree {
             .find(|&device| self.devices[device].driver.as_ref() == driver)
     }
 
-    /// The devices that have calls get the parents and suppliers that sysfs tells, and these theirs.
+    /// The devices that have calls get the parents and suppliers of sysfs, and these theirs.
     /// Their parents' names in the log are not looked at any more.
     fn join_known(&mut self, known: &[devices::Device], parents: &mut [Option<Name>]) {
         let mut by_name: HashMap<&Name, Vec<usize>> = HashMap::new();
@@ -134,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// Parents are told by name only. Where several devices have it, the one with the most calls is
+    /// Parents are known by name only. Where several devices have it, the one with the most calls is
     /// taken; where none has, the parent has no calls and is added.
     fn join(&mut self, parents: Vec<Option<Name>>) {
         let mut chosen: HashMap<Name, usize> = HashMap::new();
@@ -155,7 +155,7 @@ impl Tree {
         }
     }
 
-    /// An interface of a USB device has no calls, so no line tells its parent; its name does.
+    /// An interface of a USB device has no calls, so no line has its parent; its name does.
     fn join_usb_interfaces(&mut self) {
         for interface in 0..self.devices.len() {
             let one = &self.devices[interface];
@@ -222,8 +222,8 @@ impl Tree {
 }
 
 /// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
-/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source: usb_set_configuration
-/// in drivers/usb/core/message.c.
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source:
+/// usb_set_configuration in drivers/usb/core/message.c.
 fn of_usb_interface(name: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
     let (device, interface) = name.split_once(':')?;
@@ -238,7 +238,7 @@ fn of_usb_interface(name: &str) -> Option<String> {
     }
 }
 
-/// The process that suspends, as far as the cycle's calls tell it.
+/// The process that suspends, as far as the cycle's calls show it.
 ///
 /// `prepare` and `complete` run in no other. A kernel's log has no lines of these. There, a synchronous
 /// device never runs anywhere else, and an asynchronous one in whatever thread takes it: so it is the

@@ -14,7 +14,7 @@ pub(super) fn without_repeated(cycles: &mut Vec<Cycle>) -> u64 {
     let mut kept: Vec<Cycle> = Vec::with_capacity(before);
     let mut alike: HashMap<(Option<Us>, usize), Vec<usize>> = HashMap::new();
     for cycle in cycles.drain(..) {
-        // A cycle without anything but stamps of whole seconds could be like another by chance.
+        // A cycle without anything but timestamps of whole seconds could be like another by chance.
         if let Some(first) = cycle.calls.first() {
             let alike = alike.entry((first.start, cycle.calls.len())).or_default();
             let mut earlier = alike.iter().map(|&one| &kept[one]);
@@ -129,10 +129,10 @@ fn end_with_words(printed: &Cycle, traced: &mut Cycle) {
             .iter()
             .position(|one| one.kind == StageKind::Thaw)
     };
-    if let (Some(told), Some(own)) = (thaw(printed), thaw(traced)) {
+    if let (Some(log), Some(own)) = (thaw(printed), thaw(traced)) {
         let by = shift(printed, traced, Some(StageKind::Thaw));
         let own = &mut traced.stages[own];
-        own.end = own.end.max(printed.stages[told].end + by);
+        own.end = own.end.max(printed.stages[log].end + by);
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(two(1_000_000, 959_999), 2);
         assert_eq!(two(0, 20_408), 1);
         assert_eq!(two(0, 20_409), 2);
-        // What a stage says of itself counts before its lines' stamps.
+        // The kernel's figure for a stage counts before its lines' timestamps.
         let mut printed = cycle(0, &[(SUSPEND, 5_000_000)]);
         printed.stages[0].says_us = Some(1_000_000);
         let traced = cycle(50, &[(SUSPEND, 1_000_000)]);

@@ -1,10 +1,9 @@
-//! From what lines say, in their order, to cycles.
+//! From events of lines, in their order, to cycles.
 //!
 //! printk's order is kept: a line that waits for another in the kernel stands behind it, while the
 //! stamps of two CPUs may differ by some microseconds. Calls are sorted at the end.
 
 mod calls;
-mod events;
 mod offsets;
 
 use std::collections::HashMap;
@@ -19,7 +18,7 @@ use super::stamp::Instant;
 use crate::cycle::{Cycle, Failure, StageKind, Us};
 use offsets::Offsets;
 
-/// Lines of several CPUs may be out of order by so much; beyond it the clock was set back.
+/// Lines of several CPUs may be out of order by this much; beyond it the clock was set back.
 const OUT_OF_ORDER_US: Us = 100_000;
 /// Clocks of two CPUs that are taken for the same differ by less.
 const JITTER_US: Us = 1000;
@@ -50,17 +49,17 @@ pub(super) struct At<'a> {
     pub(super) clock: Option<Clock>,
     pub(super) wall: Option<&'a [u8]>,
     pub(super) caller: Option<u32>,
-    /// Of the clock's stamps.
+    /// Of the clock's timestamps.
     pub(super) resolution_us: Us,
 }
 
-/// A stamp that is far before the one ahead of it.
+/// A stamp that is far before the one before it.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     by: Us,
     /// The one ahead of it.
     from: Us,
-    /// What the stamps were moved by for it, as soon as a line said something.
+    /// What the timestamps were moved by for it, from the first line with an event on.
     moved: Option<Us>,
 }
 
@@ -78,16 +77,16 @@ pub(super) struct Cycles {
     last: Option<(Option<Clock>, Us)>,
     /// A stamp of the open cycle stepped back.
     step: Option<Step>,
-    /// The line goes on where the clock was before it stepped back by so much.
+    /// The line continues where the clock was before it stepped back by this much.
     returned: Option<Us>,
-    /// For lines whose stamps tell nothing: the first one's, and how long the stages took since.
+    /// For lines whose timestamps have no meaning: the first one's, and how long the stages took since.
     copied: Us,
     offsets: Offsets,
     /// Of all cycles.
     calls: usize,
     failures: usize,
     gaps: usize,
-    /// What is added to stamps of the open cycle, so that its clock goes on evenly.
+    /// What is added to timestamps of the open cycle, so that its clock goes on evenly.
     shift: Us,
     /// This kernel prints the stages' times.
     has_stage_times: bool,
@@ -98,10 +97,10 @@ pub(super) struct Cycles {
 }
 
 impl Cycles {
-    /// A line's stamp, whatever the line says.
+    /// A line's stamp, with or without an event.
     pub(super) fn passes(&mut self, at: &At<'_>) {
         self.returned = None;
-        // A line of another clock than the cycle's tells nothing of that one.
+        // A line of another clock than the cycle's shows nothing of that one.
         let foreign = self
             .open
             .as_ref()
@@ -133,7 +132,25 @@ impl Cycles {
         self.last = Some((at.clock, at.us));
     }
 
-    /// A message, before it is known what it says.
+    /// If the duration in this event exceeds the time since its start by the clock's step back, the clock
+    /// leaped within it, and the shift is corrected.
+    pub(super) fn measures(&mut self, at: &At<'_>, event: &Event<'_>) {
+        let (Some(by), Some(open)) = (self.returned.take(), &self.open) else {
+            return;
+        };
+        let (since, says_us) = match event {
+            Event::Return(ret) => (self.begun(open, ret), ret.says_us),
+            Event::StageEnd { kind, says_us, .. } => (open.ended_before(*kind), *says_us),
+            _ => return,
+        };
+        if let (Some(since), Some(says)) = (since, says_us)
+            && says - (at.us + self.shift - since) > by / 2
+        {
+            self.shift += by;
+        }
+    }
+
+    /// A message, before it is parsed.
     pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
         let Some(open) = &mut self.open else { return };
         if open.clock != at.clock || self.step.is_some_and(|step| step.moved.is_none()) {
@@ -179,7 +196,82 @@ impl Cycles {
         }
     }
 
-    /// Where a stamp tells nothing, the stages follow each other by what the kernel says of them.
+    /// A line's event. Its stamp has to have passed.
+    pub(super) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
+        if let Event::Hibernation { ends } = event {
+            let before = self.left_out.hibernations;
+            if ends && let Some(open) = &mut self.open {
+                open.hibernates = true;
+            }
+            self.close();
+            // It may have begun before the log did.
+            let is_counted = self.hibernation_counted || self.left_out.hibernations > before;
+            self.left_out.hibernations += u64::from(!ends || !is_counted);
+            self.hibernating = !ends;
+            self.hibernation_counted = !ends;
+            return;
+        }
+        if let Event::DevicesTook { kind, us } = event {
+            let took = self.open.as_mut().is_some_and(|open| {
+                let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
+                open.mark(kind).end.is_some() && !begins_anew
+            });
+            let (says_us, aborted) = (Some(us), false);
+            if !took {
+                // The other stages have no lines for that.
+                let has_stage_times = self.has_stage_times;
+                self.event(
+                    at,
+                    Event::StageEnd {
+                        kind,
+                        says_us,
+                        aborted,
+                    },
+                );
+                self.has_stage_times = has_stage_times;
+            }
+            return;
+        }
+        let suspends = matches!(event, Event::Begin { first: true, .. });
+        if suspends || matches!(event, Event::Boot) {
+            self.hibernating = false;
+        }
+        // Only a machine that did not come back from a hibernation suspends before its end.
+        self.hibernation_counted &= !suspends;
+        if self.hibernating {
+            return;
+        }
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.clock != at.clock)
+        {
+            if !opens(&event) {
+                return;
+            }
+            self.close();
+            self.last = Some((at.clock, at.us));
+        }
+        let us = match at.clock {
+            Some(Clock::None) => self.copied(at, &event),
+            _ => {
+                self.follow_clock(at, &event);
+                at.us
+            }
+        };
+        if !self.fits(us + self.shift, &event) {
+            self.close();
+        }
+        if self.open.is_none() {
+            if !opens(&event) {
+                return;
+            }
+            self.open = Some(Open::at(us, at.wall, at.clock));
+        }
+        self.take(us + self.shift, at, event);
+    }
+
+    /// Without useful timestamps the stages follow each other with the lengths that the kernel reports.
     fn copied(&mut self, at: &At<'_>, event: &Event<'_>) -> Us {
         match event {
             Event::Begin { first: true, .. } => self.copied = at.us,
@@ -308,6 +400,167 @@ impl Cycles {
         }
     }
 
+    fn take(&mut self, us: Us, at: &At<'_>, event: Event<'_>) {
+        let Some(open) = &mut self.open else { return };
+        // CPUs that are taken off and brought on later are none of its business.
+        let done = matches!(
+            event,
+            Event::Cpus { .. }
+                | Event::CpuBegin { .. }
+                | Event::CpuEnd { .. }
+                | Event::Message { .. }
+                | Event::Asleep(_)
+        );
+        if open.ended && open.may_be_late(us, &event) {
+            self.left_out.late_calls += 1;
+            return;
+        }
+        let many = match event {
+            Event::Call(_) | Event::Return(_) | Event::Took { .. } => {
+                open.calls.len() >= CALLS_MAX || self.calls + open.calls.len() >= ALL_CALLS_MAX
+            }
+            Event::CpuBegin { .. } | Event::CpuEnd { .. } => open.cpus.len() >= CPUS_MAX,
+            _ => false,
+        };
+        if many {
+            self.left_out.too_many += 1;
+            return;
+        }
+        if open.ended && done {
+            return;
+        }
+        open.last = us;
+        // Lines that were copied later have no timestamps of their own.
+        if at.clock != Some(Clock::None) {
+            open.resolution_us = open.resolution_us.max(at.resolution_us);
+        }
+        match event {
+            Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
+            Event::Begin { sleep, .. } => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+                if let Some(sleep) = sleep {
+                    open.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+                }
+            }
+            Event::Freezing => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+            }
+            Event::Frozen { after_us } => {
+                open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
+            }
+            Event::Done if open.stage == StageKind::Freeze && !open.ended => {
+                open.mark(StageKind::Freeze).end = Some(us);
+            }
+            Event::Suspending => {
+                open.suspending.get_or_insert(us);
+                open.stage = StageKind::Prepare;
+            }
+            Event::StageBegin(kind) => {
+                open.mark(kind).start = Some(us);
+                match kind {
+                    StageKind::Platform => open.goes_down(us),
+                    StageKind::ResumeNoirq => open.comes_up(us),
+                    StageKind::Thaw => open.ended = true,
+                    _ => {}
+                }
+                open.stage = kind;
+            }
+            Event::StageEnd {
+                kind,
+                says_us,
+                aborted,
+            } => self.stage_ends(us, kind, says_us, aborted),
+            Event::Call(call) => self.call(us, at, call),
+            Event::Return(ret) => self.returns(us, at, ret),
+            Event::Took {
+                stage,
+                driver,
+                device,
+                us: took,
+            } => self.took(us, stage, driver, device, took),
+            Event::Cpus { on: false } => {
+                open.mark(StageKind::CpusOff).start = Some(us);
+                open.goes_down(us);
+                open.stage = StageKind::CpusOff;
+            }
+            Event::Cpus { on: true } => {
+                open.comes_up(us);
+                open.mark(StageKind::CpusOn).start = Some(us);
+                open.stage = StageKind::CpusOn;
+            }
+            Event::CpuBegin { cpu, on } => {
+                if on {
+                    open.comes_up(us);
+                }
+                open.cpu_begins(cpu, on, us);
+            }
+            Event::CpuEnd { cpu, on } => {
+                open.cpu_done(cpu, on, us);
+                if on {
+                    open.comes_up(us);
+                } else {
+                    open.goes_down(us);
+                }
+            }
+            Event::Message { awake: false } => open.goes_down(us),
+            Event::Message { awake: true } => {
+                open.slept |= open.is_down();
+                open.comes_up(us);
+            }
+            Event::Idle { ends: false } => {
+                open.goes_down(us);
+                open.idling = true;
+                open.rest = StageKind::Idle;
+            }
+            Event::Idle { ends: true } => {
+                open.idling = false;
+                open.slept = true;
+                open.comes_up(us);
+            }
+            // A test suspends the clocks, too.
+            Event::Asleep(_) if open.rest == StageKind::Test => {}
+            Event::Asleep(asleep) => {
+                open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
+                open.slept = true;
+                let apart = open.sleeps_apart(asleep, us).unwrap_or(0);
+                self.shift -= apart;
+                open.last = us - apart;
+                open.clocks_run(us - apart);
+            }
+            Event::Test(wait) => {
+                open.goes_down(us);
+                open.rest = StageKind::Test;
+                open.comes_up(us + wait);
+            }
+            Event::NotFrozen { message } => {
+                let mark = open.mark(StageKind::Freeze);
+                mark.end = Some(us);
+                mark.aborted = true;
+                open.refusing = true;
+                self.fails(us, None, message);
+            }
+            Event::Failure { device, message } => self.fails(us, device, message),
+            Event::Thawing => {
+                open.refusing = false;
+                open.mark(StageKind::Thaw).start.get_or_insert(us);
+                open.ended = true;
+            }
+            Event::Thawed | Event::Done => {
+                if open.ended {
+                    open.mark(StageKind::Thaw).end = Some(us);
+                }
+            }
+            Event::Exit => {
+                open.exit = Some(us);
+                open.ended = true;
+                self.close();
+            }
+            Event::HibernationCall => open.hibernates = true,
+        }
+    }
+
     fn stage_ends(&mut self, us: Us, kind: StageKind, says_us: Option<Us>, aborted: bool) {
         self.has_stage_times |= says_us.is_some();
         let Some(open) = &mut self.open else { return };
@@ -330,9 +583,9 @@ impl Cycles {
                 return;
             }
             if kind == StageKind::ResumeNoirq {
-                open.comes_up(open.told(us - says_us));
+                open.comes_up(open.as_stamp(us - says_us));
             }
-            open.calls_since(open.told(us - says_us), kind);
+            open.calls_since(open.as_stamp(us - says_us), kind);
         }
         open.settled = open.calls.len();
         if kind == StageKind::SuspendNoirq && !aborted {
@@ -361,7 +614,7 @@ impl Cycles {
         if (StageKind::Suspend..StageKind::Platform).contains(&stage) && (all || device.is_some()) {
             open.failed = Some((stage, us));
         }
-        // In older kernels nothing else tells that the resume begins.
+        // In older kernels nothing else shows that the resume starts.
         if all && open.stage <= StageKind::Suspend {
             open.stage = StageKind::Resume;
         }
@@ -377,7 +630,7 @@ impl Cycles {
 }
 
 /// The stage in which a device failed, by the words of it (`failed to resume noirq: error -5`); where
-/// they tell the direction only, the one where it was last.
+/// they have the direction only, the one where it was last.
 fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
     let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
@@ -440,10 +693,10 @@ fn opens(event: &Event<'_>) -> bool {
     )
 }
 
-/// Can a machine say that when it comes back from sleep?
+/// Can this message come from a machine that wakes from sleep?
 fn is_of_resume(event: &Event<'_>) -> bool {
     match event {
-        Event::Word { awake } => *awake,
+        Event::Message { awake } => *awake,
         Event::Cpus { on } | Event::CpuBegin { on, .. } | Event::CpuEnd { on, .. } => *on,
         Event::Idle { ends } => *ends,
         Event::Asleep(_) => true,

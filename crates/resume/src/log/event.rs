@@ -1,8 +1,8 @@
-//! What a line says of a suspend or a resume, whichever log it is from.
+//! What a line reports of a suspend or a resume, in any kind of log.
 
 use crate::cycle::{StageKind, Us};
 
-/// What one line says. Names are bytes of the line.
+/// What one line reports. Names are bytes of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event<'a> {
     /// The kernel starts: no cycle spans it.
@@ -13,13 +13,13 @@ pub(super) enum Event<'a> {
         /// No other line of the suspend comes before this one.
         first: bool,
     },
-    /// File systems are synced or processes frozen: the first word of kernels before Linux 4.12.
+    /// File systems are synced or processes frozen: the first message of kernels before Linux 4.12.
     Freezing,
-    /// Processes are frozen; how long it took, if that is told from the line's stamp on.
+    /// Processes are frozen; how long it took, if the line gives it from its stamp on.
     Frozen {
         after_us: Option<Us>,
     },
-    /// From here on it is about devices.
+    /// Devices follow.
     Suspending,
     /// ftrace: a stage begins.
     StageBegin(StageKind),
@@ -29,7 +29,7 @@ pub(super) enum Event<'a> {
         /// It did not get to its end.
         aborted: bool,
     },
-    /// `PM: suspend devices took 0.300 seconds`: the stage's end, where no other line tells it.
+    /// `PM: suspend devices took 0.300 seconds`: the stage's end, if no other line has it.
     DevicesTook {
         kind: StageKind,
         us: Us,
@@ -56,8 +56,8 @@ pub(super) enum Event<'a> {
         cpu: u32,
         on: bool,
     },
-    /// A word of the kernel with the CPUs off, before sleep or after it.
-    Word {
+    /// A message of the kernel with the CPUs off, before sleep or after it.
+    Message {
         awake: bool,
     },
     /// The kernel idles until it is woken (s2idle), or is done with that.
@@ -78,7 +78,7 @@ pub(super) enum Event<'a> {
     /// Devices are done; processes are about to run.
     Thawing,
     Thawed,
-    /// The suspend is over, however it went.
+    /// The suspend is over, with or without success.
     Exit,
     /// To disk, which is not read.
     Hibernation {
@@ -98,7 +98,7 @@ pub(super) struct Call<'a> {
     pub(super) parent: Option<&'a [u8]>,
     pub(super) function: Option<&'a [u8]>,
     pub(super) worker: Option<u32>,
-    /// Where the line tells it.
+    /// If the line has it.
     pub(super) stage: Option<StageKind>,
 }
 
@@ -117,15 +117,15 @@ pub(super) struct Return<'a> {
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub(super) enum Parsed<'a> {
     Event(Event<'a>),
     /// Nothing about suspend and resume.
     Nothing,
-    /// It begins as one that says something, and is damaged.
+    /// It starts as a known line, and is damaged.
     Torn,
 }
 
-/// The stage that a function's name tells, and whether it suspends; `None` where it tells neither.
+/// The stage in a function's name, and whether it suspends; `None` if it has neither.
 ///
 /// A name without `noirq`, `late` or `early` may be of any stage of its direction: one function may
 /// serve several (`pm_runtime_force_suspend`).

@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-/// Without a line's end in so many bytes it is no log.
+/// An input without the end of a line in this many bytes is no log.
 const NO_LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Gives `sink` each line of `input`; the number of lines and of bytes.

@@ -1,4 +1,4 @@
-//! What a message of the kernel says of a suspend or a resume.
+//! Parses the kernel's messages about a suspend or a resume.
 //!
 //! The words are those of drivers/base/power/main.c, drivers/base/syscore.c, kernel/power/{main,
 //! suspend,process,wakeup_reason}.c, kernel/cpu.c, kernel/time/timekeeping_debug.c and
@@ -8,7 +8,7 @@
 
 use memchr::memmem::{self, Finder};
 
-use super::event::{Call, Event, Return, Said, is_of_hibernation};
+use super::event::{Call, Event, Parsed, Return, is_of_hibernation};
 use super::stamp::{Cursor, millionths};
 use crate::cycle::{StageKind, Us};
 
@@ -34,11 +34,11 @@ impl Messages {
         }
     }
 
-    /// What `text` says.
-    pub(super) fn said<'a>(&self, text: &'a [u8]) -> Said<'a> {
+    /// Parses `text`.
+    pub(super) fn parse<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
         let text = without_task(text);
         if let Some(event) = own_words(text) {
-            return Said::Event(event);
+            return Parsed::Event(event);
         }
         if text.starts_with(b"call") {
             return old_call(text);
@@ -48,13 +48,13 @@ impl Messages {
             // Before `PM: ` stands nothing, `printk: ` and the like, or a driver and a device.
             return match before.strip_suffix(b": ") {
                 None if before.is_empty() => self.of_power_management(after),
-                Some(b"ACPI") => said(acpi(after)),
+                Some(b"ACPI") => parsed(acpi(after)),
                 Some(device) => self.of_device(device, after, true),
-                None => Said::Nothing,
+                None => Parsed::Nothing,
             };
         }
         if let Some(acpi_words) = text.strip_prefix(b"ACPI: ") {
-            return said(acpi(acpi_words));
+            return parsed(acpi(acpi_words));
         }
         // Linux 4.19 to 5.1 have the driver and the device without `PM: `.
         if let Some(at) = self.calling.find(text) {
@@ -62,56 +62,56 @@ impl Messages {
         }
         if let Some(returned) = self.returned.find(text) {
             if let Some(event) = reported_result(text) {
-                return Said::Event(event);
+                return Parsed::Event(event);
             }
             return match memmem::rfind(&text[..returned], b": ") {
                 Some(at) => self.of_device(&text[..at], &text[at + 2..], false),
-                None => Said::Nothing,
+                None => Parsed::Nothing,
             };
         }
         if let Some(at) = self.timeout.find(text) {
             let device = text[..at].strip_suffix(b": ").unwrap_or_default();
-            return Said::Event(failure(device, &text[at..]));
+            return Parsed::Event(failure(device, &text[at..]));
         }
         if let Some(at) = self.unrecoverable.find(text) {
             let device = text[..at].strip_prefix(b"Kernel panic - not syncing: ");
-            return Said::Event(failure(device.unwrap_or_default(), text));
+            return Parsed::Event(failure(device.unwrap_or_default(), text));
         }
-        Said::Nothing
+        Parsed::Nothing
     }
 
     /// Behind `PM: ` at the beginning.
-    fn of_power_management<'a>(&self, text: &'a [u8]) -> Said<'a> {
+    fn of_power_management<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
         if let Some(event) = own_words(text).or_else(|| pm_words(text)) {
-            return Said::Event(event);
+            return Parsed::Event(event);
         }
         let failed = is_failure(text);
-        if let Some(said) = stage_time(text).filter(|_| !failed) {
-            return said;
+        if let Some(parsed) = stage_time(text).filter(|_| !failed) {
+            return parsed;
         }
         if failed || self.fails.find(text).is_some() {
             let device = text
                 .strip_prefix(b"Device ")
                 .and_then(|rest| rest.split(|&byte| byte == b' ').next());
-            return Said::Event(Event::Failure {
+            return Parsed::Event(Event::Failure {
                 device,
                 message: text,
             });
         }
-        Said::Nothing
+        Parsed::Nothing
     }
 
     /// `head` is `DRIVER DEVICE`, of which the driver may be empty.
-    fn of_device<'a>(&self, head: &'a [u8], text: &'a [u8], named: bool) -> Said<'a> {
+    fn of_device<'a>(&self, head: &'a [u8], text: &'a [u8], named: bool) -> Parsed<'a> {
         let (driver, device) = driver_and_device(head);
         if device.is_empty() {
-            return Said::Nothing;
+            return Parsed::Nothing;
         }
         if let Some(rest) = text.strip_prefix(b"calling ") {
             let function = function(rest);
             return match call_tail(rest) {
-                Some(_) if is_of_hibernation(function) => Said::Event(Event::HibernationCall),
-                Some((worker, parent)) => Said::Event(Event::Call(Call {
+                Some(_) if is_of_hibernation(function) => Parsed::Event(Event::HibernationCall),
+                Some((worker, parent)) => Parsed::Event(Event::Call(Call {
                     device,
                     driver,
                     parent,
@@ -119,8 +119,8 @@ impl Messages {
                     worker: Some(worker),
                     stage: None,
                 })),
-                None if named => Said::Torn,
-                None => Said::Nothing,
+                None if named => Parsed::Torn,
+                None => Parsed::Nothing,
             };
         }
         if let Some(at) = memmem::find(text, b" returned ") {
@@ -128,9 +128,9 @@ impl Messages {
             // `initcall FN+0x0/0x10 returned 0 after …` and `probe of DEVICE returned …` are others'.
             let is_callback = named || memchr::memchr(b'+', &text[..at]).is_some();
             return match returned(&text[at..]) {
-                _ if !is_callback => Said::Nothing,
-                Some(_) if is_of_hibernation(function) => Said::Event(Event::HibernationCall),
-                Some((result, us)) => Said::Event(Event::Return(Return {
+                _ if !is_callback => Parsed::Nothing,
+                Some(_) if is_of_hibernation(function) => Parsed::Event(Event::HibernationCall),
+                Some((result, us)) => Parsed::Event(Event::Return(Return {
                     device,
                     driver,
                     function: Some(function),
@@ -139,22 +139,22 @@ impl Messages {
                     says_us: Some(us),
                     of_1024_ns: false,
                 })),
-                None if named => Said::Torn,
-                None => Said::Nothing,
+                None if named => Parsed::Torn,
+                None => Parsed::Nothing,
             };
         }
         let reported = memmem::find(text, b" returns -").is_some();
         if self.timeout.find(text).is_some()
             || (named && (self.fails.find(text).is_some() || reported))
         {
-            return Said::Event(failure(head, text));
+            return Parsed::Event(failure(head, text));
         }
-        Said::Nothing
+        Parsed::Nothing
     }
 }
 
-fn said(event: Option<Event<'_>>) -> Said<'_> {
-    event.map_or(Said::Nothing, Said::Event)
+fn parsed(event: Option<Event<'_>>) -> Parsed<'_> {
+    event.map_or(Parsed::Nothing, Parsed::Event)
 }
 
 /// Messages that stand for themselves, with `PM: ` before them in some versions and without in others.
@@ -268,7 +268,7 @@ fn calling_core(text: &[u8]) -> Option<Event<'_>> {
         // `save_ioapic_entries`, `acpi_save_bm_rld` and their like.
         (memmem::find(name, b"save").is_some()).then_some((None, true))
     })?;
-    Some(Event::Word { awake: !suspends })
+    Some(Event::Message { awake: !suspends })
 }
 
 /// To 6.2 `Freezing user space processes ... (elapsed 0.001 seconds) done.` with the stamp of its
@@ -365,7 +365,7 @@ fn acpi(text: &[u8]) -> Option<Event<'_>> {
     } else {
         return None;
     };
-    Some(Event::Word { awake })
+    Some(Event::Message { awake })
 }
 
 fn is_failure(text: &[u8]) -> bool {
@@ -390,7 +390,7 @@ fn is_failure(text: &[u8]) -> bool {
 /// 7928.413 msecs`, `late suspend of devices aborted after 1.234 msecs`.
 ///
 /// `start suspend` (5.2) is the preparing with the suspend, `end suspend` late and noirq.
-fn stage_time(text: &[u8]) -> Option<Said<'_>> {
+fn stage_time(text: &[u8]) -> Option<Parsed<'_>> {
     let (what, of) = split_at(text, b" of ")?;
     let mut words = what.rsplit(|&byte| byte == b' ');
     let suspends = match words.next()? {
@@ -399,7 +399,7 @@ fn stage_time(text: &[u8]) -> Option<Said<'_>> {
         b"freeze" | b"quiesce" | b"hibernate" | b"thaw" | b"restore" | b"recover"
             if of.starts_with(b"d") =>
         {
-            return Some(Said::Event(Event::HibernationCall));
+            return Some(Parsed::Event(Event::HibernationCall));
         }
         _ => return None,
     };
@@ -416,28 +416,28 @@ fn stage_time(text: &[u8]) -> Option<Said<'_>> {
     };
     let Some((subject, after)) = split_at(of, b" after ") else {
         let begun = of.starts_with(b"devices") || of.starts_with(b"drv:");
-        return begun.then_some(Said::Torn);
+        return begun.then_some(Parsed::Torn);
     };
     let mut figure = Cursor(after);
     // Milliseconds times a million are nanoseconds.
     let us = match millionths(&mut figure) {
         Some(ns) if figure.0.trim_ascii_start().starts_with(b"msec") => ns / 1000,
-        _ => return Some(Said::Torn),
+        _ => return Some(Parsed::Torn),
     };
     Some(match subject {
-        b"devices complete" => Said::Event(Event::StageEnd {
+        b"devices complete" => Parsed::Event(Event::StageEnd {
             kind: stage,
             says_us: Some(us),
             aborted: false,
         }),
-        b"devices aborted" => Said::Event(Event::StageEnd {
+        b"devices aborted" => Parsed::Event(Event::StageEnd {
             kind: stage,
             says_us: Some(us),
             aborted: true,
         }),
         _ => {
             let (driver, device) = split_at(subject.strip_prefix(b"drv:")?, b" dev:")?;
-            Said::Event(Event::Took {
+            Parsed::Event(Event::Took {
                 stage,
                 driver,
                 device: device.strip_suffix(b" complete")?,
@@ -449,38 +449,38 @@ fn stage_time(text: &[u8]) -> Option<Said<'_>> {
 
 /// `calling  usb1+ @ 4321, parent: 0000:00:14.0` and `call usb1+ returned 0 after 1234 usecs` (to 4.18).
 /// `calling  FN+0x0/0x10 @ 1` is an initcall.
-fn old_call(text: &[u8]) -> Said<'_> {
+fn old_call(text: &[u8]) -> Parsed<'_> {
     if let Some(rest) = text.strip_prefix(b"calling ") {
         let rest = rest.trim_ascii_start();
         let Some(at) = memmem::find(rest, b"+ @ ") else {
-            return Said::Nothing;
+            return Parsed::Nothing;
         };
         return match call_tail(&rest[at..]) {
-            Some((worker, parent)) => Said::Event(Event::Call(Call {
+            Some((worker, parent)) => Parsed::Event(Event::Call(Call {
                 device: &rest[..at],
                 parent,
                 worker: Some(worker),
                 ..Call::default()
             })),
-            None => Said::Torn,
+            None => Parsed::Torn,
         };
     }
     let Some((device, rest)) = text
         .strip_prefix(b"call ")
         .and_then(|rest| split_at(rest, b"+ returned "))
     else {
-        return Said::Nothing;
+        return Parsed::Nothing;
     };
     let from = text.len() - rest.len() - b" returned ".len();
     match returned(&text[from..]) {
-        Some((result, us)) => Said::Event(Event::Return(Return {
+        Some((result, us)) => Parsed::Event(Event::Return(Return {
             device,
             result: Some(result),
             says_us: Some(us),
             of_1024_ns: true,
             ..Return::default()
         })),
-        None => Said::Torn,
+        None => Parsed::Torn,
     }
 }
 

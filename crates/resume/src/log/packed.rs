@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 use flate2::bufread::GzDecoder;
 use reveille_results::text::is_no_text;
 
-/// As much of a file as tells what it is.
+/// Enough of a file to recognise its format.
 const HEAD_BYTES: usize = 4096;
 /// Of dictionaries and windows: what the programs' highest levels make needs less.
 const MEMORY_KIB: u32 = 128 << 10;
@@ -40,7 +40,7 @@ pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     of_text(Box::new(Unpacked(unpacked)))
 }
 
-/// Says of errors what they are of.
+/// Adds to errors what they are of.
 struct Unpacked<'a>(Input<'a>);
 
 impl Read for Unpacked<'_> {
@@ -113,7 +113,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         _ if head.contains(&b'\r') && !head.contains(&b'\n') => {
-            return Ok(Box::new(Carriage(input)));
+            return Ok(Box::new(CarriageReturns(input)));
         }
         _ => return Ok(input),
     };
@@ -179,9 +179,9 @@ fn without_zeros(head: &[u8]) -> Vec<u8> {
 }
 
 /// Lines that end with a carriage return alone.
-struct Carriage<'a>(Input<'a>);
+struct CarriageReturns<'a>(Input<'a>);
 
-impl Read for Carriage<'_> {
+impl Read for CarriageReturns<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.0.read(into)?;
         for byte in into[..read].iter_mut().filter(|byte| **byte == b'\r') {

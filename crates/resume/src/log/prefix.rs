@@ -13,14 +13,14 @@ const PREFIX_BYTES_MAX: usize = 120;
 /// Of these few a line has, each once or twice.
 const PARTS_MAX: usize = 8;
 
-/// Which clock a stamp is of. Only stamps of one clock are subtracted from each other.
+/// Which clock a stamp is of. Only timestamps of one clock are subtracted from each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
     /// printk's, from the boot on.
     Kernel,
     /// As a syslog, a journal or `dmesg -T` have it.
     Wall,
-    /// The stamps tell when lines were copied, not when the kernel wrote them: amd_s2idle.py.
+    /// The timestamps are of when lines were copied, not when the kernel wrote them: amd_s2idle.py.
     None,
 }
 
@@ -53,12 +53,12 @@ pub(super) struct Message<'a> {
     pub(super) text: &'a [u8],
 }
 
-/// What the lines before a line say about its stamp.
+/// What the lines before a line show about its stamp.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    /// For `dmesg -H` and `dmesg --time-format delta`: stamps that count from the line before.
+    /// For `dmesg -H` and `dmesg --time-format delta`: timestamps that count from the line before.
     running_us: Us,
-    /// Of stamps without a year: the last one, and the years that have begun since the first one.
+    /// Of timestamps without a year: the last one, and the years that have begun since the first one.
     last_us: Option<Us>,
     years_us: Us,
     /// One of this year was of 29 February.
@@ -93,7 +93,7 @@ impl Prefixes {
         {
             return event;
         }
-        // A wall clock may be of who copied the kernel's lines, with their stamps.
+        // A wall clock may be of who copied the kernel's lines, with their timestamps.
         if parts.kernel.is_none()
             && (parts.wall.is_none() || parts.foreign)
             && let Some(at) = stamp_within(line)
@@ -155,7 +155,7 @@ impl Prefixes {
                 *text = ahead;
                 return Some(());
             }
-            // Whoever passed the line on (a serial console's logger) stamped it, too: the inner one is
+            // What passed the line on (a serial console's logger) stamped it, too: the inner one is
             // the kernel's.
             parts.kernel = Some(printk_stamp(text)?);
             let _ = text.eat(b' ');

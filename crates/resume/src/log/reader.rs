@@ -1,13 +1,11 @@
-//! From lines to what they say.
+//! From lines to events.
 
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memchr2, memmem};
 
 use super::cycles::{At, Cycles};
-use super::event::{Event, Said};
+use super::event::{Event, Parsed};
 use super::journal::{self, Export};
 use super::lines::{self, Line};
 use super::message::Messages;
@@ -15,7 +13,6 @@ use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{Log, Unread, both, packed, trace};
 use crate::cycle::Us;
-use crate::{Error, Result};
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
 const CONTINUATIONS_MAX: usize = 3;
@@ -33,7 +30,7 @@ pub(super) struct Reader {
     plain: Vec<u8>,
     lines: u64,
     bytes: u64,
-    told: u64,
+    event_lines: u64,
     resolution_us: Option<Us>,
     long_lines: u64,
     unstamped: u64,
@@ -45,7 +42,7 @@ pub(super) struct Reader {
     timed: bool,
 }
 
-/// What has no line with a time in so many bytes has no end, perhaps, and is no log.
+/// An input without a line with a time in this many bytes is no log, and may have no end.
 const TIMELESS_BYTES_MAX: usize = 16 << 20;
 
 fn no_log() -> io::Error {
@@ -79,7 +76,7 @@ impl Reader {
             plain: Vec::new(),
             lines: 0,
             bytes: 0,
-            told: 0,
+            event_lines: 0,
             resolution_us: None,
             long_lines: 0,
             unstamped: 0,
@@ -137,7 +134,7 @@ impl Reader {
             cycles: both::together(self.printk.done, self.ftrace.done),
             lines: self.lines,
             bytes: self.bytes,
-            told_lines: self.told,
+            event_lines: self.event_lines,
             resolution_us: self.resolution_us,
             left_out,
             unread: self.unread,
@@ -240,7 +237,7 @@ impl Reader {
             Some((form, message)) => (Some(form), message),
             None => (None, text),
         };
-        if matches!(self.messages.said(message), Said::Event(_)) {
+        if matches!(self.messages.parse(message), Parsed::Event(_)) {
             self.unstamped += 1;
             self.unread = self.unread.or(form);
         }
@@ -263,7 +260,7 @@ impl Reader {
         self.flush();
     }
 
-    /// What the message says, now that it is whole.
+    /// Parses the message, now that it is whole.
     fn flush(&mut self) {
         if !std::mem::take(&mut self.pending.is_some) {
             return;
@@ -282,34 +279,34 @@ impl Reader {
         let glued;
         let first = self.pending.joints.first().copied();
         let mut heard = &text[..];
-        let mut said = self.said(heard, &stamp);
-        let is_call = |said: &Said<'_>| matches!(said, Said::Event(Event::Call(_)));
+        let mut parsed = self.parse(heard, &stamp);
+        let is_call = |parsed: &Parsed<'_>| matches!(parsed, Parsed::Event(Event::Call(_)));
         if let Some(first) = first
-            && is_call(&said)
+            && is_call(&parsed)
         {
             // Its parent ends the line, if it is whole without the next one.
-            let of_first = self.said(&text[..first], &stamp);
-            said = Some(of_first).filter(is_call).unwrap_or(said);
+            let of_first = self.parse(&text[..first], &stamp);
+            parsed = Some(of_first).filter(is_call).unwrap_or(parsed);
         } else if let Some(first) = first
-            && !matches!(said, Said::Event(_))
+            && !matches!(parsed, Parsed::Event(_))
         {
             // Cut within a word, or not by a mail at all.
             glued = self.pending.without_joints(&text);
-            said = self.said(&glued, &stamp);
-            if !matches!(said, Said::Event(_)) {
+            parsed = self.parse(&glued, &stamp);
+            if !matches!(parsed, Parsed::Event(_)) {
                 heard = &text[..first];
-                said = self.said(heard, &stamp);
+                parsed = self.parse(heard, &stamp);
             }
         }
         if clock.is_some() {
-            if let Said::Event(event) = &said {
+            if let Parsed::Event(event) = &parsed {
                 self.printk.measures(&stamp, event);
             }
             self.printk.hears(&stamp, heard);
         }
-        match said {
-            Said::Event(event) => {
-                self.told += 1;
+        match parsed {
+            Parsed::Event(event) => {
+                self.event_lines += 1;
                 if clock != Some(Clock::None) {
                     self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
                 }
@@ -320,16 +317,16 @@ impl Reader {
                     self.ftrace.event(&stamp, event);
                 }
             }
-            Said::Torn => self.torn += 1,
-            Said::Nothing => {}
+            Parsed::Torn => self.torn += 1,
+            Parsed::Nothing => {}
         }
         self.pending.text = text;
     }
 
-    fn said<'a>(&self, text: &'a [u8], at: &At<'_>) -> Said<'a> {
+    fn parse<'a>(&self, text: &'a [u8], at: &At<'_>) -> Parsed<'a> {
         match at.clock {
-            Some(_) => self.messages.said(text),
-            None => trace::said(text, at.caller),
+            Some(_) => self.messages.parse(text),
+            None => trace::parse(text, at.caller),
         }
     }
 }
@@ -429,53 +426,6 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
 fn lost_events(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
     Cursor(&line[at + 10..]).number()
-}
-
-/// Reads a log of any length in a few megabytes and what its cycles need.
-///
-/// A log without a suspend is no error here: it has no cycles.
-///
-/// # Errors
-///
-/// Those of `input`.
-pub fn read(input: impl Read) -> io::Result<Log> {
-    read_all([input])
-}
-
-/// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
-///
-/// # Errors
-///
-/// Those of the inputs.
-pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
-    let mut reader = Reader::new();
-    for input in inputs {
-        reader.source(input)?;
-    }
-    Ok(reader.finish())
-}
-
-/// Reads the files of one machine's log.
-///
-/// # Errors
-///
-/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
-pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
-    let mut reader = Reader::new();
-    for path in paths {
-        let unreadable = |error: io::Error| Error::Unreadable {
-            path: path.clone(),
-            why: error.to_string(),
-        };
-        reader
-            .source(File::open(path).map_err(unreadable)?)
-            .map_err(unreadable)?;
-    }
-    let path = paths
-        .first()
-        .map(PathBuf::as_path)
-        .unwrap_or(Path::new("-"));
-    reader.finish().or_no_suspend(path)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! From what a cycle's lines said to its stages.
+//! From a cycle's lines to its stages.
 
 use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
@@ -20,7 +20,7 @@ const WITH_CALLS: [StageKind; 8] = [
 ];
 const KINDS: usize = StageKind::Thaw as usize + 1;
 
-/// What lines said of one stage.
+/// What lines reported of one stage.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Mark {
     pub(super) start: Option<Us>,
@@ -52,31 +52,31 @@ pub(super) struct Open {
     up: Option<Us>,
     /// The first one after it where no line is before it: an excerpt.
     woke: Option<Us>,
-    /// A word of the kernel tells that it was asleep.
+    /// A message of the kernel shows that it was asleep.
     pub(super) slept: bool,
-    /// When it last told how long.
+    /// When it last reported how long.
     slept_at: Option<Us>,
     /// The log's clock does not go on in sleep.
     stands_still: bool,
-    /// It says when it begins to idle: only its end is the first word then.
+    /// It logs when it starts to idle: only the end of that is the first message then.
     pub(super) idling: bool,
     /// The clock jumped while it slept: how long that was is not known.
     pub(super) platform_unknown: bool,
     pub(super) hibernates: bool,
     /// The stamp of its last line.
     pub(super) last: Us,
-    /// The coarsest step of its stamps.
+    /// The coarsest step of its timestamps.
     pub(super) resolution_us: Us,
     /// So many calls began before the line that ended a stage last: they are of that one, or of those
     /// before it.
     pub(super) settled: usize,
-    /// Of all its stamps; `None` for ftrace.
+    /// Of all its timestamps; `None` for ftrace.
     pub(super) clock: Option<Clock>,
     /// What it does between its suspend and its resume.
     pub(super) rest: StageKind,
-    /// Freezing failed, and the lines that follow name who refused.
+    /// Freezing failed, and the lines that follow name the processes that refused.
     pub(super) refusing: bool,
-    /// The stage in which devices failed to suspend, and when the last of them was said to.
+    /// The stage in which devices failed to suspend, and when the last of them was reported.
     pub(super) failed: Option<(StageKind, Us)>,
     /// `suspend exit`.
     pub(super) exit: Option<Us>,
@@ -84,7 +84,7 @@ pub(super) struct Open {
     /// Of gaps, by their ends: for how much of them the kernel accounts.
     accounted: Vec<(Us, Us)>,
     /// The message before.
-    said: Vec<u8>,
+    last_message: Vec<u8>,
     said_at: Option<Us>,
 }
 
@@ -124,7 +124,7 @@ impl Open {
             exit: None,
             gaps: Vec::new(),
             accounted: Vec::new(),
-            said: Vec::new(),
+            last_message: Vec::new(),
             said_at: None,
         }
     }
@@ -133,7 +133,7 @@ impl Open {
         &mut self.marks[kind as usize]
     }
 
-    /// A message, whatever it says: was there a long time without one before it?
+    /// Any message: was there a long time without one before it?
     pub(super) fn hears(&mut self, at: Us, message: &[u8]) {
         if let Some(before) = self.said_at
             && at - before >= GAP_US
@@ -141,29 +141,30 @@ impl Open {
             self.gaps.push(Gap {
                 start: before,
                 end: at,
-                message: String::from_utf8_lossy(&self.said).into_owned(),
+                message: String::from_utf8_lossy(&self.last_message).into_owned(),
             });
             if self.gaps.len() >= 4 * GAPS {
                 self.keep_longest_gaps();
             }
-            let accounted = accounted_between(&self.said, message);
+            let accounted = accounted_between(&self.last_message, message);
             if accounted > 0 && self.accounted.len() < GAPS {
                 self.accounted.push((at, accounted));
             }
         }
         self.said_at = Some(at);
-        self.said.clear();
+        self.last_message.clear();
         let end = message.len().min(MESSAGE_BYTES_MAX);
-        self.said.extend_from_slice(message[..end].trim_ascii());
+        self.last_message
+            .extend_from_slice(message[..end].trim_ascii());
     }
 
     pub(super) fn has_heard_nothing(&self) -> bool {
         self.said_at.is_none()
     }
 
-    /// An instant that is reckoned from a stamp and a time that the kernel tells, as a stamp would have
+    /// An instant calculated from a stamp and a time that the kernel reports, as a stamp would have
     /// it: it is no finer than that stamp, which is half a step early in the mean.
-    pub(super) fn told(&self, us: Us) -> Us {
+    pub(super) fn as_stamp(&self, us: Us) -> Us {
         let step = self.resolution_us.max(1);
         (us + step / 2).div_euclid(step) * step
     }
@@ -186,9 +187,9 @@ impl Open {
         self.gaps.sort_by_key(|gap| gap.start);
     }
 
-    /// The clock went on while the machine slept: from here on it is set back by so much.
+    /// The clock continued while the machine slept: from here on it is set back by this much.
     pub(super) fn sleeps_apart(&mut self, asleep: Us, at: Us) -> Option<Us> {
-        /// Less than this tells nothing of the clock.
+        /// Less than this shows nothing of the clock.
         const LEAST_US: Us = 100_000;
         let down = self.down.filter(|_| asleep >= LEAST_US)?;
         let share = |us: Us| us - us / 50;
@@ -202,7 +203,7 @@ impl Open {
             return None;
         }
         let apart = asleep.min(until - since);
-        // What was said since then had leaped, too.
+        // Messages since then had leaped, too.
         if let Some(up) = self.up.filter(|up| up - since >= share(asleep)) {
             self.set_back(up, apart);
             self.up = Some((up - apart).max(since));
@@ -212,7 +213,7 @@ impl Open {
         Some(apart)
     }
 
-    /// What was said from there on, by so much.
+    /// Messages from there on, by this much.
     fn set_back(&mut self, from: Us, by: Us) {
         let marks = self.marks.iter_mut();
         let marks = marks
@@ -244,7 +245,7 @@ impl Open {
             .is_some_and(|end| begin >= end)
     }
 
-    /// Processes run, and a device resumes all the same: it began before, unless its line does not tell.
+    /// Processes run, and a device resumes anyway: it began before, unless its line does not show it.
     pub(super) fn may_be_late(&self, at: Us, event: &Event<'_>) -> bool {
         let is_of_it = |us: Us| {
             self.marks[StageKind::Thaw as usize]
@@ -294,9 +295,9 @@ impl Open {
         }
     }
 
-    /// The clocks run again. Stamps before that may leap: a clock that goes on in sleep, or one that is
-    /// read before it is set right. So where they do, this word counts and not the first one; but not
-    /// where devices resume already, and one of them, the RTC, tells how long the sleep was.
+    /// The clocks run again. Stamps before that may leap: of a clock that continues in sleep, or one that
+    /// is read before it is set. If they do, this message counts and not the first one; unless devices
+    /// resume already, one of which, the RTC, reports how long the sleep was.
     pub(super) fn clocks_run(&mut self, at: Us) {
         // The last CPU's devices (clocks, interrupt controllers) resume in a few milliseconds.
         const LEAP_US: Us = 50_000;
@@ -309,14 +310,14 @@ impl Open {
         }
     }
 
-    /// A logger that writes down by its own wall clock what it reads is frozen with all the others, and
-    /// stamps what the kernel says from then on after the sleep: the leap of its clock is the sleep, with
-    /// the suspend and the resume in it. `None` where its stamps tell of the devices before they leap,
-    /// where the kernel names a longer sleep, and where they go on or stand apart after the leap: what
-    /// is said while a logger is frozen it reads in one go.
+    /// A logger that stamps with its own wall clock is frozen with all other processes, and stamps later
+    /// messages of the kernel after the sleep: the leap of its clock is the sleep, with the suspend and the
+    /// resume in it. `None` if its timestamps show devices before they leap, if the kernel reports a longer
+    /// sleep, and if they continue or differ after the leap: a logger reads at once what was logged while it
+    /// was frozen.
     fn logger_slept(&self) -> Option<Us> {
         const LEAST_US: Us = 2_000_000;
-        /// Of stamps of whole seconds, which tell so much too little at most.
+        /// Timestamps of whole seconds are too early by at most this.
         const STEP_US: Us = 1_000_000;
         if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
             return None;
@@ -346,7 +347,7 @@ impl Open {
         (is_frozen && us >= LEAST_US).then_some(us)
     }
 
-    /// Does the kernel sleep, as far as its words tell?
+    /// Does the kernel sleep, as far as its messages show?
     pub(super) fn is_down(&self) -> bool {
         self.down.is_some() && self.up.is_none()
     }
@@ -401,7 +402,7 @@ impl Open {
     }
 
     /// The stage's own time holds for the calls that began in it, where their functions' names do not
-    /// say otherwise: before a stage is over its calls cannot be told from those of another.
+    /// say otherwise: before a stage is over its calls cannot be distinguished from those of another.
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
         let suspends = kind <= StageKind::SuspendNoirq;
         // Stamps of one step do not order calls; the lines do.
@@ -527,7 +528,7 @@ impl Open {
             found[self.rest as usize] = stage(self.rest, start, end, None);
         }
         self.after_rest(&mut found);
-        // The kinds are in the order of time, which coarse stamps do not tell.
+        // The kinds are in the order of time, which coarse timestamps do not show.
         found.into_iter().flatten().collect()
     }
 
@@ -557,8 +558,8 @@ impl Open {
         self.sleep.as_deref() == Some("s2idle")
     }
 
-    /// A stage whose line tells how long it was began after the rest at the earliest, and after the
-    /// stage before it, unless a call or a line of its own says otherwise: the figure is taken before
+    /// A stage whose line has its length began after the rest at the earliest, and after the stage before
+    /// it, unless a call or a line of its own shows otherwise: the figure is taken before
     /// the line is printed, and by another clock.
     fn after_rest(&self, found: &mut [Option<Stage>; KINDS]) {
         let mut before: Option<Us> = None;
@@ -579,7 +580,7 @@ impl Open {
         }
     }
 
-    /// Callbacks whose functions' names tell no stage are where those are that ran before and after
+    /// Callbacks whose functions' names have no stage are in that of the calls that ran before and after
     /// them: a stage begins when all calls of the one before it have returned.
     fn place_by_order(&mut self) {
         let certain = |call: &&Call| {
@@ -595,7 +596,7 @@ impl Open {
             let ends = own.clone().filter_map(|call| call.end).max();
             (own.filter_map(|call| call.start).min(), ends)
         };
-        // A stage's own line has told already which calls are of it.
+        // A stage's own line has already shown which calls are of it.
         let untold = |kind: &StageKind| self.marks[*kind as usize].end.is_none();
         let after = [StageKind::ResumeNoirq, StageKind::ResumeEarly]
             .into_iter()
@@ -629,17 +630,17 @@ impl Open {
         let mark = self.marks[kind as usize];
         let calls = || self.calls.iter().filter(|call| call.stage == kind);
         let first = calls().filter_map(|call| call.start).min();
-        let told = match (mark.end, mark.says_us) {
-            (Some(end), Some(us)) => Some(self.told(end - us)),
+        let reported = match (mark.end, mark.says_us) {
+            (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
             _ => None,
         };
-        // The line comes a little after the time in it was taken: a call that began before what it
-        // tells was in the stage all the same.
-        let start = mark.start.or(match (told, first) {
-            (Some(told), Some(first)) => Some(told.min(first)),
-            (told, first) => told.or(first),
+        // The line comes a little after the time in it was taken: a call that began before that time
+        // was in the stage as well.
+        let start = mark.start.or(match (reported, first) {
+            (Some(reported), Some(first)) => Some(reported.min(first)),
+            (reported, first) => reported.or(first),
         });
-        // Nothing else may tell of a stage but that a device failed in it.
+        // A device that failed in a stage may be the only sign of it.
         let failed = self.failed.filter(|&(stage, _)| stage == kind);
         let before = failed.and(self.ended_before(kind).max(self.suspending));
         let start = start.or(before)?;
@@ -650,7 +651,7 @@ impl Open {
         stage(kind, start, end, mark.says_us)
     }
 
-    /// A stage that fails undoes itself before it says so: it ended where the resume began.
+    /// A stage that fails undoes itself before it logs that: it ended where the resume began.
     fn end_aborted(&self, found: &mut [Option<Stage>; KINDS]) {
         let resumed = found[StageKind::ResumeNoirq as usize..]
             .iter()
@@ -681,7 +682,7 @@ impl Open {
             // `start suspend of devices complete` is the end of the suspend, too.
             let prepare = mark(StageKind::Prepare);
             let start = match (prepare.end, prepare.says_us) {
-                (Some(end), Some(us)) => Some(self.told(end - us)),
+                (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
                 _ => self.suspending,
             };
             let end = suspend.or(prepare.end.filter(|_| prepare.aborted));

@@ -1,25 +1,26 @@
-//! What an event of ftrace says: `suspend_resume`, `device_pm_callback_start` and `…_end`
+//! Parses events of ftrace: `suspend_resume`, `device_pm_callback_start` and `…_end`
 //! (include/trace/events/power.h, since Linux 3.16).
 
 use memchr::memmem;
 
-use super::event::{Call, Event, Return, Said};
+use super::event::{Call, Event, Parsed, Return};
 use super::stamp::Cursor;
 use crate::cycle::StageKind;
 
-/// What the event says. `pid` is the thread that it is of.
-pub(super) fn said(event: &[u8], pid: Option<u32>) -> Said<'_> {
+/// Parses an event. `pid` is the thread that it is of.
+pub(super) fn parse(event: &[u8], pid: Option<u32>) -> Parsed<'_> {
     if let Some(rest) = event.strip_prefix(b"suspend_resume:") {
-        return step(rest.trim_ascii())
-            .map_or(Said::Torn, |event| event.map_or(Said::Nothing, Said::Event));
+        return step(rest.trim_ascii()).map_or(Parsed::Torn, |event| {
+            event.map_or(Parsed::Nothing, Parsed::Event)
+        });
     }
     if let Some(rest) = event.strip_prefix(b"device_pm_callback_start:") {
-        return call(rest, pid).map_or(Said::Torn, Said::Event);
+        return call(rest, pid).map_or(Parsed::Torn, Parsed::Event);
     }
     if let Some(rest) = event.strip_prefix(b"device_pm_callback_end:") {
-        return ret(rest, pid).map_or(Said::Torn, Said::Event);
+        return ret(rest, pid).map_or(Parsed::Torn, Parsed::Event);
     }
-    Said::Nothing
+    Parsed::Nothing
 }
 
 /// `dpm_resume_noirq[16] begin`: what, a figure, and its begin or end. `Some(None)`: of no interest.

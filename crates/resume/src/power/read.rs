@@ -4,40 +4,9 @@
 //! 4.41: a packet from `#` to `;`, `#d,-,18,` and then watts and volts in tenths, milliamperes and
 //! so on; `_` stands for what the meter was not asked for.
 
-use std::path::Path;
-
 use super::time::{Stamp, parse as parse_time};
 use super::{Clock, Format, LeftOut, Meter, Sample};
-use crate::Error;
 use crate::cycle::Us;
-
-/// A sample each millisecond for an hour has some 100 MiB.
-const MOST_MIB: u64 = 1024;
-
-impl Meter {
-    /// The samples of a file's bytes.
-    ///
-    /// # Errors
-    /// One line that says why this is no power meter's file, or that there is nothing of use in it.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        parse(bytes)
-    }
-
-    /// As [`Meter::parse`], from a file.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`], with its path.
-    pub fn open(path: &Path) -> crate::Result<Self> {
-        let unreadable = |why: String| Error::Unreadable {
-            path: path.to_owned(),
-            why,
-        };
-        let file = std::fs::File::open(path);
-        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
-        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&bytes).map_err(unreadable)
-    }
-}
 
 /// What one line gave.
 enum Line {
@@ -46,7 +15,7 @@ enum Line {
     Negative,
 }
 
-fn parse(bytes: &[u8]) -> Result<Meter, String> {
+pub fn parse(bytes: &[u8]) -> Result<Meter, String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
@@ -165,7 +134,7 @@ fn head(line: &str) -> Option<usize> {
     cells.position(|cell| cell.trim().eq_ignore_ascii_case("w"))
 }
 
-/// `#L,W,3,E,,10;` tells the meter to send a record each 10 seconds.
+/// `#L,W,3,E,,10;` makes the meter send a record each 10 seconds.
 fn logging_interval(line: &str) -> Option<Us> {
     let (_, packet) = line.split_once("#L,W,3,")?;
     let seconds: Us = packet.split(';').next()?.split(',').nth(2)?.parse().ok()?;
@@ -295,7 +264,7 @@ fn is_power(name: &str, rank: u8) -> bool {
     }
 }
 
-/// A time column's unit, µs; seconds where its name does not say.
+/// A time column's unit, µs; seconds if its name has none.
 fn unit_us(name: &str) -> f64 {
     let is = |unit: &str| {
         ["_", "(", "[", " "]
@@ -511,7 +480,7 @@ mod tests {
         assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [0, 0, 1]));
     }
 
-    /// What names a column is told by its words, in lower case.
+    /// A column is known by the words of its name, in lower case.
     #[test]
     fn columns_are_known_by_their_names() {
         let long = "n".repeat(40);
@@ -693,7 +662,7 @@ mod tests {
             let line = format!("#L,W,3,E,,{interval};");
             assert_eq!(logging_interval(&line), seconds, "{line}");
         }
-        // A logging program's stamps, with what it puts around them.
+        // A logging program's timestamps, with what it puts around them.
         let text = "[2026-11-21T18:00:00Z] #d,-,18,1304;\n2026-11-21T18:00:01Z, #d,-,18,1305;\n\
                     2026-11-21T18:00:02Z > #d,-,18,1306;\nnoon #d,-,18,1307;\n";
         let start = 1_795_284_000.0;
@@ -715,26 +684,5 @@ mod tests {
             assert!(error.contains(why), "{text}: {error}");
             assert_eq!(error.lines().count(), 1);
         }
-    }
-
-    #[test]
-    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("power.csv");
-        let why = || match Meter::open(&path).unwrap_err() {
-            Error::Unreadable { path: named, why } => {
-                assert_eq!(named, path);
-                why
-            }
-            other => panic!("{other}"),
-        };
-        assert!(why().contains("No such file"), "{}", why());
-        std::fs::write(&path, " \n").unwrap();
-        assert!(why().starts_with("is empty"), "{}", why());
-        let text = b"time_s,power_w\n0,130\n1,5\n";
-        std::fs::write(&path, text).unwrap();
-        let meter = Meter::open(&path).unwrap();
-        assert_eq!(meter.samples.len(), 2);
-        assert_eq!(Ok(meter), Meter::parse(text));
     }
 }

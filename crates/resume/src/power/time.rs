@@ -34,7 +34,7 @@ pub fn parse(text: &str, unit_us: f64) -> Option<Stamp> {
 /// From this number of seconds on it is one since 1970 (September 2001), and no elapsed time.
 const SINCE_1970: f64 = 1e9;
 
-/// Seconds since 1970 come in ms, µs and ns, too; a head does not always say so.
+/// Seconds since 1970 come in ms, µs and ns, too; a head does not always name the unit.
 fn from_number(number: f64, unit_us: f64) -> Option<Stamp> {
     /// Seconds since 1970 stay below it until the year 5138.
     const MOST_SECONDS: f64 = 1e11;

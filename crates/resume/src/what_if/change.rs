@@ -1,4 +1,4 @@
-//! What can be changed, and how a command line says it.
+//! What can be changed, and its form on a command line.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 /// A change of a machine or of its kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The devices, and all that lies below them, are not there.
+    /// The devices, and all that lies below them, are removed.
     Without(Pattern),
     /// The devices, and all that lies below them, resume after the whole has ended.
     Defer(Pattern),
@@ -36,7 +36,7 @@ pub enum Target {
         /// `None`: whichever is longest.
         stage: Option<StageKind>,
     },
-    /// A stage from its beginning to its end, whatever is in it.
+    /// A stage from its start to its end, whatever is in it.
     Stage(StageKind),
 }
 

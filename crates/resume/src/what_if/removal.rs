@@ -12,12 +12,12 @@ use crate::cycle::{Name, StageKind, Us};
 use crate::graph::{Graph, What};
 use crate::path::{Part, Times, path_of};
 
-/// What comes of a machine without a device and what lies below it.
+/// The effect of removing a device and what lies below it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Removal {
-    /// The device that is taken out, as the kernel names it.
+    /// The removed device, as the kernel names it.
     pub device: Name,
-    /// Its driver; `None` where the log does not tell.
+    /// Its driver; `None` if the log does not have it.
     pub driver: Option<Name>,
     /// The devices below it that go with it and have a call in this half.
     pub with_below: usize,

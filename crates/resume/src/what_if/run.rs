@@ -8,23 +8,23 @@ use crate::graph::{Graph, Half, What};
 use crate::path::{Bound, CriticalPath, Times, Why, path_of};
 use crate::{Error, Result};
 
-/// What would have been.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replayed {
-    /// From the half's beginning to its end, without what is deferred.
+    /// From the start of the half to its end, without what is deferred.
     pub total_us: Us,
-    /// By the log's clock, the half's beginning being where it was.
+    /// By the log's clock; the half starts when it did.
     pub stages: Vec<Stage>,
-    /// New start and end of each of the cycle's calls; `None` for those that are taken out or not in
+    /// New start and end of each of the cycle's calls; `None` for those that are removed or not in
     /// the graph. Deferred calls come after the half's end.
     pub calls: Vec<Option<(Us, Us)>>,
-    /// The devices taken out that have a call in the half, by name.
+    /// The removed devices that have a call in the half, by name.
     pub removed: Vec<Name>,
     /// The deferred devices.
     pub deferred: Vec<Deferred>,
-    /// The critical path of what would have been.
+    /// The critical path with the changes.
     pub path: CriticalPath,
-    /// The changes that meet nothing here, as [`Change`] writes them.
+    /// The changes that match nothing, as [`Change`] writes them.
     pub unmet: Vec<String>,
 }
 
@@ -33,12 +33,12 @@ pub struct Replayed {
 pub struct Deferred {
     /// As the kernel names it.
     pub device: Name,
-    /// From the resume's beginning until its last call has returned, in µs.
+    /// From the start of the resume until its last call has returned, in µs.
     pub ready_us: Us,
 }
 
-/// Runs the graph again with these changes. A device that one change takes out and another one
-/// defers is taken out. Where two changes set the same time, the later one has the word.
+/// Replays the graph with these changes. A device that one change removes and another defers is removed.
+/// Of two changes that set the same time the later one counts.
 ///
 /// What is deferred begins when the half has ended, and keeps its own order: its stages follow each
 /// other, its calls wait for those of its parents that are deferred too, and a worker's calls follow
@@ -77,25 +77,11 @@ pub fn replay(graph: &Graph, changes: &[Change]) -> Result<Replayed> {
     })
 }
 
-impl Graph {
-    /// The critical path of what was measured.
-    ///
-    /// Where two chains are equally long one of them is given: shortening it alone shortens nothing.
-    pub fn critical_path(&self) -> CriticalPath {
-        path_of(self, &self.measured())
-    }
-
-    /// The times that the log has, with what set each.
-    pub(crate) fn measured(&self) -> Times {
-        Run::unchanged(self).times()
-    }
-}
-
-/// What becomes of a step.
+/// Whether a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Status {
     Runs,
-    Gone,
+    Removed,
     Deferred,
 }
 
@@ -104,7 +90,7 @@ enum Fate {
 pub(crate) struct Run<'a> {
     graph: &'a Graph,
     took: Vec<Us>,
-    fates: Vec<Fate>,
+    status: Vec<Status>,
     /// Of each stage, the time that is set.
     set: Vec<Option<Us>>,
     /// CPUs that the log does not have, and the time for all of them.
@@ -116,7 +102,7 @@ impl<'a> Run<'a> {
         Run {
             graph,
             took: graph.steps.iter().map(|one| one.end - one.start).collect(),
-            fates: vec![Fate::Runs; graph.steps.len()],
+            status: vec![Status::Runs; graph.steps.len()],
             set: vec![None; graph.stages.len()],
             more_cpus: None,
         }
@@ -126,13 +112,15 @@ impl<'a> Run<'a> {
         let mut run = Run::unchanged(graph);
         for change in changes {
             match change {
-                Change::Without(pattern) => run.mark(&pattern.devices(&graph.tree), Fate::Gone),
+                Change::Without(pattern) => {
+                    run.mark(&pattern.devices(&graph.tree), Status::Removed)
+                }
                 Change::Defer(_) if graph.half == Half::Suspend => {
                     return Err(Error::Usage(format!(
                         "{change}: only a resume can leave devices for later"
                     )));
                 }
-                Change::Defer(pattern) => run.mark(&pattern.devices(&graph.tree), Fate::Deferred),
+                Change::Defer(pattern) => run.mark(&pattern.devices(&graph.tree), Status::Deferred),
                 Change::Set { what, us } => run.set(what, *us),
                 Change::Cpus(cpus) => run.cpus(*cpus)?,
             }
@@ -140,21 +128,21 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    fn mark(&mut self, devices: &[usize], fate: Fate) {
+    fn mark(&mut self, devices: &[usize], status: Status) {
         for &device in devices {
-            self.mark_below(device, fate);
+            self.mark_below(device, status);
         }
     }
 
     /// The device and all that lies below it.
-    fn mark_below(&mut self, device: usize, fate: Fate) {
+    fn mark_below(&mut self, device: usize, status: Status) {
         let mut marked = vec![false; self.graph.tree.devices.len()];
         for one in self.graph.tree.with_below(device) {
             marked[one] = true;
         }
-        for (step, own) in self.graph.steps.iter().zip(&mut self.fates) {
-            if step.device.is_some_and(|device| marked[device]) && *own != Fate::Gone {
-                *own = fate;
+        for (step, own) in self.graph.steps.iter().zip(&mut self.status) {
+            if step.device.is_some_and(|device| marked[device]) && *own != Status::Removed {
+                *own = status;
             }
         }
     }
@@ -162,7 +150,7 @@ impl<'a> Run<'a> {
     /// The same run without a device and all that lies below it.
     pub(crate) fn without(&self, device: usize) -> Run<'a> {
         let mut run = self.clone();
-        run.mark_below(device, Fate::Gone);
+        run.mark_below(device, Status::Removed);
         run
     }
 
@@ -211,9 +199,9 @@ impl<'a> Run<'a> {
             return Err(Error::Usage(message.to_owned()));
         };
         for (count, &one) in own.iter().enumerate() {
-            self.fates[one] = match count < wanted as usize {
-                true => Fate::Runs,
-                false => Fate::Gone,
+            self.status[one] = match count < wanted as usize {
+                true => Status::Runs,
+                false => Status::Removed,
             };
         }
         self.more_cpus = None;
@@ -221,7 +209,7 @@ impl<'a> Run<'a> {
         if more > 0 {
             if own.is_empty() {
                 return Err(Error::Usage(format!(
-                    "{cpus} CPUs: the log brings no CPU on, so it does not tell how long one takes"
+                    "{cpus} CPUs: the log brings no CPU on, so the time of one is unknown"
                 )));
             }
             let times = own.iter().map(|&one| &graph.steps[one]);
@@ -234,17 +222,17 @@ impl<'a> Run<'a> {
     }
 
     fn removed(&self) -> Vec<Name> {
-        let mut gone: Vec<usize> = self.devices(Fate::Gone).collect();
+        let mut gone: Vec<usize> = self.devices(Status::Removed).collect();
         gone.sort_unstable();
         gone.dedup();
         let devices = &self.graph.tree.devices;
         gone.iter().map(|&one| devices[one].name.clone()).collect()
     }
 
-    fn devices(&self, fate: Fate) -> impl Iterator<Item = usize> + '_ {
-        let steps = self.graph.steps.iter().zip(&self.fates);
+    fn devices(&self, status: Status) -> impl Iterator<Item = usize> + '_ {
+        let steps = self.graph.steps.iter().zip(&self.status);
         steps
-            .filter(move |&(_, &own)| own == fate)
+            .filter(move |&(_, &own)| own == status)
             .filter_map(|(step, _)| step.device)
     }
 
@@ -254,7 +242,7 @@ impl<'a> Run<'a> {
         let mut times = Times {
             stages: Vec::with_capacity(graph.stages.len()),
             steps: vec![None; graph.steps.len()],
-            ghosts: vec![None; graph.steps.len()],
+            would_start: vec![None; graph.steps.len()],
             bounds: vec![Bound::Stage; graph.steps.len()],
             last: vec![None; graph.stages.len()],
             more_cpus: None,
@@ -266,10 +254,10 @@ impl<'a> Run<'a> {
             let begin = times.end + stage.gap;
             let mut until = begin;
             for step in stage.steps.clone() {
-                let (start, bound) = self.start(step, begin, &times, Fate::Runs);
-                if self.fates[step] != Fate::Runs {
-                    times.ghosts[step] = Some(start);
-                    if graph.steps[step].waits_untold() && !graph.steps[step].outlasts {
+                let (start, bound) = self.start(step, begin, &times, Status::Runs);
+                if self.status[step] != Status::Runs {
+                    times.would_start[step] = Some(start);
+                    if graph.steps[step].waits_unexplained() && !graph.steps[step].outlasts {
                         until = until.max(start);
                     }
                     continue;
@@ -300,20 +288,20 @@ impl<'a> Run<'a> {
         times
     }
 
-    /// When a step starts, and what sets that, among the steps of this fate.
-    fn start(&self, index: usize, begin: Us, times: &Times, fate: Fate) -> (Us, Bound) {
+    /// When a step starts, and what sets that, among the steps of this status.
+    fn start(&self, index: usize, begin: Us, times: &Times, status: Status) -> (Us, Bound) {
         let graph = self.graph;
         let step = &graph.steps[index];
         let (mut ready, mut bound) = (begin, Bound::Stage);
-        let mut wait_for = |one: usize, why: Why| match (times.steps[one], times.ghosts[one]) {
+        let mut wait_for = |one: usize, why: Why| match (times.steps[one], times.would_start[one]) {
             (Some((_, end)), _) if end >= ready => (ready, bound) = (end, Bound::Step(one, why)),
-            (None, Some(ghost)) if ghost > ready => (ready, bound) = (ghost, Bound::Stage),
+            (None, Some(at)) if at > ready => (ready, bound) = (at, Bound::Stage),
             _ => (),
         };
         if let Some(one) = step.just_after {
             wait_for(one, Why::JustAfter);
         }
-        if let Some(before) = self.before(index, fate) {
+        if let Some(before) = self.before(index, status) {
             let why = match step.what {
                 What::Call(_) => Why::SameWorker,
                 What::Cpu(_) => Why::CpuBefore,
@@ -333,21 +321,21 @@ impl<'a> Run<'a> {
                 Half::Suspend => Why::Consumers,
             }
         };
-        let is_ghost = self.fates[index] != fate;
+        let is_absent = self.status[index] != status;
         for &one in &step.tree {
-            if is_ghost || self.fates[one] == fate {
+            if is_absent || self.status[one] == status {
                 wait_for(one, why(one));
             }
         }
         (ready + step.lag, bound)
     }
 
-    /// The step before this one in its process that has the same fate, or that leaves a ghost there:
-    /// what its process waited for without a word may not have been its own.
-    fn before(&self, index: usize, fate: Fate) -> Option<usize> {
+    /// The step before this one in its process that has the same status, or that had an unexplained wait:
+    /// that wait may not have been its own.
+    fn before(&self, index: usize, status: Status) -> Option<usize> {
         let mut before = self.graph.steps[index].before;
         while let Some(one) = before {
-            if self.fates[one] == fate || self.graph.steps[one].waits_untold() {
+            if self.status[one] == status || self.graph.steps[one].waits_unexplained() {
                 return Some(one);
             }
             before = self.graph.steps[one].before;
@@ -360,16 +348,16 @@ impl<'a> Run<'a> {
         let graph = self.graph;
         let mut times = self.times();
         times.steps.fill(None);
-        times.ghosts.fill(None);
+        times.would_start.fill(None);
         let mut ready: Vec<Option<Us>> = vec![None; graph.tree.devices.len()];
         let mut at = from;
         for stage in &graph.stages {
             let begin = at;
             for step in stage.steps.clone() {
-                if self.fates[step] != Fate::Deferred {
+                if self.status[step] != Status::Deferred {
                     continue;
                 }
-                let (start, _) = self.start(step, begin, &times, Fate::Deferred);
+                let (start, _) = self.start(step, begin, &times, Status::Deferred);
                 let end = start + self.took[step];
                 times.steps[step] = Some((start, end));
                 at = at.max(end);

@@ -93,35 +93,18 @@ impl Bars {
         let x = |ns: f64| left + (RIGHT - left) * axis.fraction(ns);
         let height = ROW * self.rows.len() as f64;
         let mut svg = format!(
-            "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">\
-             <path class=\"grid\" d=\"",
+            "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">{}",
             height + BOTTOM,
-            escape(&self.label)
+            escape(&self.label),
+            axis.below_rows(left, RIGHT - left, height)
         );
-        // Writing to a String cannot fail.
-        for tick in axis.ticks() {
-            let _ = write!(svg, "M{:.1} 0v{height:.0}", x(tick.value));
-        }
-        svg.push_str("\"/>");
         for (place, row) in self.rows.iter().enumerate() {
             self.row(row, ROW * place as f64, &x, &mut svg);
         }
+        // Writing to a String cannot fail.
         let _ = write!(
             svg,
-            "<path class=\"axis\" d=\"M{left} 0v{height:.0}H{RIGHT}\"/><g class=\"ticks\">"
-        );
-        for tick in axis.ticks() {
-            let _ = write!(
-                svg,
-                "<text text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                x(tick.value),
-                height + 17.0,
-                duration(tick.value)
-            );
-        }
-        let _ = write!(
-            svg,
-            "</g><text class=\"name\" text-anchor=\"end\" x=\"{RIGHT}\" y=\"{:.1}\">{}</text></svg>",
+            "<text class=\"name\" text-anchor=\"end\" x=\"{RIGHT}\" y=\"{:.1}\">{}</text></svg>",
             height + BOTTOM - 6.0,
             self.axis
         );

@@ -7,9 +7,9 @@ use super::{At, Cycles, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
-/// if the call began where the return says, within so much.
+/// if the call began where the return puts it, within this much.
 const MIXED_US: Us = 5_000;
-/// Among so many of the last ones a call is looked for: a device has a dozen in a cycle.
+/// A call is searched among this many of the last ones: a device has a dozen in a cycle.
 const RECENT: usize = 64;
 
 impl Cycles {
@@ -79,7 +79,7 @@ impl Cycles {
             return StageKind::Suspend;
         };
         let now = open.stage;
-        // ftrace tells where each stage begins.
+        // ftrace shows where each stage starts.
         if at.clock.is_none() && now != StageKind::Freeze {
             return now;
         }
@@ -91,7 +91,7 @@ impl Cycles {
                 self.left_out.guessed_stages += 1;
                 return after(now, false);
             }
-            // Nothing but the lines around it tells.
+            // Only the lines around it show the stage.
             None => now < StageKind::Platform,
         };
         match (suspends, now) {
@@ -120,7 +120,7 @@ impl Cycles {
         })
     }
 
-    /// When the call began that a line says has returned.
+    /// When the call of a return line began.
     pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
         let calls = self.by_device.get(&self.names.known(ret.device)?)?;
         let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
@@ -152,7 +152,7 @@ impl Cycles {
             call.says_us = ret.says_us;
             call.result = ret.result;
         } else if open.ended {
-            // Of a device that is late, or was begun by somebody else.
+            // Of a device that is late, or was started by something else.
         } else {
             let took = ret.says_us.map(|says| match ret.of_1024_ns {
                 true => says.saturating_mul(128) / 125,
@@ -170,7 +170,7 @@ impl Cycles {
                 parent: None,
                 function,
                 stage,
-                start: took.map(|took| open.told(us - took)),
+                start: took.map(|took| open.as_stamp(us - took)),
                 end: Some(us),
                 says_us: ret.says_us,
                 worker,
@@ -214,7 +214,7 @@ impl Cycles {
             parent: None,
             function: None,
             stage,
-            start: Some(open.told(us - took)),
+            start: Some(open.as_stamp(us - took)),
             end: Some(us),
             says_us: Some(took),
             worker: None,

@@ -12,7 +12,7 @@ use crate::log::stamp::Instant;
 
 /// So many lines around a cycle are looked at.
 const LINES: usize = 200;
-/// Before a cycle's begin and from its end on, µs of the kernel's clock: the logger runs, and nobody
+/// Before a cycle's begin and from its end on, µs of the kernel's clock: the logger runs, and nothing
 /// sets the wall clock meanwhile.
 const NEAR_US: Us = 30 * SECOND_US;
 const SECOND_US: Us = 1_000_000;
@@ -84,7 +84,7 @@ impl Offsets {
         }
     }
 
-    /// The cycle and how long it slept, as far as the lines so far tell: more than two steps of the
+    /// The cycle and how long it slept, as far as the lines so far show: more than two steps of the
     /// wall clock.
     pub(super) fn slept(&self) -> Option<(usize, Us)> {
         let (number, _) = self.ended?;

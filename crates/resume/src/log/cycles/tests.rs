@@ -61,8 +61,8 @@ const BEGIN: Event<'_> = Event::Begin {
     sleep: None,
     first: true,
 };
-const DOWN: Event<'_> = Event::Word { awake: false };
-const UP: Event<'_> = Event::Word { awake: true };
+const DOWN: Event<'_> = Event::Message { awake: false };
+const UP: Event<'_> = Event::Message { awake: true };
 
 fn ends(kind: K, says_us: Option<Us>) -> Event<'static> {
     Event::StageEnd {

@@ -1,8 +1,8 @@
 use super::*;
 
 fn event(text: &str) -> Event<'_> {
-    match Messages::new().said(text.as_bytes()) {
-        Said::Event(event) => event,
+    match Messages::new().parse(text.as_bytes()) {
+        Parsed::Event(event) => event,
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -241,15 +241,15 @@ fn the_way_down_and_up_is_read_as_each_version_says_it() {
         ),
         (
             "ACPI: Preparing to enter system sleep state S3",
-            Event::Word { awake: false },
+            Event::Message { awake: false },
         ),
         (
             "ACPI: PM: Preparing to enter system sleep state S3",
-            Event::Word { awake: false },
+            Event::Message { awake: false },
         ),
         (
             "ACPI: PM: Saving platform NVS memory",
-            Event::Word { awake: false },
+            Event::Message { awake: false },
         ),
         ("Disabling non-boot CPUs ...", Event::Cpus { on: false }),
         ("CPU 1 is now offline", cpu(1, false)),
@@ -257,23 +257,23 @@ fn the_way_down_and_up_is_read_as_each_version_says_it() {
         ("CPU1: shutdown", cpu(1, false)),
         (
             "Calling timekeeping_suspend+0x0/0x2f0",
-            Event::Word { awake: false },
+            Event::Message { awake: false },
         ),
         (
             "PM: Calling save_ioapic_entries+0x0/0xd0",
-            Event::Word { awake: false },
+            Event::Message { awake: false },
         ),
         (
             "ACPI: Low-level resume complete",
-            Event::Word { awake: true },
+            Event::Message { awake: true },
         ),
         (
             "ACPI: PM: Low-level resume complete",
-            Event::Word { awake: true },
+            Event::Message { awake: true },
         ),
         (
             "PM: Calling timekeeping_resume+0x0/0x1a0",
-            Event::Word { awake: true },
+            Event::Message { awake: true },
         ),
         ("Suspended for 3.123 seconds", Event::Asleep(3_123_000)),
         (
@@ -416,8 +416,8 @@ fn what_is_about_something_else_says_nothing() {
         "done",
     ] {
         assert_eq!(
-            Messages::new().said(text.as_bytes()),
-            Said::Nothing,
+            Messages::new().parse(text.as_bytes()),
+            Parsed::Nothing,
             "{text}"
         );
     }
@@ -429,7 +429,11 @@ fn what_is_about_something_else_says_nothing() {
         "calling  usb1+ @ 4321, par",
         "call usb1+ returned 0 after 1234",
     ] {
-        assert_eq!(Messages::new().said(text.as_bytes()), Said::Torn, "{text}");
+        assert_eq!(
+            Messages::new().parse(text.as_bytes()),
+            Parsed::Torn,
+            "{text}"
+        );
     }
 }
 
@@ -466,8 +470,8 @@ fn a_freeze_that_fails_says_so_and_the_next_lines_name_who_refused() {
     }
 }
 
-fn said(text: &str) -> Said<'_> {
-    Messages::new().said(text.as_bytes())
+fn parse(text: &str) -> Parsed<'_> {
+    Messages::new().parse(text.as_bytes())
 }
 
 #[test]
@@ -480,7 +484,7 @@ fn words_that_only_begin_as_known_ones_say_nothing() {
             format!("PM: {letter}"),
             format!("PM: {letter}o it was said"),
         ] {
-            assert_eq!(said(&text), Said::Nothing, "{text}");
+            assert_eq!(parse(&text), Parsed::Nothing, "{text}");
         }
     }
     for text in [
@@ -524,13 +528,13 @@ fn words_that_only_begin_as_known_ones_say_nothing() {
         "a caller(): of usb_dev_resume returns -16",
         "probe(): pci_probe+0x0/0x20 returns -16",
     ] {
-        assert_eq!(said(text), Said::Nothing, "{text}");
+        assert_eq!(parse(text), Parsed::Nothing, "{text}");
     }
 }
 
 #[test]
 fn rarer_words_are_read_too() {
-    let word = |awake| Event::Word { awake };
+    let word = |awake| Event::Message { awake };
     let failure = |message: &'static str| Event::Failure {
         device: None,
         message: message.as_bytes(),
@@ -655,7 +659,7 @@ fn what_is_cut_or_beyond_any_machine_is_damaged() {
         // 2^50 us are 35 years.
         "call usb1+ returned 0 after 1125899906842624 usecs",
     ] {
-        assert_eq!(said(text), Said::Torn, "{text}");
+        assert_eq!(parse(text), Parsed::Torn, "{text}");
     }
     let Event::Return(ret) = event("call usb1+ returned 0 after 1125899906842623 usecs") else {
         panic!();
@@ -692,6 +696,9 @@ fn an_old_line_of_a_task_has_a_state_in_one_capital_letter_and_flags() {
 #[test]
 fn a_vendors_task_is_taken_off_where_it_is_whole() {
     assert_eq!(event("[pid:916,cpu7,bash]PM: suspend exit"), Event::Exit);
-    assert_eq!(said("[pid:916,cpu7,bash PM: suspend exit"), Said::Nothing);
-    assert_eq!(said("[pi]PM: suspend exit"), Said::Nothing);
+    assert_eq!(
+        parse("[pid:916,cpu7,bash PM: suspend exit"),
+        Parsed::Nothing
+    );
+    assert_eq!(parse("[pi]PM: suspend exit"), Parsed::Nothing);
 }

@@ -48,7 +48,7 @@ fn a_message_has_less_than_4_kib_with_the_lines_in_which_it_goes_on() {
 fn words_that_a_terminal_cut_are_whole_again_at_each_cut() {
     let found =
         of("[   10.000000] PM: susp\nend ent\nry (de\nep)\n[   11.000000] PM: suspend exit\n");
-    assert_eq!(found.told_lines, 2);
+    assert_eq!(found.event_lines, 2);
     let cycle = &found.cycles[0];
     assert_eq!(
         (cycle.sleep.as_deref(), cycle.cut, cycle.stages[0].start),
@@ -56,7 +56,7 @@ fn words_that_a_terminal_cut_are_whole_again_at_each_cut() {
     );
     // What follows a message and is none of it takes nothing away.
     let found = of("[   10.000000] done.\nby a program\n[   11.000000] x\nPM: suspend exit\n");
-    assert_eq!((found.told_lines, found.left_out), (1, LeftOut::default()));
+    assert_eq!((found.event_lines, found.left_out), (1, LeftOut::default()));
 }
 
 #[test]

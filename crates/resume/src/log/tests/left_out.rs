@@ -1,8 +1,5 @@
 //! What was not understood: counted, put together, told.
 
-use std::io;
-
-use super::super::reader::read_all;
 use super::odd::moved;
 use super::*;
 
@@ -31,10 +28,10 @@ fn each_reason_is_a_phrase_behind_its_number() {
         "line of more than 64 KiB",
         "lines without a time",
         "damaged lines",
-        "calls of which only the end is there, with the start that the kernel says",
+        "calls with only an end in the log; their start is from the kernel's duration",
         "calls without a start, and without a duration",
         "calls without an end",
-        "calls in a stage by guess: no line tells when a stage ends (/sys/power/pm_debug_messages)",
+        "calls in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
         "jumps of the clock within a cycle: no time passes there",
         "cycles whose lines a logger stamped after the sleep: suspend and resume are in the time \
          asleep, which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's \

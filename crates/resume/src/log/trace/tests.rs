@@ -1,7 +1,7 @@
 use super::*;
 
-fn said_of(event: &str) -> Said<'_> {
-    said(event.as_bytes(), Some(203))
+fn parse_of(event: &str) -> Parsed<'_> {
+    parse(event.as_bytes(), Some(203))
 }
 
 fn stage(kind: StageKind, begins: bool) -> Event<'static> {
@@ -34,8 +34,8 @@ fn a_step_is_its_stages_begin_or_end() {
                 format!("suspend_resume: {name}[2] {word}"),
                 format!("suspend_resume:       {name}[16]  {word}\r"),
             ] {
-                let expected = Said::Event(stage(kind, begins));
-                assert_eq!(said_of(&text), expected, "{text}");
+                let expected = Parsed::Event(stage(kind, begins));
+                assert_eq!(parse_of(&text), expected, "{text}");
             }
         }
     }
@@ -65,7 +65,7 @@ fn the_other_steps_say_what_the_kernels_words_say() {
         ("thaw_processes[0] end", Event::Exit),
     ] {
         let text = format!("suspend_resume: {text}");
-        assert_eq!(said_of(&text), Said::Event(expected), "{text}");
+        assert_eq!(parse_of(&text), Parsed::Event(expected), "{text}");
     }
     for text in [
         "suspend_enter[3] end",
@@ -75,7 +75,7 @@ fn the_other_steps_say_what_the_kernels_words_say() {
         "resume_console[3] end",
     ] {
         let text = format!("suspend_resume: {text}");
-        assert_eq!(said_of(&text), Said::Nothing, "{text}");
+        assert_eq!(parse_of(&text), Parsed::Nothing, "{text}");
     }
     for text in [
         "dpm_resume[16] beg",
@@ -85,9 +85,12 @@ fn the_other_steps_say_what_the_kernels_words_say() {
         "CPU_ON[4294967296] end",
     ] {
         let text = format!("suspend_resume: {text}");
-        assert_eq!(said_of(&text), Said::Torn, "{text}");
+        assert_eq!(parse_of(&text), Parsed::Torn, "{text}");
     }
-    assert_eq!(said_of("sched_switch: dpm_resume[16] begin"), Said::Nothing);
+    assert_eq!(
+        parse_of("sched_switch: dpm_resume[16] begin"),
+        Parsed::Nothing
+    );
 }
 
 #[test]
@@ -117,7 +120,11 @@ fn a_callback_has_its_device_its_thread_and_what_tells_its_stage() {
             stage,
             ..call.clone()
         };
-        assert_eq!(said_of(&text), Said::Event(Event::Call(expected)), "{text}");
+        assert_eq!(
+            parse_of(&text),
+            Parsed::Event(Event::Call(expected)),
+            "{text}"
+        );
     }
     // A driver with a space, none, and a parent with spaces or none.
     for (text, driver, device, parent) in [
@@ -142,7 +149,11 @@ fn a_callback_has_its_device_its_thread_and_what_tells_its_stage() {
             parent: parent.map(str::as_bytes),
             ..call.clone()
         };
-        assert_eq!(said_of(&text), Said::Event(Event::Call(expected)), "{text}");
+        assert_eq!(
+            parse_of(&text),
+            Parsed::Event(Event::Call(expected)),
+            "{text}"
+        );
     }
     for text in [
         "usb usb1, parent: none, bus [freeze]",
@@ -150,8 +161,8 @@ fn a_callback_has_its_device_its_thread_and_what_tells_its_stage() {
     ] {
         let text = format!("device_pm_callback_start: {text}");
         assert_eq!(
-            said_of(&text),
-            Said::Event(Event::HibernationCall),
+            parse_of(&text),
+            Parsed::Event(Event::HibernationCall),
             "{text}"
         );
     }
@@ -162,7 +173,7 @@ fn a_callback_has_its_device_its_thread_and_what_tells_its_stage() {
         ", parent: none, bus [resume]",
     ] {
         let text = format!("device_pm_callback_start: {text}");
-        assert_eq!(said_of(&text), Said::Torn, "{text}");
+        assert_eq!(parse_of(&text), Parsed::Torn, "{text}");
     }
 }
 
@@ -189,8 +200,8 @@ fn a_callbacks_end_has_its_result() {
             ..ret.clone()
         };
         assert_eq!(
-            said_of(&text),
-            Said::Event(Event::Return(expected)),
+            parse_of(&text),
+            Parsed::Event(Event::Return(expected)),
             "{text}"
         );
     }
@@ -202,6 +213,6 @@ fn a_callbacks_end_has_its_result() {
         " , err=0",
     ] {
         let text = format!("device_pm_callback_end: {text}");
-        assert_eq!(said_of(&text), Said::Torn, "{text}");
+        assert_eq!(parse_of(&text), Parsed::Torn, "{text}");
     }
 }

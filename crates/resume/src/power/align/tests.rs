@@ -60,8 +60,8 @@ fn two(interval: Us, count: i64) -> (Meter, Vec<Subject>) {
 #[test]
 fn cycles_are_found_by_the_drop_and_averaged() {
     let (meter, subjects) = two(SECOND, 120);
-    let power = lay(&meter, &subjects, None).unwrap();
-    assert_eq!(power.laid_by, LaidBy::Drop);
+    let power = align(&meter, &subjects, None).unwrap();
+    assert_eq!(power.aligned_by, AlignedBy::Drop);
     let start = power.cycles[0].start_us;
     assert!((start - 12_400_000).abs() <= SECOND / 4, "{start}");
     assert_eq!((power.idle_w, power.asleep_w), (Some(130.0), Some(5.0)));
@@ -72,7 +72,7 @@ fn cycles_are_found_by_the_drop_and_averaged() {
         power
             .notes
             .iter()
-            .any(|note| note.contains("0.700 s at most, and 0 samples"))
+            .any(|note| note.contains("700 ms at most; samples entirely within one: 0"))
     );
 }
 
@@ -80,8 +80,8 @@ fn cycles_are_found_by_the_drop_and_averaged() {
 fn energy_is_what_was_drawn_from_suspend_to_resume() {
     let (meter, subjects) = two(SECOND / 10, 1_200);
     let offset = 12_400_000 - SECOND / 10;
-    let power = lay(&meter, &subjects, Some(offset)).unwrap();
-    assert_eq!(power.laid_by, LaidBy::Offset);
+    let power = align(&meter, &subjects, Some(offset)).unwrap();
+    assert_eq!(power.aligned_by, AlignedBy::Offset);
     // 1.3 s awake and 20.01 s asleep.
     let expected = 1.3 * 130.0 + 20.01 * 5.0;
     let found = power.cycles[0].energy_j.unwrap();
@@ -100,7 +100,7 @@ fn nothing_is_added_up_over_a_gap() {
     meter
         .samples
         .retain(|sample| !(20 * SECOND..25 * SECOND).contains(&sample.at_us));
-    let power = lay(&meter, &subjects, Some(11_400_000)).unwrap();
+    let power = align(&meter, &subjects, Some(11_400_000)).unwrap();
     assert_eq!((power.gaps, power.gaps_us), (1, 6 * SECOND));
     assert_eq!(power.cycles[0].energy_j, None);
     assert!(power.cycles[1].energy_j.is_some());
@@ -123,8 +123,8 @@ fn the_wall_clock_is_taken_where_both_have_it() {
     meter.clock = Clock::Local;
     subjects[0].at = Some("Nov 21 18:00:12.4".into());
     subjects[1].at = Some("2026-11-21T18:00:47.4".into());
-    let power = lay(&meter, &subjects, None).unwrap();
-    assert_eq!(power.laid_by, LaidBy::WallClock);
+    let power = align(&meter, &subjects, None).unwrap();
+    assert_eq!(power.aligned_by, AlignedBy::WallClock);
     assert_eq!(
         power.cycles[1].start_us - power.cycles[0].start_us,
         35 * SECOND
@@ -133,8 +133,8 @@ fn the_wall_clock_is_taken_where_both_have_it() {
 
     // One that names its zone beside one that does not: they may be hours apart.
     meter.clock = Clock::Utc;
-    let power = lay(&meter, &subjects, None).unwrap();
-    assert_eq!(power.laid_by, LaidBy::Drop);
+    let power = align(&meter, &subjects, None).unwrap();
+    assert_eq!(power.aligned_by, AlignedBy::Drop);
     assert!(power.notes[0].contains("time zone"), "{:?}", power.notes);
 }
 
@@ -145,9 +145,9 @@ fn without_a_time_asleep_the_meter_tells_it() {
         subject.times.asleep_us = None;
         subject.times.away_us = None;
     }
-    let power = lay(&meter, &subjects, None).unwrap();
+    let power = align(&meter, &subjects, None).unwrap();
     assert_eq!(power.asleep_w, Some(5.0));
-    let error = lay(&meter, &subjects[..1], None).unwrap_err();
+    let error = align(&meter, &subjects[..1], None).unwrap_err();
     assert!(
         error.contains("drops 2 times, the log has 1 cycles"),
         "{error}"
@@ -157,7 +157,7 @@ fn without_a_time_asleep_the_meter_tells_it() {
 #[test]
 fn power_that_never_drops_is_said() {
     let (_, subjects) = two(SECOND, 120);
-    let error = lay(&meter(SECOND, 60, &[]), &subjects, None).unwrap_err();
+    let error = align(&meter(SECOND, 60, &[]), &subjects, None).unwrap_err();
     assert!(error.contains("never drops"), "{error}");
 }
 
@@ -235,7 +235,7 @@ fn a_sample_stands_for_the_time_since_the_one_before_and_after_a_gap_for_an_inte
 #[test]
 fn one_hole_among_three_samples_is_a_gap() {
     let meter = Meter::parse(b"0,130\n1,130\n101,5\n").unwrap();
-    let power = averaged(&meter, &covered(&meter), LaidBy::Offset, Vec::new());
+    let power = averaged(&meter, &covered(&meter), AlignedBy::Offset, Vec::new());
     assert_eq!(power.interval_us, SECOND);
     assert_eq!((power.gaps, power.gaps_us), (1, 100 * SECOND));
     // What the last sample stands for is a second, and not a hundred.
@@ -407,7 +407,7 @@ fn each_part_of_a_cycle_has_its_own_samples() {
     let samples: Vec<(f64, f64)> = (1..=40).map(|n| (f64::from(n), f64::from(n))).collect();
     let mut meter = sampled(Clock::Elapsed, &samples);
     let laid = |meter: &Meter, cycles: &[CyclePower]| {
-        averaged(meter, &covered(meter), LaidBy::Offset, cycles.to_vec())
+        averaged(meter, &covered(meter), AlignedBy::Offset, cycles.to_vec())
     };
     // Suspends from 4 to 7 s, wakes at 14 s, of which firmware has a second at both ends.
     let first = CyclePower {
@@ -485,12 +485,12 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
     let samples: Vec<(f64, f64)> = (1..=6).map(|n| (f64::from(n), 9.0)).collect();
     let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 2)]);
     // From 1 s on: asleep from 1.7 to 3.71 s, awake at 4.31 s.
-    let power = lay(&meter, &subjects, Some(0)).unwrap();
+    let power = align(&meter, &subjects, Some(0)).unwrap();
     assert_eq!(
         power.notes,
         [
-            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
-             0.700 s at most, and 0 samples lie wholly in one",
+            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
+             700 ms at most; samples entirely within one: 0",
             "no mean while asleep: 1 of the meter's samples lie there, and 3 are needed",
             "no mean while idle: 2 of the meter's samples lie there, and 3 are needed",
         ]
@@ -501,14 +501,14 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
         power
             .notes
             .iter()
-            .any(|note| note.contains("no less asleep"))
+            .any(|note| note.contains("asleep is not below idle"))
     };
-    assert!(doubt(&lay(&meter, &subjects, Some(0)).unwrap()));
+    assert!(doubt(&align(&meter, &subjects, Some(0)).unwrap()));
     // The second of two has no place where the first does not tell how long it slept.
     let mut subjects = [subjects[0].clone(), subject(2, 110.0, 9)];
-    assert_eq!(lay(&meter, &subjects, Some(0)).unwrap().cycles.len(), 2);
+    assert_eq!(align(&meter, &subjects, Some(0)).unwrap().cycles.len(), 2);
     subjects[1].times.away_us = None;
-    let power = lay(&meter, &subjects, Some(0)).unwrap();
+    let power = align(&meter, &subjects, Some(0)).unwrap();
     assert!(power.notes[0].starts_with("1 of 2 cycles have no place"));
 }
 
@@ -521,16 +521,16 @@ fn a_transition_without_a_mean_has_the_longer_of_the_two_and_its_samples_named()
         let mut subject = subject(1, 100.0, 3);
         subject.times.suspend_us = Some(suspend_us);
         subject.times.resume_us = Some(resume_us);
-        lay(&meter, &[subject], Some(0)).unwrap().notes.remove(0)
+        align(&meter, &[subject], Some(0)).unwrap().notes.remove(0)
     };
     let expected = |longest: &str, samples: u8| {
         format!(
-            "no mean for the transitions: the meter has a sample every 1.000 s, a transition takes \
-             {longest} s at most, and {samples} samples lie wholly in one"
+            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
+             {longest} at most; samples entirely within one: {samples}"
         )
     };
     // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7 s.
-    assert_eq!(note(1_700_000, 600_000), expected("1.700", 1));
-    assert_eq!(note(1_700_000, 1_600_000), expected("1.700", 2));
-    assert_eq!(note(700_000, 1_600_000), expected("1.600", 1));
+    assert_eq!(note(1_700_000, 600_000), expected("1.7 s", 1));
+    assert_eq!(note(1_700_000, 1_600_000), expected("1.7 s", 2));
+    assert_eq!(note(700_000, 1_600_000), expected("1.6 s", 1));
 }

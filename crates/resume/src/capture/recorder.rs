@@ -1,4 +1,4 @@
-//! The kernel is made to tell what it does while it suspends and resumes.
+//! Makes the kernel log and trace its suspends, and reads both.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use reveille_kernel::{Identity, Journal, Root};
 
 use super::kernel_log::{Drained, KernelLog};
-use super::means::Means;
+use super::sleep_state::SleepState;
 use super::tracer::Tracer;
 use crate::{Error, Result};
 
@@ -16,13 +16,13 @@ const DEBUG_MESSAGES: &str = "sys/power/pm_debug_messages";
 const MEM_SLEEP: &str = "sys/power/mem_sleep";
 const PRINTK: &str = "proc/sys/kernel/printk";
 
-/// Messages of this level and below are shown on the console: warnings and worse. What is told here
-/// is of levels 6 and 7, and a serial console would print a line for as long as a device resumes.
+/// Messages of this level and below are shown on the console: warnings and worse. Those of a suspend
+/// have levels 6 and 7, and a serial console would print a line for as long as a device resumes.
 /// Source: Documentation/core-api/printk-basics.rst.
 const CONSOLE_LEVEL: u32 = 5;
 
-/// The kernel's words, as long as it is made to tell them.
-pub struct Voice {
+/// The kernel's log and trace, with the settings that make it write them.
+pub struct Recorder {
     kmsg: PathBuf,
     log: KernelLog,
     tracer: Option<Tracer>,
@@ -30,12 +30,12 @@ pub struct Voice {
     notes: Vec<String>,
 }
 
-impl Voice {
-    /// Changes the settings, each in the journal; dropped, all is put back.
+impl Recorder {
+    /// Changes the settings, each in the journal; on drop all are restored.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where the kernel can be made to tell neither in its log nor in a trace.
-    pub fn raise(root: &Root, means: &Means, journals: &Path) -> Result<Self> {
+    /// [`Error::Cannot`] where the kernel can neither log nor trace its devices.
+    pub fn start(root: &Root, target: &SleepState, journals: &Path) -> Result<Self> {
         let kmsg = root.path("dev/kmsg");
         let log = KernelLog::open(root)
             .map_err(|error| Error::Cannot(format!("{}: {error}", kmsg.display())))?;
@@ -51,7 +51,7 @@ impl Voice {
                 false => notes.push(format!("this kernel has no /{path}: {what}")),
             }
         }
-        if let Some(depth) = means.mem_sleep {
+        if let Some(depth) = target.mem_sleep {
             journal.set(MEM_SLEEP, depth)?;
         }
         if let Some(quieter) = quieter(&root.text(PRINTK).unwrap_or_default()) {
@@ -66,7 +66,7 @@ impl Voice {
             }
             Err(why) => {
                 return Err(Error::Cannot(format!(
-                    "this kernel does not tell of devices: it has no /{PRINT_TIMES} (it wants \
+                    "this kernel logs no devices: it has no /{PRINT_TIMES} (it needs \
                      CONFIG_PM_SLEEP_DEBUG), and {why}"
                 )));
             }
@@ -80,27 +80,27 @@ impl Voice {
         })
     }
 
-    /// What the kernel could not be made to tell, and why.
+    /// What the kernel cannot log or trace, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// A line in the kernel's log, before a cycle. Its number is one from which on records are
-    /// counted, so that those that are missing are.
+    /// Writes a line to the kernel's log before a cycle. Records are counted from its number on, so that
+    /// missing ones are noticed.
     pub fn mark(&mut self, number: usize, of: usize) {
         let line = format!("<6>reveille: cycle {number} of {of}\n");
-        // Without it the log is as good, but for losses at its very beginning.
+        // Without it only losses at the start of the log go unnoticed.
         let _ = OpenOptions::new()
             .write(true)
             .open(&self.kmsg)
             .and_then(|mut file| file.write_all(line.as_bytes()));
     }
 
-    /// Writes what the kernel has told since the last time: in its log, and in the trace.
+    /// Writes what is new in the kernel's log and trace since the last time.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn words(
+    pub fn drain(
         &mut self,
         log: &mut impl Write,
         trace: &mut impl Write,
@@ -113,8 +113,8 @@ impl Voice {
         Ok((logged, traced))
     }
 
-    /// Puts all settings back; those that could not be, with the reason.
-    pub fn lower(mut self) -> Vec<String> {
+    /// Restores all settings; returns those that could not be restored, with the reason.
+    pub fn stop(mut self) -> Vec<String> {
         let restored = self.journal.restore();
         let failed = restored.failed.iter();
         let failed = failed.map(|(change, why)| format!("{}: {why}", change.path.display()));

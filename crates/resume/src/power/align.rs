@@ -1,10 +1,8 @@
-//! When by the meter's clock each cycle was, and what it draws in each of its parts.
+//! When each cycle was by the meter's clock, and the power in each of its parts.
 
 mod drop;
-mod lay;
 
-pub use lay::lay;
-
+use reveille_show::quantity::duration;
 use serde::{Deserialize, Serialize};
 
 use super::time::{self, Stamp};
@@ -26,10 +24,10 @@ pub struct Subject {
 /// Fewer samples have no mean here.
 pub const FEWEST: usize = 3;
 
-/// Above so many intervals between two samples some are missing.
+/// Above this many intervals between two samples some are missing.
 const GAP: f64 = 2.5;
 
-/// What a machine draws, by a meter.
+/// A machine's power, by a meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Power {
     /// Of the meter's file.
@@ -48,7 +46,8 @@ pub struct Power {
     /// How long these times without samples are together.
     pub gaps_us: Us,
     /// How cycles were found among the samples.
-    pub laid_by: LaidBy,
+    #[serde(rename = "laid_by")]
+    pub aligned_by: AlignedBy,
     /// Mean outside of all cycles, W; `None` where there are too few samples, as for the next two.
     pub idle_w: Option<f64>,
     /// Mean while asleep, W.
@@ -75,19 +74,19 @@ pub struct Power {
     pub notes: Vec<String>,
 }
 
-/// How the meter's clock and the log's were brought together.
+/// How the meter's clock and the log's were aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LaidBy {
+pub enum AlignedBy {
     /// Both have the wall clock.
     WallClock,
-    /// As the user said.
+    /// By the user's offset.
     Offset,
     /// By the drop in power while the machine sleeps.
     Drop,
 }
 
-/// The samples that lie wholly within some part of the cycles.
+/// The samples that lie entirely within some part of the cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Mean {
     /// How many they are.
@@ -125,9 +124,9 @@ pub struct CyclePower {
     pub number: usize,
     /// Its beginning.
     pub start_us: Us,
-    /// The kernel's last word.
+    /// The kernel's last message.
     pub suspended_us: Us,
-    /// The kernel's first word.
+    /// The kernel's first message.
     pub woken_us: Us,
     /// The resume's end.
     pub end_us: Us,
@@ -137,6 +136,55 @@ pub struct CyclePower {
     pub asleep: Mean,
     /// Firmware's time at both ends of the sleep, which counts as neither.
     platform_us: Us,
+}
+
+/// Aligns a meter's samples with the cycles. `offset` is the time from the meter's first sample to
+/// the beginning of the first cycle, where the user knows it.
+///
+/// # Errors
+/// One line: why the cycles could not be found among the samples.
+pub fn align(meter: &Meter, subjects: &[Subject], offset: Option<Us>) -> Result<Power, String> {
+    let mut notes = Vec::new();
+    let (aligned_by, cycles) = place(meter, subjects, offset, &mut notes)?;
+    let left = subjects.len() - cycles.len();
+    if left > 0 {
+        notes.push(format!(
+            "{left} of {} cycles have no place among the samples: the time of a sleep before them \
+             is unknown, or they are cut",
+            subjects.len()
+        ));
+    }
+    let covered = covered(meter);
+    let mut power = averaged(meter, &covered, aligned_by, cycles);
+    few(&power, &mut notes);
+    let both = power.idle_w.zip(power.asleep_w);
+    if both.is_some_and(|(idle, asleep)| asleep >= idle) {
+        notes.push(
+            "its power asleep is not below idle: the clocks may be misaligned; --power-offset \
+             places the first cycle by hand"
+                .to_owned(),
+        );
+    }
+    power.notes = notes;
+    Ok(power)
+}
+
+fn place(
+    meter: &Meter,
+    subjects: &[Subject],
+    offset: Option<Us>,
+    notes: &mut Vec<String>,
+) -> Result<(AlignedBy, Vec<CyclePower>), String> {
+    if let Some(offset) = offset {
+        let start = meter.samples[0].at_us + offset;
+        return Ok((AlignedBy::Offset, chain(subjects, start)));
+    }
+    match by_wall_clock(meter, subjects) {
+        Ok(cycles) => return Ok((AlignedBy::WallClock, cycles)),
+        Err(why) => notes.push(format!("{why}: aligned by the drop in power instead")),
+    }
+    let start = drop::find(meter, subjects)?;
+    Ok((AlignedBy::Drop, start))
 }
 
 /// Each cycle where its own wall clock puts it.
@@ -166,7 +214,7 @@ fn by_wall_clock(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>,
     }
 }
 
-/// The log's stamp by the meter's clock.
+/// The log's timestamp by the meter's clock.
 fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str> {
     const DAY: Us = 86_400_000_000;
     match (stamp.clock, clock) {
@@ -179,13 +227,12 @@ fn same_clock(stamp: Stamp, clock: Clock, first: Us) -> Result<Us, &'static str>
         (Clock::Utc, Clock::Utc) => Ok(stamp.us),
         (Clock::Local, Clock::Local) => Ok(time::shift_to_year_of(stamp.us, first)),
         (Clock::Elapsed, _) => Err("the log has no wall clock"),
-        _ => Err("only one of the two clocks tells its time zone"),
+        _ => Err("only one of the two clocks has a time zone"),
     }
 }
 
-/// All cycles, the first at `start`. Between two of them the log's clock tells how long it was; where
-/// it stands still while asleep, what the kernel reports of each sleep makes it whole. It ends where that
-/// is unknown, or at a reboot.
+/// All cycles, the first at `start`. The log's clock has the time between two of them; if it stops during
+/// sleep, the time asleep that the kernel reports is added. It ends where that is unknown, or at a reboot.
 fn chain(subjects: &[Subject], start: Us) -> Vec<CyclePower> {
     let mut cycles: Vec<CyclePower> = Vec::new();
     let mut begins = start;
@@ -241,7 +288,7 @@ fn covered(meter: &Meter) -> Vec<(Us, Us, f64)> {
 fn averaged(
     meter: &Meter,
     covered: &[(Us, Us, f64)],
-    laid_by: LaidBy,
+    aligned_by: AlignedBy,
     mut cycles: Vec<CyclePower>,
 ) -> Power {
     let (mut asleep, mut suspend, mut resume) = (Vec::new(), Vec::new(), Vec::new());
@@ -276,7 +323,7 @@ fn averaged(
         interval_us: meter.interval_us,
         gaps: gaps.len(),
         gaps_us: gaps.iter().sum(),
-        laid_by,
+        aligned_by,
         idle_w: idle.mean_w,
         asleep_w: asleep.mean_w,
         transition_w: Mean::of(&transition).mean_w,
@@ -390,7 +437,7 @@ impl Mean {
 
 /// Means that are not given, and why.
 fn few(power: &Power, notes: &mut Vec<String>) {
-    let seconds = |us: Us| format!("{:.3}", us as f64 / 1e6);
+    let time = |us: Us| duration(us as f64 * 1e3);
     let longest = power
         .cycles
         .iter()
@@ -398,10 +445,10 @@ fn few(power: &Power, notes: &mut Vec<String>) {
     if power.transition_w.is_none() {
         let transition = power.suspend.samples + power.resume.samples;
         notes.push(format!(
-            "no mean for the transitions: the meter has a sample every {} s, a transition takes {} s \
-             at most, and {transition} samples lie wholly in one",
-            seconds(power.interval_us),
-            seconds(longest.max().unwrap_or(0))
+            "no mean for the transitions: the meter has a sample every {}, a transition takes {} at \
+             most; samples entirely within one: {transition}",
+            time(power.interval_us),
+            time(longest.max().unwrap_or(0))
         ));
     }
     for (name, mean) in [("asleep", &power.asleep), ("idle", &power.idle)] {

@@ -1,28 +1,36 @@
-//! The logs that a command line names.
+//! Logs and folders of captures, read.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use reveille_resume::analysis::{Input, Source, counted};
-use reveille_resume::capture::{DMESG, RECORD, Record, TRACE};
-use reveille_resume::devices::Device;
-use reveille_resume::log::{self, Log};
+use reveille_show::quantity::counted;
 
-use crate::exit::Failure;
+use super::{Input, Source};
+use crate::capture::{DMESG, RECORD, Record, TRACE};
+use crate::devices::Device;
+use crate::log::{self, Log};
+use crate::{Error, Result};
 
-/// Each log's cycles, with its name: the one that was given, or the file's.
-pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
+/// The cycles of each log, `-` for standard input, or folder of a capture. Its name is the one given in
+/// `names`, else the file's.
+///
+/// # Errors
+/// [`Error::Usage`] where the names do not fit the logs or a file is missing, others where a log cannot be
+/// read or has no suspend.
+pub fn inputs(logs: &[PathBuf], names: &[String]) -> Result<Vec<Input>> {
     if !names.is_empty() && names.len() != logs.len() {
-        return Err(Failure::usage(format!(
+        return Err(Error::Usage(format!(
             "--name: {} for {}; give one for each, or none",
-            counted(names.len(), "name"),
-            counted(logs.len(), "log")
+            counted(names.len() as u64, "name"),
+            counted(logs.len() as u64, "log")
         )));
     }
     let stdin = logs.iter().filter(|log| log.as_os_str() == "-").count();
     if stdin > 1 {
-        return Err(Failure::usage("-: standard input can be read once only"));
+        return Err(Error::Usage(
+            "-: standard input can be read once only".to_owned(),
+        ));
     }
     let name = |place: usize, log: &Path| match names.get(place) {
         Some(name) => name.clone(),
@@ -35,16 +43,16 @@ pub fn read(logs: &[PathBuf], names: &[String]) -> anyhow::Result<Vec<Input>> {
         .collect()
 }
 
-/// The last part of the path: a table's column has little room.
+/// The last part of the path.
 fn short_name(log: &Path) -> String {
     let name = log.file_name().unwrap_or(log.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
-fn one(path: &Path, name: String) -> anyhow::Result<Input> {
+fn one(path: &Path, name: String) -> Result<Input> {
     if path.as_os_str() == "-" {
         let log = log::read(io::stdin().lock());
-        let log = log.map_err(|error| anyhow::anyhow!("standard input: {error}"))?;
+        let log = log.map_err(|error| Error::Failed(format!("standard input: {error}")))?;
         let log = log.or_no_suspend(path)?;
         return Ok(input(log, name, vec!["-".to_owned()]));
     }
@@ -52,20 +60,20 @@ fn one(path: &Path, name: String) -> anyhow::Result<Input> {
     let log = log::read_files(&files)?;
     let names = files.iter().map(|file| short_name(file)).collect();
     let mut input = input(log, name, names);
-    // A capture's own notes are an extra: its logs are as good without them.
+    // The logs can be analysed without it.
     match record(path) {
         Ok(Some(record)) => add(&mut input, record),
         Ok(None) => {}
         Err(why) => input.notes.push(format!(
-            "{RECORD} cannot be read ({why}): the capture's own clocks, devices and notes are missing"
+            "{RECORD} cannot be read ({why}): the capture's clocks, devices and notes are missing"
         )),
     }
     Ok(input)
 }
 
-/// What a capture noted of itself; `None` where the path is not a folder with that.
-fn record(folder: &Path) -> Result<Option<Record>, String> {
-    use io::ErrorKind::{NotADirectory, NotFound};
+/// A capture's record; `None` where the path is not a folder with one.
+fn record(folder: &Path) -> std::result::Result<Option<Record>, String> {
+    use ErrorKind::{NotADirectory, NotFound};
     match std::fs::read(folder.join(RECORD)) {
         Ok(text) => match serde_json::from_slice(&text) {
             Ok(record) => Ok(Some(record)),
@@ -76,9 +84,9 @@ fn record(folder: &Path) -> Result<Option<Record>, String> {
     }
 }
 
-/// What a capture knows and its logs do not: the wall clock, and the time asleep by two clocks.
+/// What is in a capture's record and not in its logs: the wall clock, the time asleep, the devices.
 fn add(input: &mut Input, record: Record) {
-    input.notes.extend(told(&record));
+    input.notes.extend(record.all_notes());
     input.source.kernel = record.machine.kernel;
     let devices: Arc<[Device]> = record.devices.into();
     for cycle in &mut input.cycles {
@@ -96,36 +104,9 @@ fn add(input: &mut Input, record: Record) {
     }
 }
 
-/// What a capture's own notes say of its cycles beyond the logs.
-fn told(capture: &Record) -> Vec<String> {
-    let mut notes = capture.notes.clone();
-    for cycle in &capture.cycles {
-        let number = cycle.number;
-        if cycle.log_lost > 0 {
-            notes.push(format!(
-                "cycle {number}: {} records of the kernel's log were written over before they could be \
-                 read",
-                cycle.log_lost
-            ));
-        }
-        if cycle.trace_lost > 0 {
-            let lost = cycle.trace_lost;
-            notes.push(format!(
-                "cycle {number}: {lost} events of the trace were written over"
-            ));
-        }
-        if cycle.alarm_rang == Some(false) && cycle.error.is_none() {
-            notes.push(format!(
-                "cycle {number}: something else woke the machine before the alarm"
-            ));
-        }
-    }
-    notes
-}
-
-fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.exists() {
-        return Err(Failure::usage(format!(
+        return Err(Error::Usage(format!(
             "{}: no such file; name a log, a folder of `resume capture`, or - for standard input",
             path.display()
         )));
@@ -133,13 +114,13 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    // What both saw is one cycle. The trace is empty where the kernel could not be traced.
+    // A cycle that is in both is one cycle. The trace is empty where the kernel could not be traced.
     let has_text = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() > 0);
     let files = [DMESG, TRACE].map(|name| path.join(name));
     let files: Vec<PathBuf> = files.into_iter().filter(has_text).collect();
     match files.is_empty() {
         false => Ok(files),
-        true => Err(Failure::usage(format!(
+        true => Err(Error::Usage(format!(
             "{}: neither {DMESG} nor {TRACE} is in this folder; name a folder of `resume capture`, or \
              a log",
             path.display()

@@ -1,4 +1,4 @@
-//! How this machine can be suspended, and what forbids it.
+//! The sleep states of this machine, and what forbids them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,8 @@ use reveille_kernel::features::{self, Presence};
 use reveille_kernel::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
+use super::STATE;
 use crate::{Error, Result};
-
-pub(super) const STATE: &str = "sys/power/state";
 
 const MEM_SLEEP: &str = "sys/power/mem_sleep";
 const INHIBITORS: &str = "run/systemd/inhibit";
@@ -55,7 +54,7 @@ impl FromStr for Mode {
 /// What is written where.
 /// Source: Documentation/admin-guide/pm/sleep-states.rst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Means {
+pub struct SleepState {
     /// As it was asked for, or what the machine does by default.
     pub mode: Mode,
     /// To /sys/power/state.
@@ -66,8 +65,8 @@ pub struct Means {
     pub sleep: &'static str,
 }
 
-impl Means {
-    /// The means for that mode; without one, for what this machine does by default.
+impl SleepState {
+    /// The state for that mode; without one, for what this machine does by default.
     ///
     /// # Errors
     /// [`Error::Cannot`] where the machine has no such state.
@@ -162,8 +161,8 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
         && !virtual_machine
     {
         return cannot(format!(
-            "this is a virtual machine ({hypervisor}), and whether its host would wake it cannot \
-             be told from inside; --virtual-machine tries"
+            "this is a virtual machine ({hypervisor}), and whether its host would wake it is \
+             unknown from inside; --virtual-machine tries"
         ));
     }
     match inhibitor(root) {
@@ -173,7 +172,7 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
 }
 
 /// A program that has asked systemd-logind that the machine does not sleep. logind would heed it;
-/// the kernel, told directly, would not.
+/// the kernel, asked directly, would not.
 /// Source: the files that systemd-logind keeps; <https://systemd.io/INHIBITOR_LOCKS>.
 fn inhibitor(root: &Root) -> Option<String> {
     let entries = std::fs::read_dir(root.path(INHIBITORS)).ok()?;

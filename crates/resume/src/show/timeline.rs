@@ -1,25 +1,25 @@
 //! The timeline: a row for each of the slowest devices, a bar for each call, and the critical path
 //! through them (figures 1 and 4 of Xi and others).
 //!
-//! Bars are drawn in a picture of their own inside the drawing, [`SPAN`] units wide, so that the page's
-//! script zooms by changing what part of it is shown.
+//! Bars are in an SVG of their own inside the drawing, [`SPAN`] units wide, so that the page's script
+//! zooms by changing its view box.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::{
-    CallResult, CycleResult, LinkKind, LinkResult, StageResult, stage_words,
-};
-use reveille_resume::cycle::{Name, Us};
-use reveille_resume::graph::Half;
-
-use super::bars::{stage_class, time};
 use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
 
-/// What the bars' picture is wide, whatever the time is: browsers hold lengths in 32 bits, 6 of them
-/// behind the point, and cut what is longer than 2^25 (33.5 s in microseconds).
+use super::time::time;
+use crate::analysis::{
+    CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
+};
+use crate::cycle::{Name, StageKind, Us};
+use crate::graph::Half;
+
+/// Width of the bars' SVG, whatever the time is: browsers hold lengths in 32 bits, 6 of them after the
+/// point, and cut what is longer than 2^25 (33.5 s in microseconds).
 const SPAN: f64 = 1e6;
 
 /// The drawing, in its own units.
@@ -51,49 +51,15 @@ fn stage_end(stage: &StageResult) -> Us {
     stage.start_us + stage.duration_us.unwrap_or(0)
 }
 
-/// The picture of one half; empty where the log has none, or its stamps do not tell one instant from the
-/// next.
-pub fn timeline(cycle: &CycleResult, half: Half, top: usize) -> String {
-    let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
-    let path = match half {
-        Half::Resume => &cycle.path,
-        Half::Suspend => &cycle.suspend_path,
-    };
-    let start = match half {
-        Half::Resume => cycle.resume_start_us,
-        Half::Suspend => stages().map(|stage| stage.start_us).min(),
-    };
-    // A suspend's path goes on behind its last stage.
-    let ends = stages().map(stage_end);
-    let end = ends
-        .chain(path.iter().map(|link| link.start_us + link.duration_us))
-        .max();
-    if cycle.resolution_us > 1 && path.is_empty() {
-        return String::new();
-    }
-    let Some((start, end)) = start.zip(end).filter(|(start, end)| end > start) else {
-        return String::new();
-    };
-    let calls: Vec<(usize, &CallResult)> = cycle
-        .calls
-        .iter()
-        .enumerate()
-        .filter(|(_, one)| half.has(one.call.stage))
-        .collect();
-    let rows = rows(cycle, &calls, path, half, top);
-    let drawing = Drawing {
-        cycle,
-        half,
-        path,
-        start,
-        end,
-        rows,
-    };
-    let all: HashSet<(&Name, Option<&Name>)> = calls
-        .iter()
-        .map(|(_, one)| (&one.call.device, one.call.driver.as_ref()))
-        .collect();
-    drawing.html(&calls, all.len())
+/// The drawing of one half.
+pub struct Drawing<'a> {
+    cycle: &'a CycleResult,
+    half: Half,
+    path: &'a [LinkResult],
+    calls: Vec<(usize, &'a CallResult)>,
+    start: Us,
+    end: Us,
+    rows: Vec<Row>,
 }
 
 /// The slowest devices and those on the path, in the order of their first calls.
@@ -152,38 +118,57 @@ fn name(row: &Row) -> String {
     }
 }
 
-struct Drawing<'a> {
-    cycle: &'a CycleResult,
-    half: Half,
-    path: &'a [LinkResult],
-    start: Us,
-    end: Us,
-    rows: Vec<Row>,
-}
+impl<'a> Drawing<'a> {
+    /// With the `top` slowest devices; `None` where the log has nothing of this half, or its timestamps
+    /// cannot tell one instant from the next.
+    pub fn of(cycle: &'a CycleResult, half: Half, top: usize) -> Option<Self> {
+        let stages = || cycle.stages.iter().filter(|stage| half.has(stage.stage));
+        let path = cycle.path_of(half);
+        if cycle.resolution_us > 1 && path.is_empty() {
+            return None;
+        }
+        let start = match half {
+            Half::Resume => cycle.resume_start_us,
+            Half::Suspend => stages().map(|stage| stage.start_us).min(),
+        }?;
+        // A suspend's path continues after its last stage.
+        let links = path.iter().map(|link| link.start_us + link.duration_us);
+        let end = stages().map(stage_end).chain(links).max()?;
+        let calls: Vec<(usize, &CallResult)> = cycle.calls_of(half).collect();
+        let rows = rows(cycle, &calls, path, half, top);
+        (end > start).then_some(Self {
+            cycle,
+            half,
+            path,
+            calls,
+            start,
+            end,
+            rows,
+        })
+    }
 
-impl Drawing<'_> {
-    fn html(&self, calls: &[(usize, &CallResult)], devices: usize) -> String {
+    /// A paragraph, the legend, the tools of the page's script, and the drawing.
+    pub fn html(&self) -> String {
         let shown = self
             .rows
             .iter()
             .filter(|row| matches!(row, Row::Device(..)));
-        let half = match self.half {
-            Half::Suspend => "suspend",
-            Half::Resume => "resume",
-        };
+        let all: HashSet<Row> = self.calls.iter().map(|(_, one)| row(one)).collect();
         format!(
-            "<p>{} of {devices} devices: the slowest, and those on the critical path, in the order in \
-             which they begin. A dark line is the critical path; bars that are on it are full, others \
-             pale.</p>{}<div class=\"tools\" hidden><label>Search <input type=\"search\" \
-             placeholder=\"device or driver\"></label> <span>Drag over a span to enlarge it; \
-             double-click shows all.</span></div><figure>{}</figure>",
+            "<p>{} of {} devices: the slowest, and those on the critical path, in the order of their first \
+             calls. A dark line is the critical path; bars on it are opaque, others pale.</p>{}<div \
+             class=\"tools\" hidden><label>Search <input type=\"search\" placeholder=\"device or \
+             driver\"></label> <span>Drag over a span to enlarge it; double-click shows \
+             all.</span></div><figure>{}</figure>",
             shown.count(),
+            all.len(),
             legend(self.cycle, self.half),
-            self.svg(calls, half)
+            self.svg()
         )
     }
 
-    fn svg(&self, calls: &[(usize, &CallResult)], half: &str) -> String {
+    fn svg(&self) -> String {
+        let half = half_name(self.half);
         let high = ROW * self.rows.len() as f64;
         let total = self.end - self.start;
         let mut svg = format!(
@@ -202,7 +187,7 @@ impl Drawing<'_> {
         );
         self.stages(&mut svg, high);
         self.cpus(&mut svg);
-        self.bars(calls, &mut svg);
+        self.bars(&mut svg);
         self.critical(&mut svg);
         svg.push_str("</svg></svg>");
         svg
@@ -223,10 +208,11 @@ impl Drawing<'_> {
         }
         let _ = write!(
             svg,
-            "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time from its \
-             begin</text>",
+            "</g><text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">time since the start of the \
+             {}</text>",
             LEFT + WIDTH,
-            TOP + high + 33.0
+            TOP + high + 33.0,
+            half_name(self.half)
         );
     }
 
@@ -268,8 +254,8 @@ impl Drawing<'_> {
         short((at - self.start) as f64 * SPAN / (self.end - self.start) as f64)
     }
 
-    /// A bar in a row, with what is told of it: a head, and lines of `name: value`.
-    fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), told: &str) {
+    /// A bar in a row, with its text: a head, and lines of `name: value`.
+    fn bar(&self, svg: &mut String, row: usize, class: &str, span: (Us, Us), text: &str) {
         let (from, to) = (self.x(span.0), self.x(span.1));
         let _ = write!(
             svg,
@@ -277,7 +263,7 @@ impl Drawing<'_> {
              height=\"{BAR}\"><title>{}</title></rect>",
             ROW * row as f64 + (ROW - BAR) / 2.0,
             short((to - from).max(0.0)),
-            escape(told)
+            escape(text)
         );
     }
 
@@ -294,7 +280,7 @@ impl Drawing<'_> {
                 "<path class=\"edge\" d=\"M{} 0v{high}\"/>",
                 self.x(span.1)
             );
-            let told = format!(
+            let text = format!(
                 "{}\nbegins: {}\ntakes: {}\ncalls: {}",
                 stage_words(stage.stage),
                 time(span.0 - self.start),
@@ -306,7 +292,7 @@ impl Drawing<'_> {
                 0,
                 &format!("{} on", stage_class(stage.stage)),
                 span,
-                &told,
+                &text,
             );
         }
     }
@@ -317,18 +303,18 @@ impl Drawing<'_> {
         };
         let is_on = self.half == Half::Resume;
         for step in self.cycle.cpus.iter().filter(|step| step.on == is_on) {
-            let told = format!(
+            let text = format!(
                 "CPU {} {}\nbegins: {}\ntakes: {}",
                 step.cpu,
                 if is_on { "comes on" } else { "goes off" },
                 time(step.start - self.start),
                 time(step.end - step.start)
             );
-            self.bar(svg, row, "c2 on", (step.start, step.end), &told);
+            self.bar(svg, row, "c2 on", (step.start, step.end), &text);
         }
     }
 
-    fn bars(&self, calls: &[(usize, &CallResult)], svg: &mut String) {
+    fn bars(&self, svg: &mut String) {
         let is_path = |link: &&LinkResult| link.what == LinkKind::Call;
         let on_path: HashSet<usize> = self
             .path
@@ -337,7 +323,7 @@ impl Drawing<'_> {
             .filter_map(|link| link.call)
             .collect();
         let places: HashMap<&Row, usize> = self.rows.iter().zip(0..).collect();
-        for (number, one) in calls {
+        for (number, one) in &self.calls {
             let Some(place) = places.get(&row(one)) else {
                 continue;
             };
@@ -351,7 +337,7 @@ impl Drawing<'_> {
                 *place,
                 &class,
                 span,
-                &told(one, self.start, !on.is_empty()),
+                &text(one, self.start, !on.is_empty()),
             );
         }
     }
@@ -376,7 +362,7 @@ impl Drawing<'_> {
                 self.x(link.start_us),
                 self.x(link.start_us + link.duration_us),
             );
-            if link.what == LinkKind::NotTold {
+            if link.what == LinkKind::Unexplained {
                 let _ = write!(untold, "M{from} {y}H{to}");
             }
             let _ = match before {
@@ -398,8 +384,8 @@ fn short(units: f64) -> f64 {
     (units * 100.0).round() / 100.0
 }
 
-/// From and to. A line that took long to print was stamped before its call began; a missing end is made up
-/// for by how long the kernel says that it took.
+/// From and to. A line that took long to print was stamped before its call began; a missing end is
+/// calculated from the duration that the kernel reports.
 fn span(one: &CallResult) -> Option<(Us, Us)> {
     let us = one.duration_us?;
     let start = match (one.call.start, one.call.end) {
@@ -410,9 +396,9 @@ fn span(one: &CallResult) -> Option<(Us, Us)> {
 }
 
 /// A call in words: its device, then lines of `name: value`.
-fn told(one: &CallResult, start: Us, on_path: bool) -> String {
+fn text(one: &CallResult, start: Us, on_path: bool) -> String {
     let call = &one.call;
-    let mut told = format!("{}\nstage: {}", call.device, stage_words(call.stage));
+    let mut text = format!("{}\nstage: {}", call.device, stage_words(call.stage));
     let name = |name: &Option<Name>| name.as_ref().map(|name| name.to_string());
     let begins = call.start.map(|from| time(from - start));
     let fields = [
@@ -433,10 +419,23 @@ fn told(one: &CallResult, start: Us, on_path: bool) -> String {
     ];
     for (name, value) in fields {
         if let Some(value) = value {
-            let _ = write!(told, "\n{name}: {value}");
+            let _ = write!(text, "\n{name}: {value}");
         }
     }
-    told
+    text
+}
+
+/// The colour of a stage; a stage of the suspend has that of its counterpart in the resume.
+fn stage_class(stage: StageKind) -> &'static str {
+    match stage {
+        StageKind::CpusOff | StageKind::CpusOn => "c2",
+        StageKind::SuspendNoirq | StageKind::ResumeNoirq => "c1",
+        StageKind::SuspendLate | StageKind::ResumeEarly => "c4",
+        StageKind::Suspend | StageKind::Resume => "c5",
+        StageKind::Prepare | StageKind::Complete => "c7",
+        StageKind::Freeze | StageKind::Thaw => "c3",
+        StageKind::Platform | StageKind::Idle | StageKind::Test => "c6",
+    }
 }
 
 fn legend(cycle: &CycleResult, half: Half) -> String {

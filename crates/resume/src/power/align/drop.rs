@@ -1,4 +1,4 @@
-//! Cycles are found by the drop in power while the machine sleeps, where no clock tells.
+//! Cycles are found by the drop in power while the machine sleeps, if no clock does it.
 
 use super::{CyclePower, Subject, chain};
 use crate::cycle::Us;
@@ -17,7 +17,7 @@ const MOST: usize = 2_000;
 /// can, each among themselves as little (least sum of squares).
 ///
 /// # Errors
-/// One line: there is no drop, or nothing tells which of them are the cycles'.
+/// One line: there is no drop, or which of them are the cycles' is unknown.
 pub fn find(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>, String> {
     let Some(threshold) = threshold(meter) else {
         return Err(
@@ -51,7 +51,7 @@ pub fn find(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>, Stri
     })
 }
 
-/// Where the log does not tell the time asleep, the meter does, if it saw as many sleeps.
+/// If the log does not have the time asleep, the meter does, if it saw as many sleeps.
 fn by_runs(
     meter: &Meter,
     subjects: &[Subject],
@@ -59,8 +59,8 @@ fn by_runs(
 ) -> Result<Vec<CyclePower>, String> {
     if runs.len() != subjects.len() {
         return Err(format!(
-            "power drops {} times, the log has {} cycles and does not tell how long they slept; \
-             choose one with --cycle, and cut the file to it",
+            "power drops {} times, the log has {} cycles without a time asleep; choose one with \
+             --cycle, and cut the file to it",
             runs.len(),
             subjects.len()
         ));

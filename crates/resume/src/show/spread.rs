@@ -1,70 +1,18 @@
-//! Several cycles of a machine, and several machines, side by side.
+//! How much the times differ: over the cycles of a machine, and between machines.
 
 use std::fmt::Write as _;
 
-use reveille_resume::analysis::{DeviceSpread, Machine, Spread};
-use reveille_resume::cycle::Us;
-
-use super::bars::{below_bars, time};
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity, colour};
-use reveille_show::html_table::{Origin, Table, known};
 use reveille_show::markup::escape;
-use reveille_show::quantity::count;
 
-/// The machines' times in a table, and their devices; empty where there is one machine.
-pub fn machines(machines: &[Machine], top: usize) -> String {
-    if machines.len() < 2 {
-        return String::new();
-    }
-    let measured = Some(Origin::Measured);
-    let heads = [
-        ("machine", None),
-        ("cycles", None),
-        ("suspend", measured),
-        ("asleep", measured),
-        ("resume", measured),
-        ("shortest", measured),
-        ("longest", measured),
-    ];
-    let mut table = Table::new("Medians of all whole cycles", 1, &heads);
-    let median = |spread: Spread| time(spread.median);
-    for machine in machines {
-        table.row(&[
-            machine.name.clone(),
-            count(machine.cycles.len() as u64),
-            known(machine.suspend_us, median),
-            known(machine.asleep_us, median),
-            known(machine.resume_us, median),
-            known(machine.resume_us, |all| time(all.min)),
-            known(machine.resume_us, |all| time(all.max)),
-        ]);
-    }
-    format!(
-        "<section><h2>Side by side</h2>{}{}</section>",
-        table.html(),
-        devices(machines, top.min(MOST_ROWS))
-    )
-}
+use super::tables::{own, slowest};
+use super::time::time;
+use crate::analysis::Machine;
+use crate::cycle::Us;
 
-/// Rows that a reader compares at a look.
-const MOST_ROWS: usize = 25;
-
-/// The cycles of one machine; empty where there is one cycle.
-pub fn cycles(machine: &Machine, top: usize) -> String {
-    if machine.cycles.len() < 2 {
-        return String::new();
-    }
-    format!(
-        "<div class=\"charts\"><figure><figcaption>Resume and suspend of each cycle</figcaption>{}\
-         <p class=\"keys\"><span class=\"key c5\"><i></i>resume</span> <span class=\"key \
-         c1\"><i></i>suspend</span></p></figure></div>{}",
-        over_cycles(machine),
-        devices(std::slice::from_ref(machine), top.min(MOST_ROWS))
-    )
-}
-
-fn over_cycles(machine: &Machine) -> String {
+/// Suspend and resume of each cycle.
+pub fn cycles(machine: &Machine) -> String {
     let last = machine
         .cycles
         .iter()
@@ -84,7 +32,7 @@ fn over_cycles(machine: &Machine) -> String {
         x_quantity: Quantity::Number,
         y_quantity: Quantity::Duration,
     };
-    frame.svg("Time of resume and suspend by cycle", "", |svg| {
+    let svg = frame.svg("Time of resume and suspend by cycle", "", |svg| {
         for (class, is_resume) in [("c1", false), ("c5", true)] {
             let _ = write!(svg, "<g class=\"over-time {class}\">");
             for cycle in &machine.cycles {
@@ -104,8 +52,15 @@ fn over_cycles(machine: &Machine) -> String {
             }
             svg.push_str("</g>");
         }
-    })
+    });
+    format!(
+        "<div class=\"charts\"><figure>{svg}<p class=\"keys\"><span class=\"key \
+         c5\"><i></i>resume</span> <span class=\"key c1\"><i></i>suspend</span></p></figure></div>"
+    )
 }
+
+/// Rows that a reader compares at a glance.
+const MOST_ROWS: usize = 25;
 
 /// The drawing of devices, in its own units.
 const LEFT: f64 = 230.0;
@@ -116,8 +71,9 @@ const BOTTOM: f64 = 40.0;
 
 /// The slowest devices: a tick at the median, a line from the shortest to the longest, a colour for
 /// each machine.
-fn devices(machines: &[Machine], top: usize) -> String {
-    let chosen = slowest(machines, top);
+pub fn devices(machines: &[Machine]) -> String {
+    let mut chosen = slowest(machines);
+    chosen.truncate(MOST_ROWS);
     if chosen.is_empty() {
         return String::new();
     }
@@ -133,17 +89,10 @@ fn devices(machines: &[Machine], top: usize) -> String {
     let high = row * chosen.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"Times of \
-         the slowest devices in the resume, with their spread\"><path class=\"grid\" d=\"",
-        high + BOTTOM
+         the slowest devices in the resume, with their spread\">{}",
+        high + BOTTOM,
+        axis.below_rows(LEFT, WIDTH, high)
     );
-    for tick in axis.ticks() {
-        let _ = write!(
-            svg,
-            "M{:.1} 0v{high:.0}",
-            LEFT + WIDTH * axis.fraction(tick.value)
-        );
-    }
-    svg.push_str("\"/>");
     for (place, device) in chosen.iter().enumerate() {
         let top = row * place as f64;
         let _ = write!(
@@ -178,7 +127,6 @@ fn devices(machines: &[Machine], top: usize) -> String {
             );
         }
     }
-    below_bars(&mut svg, &axis, LEFT, WIDTH, high);
     svg.push_str("</svg>");
     let mut keys = String::new();
     if machines.len() > 1 {
@@ -197,25 +145,4 @@ fn devices(machines: &[Machine], top: usize) -> String {
         "<figure><figcaption>The slowest devices in the resume: median, shortest and \
          longest</figcaption>{keys}{svg}</figure>"
     )
-}
-
-fn own(machine: &Machine, device: &DeviceSpread) -> Option<Spread> {
-    let mut all = machine.devices.iter();
-    let own = all.find(|one| one.device == device.device && one.driver == device.driver);
-    own.map(|one| one.resume_us)
-}
-
-/// Each device once, the longest median of any machine first.
-fn slowest(machines: &[Machine], top: usize) -> Vec<&DeviceSpread> {
-    let mut all: Vec<&DeviceSpread> = machines.iter().flat_map(|one| &one.devices).collect();
-    all.sort_by_key(|device| std::cmp::Reverse(device.resume_us.median));
-    let mut once: Vec<&DeviceSpread> = Vec::new();
-    for device in all {
-        let is_same =
-            |one: &&DeviceSpread| one.device == device.device && one.driver == device.driver;
-        if once.len() < top && !once.iter().any(is_same) {
-            once.push(device);
-        }
-    }
-    once
 }

@@ -1,19 +1,20 @@
-//! The page of `reveille resume analyze` as a reader gets it.
+//! The analysis as a reader gets it: the page, and the columns of its tables.
 
-#[path = "../../resume/tests/generator/mod.rs"]
 mod generator;
+#[path = "../../report/tests/policy/mod.rs"]
 mod policy;
 
 use std::sync::Arc;
 
 use generator::kernel::{self, Threads};
 use generator::machine::{Draw, Machine};
-use reveille_report::is_page;
-use reveille_report::resume::{Options, from_json, page};
-use reveille_resume::analysis::{Analysis, Input, Question, Source, analyse};
+use reveille_resume::analysis::{Analysis, Input, Question, Source, analyse, read};
 use reveille_resume::cycle::{Cycle, Failure, Us};
 use reveille_resume::power::Meter;
+use reveille_resume::show;
 use reveille_resume::what_if::Change;
+use reveille_show::page::is_page;
+use reveille_show::{sheet, web};
 
 fn cycles(seed: u64, devices: usize, count: usize) -> Vec<Cycle> {
     let machine = Machine::draw(seed, &Draw::told(devices..=devices));
@@ -41,6 +42,10 @@ fn analysis(cycles: Vec<Cycle>, question: &Question) -> Analysis {
     analyse(vec![input("laptop", cycles)], question).unwrap()
 }
 
+fn page(analysis: &Analysis) -> String {
+    web::page(&show::sheet(analysis, None))
+}
+
 /// How often the words are in the page.
 fn times(html: &str, words: &str) -> usize {
     html.matches(words).count()
@@ -49,11 +54,7 @@ fn times(html: &str, words: &str) -> usize {
 #[test]
 fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_calls() {
     let analysis = analysis(cycles(1, 200, 1), &Question::default());
-    let options = Options {
-        top: Some(7),
-        ..Options::default()
-    };
-    let html = page(&analysis, &options);
+    let html = web::page(&show::sheet(&analysis, Some(7)));
     assert!(is_page(&html[..2_000]));
     let resume = html
         .split("<h2>Timeline of the resume</h2>")
@@ -75,10 +76,10 @@ fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_
 fn the_path_and_the_headline_have_the_analyses_figures() {
     let mut cycles = cycles(2, 30, 1);
     cycles[0].asleep_us = Some(21_500_000);
-    let html = page(&analysis(cycles, &Question::default()), &Options::default());
-    assert!(html.contains("asleep <b>21.5 s</b>"));
-    assert!(html.contains("The critical path of the resume is devices "));
-    assert!(html.contains("Begins and ends, bins of "));
+    let html = page(&analysis(cycles, &Question::default()));
+    assert!(html.contains("<dt>Asleep</dt><dd>21.5 s</dd>"));
+    assert!(html.contains("The critical path of the resume takes "));
+    assert!(html.contains("Starts and returns, bins of "));
     // Nothing was changed, and so there is no staircase; and no power meter.
     assert!(!html.contains("as measured") && !html.contains("<h2>Power</h2>"));
 }
@@ -93,13 +94,15 @@ fn what_ifs_are_a_staircase() {
         steps: 2,
         ..Question::default()
     };
-    let html = page(&analysis(cycles, &question), &Options::default());
+    let html = page(&analysis(cycles, &question));
     assert!(html.contains("as measured"));
     assert!(
         html.contains(&format!(">without {}<", best.device)),
         "{}",
         best.device
     );
+    assert!(html.contains(&format!("<p>without {}: removes ", best.device)));
+    assert!(html.contains("With all changes the resume would take "));
 }
 
 #[test]
@@ -109,12 +112,9 @@ fn a_page_of_two_hundred_cycles_stays_small() {
         number,
         ..cycle.clone()
     });
-    let html = page(
-        &analysis(cycles.collect(), &Question::default()),
-        &Options::default(),
-    );
+    let html = page(&analysis(cycles.collect(), &Question::default()));
     assert!(html.len() < 1_000_000, "{} bytes", html.len());
-    assert!(html.contains("Cycle 1 of 200"));
+    assert!(html.contains("<dt>Cycle</dt><dd>1 of 200"));
     assert_eq!(times(&html, "<circle "), 400);
 }
 
@@ -125,16 +125,16 @@ fn machines_stand_side_by_side() {
         input("after <b>", cycles(5, 20, 3)),
     ];
     let analysis = analyse(inputs, &Question::default()).unwrap();
-    let html = page(&analysis, &Options::default());
-    assert!(html.contains("<h2>Side by side</h2>"));
+    let html = page(&analysis);
+    assert!(html.contains("<h2>Machines, medians of all whole cycles</h2>"));
     assert!(html.contains("Suspend and resume: before, after &lt;b&gt;"));
-    assert_eq!(times(&html, "<h2>Timeline of the resume</h2>"), 2);
+    assert_eq!(times(&html, "<h3>Timeline of the resume</h3>"), 2);
 }
 
 #[test]
 fn the_policy_knows_both_scripts_of_the_page() {
     let analysis = analysis(cycles(5, 20, 2), &Question::default());
-    policy::check(&page(&analysis, &Options::default()), 2);
+    policy::check(&page(&analysis), 2);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn names_and_messages_from_logs_do_not_become_markup() {
         steps: 1,
         ..Question::default()
     };
-    let html = page(&analysis(cycles, &question), &Options::default());
+    let html = page(&analysis(cycles, &question));
     for markup in ["<script>alert", "<img", "</title><b>", "<i>:", "<u>"] {
         assert!(!html.contains(markup), "{markup}");
     }
@@ -183,16 +183,16 @@ fn power_is_drawn_with_the_time_asleep() {
         ..Question::default()
     };
     let analysis = analysis(cycles, &question);
-    let html = page(&analysis, &Options::default());
-    assert!(html.contains("<h2>Power</h2>") && html.contains("by the offset that was given"));
+    let html = page(&analysis);
+    assert!(html.contains("<h2>Power</h2>") && html.contains("by --power-offset"));
     assert!(html.contains("<g class=\"asleep\"><rect "));
     let json = serde_json::to_vec(&analysis).unwrap();
-    assert_eq!(from_json(&json, None).unwrap(), html);
+    assert_eq!(page(&read(&json).unwrap()), html);
 }
 
 #[test]
 fn what_is_no_analysis_is_said_in_a_line() {
-    let error = from_json(b"{}", None).unwrap_err();
+    let error = read(b"{}").unwrap_err();
     assert!(error.contains("is no analysis"), "{error}");
 }
 
@@ -202,10 +202,7 @@ fn a_picture_of_a_minute_has_no_length_that_a_browser_cuts() {
     let mut cycle = cycles(1, 30, 1).remove(0);
     let last = cycle.stages.len() - 1;
     cycle.stages[last].end += 65_000_000;
-    let html = page(
-        &analysis(vec![cycle], &Question::default()),
-        &Options::default(),
-    );
+    let html = page(&analysis(vec![cycle], &Question::default()));
     let mut widest: f64 = 0.0;
     for svg in html.split("<svg ").skip(1) {
         let svg = svg.split("</svg>").next().unwrap();
@@ -227,12 +224,38 @@ fn stamps_of_whole_seconds_draw_no_picture_of_a_shorter_resume() {
     let page_of = |resolution_us: Us| {
         let mut cycles = cycles(3, 20, 1);
         cycles[0].resolution_us = resolution_us;
-        page(&analysis(cycles, &Question::default()), &Options::default())
+        page(&analysis(cycles, &Question::default()))
     };
     let (fine, coarse) = (page_of(1), page_of(100_000_000));
-    for words in ["Timeline of the resume", "When calls begin and end"] {
+    for words in ["Timeline of the resume", "When calls start and return"] {
         assert!(fine.contains(words), "{words}");
         assert!(!coarse.contains(words), "{words}");
     }
-    assert!(coarse.contains("The resume took less than 200000 ms"));
+    assert!(coarse.contains("The resume took less than 200 s"));
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json_or_calculated_from_it() {
+    let mut cycles = cycles(7, 10, 1);
+    cycles[0].asleep_us = Some(20_000_000);
+    let lines: String = (0..60).map(|second| format!("{second},130\n")).collect();
+    let best = analysis(cycles.clone(), &Question::default()).machines[0].removals[0].clone();
+    let question = Question {
+        changes: vec![Change::without(&best.device).unwrap()],
+        meter: Some(Meter::parse(format!("s,W\n{lines}").as_bytes()).unwrap()),
+        meter_offset_us: Some(10_000_000),
+        ..Question::default()
+    };
+    let json = serde_json::to_value(analysis(cycles, &question)).unwrap();
+    for (list, headings) in show::reference() {
+        let calculated: &[&str] = match list {
+            "machines[]" => &["changed_us"],
+            "machines[].cycles[].stages[]" => &["begins_us"],
+            "machines[].cycles[].path[]" => &["at_us", "share"],
+            "machines[].power.resume" => &["when", "of_idle"],
+            _ => &[],
+        };
+        let missing = sheet::not_in_json(&json, list, &headings);
+        assert_eq!(missing, calculated, "{list}");
+    }
 }

@@ -1,0 +1,373 @@
+//! The analysis for people: the names, units and words of its figures.
+
+mod bins;
+mod path;
+mod power;
+mod spread;
+mod tables;
+mod time;
+mod timeline;
+
+use reveille_show::chart::Bars;
+use reveille_show::chart::bars::{Part, Row};
+use reveille_show::page::RESUME_SCRIPT;
+use reveille_show::quantity::{self, counted};
+use reveille_show::sheet::{Heading, Section, Sheet};
+
+use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
+use crate::cycle::{Name, Us};
+use crate::graph::Half;
+use time::time;
+
+/// Devices in a timeline: as many as in the paper's figures.
+const DEVICES: usize = 40;
+
+/// Rows of a table on a terminal.
+const ROWS: usize = 12;
+
+/// Names that a sentence lists.
+const NAMES: usize = 6;
+
+const FOOT: &str = "Times are differences of the log's timestamps, without the time asleep if the log's clock \
+                    continues during sleep. The critical path is the chain of waits from the start to the \
+                    end of a suspend or a resume. Slack is how much longer a call could take without \
+                    lengthening the whole; a call without slack is on a critical path. A what-if leaves all \
+                    other durations as they are.";
+
+/// The columns of every table, by the list or object in the JSON that holds its rows. Four keys name
+/// what is calculated from other fields: `begins_us`, `at_us`, `share`, `of_idle`.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    tables::reference()
+}
+
+/// The analysis for every medium. `top`: rows of a table on a terminal and devices in a timeline.
+pub fn sheet(analysis: &Analysis, top: Option<usize>) -> Sheet<'_> {
+    let machines = &analysis.machines;
+    let mut sheet = match machines.as_slice() {
+        [one] => machine(one, top),
+        several => side_by_side(several, top),
+    };
+    let names: Vec<&str> = machines.iter().map(|one| &*one.name).collect();
+    sheet.title = format!("Suspend and resume: {}", names.join(", "));
+    sheet.about = machines.iter().map(|one| about(one, " · ")).collect();
+    sheet.script = RESUME_SCRIPT;
+    sheet.foot = FOOT;
+    sheet
+}
+
+/// The machine, in short.
+fn about(machine: &Machine, between: &str) -> String {
+    let cycle = machine.shown();
+    let known = [
+        Some(machine.name.clone()),
+        Some(counted(machine.cycles.len() as u64, "cycle")),
+        cycle.sleep.clone(),
+        machine
+            .source
+            .kernel
+            .as_ref()
+            .map(|kernel| format!("Linux {kernel}")),
+        cycle.at.clone(),
+    ];
+    known
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(between)
+}
+
+fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
+    let (cycle, rows) = (machine.shown(), top.unwrap_or(ROWS));
+    let mut sheet = Sheet {
+        title: machine.name.clone(),
+        answer: answer(machine),
+        ..Sheet::default()
+    };
+    facts(machine, &mut sheet);
+    for one in machine.failed() {
+        let cycle = match machine.cycles.len() {
+            1 => String::new(),
+            _ => format!("cycle {}: ", one.cycle),
+        };
+        sheet.failures.push((one.how, cycle + &one.what));
+    }
+    sheet.notes = machine.notes.clone();
+    let stages = tables::stages(machine, cycle).first(usize::MAX);
+    sheet.section(Section::new("stages", "Stages").table(stages));
+    half(machine, Half::Resume, top, &mut sheet);
+    what_if(machine, rows, &mut sheet);
+    let bins = Section::new("starts", "When calls start and return");
+    if let Some(chart) = bins::Chart::of(cycle) {
+        sheet.section(bins.chart(move || chart.html()));
+    }
+    if machine.cycles.len() > 1 {
+        let cycles = Section::new("cycles", "Suspend and resume of each cycle");
+        sheet.section(cycles.chart(|| spread::cycles(machine)));
+    }
+    if let Some(power) = &machine.power {
+        let section = Section::new("power", "Power").titled();
+        let section = section.text(power::sentence(power));
+        let section = section.chart(|| power::chart(power));
+        sheet.section(section.table(tables::power(power)));
+        sheet.notes.extend(power.notes.iter().cloned());
+    }
+    half(machine, Half::Suspend, top, &mut sheet);
+    sheet
+}
+
+/// The log, the cycle, and its three times.
+fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
+    let (cycle, all) = (machine.shown(), machine.cycles.len());
+    sheet.fact("Log", about(machine, ", "));
+    if all > 1 {
+        let nearest = match machine.resume_us {
+            Some(_) => ", whose resume is nearest to the median",
+            None => "",
+        };
+        sheet.fact("Cycle", format!("{} of {all}{nearest}", cycle.number));
+    }
+    for (word, us, all) in [
+        ("Suspend", cycle.suspend_us, machine.suspend_us),
+        ("Asleep", cycle.asleep_us, machine.asleep_us),
+        ("Resume", cycle.resume_us, machine.resume_us),
+    ] {
+        let us = us.map_or("unknown".to_owned(), time);
+        let all = all.filter(|all| all.count > 1);
+        let all = all.map_or(String::new(), |all| format!("; {}", range(all)));
+        sheet.fact(word, us + &all);
+    }
+    let left_out = machine.source.left_out.iter();
+    let left_out: Vec<String> = left_out
+        .map(|(why, times)| format!("{} {why}", quantity::count(*times)))
+        .collect();
+    if !left_out.is_empty() {
+        sheet.fact("Left out", left_out.join(", "));
+    }
+}
+
+/// What the resume waits for, and what would make it shorter.
+fn answer(machine: &Machine) -> String {
+    let sentence = path::sentence(machine.shown(), Half::Resume);
+    let changed = machine.what_if.as_ref();
+    let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
+    let shorter = match (changed, machine.removals.first()) {
+        (Some((what_if, last)), _) => format!(
+            " With all changes the resume would take {} instead of {}.",
+            time(last.total_us),
+            time(what_if.measured_us)
+        ),
+        (None, Some(best)) => format!(
+            " {}, the resume would take {}, {} less.",
+            capital(&without(best)),
+            time(best.total_us),
+            time(best.saves_us)
+        ),
+        (None, None) => String::new(),
+    };
+    sentence + &shorter
+}
+
+/// `without usb1 and 3 devices below it`
+fn without(removal: &Removal) -> String {
+    match removal.with_below as u64 {
+        0 => format!("without {}", removal.device),
+        below => format!(
+            "without {} and {} below it",
+            removal.device,
+            counted(below, "device")
+        ),
+    }
+}
+
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or(String::new(), |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// Timeline, path, devices, calls and removals of a suspend or a resume.
+fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sheet<'a>) {
+    let (cycle, name, rows) = (machine.shown(), half_name(half), top.unwrap_or(ROWS));
+    let ids = match half {
+        Half::Resume => ["timeline", "path", "devices", "removals"],
+        Half::Suspend => [
+            "suspend-timeline",
+            "suspend-path",
+            "suspend-devices",
+            "suspend-removals",
+        ],
+    };
+    if let Some(drawing) = timeline::Drawing::of(cycle, half, top.unwrap_or(DEVICES)) {
+        let section = Section::new(ids[0], format!("Timeline of the {name}"));
+        sheet.section(section.chart(move || drawing.html()));
+    }
+    sheet.section(path::section(ids[1], cycle, half, rows));
+    let medians = match machine.cycles.len() {
+        1 => "",
+        _ => ", medians of all cycles",
+    };
+    let mut section =
+        Section::new(ids[2], format!("Slowest devices in the {name}{medians}")).titled();
+    if half == Half::Resume && machine.cycles.len() > 1 {
+        section = section.chart(|| spread::devices(std::slice::from_ref(machine)));
+    }
+    let section = section.table(tables::devices(machine, half).first(rows));
+    sheet.section(section.table(tables::calls(cycle, half).first(0)));
+    let heading = format!("What each device alone would save in the {name}, with all below it");
+    let section = Section::new(ids[3], heading).titled();
+    // If single devices are unknown the path's section has the reason.
+    let is_known = !cycle.path_of(half).is_empty() && no_devices(cycle, half).is_none();
+    if is_known {
+        let removals = match half {
+            Half::Resume => &machine.removals,
+            Half::Suspend => &machine.suspend_removals,
+        };
+        sheet.section(match no_length(cycle, half) {
+            Some(why) => section.text(format!("{why}: what a removal would save is unknown.")),
+            None if removals.is_empty() => section.text(format!(
+                "No single device shortens the {name} if it is removed."
+            )),
+            None => section.table(tables::removals(removals).first(rows)),
+        });
+    }
+}
+
+/// The changes that were asked for, and the best removals after them.
+fn what_if(machine: &Machine, rows: usize, sheet: &mut Sheet<'_>) {
+    let heading = format!(
+        "What if, each change on top of those before it (cycle {})",
+        machine.shown
+    );
+    let mut section = Section::new("what-if", heading)
+        .titled()
+        .bars(stairs(machine));
+    if let Some(what_if) = &machine.what_if {
+        section = section.table(tables::replays(what_if).first(usize::MAX));
+        let removed = what_if.replays.iter().filter(|one| !one.removed.is_empty());
+        for replay in removed {
+            let (change, names) = (&replay.change, listed(replay.removed.iter()));
+            section = section.text(format!("{change}: removes {names}."));
+        }
+        for replay in &what_if.replays {
+            let Some(last) = replay.deferred.iter().max_by_key(|one| one.ready_us) else {
+                continue;
+            };
+            section = section.text(format!(
+                "{}: {} later ({}); the last, {}, is ready {} after the start of the resume.",
+                replay.change,
+                counted(replay.deferred.len() as u64, "device"),
+                listed(replay.deferred.iter().map(|one| &one.device)),
+                last.device,
+                time(last.ready_us)
+            ));
+        }
+        for change in &what_if.unmet {
+            section = section.text(format!("{change}: matches nothing in this resume."));
+        }
+        if let Some(all) = what_if.all_cycles_us.filter(|all| all.count > 1) {
+            section = section.text(format!("With all changes: {}.", range(all)));
+        }
+    }
+    sheet.section(section);
+    let steps = tables::removals(&machine.steps).first(rows.max(machine.steps.len()));
+    let section = Section::new("steps", "Step by step, the best removal each time").titled();
+    sheet.section(section.table(steps));
+}
+
+fn listed<'n>(names: impl Iterator<Item = &'n Name>) -> String {
+    let mut names: Vec<&str> = names.map(|name| &**name).collect();
+    names.dedup();
+    let more = names.len().saturating_sub(NAMES);
+    names.truncate(NAMES);
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+/// The resume as measured, then after each change and each removal; no rows where there is neither.
+fn stairs(machine: &Machine) -> Bars {
+    let cycle = machine.shown();
+    let measured = cycle.path.iter().map(|link| link.duration_us).sum();
+    let replays = machine.what_if.iter().flat_map(|one| &one.replays);
+    let replays = replays.map(|replay| (replay.change.clone(), replay.total_us));
+    let removals = machine
+        .steps
+        .iter()
+        .map(|one| (format!("without {}", one.device), one.total_us));
+    let mut rows = Vec::new();
+    let mut before: Us = measured;
+    for (name, total) in [("as measured".to_owned(), measured)]
+        .into_iter()
+        .chain(replays)
+        .chain(removals)
+    {
+        let ns = |us: Us| us as f64 * 1e3;
+        rows.push(Row {
+            name,
+            lengths: vec![(0, ns(total)), (1, ns((before - total).max(0)))],
+            total_ns: ns(total),
+        });
+        before = total;
+    }
+    if rows.len() < 2 {
+        rows.clear();
+    }
+    let part = |name: &str, is_estimate| Part {
+        name: name.to_owned(),
+        letter: 'r',
+        is_estimate,
+    };
+    Bars {
+        label: "Time of the resume after each change".to_owned(),
+        axis: "time of the resume",
+        parts: vec![part("resume", false), part("saved by this change", true)],
+        rows,
+        on_terminals: false,
+    }
+}
+
+/// Several machines, or one before and after a change.
+fn side_by_side(machines: &[Machine], top: Option<usize>) -> Sheet<'_> {
+    let rows = top.unwrap_or(ROWS);
+    let mut sheet = Sheet::default();
+    let resumes = machines.iter().filter_map(|one| {
+        let median = one.resume_us?.median;
+        Some(format!("{} {}", one.name, time(median)))
+    });
+    let resumes: Vec<String> = resumes.collect();
+    if !resumes.is_empty() {
+        sheet.answer = format!("Median resume: {}.", resumes.join(", "));
+    }
+    let section = Section::new("machines", "Machines, medians of all whole cycles").titled();
+    sheet.section(section.table(tables::machines(machines).first(usize::MAX)));
+    let section = Section::new("stages", "Stages, medians").titled();
+    sheet.section(section.table(tables::stages_by_machine(machines).first(usize::MAX)));
+    let section = Section::new("devices", "Slowest devices in the resume, medians").titled();
+    let section = section.chart(|| spread::devices(machines));
+    sheet.section(section.table(tables::devices_by_machine(machines).first(rows)));
+    for one in machines {
+        let mut subject = machine(one, top);
+        // They stand above the common tables.
+        for (how, what) in subject.failures.drain(..) {
+            sheet.failures.push((how, format!("{}: {what}", one.name)));
+        }
+        for note in subject.notes.drain(..) {
+            sheet.notes.push(format!("{}: {note}", one.name));
+        }
+        sheet.subjects.push(subject);
+    }
+    sheet
+}
+
+/// `median 650 ms, 640 ms to 702 ms in 3 cycles`
+fn range(all: Spread) -> String {
+    format!(
+        "median {}, {} to {} in {}",
+        time(all.median),
+        time(all.min),
+        time(all.max),
+        counted(all.count as u64, "cycle")
+    )
+}

@@ -1,0 +1,306 @@
+//! The critical path as a table, and in a sentence.
+
+use reveille_show::quantity::share;
+use reveille_show::sheet::{Column, Section, Table, Unit};
+
+use super::time::time;
+use crate::analysis::{
+    CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
+    why_words,
+};
+use crate::cycle::{Gap, Name, StageKind, Us};
+use crate::graph::Half;
+use crate::path::Why;
+
+/// How much of the path is devices, CPUs, the kernel itself, and what the log does not explain.
+pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
+    let (path, name) = (cycle.path_of(half), half_name(half));
+    let total = total(path);
+    if total <= 0 {
+        if cycle.unreturned(half).next().is_some() {
+            return no_devices(cycle, half).unwrap_or_default();
+        }
+        return match half {
+            Half::Resume => no_length(cycle, half)
+                .map_or(String::new(), |why| format!("{why}: no critical path.")),
+            Half::Suspend => String::new(),
+        };
+    }
+    let extent = extent(cycle, half);
+    let no_devices = no_devices(cycle, half);
+    let mut parts: Vec<(&str, Us)> = Vec::new();
+    for link in path {
+        let part = part(cycle, link, half, no_devices.is_some());
+        match parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, us)) => *us += link.duration_us,
+            None => parts.push((part, link.duration_us)),
+        }
+    }
+    parts.retain(|(_, us)| *us > 0);
+    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(what, us)| format!("{what} {}", share(*us as f64 / total as f64)))
+        .collect();
+    let parts = format!("takes {}: {}", time(total), parts.join(", "));
+    if let Some(why) = no_devices {
+        // The resume's sentence has it.
+        let is_said = half == Half::Suspend && cycle.has(half) == cycle.has(Half::Resume);
+        let why = match is_said {
+            true => String::new(),
+            false => format!(" {why}"),
+        };
+        return format!("The {name}{extent} {parts}.{}{why}", silence(path));
+    }
+    let longest = path.iter().filter(|link| link.what == LinkKind::Call);
+    let longest = longest.max_by_key(|link| link.duration_us);
+    let longest = longest.map_or(String::new(), |link| {
+        format!(
+            " Its longest call is {} ({}), {}.",
+            link.words(),
+            stage_words(link.stage),
+            time(link.duration_us)
+        )
+    });
+    format!("The critical path of the {name}{extent} {parts}.{longest}")
+}
+
+/// What a link's time went to.
+fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) -> &'static str {
+    let mut stages = cycle.stages.iter();
+    let stage = stages.find(|stage| stage.stage == link.stage);
+    let is_within = stage.is_some_and(|stage| stage.start_us <= link.start_us);
+    let is_of_devices = matches!(
+        link.stage,
+        StageKind::Prepare
+            | StageKind::Suspend
+            | StageKind::SuspendLate
+            | StageKind::SuspendNoirq
+            | StageKind::ResumeNoirq
+            | StageKind::ResumeEarly
+            | StageKind::Resume
+            | StageKind::Complete
+    );
+    match link.what {
+        LinkKind::Call => "devices",
+        LinkKind::Cpu | LinkKind::BeforeCpu => match half {
+            Half::Suspend => "CPUs that go off",
+            Half::Resume => "CPUs that come on",
+        },
+        LinkKind::Printing => "printing",
+        LinkKind::Unexplained => "unexplained waits",
+        LinkKind::Silence | LinkKind::Stage => match link.stage {
+            _ if !is_within => "silences between stages",
+            StageKind::Freeze => "the freezing of processes",
+            StageKind::Thaw => "the thawing of processes",
+            _ if is_of_devices && no_devices => "stages of devices",
+            _ if link.what == LinkKind::Silence => "silences of the kernel",
+            _ => "the kernel's own work",
+        },
+        LinkKind::BeforeStage | LinkKind::BeforeCall => "the kernel's own work",
+    }
+}
+
+/// The longest silence that the kernel's last message before it names.
+fn silence(path: &[LinkResult]) -> String {
+    let silences = path.iter().filter(|link| link.message.is_some());
+    let longest = silences.max_by_key(|link| link.duration_us);
+    longest.map_or(String::new(), |link| {
+        format!(
+            " Its longest silence, {}, is after \u{201c}{}\u{201d}.",
+            time(link.duration_us),
+            link.message.as_deref().unwrap_or_default()
+        )
+    })
+}
+
+fn total(path: &[LinkResult]) -> Us {
+    path.iter().map(|link| link.duration_us).sum()
+}
+
+/// A row of the path's table: a link, or several that are too short for a row of their own.
+pub(super) struct PathRow {
+    what: String,
+    driver: Option<Name>,
+    stage: Option<StageKind>,
+    why: Option<Why>,
+    at_us: Option<Us>,
+    takes_us: Us,
+    share: f64,
+}
+
+pub(super) const PATH: &[Column<PathRow>] = &[
+    Column::words(
+        "what",
+        "what",
+        "The device, or the kernel's own work",
+        |row| row.what.as_str().into(),
+    ),
+    Column::detail(Column::words(
+        "driver",
+        "driver",
+        "Of the device, if the log has it",
+        |row| row.driver.as_deref().into(),
+    )),
+    Column::words("stage", "stage", "The stage that it lies in", |row| {
+        row.stage.map(stage_words).into()
+    }),
+    Column::words("why", "why then", "Why it could not start earlier", |row| {
+        row.why.map(why_words).into()
+    }),
+    Column::measured(
+        "at_us",
+        "at",
+        Unit::UsAsMs,
+        "Its `start_us` since the start of the suspend or resume",
+        |row| row.at_us.into(),
+    ),
+    Column::measured(
+        "duration_us",
+        "takes",
+        Unit::UsAsMs,
+        "How long it takes",
+        |row| row.takes_us.into(),
+    ),
+    Column::measured(
+        "share",
+        "share",
+        Unit::Share,
+        "Its `duration_us` as a share of the path",
+        |row| row.share.into(),
+    ),
+];
+
+/// The path of a half, or why there is none.
+pub(super) fn section(
+    id: &'static str,
+    cycle: &CycleResult,
+    half: Half,
+    rows: usize,
+) -> Section<'static> {
+    let (path, name) = (cycle.path_of(half), half_name(half));
+    let (total, extent) = (total(path), extent(cycle, half));
+    let unknown = no_devices(cycle, half);
+    let heading = match &unknown {
+        None => format!("Critical path of the {name}{extent}"),
+        Some(_) => format!("Where the time of the {name} goes{extent}"),
+    };
+    let mut section = Section::new(id, heading).titled();
+    if total <= 0 {
+        // The answer has the reason for the resume.
+        return match half {
+            Half::Resume => gaps(cycle).into_iter().fold(section, Section::text),
+            Half::Suspend if cycle.unreturned(half).next().is_some() => {
+                section.text(unknown.unwrap_or_default())
+            }
+            Half::Suspend => section,
+        };
+    }
+    if half == Half::Suspend {
+        section = section.text(sentence(cycle, half));
+    }
+    section = section.table(Table {
+        largest: Some("duration_us"),
+        ..table(cycle, half).first(rows)
+    });
+    section = silences(path).into_iter().fold(section, Section::text);
+    let unexplained = path
+        .iter()
+        .filter(|link| link.what == LinkKind::Unexplained);
+    let unexplained: Us = unexplained.map(|link| link.duration_us).sum();
+    match unexplained {
+        0 => section,
+        us => section.text(format!(
+            "The log does not show what {} of it waited for: a supplier of the device, a lock, a busy \
+             CPU.",
+            time(us)
+        )),
+    }
+}
+
+/// Links that get a row of their own; shorter ones are put together.
+const LINKS: usize = 40;
+
+/// Of the whole; what is shorter is put together, too.
+const LEAST_SHARE: f64 = 0.0005;
+
+fn table(cycle: &CycleResult, half: Half) -> Table {
+    let path = cycle.path_of(half);
+    let total = total(path);
+    let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();
+    lengths.sort_unstable_by_key(|us| std::cmp::Reverse(*us));
+    let least = lengths.get(LINKS).copied().unwrap_or(0);
+    let least = least.max((total as f64 * LEAST_SHARE) as Us);
+    let mut rows = Vec::new();
+    for links in path.chunk_by(|one, next| one.duration_us.max(next.duration_us) < least) {
+        let takes_us = links.iter().map(|link| link.duration_us).sum();
+        let share = takes_us as f64 / total as f64;
+        rows.push(match links {
+            [link] if link.duration_us >= least => PathRow {
+                what: short(&link.words()),
+                driver: link.driver.clone(),
+                stage: Some(link.stage),
+                why: Some(link.why),
+                at_us: Some(link.start_us - path[0].start_us),
+                takes_us,
+                share,
+            },
+            several => PathRow {
+                what: format!("({} shorter)", several.len()),
+                driver: None,
+                stage: None,
+                why: None,
+                at_us: None,
+                takes_us,
+                share,
+            },
+        });
+    }
+    let caption = format!("Chain of waits in the {}", half_name(half));
+    Table::of(caption, PATH, &rows)
+}
+
+/// Letters of a message that a table has room for.
+const LETTERS: usize = 56;
+
+fn short(words: &str) -> String {
+    match words.chars().count() > LETTERS {
+        true => words.chars().take(LETTERS - 1).chain(['…']).collect(),
+        false => words.to_owned(),
+    }
+}
+
+/// Of a half: such a part of it.
+const LONG: Us = 20;
+
+/// Silences in a list.
+const MOST_GAPS: usize = 5;
+
+/// The kernel's messages before the long silences, in full: a table has little room.
+fn silences(path: &[LinkResult]) -> Option<String> {
+    let total = total(path);
+    let long = path.iter().filter(|link| link.duration_us >= total / LONG);
+    listed(long.filter_map(|link| {
+        let message = link.message.as_ref()?;
+        let (at, us) = (link.start_us - path[0].start_us, link.duration_us);
+        Some(format!(
+            "{} from {} on, after: {message}",
+            time(us),
+            time(at)
+        ))
+    }))
+}
+
+/// Where the stages are unknown, the longest silences.
+fn gaps(cycle: &CycleResult) -> Option<String> {
+    let mut gaps: Vec<&Gap> = cycle.gaps.iter().collect();
+    gaps.sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
+    let gaps = gaps.into_iter().take(MOST_GAPS);
+    listed(gaps.map(|gap| format!("{} after: {}", time(gap.end - gap.start), gap.message)))
+}
+
+fn listed(silences: impl Iterator<Item = String>) -> Option<String> {
+    let silences: Vec<String> = silences.collect();
+    let words = format!("Without a message of the kernel: {}", silences.join("; "));
+    (!silences.is_empty()).then_some(words)
+}
