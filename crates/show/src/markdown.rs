@@ -8,10 +8,24 @@ use crate::text::{Detail, cells};
 
 /// The sheet as Markdown with GitHub's tables.
 pub fn markdown(sheet: &Sheet<'_>) -> String {
-    let mut out = format!("## {}\n", line(&sheet.title));
+    let mut out = String::new();
+    write(sheet, "##", &mut out);
+    for subject in &sheet.subjects {
+        out.push('\n');
+        write(subject, "###", &mut out);
+    }
+    out
+}
+
+/// Below a heading of that level.
+fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
     // Writing to a String cannot fail.
+    let _ = writeln!(out, "{level} {}", line(&sheet.title));
     if !sheet.answer.is_empty() {
         let _ = write!(out, "\n**{}**\n", line(&sheet.answer));
+    }
+    for (how, what) in &sheet.failures {
+        let _ = write!(out, "\n**{}: {}**\n", line(how), line(what));
     }
     if !sheet.facts.is_empty() {
         out.push('\n');
@@ -23,12 +37,12 @@ pub fn markdown(sheet: &Sheet<'_>) -> String {
         let shown = |part: &&Part<'_>| !matches!(part, Part::Bars(_) | Part::Chart(_));
         let parts: Vec<_> = section.parts.iter().filter(shown).collect();
         if !parts.is_empty() {
-            let _ = write!(out, "\n### {}\n", line(&section.heading));
+            let _ = write!(out, "\n{level}# {}\n", line(&section.heading));
         }
         for part in parts {
             out.push('\n');
             match part {
-                Part::Table(one) => table(one, &mut out),
+                Part::Table(one) => table(one, out),
                 Part::Text(text) => out.push_str(&(line(text) + "\n")),
                 Part::Command(command) => {
                     // As code no letter is markup.
@@ -41,7 +55,6 @@ pub fn markdown(sheet: &Sheet<'_>) -> String {
     for note in &sheet.notes {
         let _ = write!(out, "\n> {}\n", line(note));
     }
-    out
 }
 
 fn table(table: &Table, out: &mut String) {
@@ -96,11 +109,19 @@ mod tests {
                 .table(table),
         );
         sheet.section(Section::new("chart", "Only a chart").chart(String::new));
+        let mut one = Sheet {
+            title: "One".into(),
+            failures: vec![("failed", "sda".into())],
+            ..Sheet::default()
+        };
+        one.section(Section::new("text", "Path").text("None."));
+        sheet.subjects.push(one);
         assert_eq!(
             markdown(&sheet),
             "## Wakes\n\n**C1 wakes in 2.5 µs.**\n\n- Measured: a\\|b c\n\n### States\n\n\
              | state | exit, µs | median, µs | waits |\n| --- | --: | --: | --: |\n\
-             | C1 | 2 | 2.50 | 12345 |\n| C6, \"deep\" \\< | - | - | 1 |\n"
+             | C1 | 2 | 2.50 | 12345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
+             ### One\n\n**failed: sda**\n\n#### Path\n\nNone.\n"
         );
     }
 }

@@ -5,6 +5,7 @@
 //! [`crate::markdown`] to paste into an issue. The book's reference of columns is made from the same
 //! columns.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::chart::Bars;
@@ -136,12 +137,13 @@ pub struct Column<R> {
 }
 
 /// What a column is, whatever its rows are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// The field in JSON, the head in CSV: `snake_case` with the unit at the end.
+    /// The field in JSON, the head in CSV: `snake_case` with the unit at the end. A field of an object in
+    /// the row stands behind a dot: `resume_us.median`.
     pub key: &'static str,
     /// For people.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Of its figures.
     pub unit: Unit,
     /// Of its figures; `None` for words.
@@ -208,7 +210,7 @@ impl<R> Column<R> {
         Self {
             heading: Heading {
                 key,
-                name,
+                name: Cow::Borrowed(name),
                 unit,
                 origin,
                 about,
@@ -220,7 +222,10 @@ impl<R> Column<R> {
 
     /// What columns are, without their rows.
     pub fn headings(columns: &[Self]) -> Vec<Heading> {
-        columns.iter().map(|column| column.heading).collect()
+        columns
+            .iter()
+            .map(|column| column.heading.clone())
+            .collect()
     }
 
     /// A column that a terminal shows on request only.
@@ -238,12 +243,13 @@ pub fn not_in_json(
     headings: &[Heading],
 ) -> Vec<&'static str> {
     let pointer = format!("/{}", list.replace("[]", "/0").replace('.', "/"));
-    let row = json
-        .pointer(&pointer)
-        .and_then(serde_json::Value::as_object);
+    let row = json.pointer(&pointer);
+    let lacks = |key: &&str| {
+        let field = format!("/{}", key.replace('.', "/"));
+        row.and_then(|row| row.pointer(&field)).is_none()
+    };
     let keys = headings.iter().map(|heading| heading.key);
-    keys.filter(|key| row.is_none_or(|row| !row.contains_key(*key)))
-        .collect()
+    keys.filter(lacks).collect()
 }
 
 /// A table, filled.
@@ -255,8 +261,11 @@ pub struct Table {
     pub headings: Vec<Heading>,
     /// A cell for each column; what decides comes first.
     pub rows: Vec<Vec<Value>>,
-    /// Rows that a terminal shows unless all are asked for.
+    /// Rows that a terminal shows unless all are asked for; with 0 it leaves the table out.
     pub first: usize,
+    /// The key of the column whose largest figures choose these rows; the table's first rows where there
+    /// is none.
+    pub largest: Option<&'static str>,
 }
 
 impl Table {
@@ -272,7 +281,40 @@ impl Table {
             headings: Column::headings(columns),
             rows: rows.into_iter().map(cells).collect(),
             first: 10,
+            largest: None,
         }
+    }
+
+    /// With so many rows on a terminal, unless all are asked for.
+    pub fn first(mut self, rows: usize) -> Self {
+        self.first = rows;
+        self
+    }
+
+    /// Without the columns of these keys.
+    pub fn without(mut self, keys: &[&str]) -> Self {
+        let kept: Vec<bool> = self
+            .headings
+            .iter()
+            .map(|heading| !keys.contains(&heading.key))
+            .collect();
+        let mut place = kept.iter();
+        self.headings.retain(|_| place.next() == Some(&true));
+        for row in &mut self.rows {
+            let mut place = kept.iter();
+            row.retain(|_| place.next() == Some(&true));
+        }
+        self
+    }
+
+    /// With one more column, whose name is known only when the program runs; `values` has a cell for each
+    /// row.
+    pub fn column(mut self, heading: Heading, values: impl IntoIterator<Item = Value>) -> Self {
+        self.headings.push(heading);
+        for (row, value) in self.rows.iter_mut().zip(values) {
+            row.push(value);
+        }
+        self
     }
 
     /// As CSV: the keys, then the figures in the columns' units.
@@ -317,6 +359,8 @@ pub struct Section<'a> {
     pub heading: String,
     /// From top to bottom.
     pub parts: Vec<Part<'a>>,
+    /// A terminal shows the heading, too.
+    pub titled: bool,
 }
 
 impl<'a> Section<'a> {
@@ -326,7 +370,14 @@ impl<'a> Section<'a> {
             id,
             heading: heading.into(),
             parts: Vec::new(),
+            titled: false,
         }
+    }
+
+    /// With its heading on terminals, too.
+    pub fn titled(mut self) -> Self {
+        self.titled = true;
+        self
     }
 
     /// With this table, if it has rows.
@@ -375,10 +426,16 @@ pub struct Sheet<'a> {
     pub answer: String,
     /// What was done and found in sum: a word and its figures.
     pub facts: Vec<(&'static str, String)>,
+    /// What went wrong, and stands out: how (`failed`), and what.
+    pub failures: Vec<(&'static str, String)>,
     /// Tables and charts.
     pub sections: Vec<Section<'a>>,
     /// What a reader must know of the figures, one sentence each.
     pub notes: Vec<String>,
+    /// Of each of several subjects, below the rest; a terminal shows them on request only.
+    pub subjects: Vec<Sheet<'a>>,
+    /// What the charts of a page need; one of those that its policy knows.
+    pub script: &'static str,
     /// Below the page: how its figures are meant.
     pub foot: &'static str,
 }
@@ -459,6 +516,38 @@ pub(crate) mod tests {
         assert_eq!(Value::from(f64::NAN), Value::Unknown);
         assert_eq!(Value::from(None::<u64>), Value::Unknown);
         assert_eq!(Value::from(Some(0_u64)), Value::Number(0.0));
+    }
+
+    #[test]
+    fn columns_can_be_left_out_and_added() {
+        let heading = Heading {
+            name: "laptop".into(),
+            ..COLUMNS[2].heading.clone()
+        };
+        let table = Table::of("States", COLUMNS, &STATES).without(&["exit_latency_us", "waits"]);
+        let table = table.column(heading, [Value::Number(1.0), Value::Unknown]);
+        let names: Vec<&str> = table.headings.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["state", "median", "laptop"]);
+        assert_eq!(
+            table.rows[0],
+            ["C1".into(), Value::Number(2500.0), Value::Number(1.0)]
+        );
+        assert_eq!(table.rows[1].len(), 3);
+    }
+
+    #[test]
+    fn a_key_with_a_dot_is_a_field_of_an_object_in_the_row() {
+        let json =
+            serde_json::json!({ "list": [{ "state": "C1", "exit_latency_us": { "median": 1 } }] });
+        let mut headings = Column::headings(&COLUMNS[..2]);
+        assert!(not_in_json(&json, "list[]", &headings).is_empty());
+        headings[1].key = "exit_latency_us.median";
+        assert!(not_in_json(&json, "list[]", &headings).is_empty());
+        headings[1].key = "exit_latency_us.max";
+        assert_eq!(
+            not_in_json(&json, "list[]", &headings),
+            ["exit_latency_us.max"]
+        );
     }
 
     #[test]

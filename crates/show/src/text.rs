@@ -3,13 +3,16 @@
 use std::io::{self, Write};
 
 use crate::quantity::{self, aligned, scale_of};
-use crate::sheet::{Heading, Part, Sheet, Table, Unit, Value};
+use crate::sheet::{Heading, Part, Section, Sheet, Table, Unit, Value};
 use crate::table::{self, Side};
-use crate::terminal::STRONG;
+use crate::terminal::{BAD, STRONG};
 use crate::wrap;
 
 /// Letters of a name in a table.
 const NAME: usize = 32;
+
+/// Failures that stand above the tables.
+const FAILURES: usize = 12;
 
 /// How much of a sheet is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,36 +42,68 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
         wrap::wrapped(out, &format!("{word:indent$}"), indent, words)
     };
     facts.clone().try_for_each(|fact| line(out, fact))?;
-    for part in sheet.sections.iter().flat_map(|section| &section.parts) {
-        match part {
-            Part::Table(table) => {
-                writeln!(out)?;
-                write_table(table, detail, out)?;
-            }
-            Part::Text(text) => {
-                writeln!(out)?;
-                wrap::wrapped(out, "", 0, text)?;
-            }
-            Part::Command(command) => writeln!(out, "    {command}")?,
-            Part::Bars(bars) if bars.on_terminals => {
-                writeln!(out)?;
-                bars.write(out)?;
-            }
-            Part::Bars(_) | Part::Chart(_) => {}
-        }
+    write_failures(sheet, detail, out)?;
+    for section in &sheet.sections {
+        write_section(section, detail, out)?;
     }
     if !sheet.notes.is_empty() {
         writeln!(out)?;
         notes.clone().try_for_each(|note| line(out, note))?;
     }
-    if sheet.answer.is_empty() {
-        return Ok(());
+    if !sheet.answer.is_empty() {
+        writeln!(out)?;
+        let mut answer = Vec::new();
+        wrap::wrapped(&mut answer, "", 0, &sheet.answer)?;
+        for line in String::from_utf8_lossy(&answer).lines() {
+            writeln!(out, "{STRONG}{line}{STRONG:#}")?;
+        }
     }
-    writeln!(out)?;
-    let mut answer = Vec::new();
-    wrap::wrapped(&mut answer, "", 0, &sheet.answer)?;
-    for line in String::from_utf8_lossy(&answer).lines() {
-        writeln!(out, "{STRONG}{line}{STRONG:#}")?;
+    let subjects = sheet.subjects.iter().filter(|_| detail == Detail::All);
+    subjects.into_iter().try_for_each(|subject| {
+        writeln!(out, "\n{STRONG}{}{STRONG:#}", subject.title)?;
+        write(subject, detail, out)
+    })
+}
+
+fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
+    let shown = match detail {
+        Detail::Short => sheet.failures.len().min(FAILURES),
+        Detail::All => sheet.failures.len(),
+    };
+    for (how, what) in &sheet.failures[..shown] {
+        let how = how.to_uppercase();
+        write!(out, "{BAD}{how}{BAD:#} ")?;
+        wrap::onward(out, wrap::COLUMNS, how.chars().count() + 1, 2, what)?;
+        writeln!(out)?;
+    }
+    match sheet.failures.len() - shown {
+        0 => Ok(()),
+        rest => writeln!(out, "{BAD}and {rest} more{BAD:#}: --full shows them"),
+    }
+}
+
+fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
+    let shown = |part: &&Part<'_>| match part {
+        Part::Table(table) => shown_rows(table, detail) > 0,
+        Part::Text(_) | Part::Command(_) => true,
+        Part::Bars(bars) => bars.on_terminals,
+        Part::Chart(_) => false,
+    };
+    for (place, part) in section.parts.iter().filter(shown).enumerate() {
+        // A command belongs to the words before it.
+        if !matches!(part, Part::Command(_)) {
+            writeln!(out)?;
+        }
+        if place == 0 && section.titled {
+            writeln!(out, "{STRONG}{}{STRONG:#}", section.heading)?;
+        }
+        match part {
+            Part::Table(table) => write_table(table, detail, out)?,
+            Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
+            Part::Command(command) => writeln!(out, "    {command}")?,
+            Part::Bars(bars) => bars.write(out)?,
+            Part::Chart(_) => {}
+        }
     }
     Ok(())
 }
@@ -97,17 +132,36 @@ fn words(table: &Table) -> usize {
 
 fn shown_rows(table: &Table, detail: Detail) -> usize {
     match detail {
+        Detail::Short if table.first == 0 => 0,
         // A line that says that one is left out is as long as that one.
         Detail::Short if table.rows.len() > table.first + 1 => table.first,
         _ => table.rows.len(),
     }
 }
 
+/// The rows that are shown, in the table's order.
+fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
+    let shown = shown_rows(table, detail);
+    let by = |key| table.headings.iter().position(|heading| heading.key == key);
+    let Some(column) = table.largest.and_then(by) else {
+        return table.rows[..shown].iter().collect();
+    };
+    let figure = |place: &usize| match table.rows[*place][column] {
+        Value::Number(number) => number,
+        Value::Text(_) | Value::Unknown => f64::NEG_INFINITY,
+    };
+    let mut places: Vec<usize> = (0..table.rows.len()).collect();
+    places.sort_by(|a, b| figure(b).total_cmp(&figure(a)));
+    places.truncate(shown);
+    places.sort_unstable();
+    places.iter().map(|place| &table.rows[*place]).collect()
+}
+
 type Headings = Vec<(String, String, Side)>;
 
 /// Name, unit and side of each column, and the cells as text: each column in one unit.
 pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>>) {
-    let rows = &table.rows[..shown_rows(table, detail)];
+    let rows = chosen(table, detail);
     let mut headings = Vec::new();
     let mut lines = vec![Vec::new(); rows.len()];
     for (place, heading) in table.headings.iter().enumerate() {
@@ -131,8 +185,8 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
             Unit::Words => Side::Left,
             _ => Side::Right,
         };
-        headings.push((heading.name.to_owned(), unit.to_owned(), side));
-        for (line, row) in lines.iter_mut().zip(rows) {
+        headings.push((heading.name.to_string(), unit.to_owned(), side));
+        for (line, row) in lines.iter_mut().zip(&rows) {
             line.push(match &row[place] {
                 Value::Unknown => "-".to_owned(),
                 Value::Text(text) if detail == Detail::Short => cut(text),
@@ -224,6 +278,49 @@ mod tests {
              C1 wakes in 2.5 µs.\n"
         );
         assert!(text(&sheet, Detail::All).contains("waits\n"));
+    }
+
+    #[test]
+    fn what_failed_stands_above_the_tables_and_single_subjects_come_on_request() {
+        let mut sheet = Sheet {
+            failures: vec![("failed", "sda: returned -5".into())],
+            subjects: vec![Sheet {
+                title: "laptop".into(),
+                answer: "It sleeps.".into(),
+                ..Sheet::default()
+            }],
+            ..Sheet::default()
+        };
+        let chart = Section::new("chart", "Chart").titled();
+        sheet.section(chart.chart(String::new));
+        let texts = Section::new("text", "Path").titled();
+        sheet.section(texts.text("One.").text("Two."));
+        let short = "FAILED sda: returned -5\n\nPath\nOne.\n\nTwo.\n";
+        assert_eq!(text(&sheet, Detail::Short), short);
+        assert_eq!(
+            text(&sheet, Detail::All),
+            format!("{short}\nlaptop\n\nIt sleeps.\n")
+        );
+        sheet.failures = vec![("failed", "x".into()); FAILURES + 3];
+        assert!(text(&sheet, Detail::Short).contains("x\nand 3 more: --full"));
+    }
+
+    #[test]
+    fn rows_are_chosen_by_the_largest_figures_and_keep_their_order() {
+        const NUMBER: &[Column<u64>] =
+            &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
+        let table = |first| Table {
+            largest: Some("n"),
+            ..Table::of("", NUMBER, &[3, 9, 1, 7]).first(first)
+        };
+        let of = |first, detail| {
+            let (_, rows) = cells(&table(first), detail);
+            rows.concat().join(" ")
+        };
+        assert_eq!(of(2, Detail::Short), "9 7");
+        assert_eq!(of(2, Detail::All), "3 9 1 7");
+        // One that a terminal leaves out.
+        assert_eq!(of(0, Detail::Short), "");
     }
 
     #[test]

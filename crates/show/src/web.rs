@@ -16,11 +16,53 @@ const MOST: usize = 200;
 /// The sheet as a whole page that opens offline.
 pub fn page(sheet: &Sheet<'_>) -> String {
     let mut body = String::new();
+    content(sheet, Place::Page, &mut body);
+    for (number, subject) in sheet.subjects.iter().enumerate() {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            body,
+            "<h2 id=\"subject-{number}\">{}</h2>",
+            escape(&subject.title)
+        );
+        content(subject, Place::Subject(number), &mut body);
+    }
+    let mut scripts = [sheet]
+        .into_iter()
+        .chain(&sheet.subjects)
+        .map(|one| one.script);
+    if let Some(script) = scripts.find(|script| !script.is_empty()) {
+        let _ = write!(body, "<script>{script}</script>");
+    }
+    framed(&sheet.title, &sheet.about, &body, sheet.foot, &json!([]))
+}
+
+/// Where a sheet stands.
+#[derive(Clone, Copy)]
+enum Place {
+    Page,
+    /// Below another one, with this number.
+    Subject(usize),
+}
+
+fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
     if !sheet.answer.is_empty() {
-        body = format!("<p class=\"headline\">{}</p>", escape(&sheet.answer));
+        let _ = write!(body, "<p class=\"headline\">{}</p>", escape(&sheet.answer));
+    }
+    for (how, what) in sheet.failures.iter().take(MOST) {
+        let _ = write!(
+            body,
+            "<p class=\"notice strong\" role=\"alert\"><b>{}:</b> {}</p>",
+            escape(how),
+            escape(what)
+        );
+    }
+    match sheet.failures.len().saturating_sub(MOST) {
+        0 => {}
+        rest => {
+            let _ = write!(body, "<p class=\"notice strong\">And {rest} more.</p>");
+        }
     }
     for note in &sheet.notes {
-        // Writing to a String cannot fail.
         let _ = write!(body, "<p class=\"notice\">{}</p>", escape(note));
     }
     if !sheet.facts.is_empty() {
@@ -35,16 +77,19 @@ pub fn page(sheet: &Sheet<'_>) -> String {
         }
         body.push_str("</dl>");
     }
-    sheet
-        .sections
-        .iter()
-        .for_each(|one| section(one, &mut body));
-    framed(&sheet.title, &sheet.about, &body, sheet.foot, &json!([]))
+    for one in &sheet.sections {
+        section(one, place, body);
+    }
 }
 
-fn section(section: &Section<'_>, html: &mut String) {
+fn section(section: &Section<'_>, place: Place, html: &mut String) {
     let (id, heading) = (section.id, escape(&section.heading));
-    let _ = write!(html, "<section id=\"{id}\"><h2>{heading}</h2>");
+    let _ = match place {
+        Place::Page => write!(html, "<section id=\"{id}\"><h2>{heading}</h2>"),
+        Place::Subject(number) => {
+            write!(html, "<section id=\"{id}-{number}\"><h3>{heading}</h3>")
+        }
+    };
     for part in &section.parts {
         match part {
             Part::Table(one) => html.push_str(&table(one)),
@@ -66,7 +111,7 @@ pub fn table(table: &Table) -> String {
     let heads: Vec<_> = table
         .headings
         .iter()
-        .map(|heading| (heading.name, heading.origin))
+        .map(|heading| (&*heading.name, heading.origin))
         .collect();
     let words = table
         .headings
@@ -112,5 +157,28 @@ mod tests {
         assert!(place("<svg></svg>") < place("exit<small>driver's table</small>"));
         assert!(html.contains("<td>2 µs</td><td>2.5 µs</td><td>12,345</td>"));
         assert!(html.contains("C6, &quot;deep&quot; &lt;</th><td>–</td>"));
+    }
+
+    #[test]
+    fn subjects_follow_with_ids_of_their_own_and_the_script_comes_once() {
+        let subject = |script| {
+            let mut sheet = Sheet {
+                title: "<laptop>".into(),
+                failures: vec![("failed", "<sda>".into())],
+                script,
+                ..Sheet::default()
+            };
+            sheet.section(Section::new("states", "States").text("<none>"));
+            sheet
+        };
+        let sheet = Sheet {
+            subjects: vec![subject("let a;"), subject("let a;")],
+            ..Sheet::default()
+        };
+        let html = page(&sheet);
+        assert_eq!(html.matches("<script>let a;</script>").count(), 1);
+        assert!(html.contains("<h2 id=\"subject-1\">&lt;laptop&gt;</h2>"));
+        assert!(html.contains("<section id=\"states-1\"><h3>States</h3><p>&lt;none&gt;</p>"));
+        assert!(html.contains("role=\"alert\"><b>failed:</b> &lt;sda&gt;</p>"));
     }
 }
