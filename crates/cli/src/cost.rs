@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
 use reveille_results::output::{Existing, Folder};
@@ -21,6 +20,7 @@ use crate::exit;
 use crate::measured::open_of_machine;
 use crate::printed::{Printed, To};
 use crate::signals;
+use reveille_show::progress::Bar;
 use subject::Subject;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
@@ -256,10 +256,12 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
     let duration = args.duration.unwrap_or(DEFAULT);
     let follower = Follower::start(idle, &subject.workload, args.stacks)?;
     let mut watch = Watch::new(args, &follower);
-    let bar = bar(duration);
+    let bar = Bar::new();
     let ended = loop {
         let elapsed = follower.elapsed();
-        bar.set_position(elapsed.as_millis().min(duration.as_millis()) as u64);
+        let left = duration.saturating_sub(elapsed);
+        let done = 1.0 - left.as_secs_f64() / duration.as_secs_f64();
+        bar.show("following", done, Some(left), &subject.name);
         watch.look()?;
         if interrupted.load(Ordering::Relaxed) {
             break Ended::Interrupted;
@@ -270,9 +272,9 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
         if subject.is_gone(&root) {
             break Ended::WorkloadEnded;
         }
-        std::thread::sleep((duration - elapsed).min(LOOK));
+        std::thread::sleep(left.min(LOOK));
     };
-    bar.finish_and_clear();
+    bar.clear();
     Ok(Followed {
         tallies: follower.finish()?,
         stacks: watch.stacks()?,
@@ -283,15 +285,6 @@ fn follow_subject(args: &Args, idle: &Idle) -> anyhow::Result<Followed> {
             Ended::Completed | Ended::WorkloadEnded => ExitCode::SUCCESS,
         },
     })
-}
-
-/// Nothing is drawn where standard error is no terminal.
-fn bar(duration: Duration) -> ProgressBar {
-    let target = ProgressDrawTarget::stderr_with_hz(4);
-    let bar = ProgressBar::with_draw_target(Some(duration.as_millis() as u64), target);
-    let style = ProgressStyle::with_template("following [{bar:24}] {percent:>3}%");
-    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
-    bar
 }
 
 /// The folded stacks, beside cost.json.

@@ -2,12 +2,12 @@
 //! a line on standard error.
 
 use std::fmt;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use reveille_results::FilterError;
 
-use reveille_show::terminal::shown;
+pub use reveille_show::terminal::{say, say_plainly};
 
 /// Wrong use: a flag, a name or a file that cannot be meant.
 pub const USAGE: u8 = 2;
@@ -110,19 +110,6 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         failure.pointing.iter().for_each(say_plainly);
     }
     ExitCode::from(code(error))
-}
-
-/// A line on standard error. Where nobody can read it any more it is dropped: no work is left half
-/// done, and no setting changed, for want of a reader.
-pub fn say(words: impl fmt::Display) {
-    say_plainly(format_args!("reveille: {words}"));
-}
-
-/// As [`say`], without the program's name before it.
-pub fn say_plainly(words: impl fmt::Display) {
-    // At once: other programs write to the same terminal.
-    let words = format!("{}\n", shown(&words.to_string()));
-    let _ = io::stderr().write_all(words.as_bytes());
 }
 
 /// A reader of standard output that went away (`reveille states | head`) is no failure.

@@ -1,7 +1,6 @@
 //! `reveille measure`: arguments become options, datapoints become a result, and the result is
 //! said.
 
-mod progress;
 mod recorder;
 mod summary;
 

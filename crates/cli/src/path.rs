@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Description;
@@ -19,6 +18,7 @@ use crate::exit::{self, Failure};
 use crate::measured::open_of_machine;
 use crate::printed::{Printed, To};
 use crate::signals;
+use reveille_show::progress::Bar;
 use reveille_show::terminal;
 
 /// Tell where the time goes for packets that reach this machine.
@@ -163,7 +163,7 @@ fn follow(
     let follower = Follower::start(&idle, &setup)?;
     let begun = Instant::now();
     let mut gathered = Gathered::new();
-    let bar = bar(args);
+    let bar = Bar::new();
     loop {
         let left = args.duration.saturating_sub(begun.elapsed());
         std::thread::sleep(left.min(LOOK));
@@ -172,13 +172,13 @@ fn follow(
                 gathered.add(&idle, &packet);
             }
         })?;
-        show_progress(&bar, args, &gathered, begun.elapsed());
+        show(&bar, args, &gathered, begun.elapsed());
         let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
         if over || interrupted.load(Ordering::Relaxed) {
             break;
         }
     }
-    bar.finish_and_clear();
+    bar.clear();
     let elapsed_s = begun.elapsed().as_secs_f64();
     let (counts, cost) = (follower.counts(), follower.cost());
     let readers = gathered.readers();
@@ -241,31 +241,23 @@ fn estimate(path: &mut Path, result: &Description) {
     }
 }
 
-const STEPS: u64 = 1000;
-
-/// Drawn as packets are taken in; nothing where standard error is no terminal.
-fn bar(args: &Args) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr_with_hz(4));
-    let style = ProgressStyle::with_template("{prefix} [{bar:24}] {percent:>3}% {msg}");
-    bar.set_style(style.expect("the template is valid").progress_chars("=> "));
-    bar.set_prefix(match args.ping {
-        true => "pings",
-        false => "packets",
-    });
-    bar
-}
-
-fn show_progress(bar: &ProgressBar, args: &Args, gathered: &Gathered, elapsed: Duration) {
+/// By the time or by the count, whichever is nearer to its end.
+fn show(bar: &Bar, args: &Args, gathered: &Gathered, elapsed: Duration) {
     let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
     let by_count = gathered.packets() as f64 / args.count as f64;
-    bar.set_position((by_time.max(by_count).min(1.0) * STEPS as f64) as u64);
+    let done = by_time.max(by_count).min(1.0);
+    let what = match args.ping {
+        true => "pings",
+        false => "packets",
+    };
     let groups = gathered.by_group();
     let groups: Vec<String> = groups
         .iter()
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
-    bar.set_message(match groups.is_empty() {
+    let detail = match groups.is_empty() {
         true => "none yet".to_owned(),
-        false => terminal::shown(&groups.join("  ")).into_owned(),
-    });
+        false => groups.join("  "),
+    };
+    bar.show(what, done, bar.estimate(done), &detail);
 }

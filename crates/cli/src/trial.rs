@@ -2,7 +2,6 @@
 
 mod line;
 mod plan;
-mod progress;
 mod summary;
 mod workload;
 
@@ -27,7 +26,7 @@ use crate::chosen;
 use crate::command::As;
 use crate::exit;
 use crate::signals;
-use progress::Bar;
+use reveille_show::progress::Bar;
 use reveille_show::terminal;
 
 /// Run one workload under several idle settings and compare.
@@ -181,9 +180,11 @@ fn compare(
         seed: args.seed,
         journal_folder: journal::FOLDER.into(),
     };
-    let bar = Bar::new(args.rounds);
-    let ran = run_trial(root, idle, &options, workload, &stop, &mut |progress| {
-        bar.show(progress)
+    let bar = Bar::new();
+    // Between turns only.
+    let ran = run_trial(root, idle, &options, workload, &stop, &mut |now| {
+        let round = format!("round {}/{}", now.round + 1, args.rounds);
+        bar.show(&round, now.done, now.left, now.setting);
     });
     bar.clear();
     let mut ran = ran?;

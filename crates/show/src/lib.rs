@@ -1,6 +1,7 @@
 //! How what was found is shown: on a terminal, as text, as an HTML page. Knows no capability.
 //!
-//! - [`terminal`]: the way to standard output and error; [`table`] and [`wrap`] lay text out;
+//! - [`terminal`]: the way to standard output and error; [`table`] and [`wrap`] lay text out,
+//!   [`progress`] is how far a run is;
 //! - [`page`]: the frame of every page; [`html_table`] and [`chart`] fill it, [`axis`], [`density`] and
 //!   [`markup`] are what charts are made of;
 //! - [`quantity`]: quantities as a reader wants them;
@@ -13,6 +14,7 @@ pub mod html_table;
 pub mod markdown;
 pub mod markup;
 pub mod page;
+pub mod progress;
 pub mod quantity;
 pub mod sheet;
 pub mod table;

@@ -32,6 +32,19 @@ pub fn data() -> Box<dyn Write> {
     }
 }
 
+/// A line of this program on standard error. It is dropped where the reader is gone: a command ends its
+/// work and restores settings all the same.
+pub fn say(words: impl fmt::Display) {
+    say_plainly(format_args!("reveille: {words}"));
+}
+
+/// As [`say`], without the program's name before it.
+pub fn say_plainly(words: impl fmt::Display) {
+    // In one write: other programs write to the same terminal.
+    let words = format!("{}\n", shown(&words.to_string()));
+    let _ = io::stderr().write_all(words.as_bytes());
+}
+
 /// Text of others within one line.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if !text.contains(is_order) {

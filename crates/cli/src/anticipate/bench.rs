@@ -3,7 +3,6 @@
 #[cfg(feature = "bpf")]
 mod by_engine;
 mod by_library;
-mod progress;
 mod summary;
 
 use std::io::Write;
@@ -27,7 +26,7 @@ use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::signals;
 use by_library::ByLibrary;
-use progress::Bar;
+use reveille_show::progress::Bar;
 use reveille_show::terminal;
 
 /// Measure what waking in time gains on this machine, and what it costs.
@@ -263,9 +262,12 @@ fn compare(
         },
         insist: !args.policies.is_empty(),
     };
-    let bar = Bar::new(args.rounds);
-    let ran = run_bench(machine, work, &options, stop, &mut |progress| {
-        bar.show(progress)
+    let bar = Bar::new();
+    // Between turns only.
+    let ran = run_bench(machine, work, &options, stop, &mut |now| {
+        let round = format!("round {}/{}", now.round + 1, args.rounds);
+        let turn = format!("{}, {}", now.point.name, now.policy.name());
+        bar.show(&round, now.done, Some(now.left), &turn);
     });
     bar.clear();
     let ran = ran?;

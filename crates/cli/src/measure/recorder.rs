@@ -9,8 +9,9 @@ use reveille_results::description::{Description, Ended, Settings};
 use reveille_results::output::Folder;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema, statistics};
 
-use super::{Args, progress::Bar};
+use super::Args;
 use crate::keeping::{default_folder, naming};
+use reveille_show::progress::Bar;
 
 /// The columns that the statistics need.
 const STATISTICS_COLUMNS: &[&str] = &[
@@ -145,7 +146,16 @@ impl Sink for Recorder {
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {
-        self.bar.show(progress);
+        let states = progress.by_state.iter();
+        let counts: Vec<_> = states
+            .map(|(state, count)| format!("{state} {count}"))
+            .collect();
+        let detail = match progress.kept {
+            0 => String::new(),
+            _ => format!("{:.0}/s:  {}", progress.rate, counts.join("  ")),
+        };
+        self.bar
+            .show(progress.phase, progress.done, progress.left, &detail);
     }
 
     fn notice(&mut self, notice: Notice) {

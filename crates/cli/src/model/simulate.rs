@@ -1,6 +1,5 @@
 //! `reveille model simulate`: servers behind a dispatcher, with any arrivals.
 
-mod progress;
 mod table;
 
 use std::fs::File;
@@ -20,6 +19,7 @@ use serde::Serialize;
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
 use crate::signals;
+use reveille_show::progress::Bar;
 use reveille_show::terminal;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
@@ -263,7 +263,7 @@ fn rows(
         .partition(|named| named.policy == Policy::AlwaysOn);
     let missing = first.is_empty().then_some(&always_on);
     let all: Vec<&Named> = missing.into_iter().chain(first).chain(others).collect();
-    let bar = progress::Bar::new(all.len());
+    let (bar, policies) = (Bar::new(), all.len());
     let mut rows: Vec<Row> = Vec::new();
     for (place, named) in all.into_iter().enumerate() {
         if interrupted.load(Ordering::Relaxed) {
@@ -274,7 +274,14 @@ fn rows(
             .simulation
             .setup(parameters, &named.policy, trace);
         let simulated = simulate(&setup, &mut |progress| {
-            bar.show(place, &named.name, progress);
+            let of_policy = progress.simulated as f64 / progress.expected.max(1) as f64;
+            let done = (place as f64 + of_policy.min(1.0)) / policies as f64;
+            let policy = format!("policy {}/{policies}", place + 1);
+            let detail = format!(
+                "{}, {} of {} replications",
+                named.name, progress.replications_done, progress.replications
+            );
+            bar.show(&policy, done, bar.estimate(done), &detail);
             match interrupted.load(Ordering::Relaxed) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),

@@ -1,0 +1,153 @@
+//! How far a run is: a bar with an estimate of the time left, and a line below it.
+//!
+//! Nothing is drawn where standard error is no terminal, and nothing stays of it at the end. It has no
+//! thread: drawing wakes CPUs, so that it happens only where a command calls, between measurements.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::terminal::{self, shown};
+
+/// Progress of one run; dropped, it is gone from the terminal.
+pub struct Bar {
+    bar: ProgressBar,
+    since: Instant,
+}
+
+/// The bar's resolution.
+const STEPS: u64 = 1000;
+
+/// Redraws a second at most, however often a command calls.
+const HZ: u8 = 10;
+
+impl Bar {
+    /// Draws nothing yet.
+    #[expect(clippy::new_without_default, reason = "it begins to count the time")]
+    pub fn new() -> Self {
+        Self::on(ProgressDrawTarget::stderr_with_hz(HZ))
+    }
+
+    fn on(target: ProgressDrawTarget) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
+        // Two lines, so that neither is longer than the terminal is wide.
+        let style =
+            ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3}%\n  {wide_msg}");
+        bar.set_style(style.expect("the template is valid").progress_chars("=> "));
+        Self {
+            bar,
+            since: Instant::now(),
+        }
+    }
+
+    /// `step` is what is being done, `done` the share of the whole (0 to 1), `left` the time until the
+    /// end, where it is known, and `detail` what else there is to show.
+    pub fn show(&self, step: &str, done: f64, left: Option<Duration>, detail: &str) {
+        let left = left.map(|left| {
+            let seconds = Duration::from_secs(left.as_secs_f64().ceil() as u64);
+            format!("{} left", humantime::format_duration(seconds))
+        });
+        let parts = left.into_iter().chain([shown(detail).into_owned()]);
+        let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        self.bar.set_prefix(shown(step).into_owned());
+        self.bar.set_message(parts.join("  "));
+        self.bar.set_position((done * STEPS as f64) as u64);
+    }
+
+    /// The time left at the pace since the bar was made; `None` at the start.
+    pub fn estimate(&self, done: f64) -> Option<Duration> {
+        estimate(self.since.elapsed(), done)
+    }
+
+    /// A line above the bar, on standard error; terminal or not.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| terminal::say(line));
+    }
+
+    /// Takes it off the terminal.
+    pub fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+fn estimate(elapsed: Duration, done: f64) -> Option<Duration> {
+    let left = elapsed.as_secs_f64() * (1.0 - done) / done;
+    Duration::try_from_secs_f64(left).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Narrow(Arc<Mutex<String>>);
+
+    impl TermLike for Narrow {
+        fn width(&self) -> u16 {
+            40
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(&format!("{text}\n"))
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.write_str("<cleared>")
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal_and_none_stays() {
+        let terminal = Narrow::default();
+        let bar = Bar::on(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
+        let detail = format!("a\x1bb {}", "POLL 12  ".repeat(9));
+        bar.show(
+            "timer, CPU 3",
+            0.5,
+            Some(Duration::from_millis(61_500)),
+            &detail,
+        );
+        let drawn = terminal.0.lock().unwrap().clone();
+        for part in ["timer, CPU 3 [", "]  50%", "1m 2s left  a\\u001bb POLL 12"] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        assert!(!drawn.contains("POLL 12  POLL 12  POLL"), "{drawn}");
+        terminal.0.lock().unwrap().clear();
+        drop(bar);
+        let last = terminal.0.lock().unwrap().clone();
+        assert!(
+            last.contains("<cleared>") && !last.contains("CPU 3"),
+            "{last}"
+        );
+    }
+
+    #[test]
+    fn the_time_left_is_what_the_rest_takes_at_the_pace_so_far() {
+        let of = |done| estimate(Duration::from_secs(10), done);
+        assert_eq!(of(0.25), Some(Duration::from_secs(30)));
+        assert_eq!(of(1.0), Some(Duration::ZERO));
+        assert_eq!(of(0.0), None);
+    }
+}
