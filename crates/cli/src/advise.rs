@@ -19,7 +19,8 @@ use reveille_advise::{
 use reveille_kernel::latency::parse_bound;
 use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Loaded;
-use reveille_results::description::{Floor, Probe};
+use reveille_results::description::Probe;
+use reveille_results::statistics::Floor;
 use serde::Serialize;
 
 use crate::chosen;

@@ -1,6 +1,6 @@
 //! The floor of the method: the same event on a CPU where nothing sleeps.
 
-use reveille_results::description::Floor;
+use reveille_results::statistics::Floor;
 use reveille_results::{Source, statistics};
 
 /// The floor of a source from its datapoints; `None` for fewer than 20.

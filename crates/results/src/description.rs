@@ -7,8 +7,9 @@ use reveille_kernel::{Identity, IdleState};
 use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
+use crate::columns::Columns;
 use crate::schema::{self, SCHEMA_VERSION};
-use crate::statistics::StateStatistics;
+use crate::statistics::{Floor, StateStatistics};
 
 /// How the waking was seen. Results of different probes are not compared without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,25 +89,6 @@ pub struct Cost {
     pub min_ns: f64,
     /// The largest, ns.
     pub max_ns: f64,
-}
-
-/// The floor of the method on this machine: the same event on a CPU where nothing sleeps.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
-    /// The state it was measured in: the poll state's name, or [`crate::schema::AWAKE`].
-    pub state: String,
-    /// As in the column `source`.
-    pub source: String,
-    /// Wakes.
-    pub count: u64,
-    /// Median, ns.
-    pub median_ns: i64,
-    /// 90th percentile, ns; `None` below 100 datapoints.
-    pub p90_ns: Option<i64>,
-    /// 99th percentile, ns; `None` below 1000 datapoints.
-    pub p99_ns: Option<i64>,
-    /// The largest, ns.
-    pub max_ns: i64,
 }
 
 /// What the instrument costs on this machine, measured before the run.
@@ -250,6 +232,15 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
         floor.p99_ns = floor.p99_ns.filter(|_| is_carried(P99));
     }
     Ok(description)
+}
+
+/// A result in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What it is, where, and by what.
+    pub description: Description,
+    /// Its datapoints.
+    pub columns: Columns,
 }
 
 #[cfg(test)]

@@ -17,11 +17,13 @@ mod evaluate;
 mod expression;
 mod lexer;
 mod parser;
+mod wrong;
 
 use std::fmt;
 
 use crate::Columns;
 use expression::Expression;
+pub use wrong::FilterError;
 
 /// A condition on datapoints.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,87 +66,5 @@ impl Filter {
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-/// What is wrong with an expression, and where. `Display` points into it, in three lines.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilterError {
-    /// What is wrong, and what was expected.
-    pub what: String,
-    /// The expression.
-    pub expression: String,
-    /// Where, in characters.
-    pub at: usize,
-    /// How many characters; at least one.
-    pub length: usize,
-}
-
-impl fmt::Display for FilterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A line break or a tabulator would move the caret.
-        let blank = |character: char| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        };
-        let expression: String = self.expression.chars().map(blank).collect();
-        let (indent, carets) = (" ".repeat(self.at), "^".repeat(self.length));
-        write!(
-            f,
-            "filter: {}\n  {expression}\n  {indent}{carets}",
-            self.what
-        )
-    }
-}
-
-impl std::error::Error for FilterError {}
-
-/// A place in an expression, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Span {
-    start: usize,
-    end: usize,
-}
-
-impl Span {
-    fn to(self, end: Span) -> Span {
-        Span {
-            start: self.start,
-            end: end.end,
-        }
-    }
-}
-
-/// What is wrong, before it is known in which expression.
-#[derive(Debug)]
-struct Wrong {
-    what: String,
-    at: Span,
-}
-
-impl Wrong {
-    fn new(at: Span, what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            at,
-        }
-    }
-
-    fn within(self, text: &str) -> FilterError {
-        let characters = |bytes: usize| {
-            text.char_indices()
-                .take_while(|&(at, _)| at < bytes)
-                .count()
-        };
-        let (start, end) = (characters(self.at.start), characters(self.at.end));
-        FilterError {
-            what: self.what,
-            expression: text.to_owned(),
-            at: start,
-            length: (end - start.min(end)).max(1),
-        }
     }
 }

@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use crate::columns::Columns;
 use crate::csv::{Csv, LastLine};
-use crate::description::{self, Description};
+use crate::description::{self, Description, Loaded};
 use crate::output::{Existing, Folder, Naming};
-use crate::{Error, Malformed, Result, Writer, own_csv, parquet_file, wult};
+use crate::writer::{PARQUET, PARTIAL, Writer};
+use crate::{Error, Malformed, Result, own_csv, parquet_file, wult};
 
 pub(crate) const DESCRIPTION: &str = "result.json";
-pub(crate) const PARQUET: &str = "datapoints.parquet";
-pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
 const WULT_INFO: &str = "info.yml";
 const WULT_DATAPOINTS: &str = "datapoints.csv";
 
@@ -99,15 +98,6 @@ impl ResultFolder {
     pub fn read_back(&self, columns: Option<&[&str]>) -> Result<Loaded> {
         self.folder.with_its_rights(|| load(self.path(), columns))
     }
-}
-
-/// A result in memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What it is, where, and by what.
-    pub description: Description,
-    /// Its datapoints.
-    pub columns: Columns,
 }
 
 /// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.

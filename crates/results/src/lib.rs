@@ -30,10 +30,10 @@ mod writer;
 mod wult;
 
 pub use columns::{Column, Columns, NULL, Values};
-pub use description::Description;
+pub use description::{Description, Loaded};
 pub use export::{export_csv, export_result};
 pub use filter::{Filter, FilterError};
-pub use folder::{Loaded, ResultFolder, open, open_columns, open_description};
+pub use folder::{ResultFolder, open, open_columns, open_description};
 pub use parquet_file::panic_becomes_an_error;
 pub use schema::{Datapoint, First, Source, WokenBy};
 pub use stream::{StreamError, in_parts};

@@ -28,17 +28,8 @@ use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, fsync, linkat, unlinkat
 use crate::{Error, Result};
 pub use file::OutputFile;
 use rights::{Rights, Taken};
-use walk::{MadeFolder, Walk, is_named, is_same, kind};
-
-/// Who chose the place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Naming {
-    /// The user named it, with `--out` or the like.
-    ByUser,
-    /// The program did. Root then writes only to folders that are root's, and not writable by others
-    /// unless sticky.
-    ByDefault,
-}
+pub use walk::Naming;
+use walk::{MadeFolder, NOFOLLOW, Walk, is_named, is_same, kind, refused};
 
 /// What becomes of a file that has the name already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +52,6 @@ pub struct Folder {
     made_files: Mutex<Vec<(OsString, File)>>,
 }
 
-const NOFOLLOW: AtFlags = AtFlags::AT_SYMLINK_NOFOLLOW;
 const NEW_FILE: OFlag = OFlag::O_CREAT
     .union(OFlag::O_EXCL)
     .union(OFlag::O_NOFOLLOW)
@@ -448,13 +438,6 @@ fn temporary_name() -> String {
 }
 
 const TAKEN: &str = "is there already; choose another place";
-
-fn refused(path: &Path, why: &str) -> Error {
-    Error::Refused {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,6 @@ use reveille_figures::tail::{self, Tail};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::NO_NAME;
-use crate::description::Floor;
 use crate::verdict::{Exceedance, Verdict};
 use crate::{Columns, NULL};
 
@@ -33,6 +32,25 @@ pub struct Summary {
     pub mean_ns: f64,
     /// `None` for one datapoint.
     pub standard_deviation_ns: Option<f64>,
+}
+
+/// The floor of the method on this machine: the same event on a CPU where nothing sleeps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// The state it was measured in: the poll state's name, or [`crate::schema::AWAKE`].
+    pub state: String,
+    /// As in the column `source`.
+    pub source: String,
+    /// Wakes.
+    pub count: u64,
+    /// Median, ns.
+    pub median_ns: i64,
+    /// 90th percentile, ns; `None` below 100 datapoints.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile, ns; `None` below 1000 datapoints.
+    pub p99_ns: Option<i64>,
+    /// The largest, ns.
+    pub max_ns: i64,
 }
 
 /// One requested state's figures.

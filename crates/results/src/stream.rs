@@ -5,7 +5,8 @@ use std::io::{Read, Seek};
 use std::path::Path;
 
 use crate::csv::{Csv, LastLine};
-use crate::folder::{self, PARTIAL};
+use crate::folder;
+use crate::writer::PARTIAL;
 use crate::{Columns, Error, Malformed, own_csv, parquet_file, wult};
 
 /// Why a stream ended early.

@@ -13,11 +13,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::csv::{Csv, LastLine};
-use crate::folder::{PARQUET, PARTIAL};
 use crate::output::{Existing, Folder};
 use crate::parquet_file::{Definition, ParquetWriter};
 use crate::schema::{COLUMNS, Kind};
 use crate::{Datapoint, Error, Malformed, Result, csv_text, own_csv};
+
+pub(crate) const PARQUET: &str = "datapoints.parquet";
+pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
 
 /// Takes datapoints one by one. Dropped without [`Writer::finish`], it leaves a partial file that
 /// is read like a finished one.

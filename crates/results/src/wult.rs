@@ -20,8 +20,7 @@ use reveille_kernel::Identity;
 
 use crate::columns::{Column, Columns, Values};
 use crate::csv::{Csv, Field, LastLine};
-use crate::description::{Counts, Description, Settings};
-use crate::folder::Loaded;
+use crate::description::{Counts, Description, Loaded, Settings};
 use crate::schema::Kind;
 use crate::{Malformed, Source};
 

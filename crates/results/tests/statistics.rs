@@ -1,7 +1,7 @@
 //! Figures per state are those that one can check by hand.
 
 use proptest::prelude::*;
-use reveille_results::description::Floor;
+use reveille_results::statistics::Floor;
 use reveille_results::statistics::{by_state, summarise};
 use reveille_results::verdict::Verdict;
 use reveille_results::{Column, Columns, NULL, Values};

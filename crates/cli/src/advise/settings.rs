@@ -6,7 +6,8 @@ use reveille_advise::{
     Advice, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
 };
 use reveille_kernel::cpulist;
-use reveille_results::description::{Floor, cpu_name};
+use reveille_results::description::cpu_name;
+use reveille_results::statistics::Floor;
 
 use super::text::{about, listed, named, us, wrapped};
 use super::{Answer, evidence};

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use reveille_results::columns::{Column, Values};
 use reveille_results::description::{
-    Characterisation, Cost, Counts, Description, Ended, Floor, Probe, Settings,
+    Characterisation, Cost, Counts, Description, Ended, Probe, Settings,
 };
 use reveille_results::schema::SCHEMA_VERSION;
+use reveille_results::statistics::Floor;
 use reveille_results::{Columns, Loaded, NULL};
 use serde_json::json;
 

@@ -1,9 +1,9 @@
 //! A condition over many datapoints, a batch at a time: the loops are over plain slices, and what
 //! lies between the operators stays in the cache.
 
-use super::Wrong;
 use super::expression::{ColumnName, Expression, Nullable, Number, Operation};
 use super::lexer::Comparison;
+use super::wrong::Wrong;
 use crate::columns::{Columns, NO_NAME, NULL, Values};
 use crate::nearest;
 

@@ -1,7 +1,7 @@
 //! What a filter says, with the type of each part known.
 
-use super::Span;
 use super::lexer::Comparison;
+use super::wrong::Span;
 
 /// A condition: true, false or unknown for each datapoint.
 #[derive(Debug, Clone, PartialEq)]

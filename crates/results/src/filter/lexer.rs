@@ -1,6 +1,6 @@
 //! An expression's text as tokens.
 
-use super::{Span, Wrong};
+use super::wrong::{Span, Wrong};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {

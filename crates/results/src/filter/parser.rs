@@ -2,7 +2,7 @@
 
 use super::expression::{ColumnName, Expression, Nullable, Number, Operation};
 use super::lexer::{Comparison, Token, tokens};
-use super::{Span, Wrong};
+use super::wrong::{Span, Wrong};
 use crate::schema::{COLUMNS, Kind};
 use crate::{nearest, own_csv, wult};
 

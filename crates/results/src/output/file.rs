@@ -13,8 +13,9 @@ use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::unistd::{AccessFlags, faccessat};
 
 use super::rights::Rights;
+use super::walk::{Naming, refused};
 use super::walk::{foreign_link, is_same, kind};
-use super::{Existing, Folder, Naming, refused, with_rights};
+use super::{Existing, Folder, with_rights};
 use crate::{Error, Result};
 
 /// For so long somebody may be late to read from a FIFO: both ends are started together.

@@ -6,12 +6,23 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, open, openat, readlinkat};
+use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::{Naming, refused};
 use crate::{Error, Result};
+
+/// Who chose the place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Naming {
+    /// The user named it, with `--out` or the like.
+    ByUser,
+    /// The program did. Root then writes only to folders that are root's, and not writable by others
+    /// unless sticky.
+    ByDefault,
+}
+
+pub(super) const NOFOLLOW: AtFlags = AtFlags::AT_SYMLINK_NOFOLLOW;
 
 /// As many links as the kernel follows (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -19,7 +30,7 @@ const LINKS_MAX: usize = 40;
 /// Is it the opened file that has this name now? While a file is open its number (`st_ino`) is not
 /// given to another one.
 pub(super) fn is_named(opened: &impl AsFd, dir: &OwnedFd, name: &OsStr) -> bool {
-    match (fstat(opened), fstatat(dir, name, super::NOFOLLOW)) {
+    match (fstat(opened), fstatat(dir, name, NOFOLLOW)) {
         (Ok(opened), Ok(named)) => is_same(&opened, &named),
         _ => false,
     }
@@ -218,3 +229,10 @@ const FOLDER: OFlag = OFlag::O_PATH
 const STEP: OFlag = OFlag::O_PATH
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
+
+pub(super) fn refused(path: &Path, why: &str) -> Error {
+    Error::Refused {
+        path: path.to_owned(),
+        why: why.to_owned(),
+    }
+}
