@@ -6,6 +6,7 @@
 mod advise;
 mod anticipate;
 mod chosen;
+mod columns;
 mod command;
 mod cost;
 mod descriptors;

@@ -1,4 +1,5 @@
-//! `reveille manual`: man pages and shell completions, from the one definition of the flags.
+//! `reveille manual`: man pages, shell completions and the reference of columns, each from its one
+//! definition.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,14 +8,16 @@ use clap::{CommandFactory, ValueEnum};
 use clap_complete::{Generator, Shell};
 use reveille_results::output::{Existing, Folder, Naming};
 
-/// Write the man pages and the shell completions into a folder.
+use crate::columns;
+
+/// Write the man pages, the shell completions and the reference of columns into a folder.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   reveille manual ~/.local/share/man     man1/ for man, completions/ for your shell
   reveille manual doc; man -l doc/man1/reveille-measure.1")]
 pub struct Args {
-    /// Gets man1/ and completions/
+    /// Gets man1/, completions/ and columns.md
     folder: PathBuf,
 }
 
@@ -31,6 +34,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut command = crate::Cli::command().disable_help_subcommand(true);
     command.build();
     pages(command, &man)?;
+    let folder = Folder::make(&args.folder, Naming::ByUser)?;
+    folder.write(
+        "columns.md",
+        Existing::IsReplaced,
+        columns::page().as_bytes(),
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 

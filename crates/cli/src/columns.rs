@@ -1,0 +1,78 @@
+//! The reference of columns, from the one definition of each.
+
+use std::fmt::Write as _;
+
+use reveille_show::sheet::Heading;
+use reveille_watch::{cost, path};
+
+/// The columns of each list in a command's JSON.
+type Tables = Vec<(&'static str, Vec<Heading>)>;
+
+/// Every command that prints tables, and the file that it keeps or prints.
+fn commands() -> [(&'static str, &'static str, Tables); 2] {
+    [
+        ("cost", cost::FILE, cost::show::reference()),
+        ("path", path::FILE, path::show::reference()),
+    ]
+}
+
+/// The page, in Markdown.
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Columns\n\nWhat the columns of tables mean. A terminal shows those in *italics* with `--full` \
+         only; pages and `--markdown` show all. The key is the field in JSON, in the unit given here; a \
+         field that is unknown is `null`, and its cell is a dash. `docs/generate` writes this page from \
+         the program.\n",
+    );
+    for (command, file, tables) in commands() {
+        // Writing to a String cannot fail.
+        let _ = write!(page, "\n## {command}\n");
+        for (list, headings) in tables {
+            let _ = write!(
+                page,
+                "\n`{list}` of `{file}`:\n\n| column | key | unit | origin | meaning |\n\
+                 | --- | --- | --- | --- | --- |\n"
+            );
+            for heading in headings {
+                let name = match heading.detail {
+                    true => format!("*{}*", heading.name),
+                    false => heading.name.to_owned(),
+                };
+                let _ = writeln!(
+                    page,
+                    "| {name} | `{}` | {} | {} | {} |",
+                    heading.key,
+                    heading.unit,
+                    heading.origin.map_or("", |origin| origin.word()),
+                    heading.about
+                );
+            }
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_has_a_meaning_and_a_key_of_its_own() {
+        for (command, _, tables) in commands() {
+            for (list, headings) in tables {
+                let mut keys: Vec<_> = headings.iter().map(|heading| heading.key).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                assert_eq!(keys.len(), headings.len(), "{command}, {list}");
+                for heading in headings {
+                    let (key, about) = (heading.key, heading.about);
+                    assert!(
+                        !about.is_empty() && !about.ends_with('.'),
+                        "{command}: {key}"
+                    );
+                    assert!(page().contains(&format!("`{key}`")) && page().contains(about));
+                }
+            }
+        }
+    }
+}
