@@ -45,13 +45,7 @@ pub fn three_digits(value: f64) -> String {
 
 /// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one digit.
 pub fn aligned(value: f64) -> String {
-    let decimals = match value.abs() {
-        0.0 => 0,
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.0095 => 2,
-        size => (-size.log10().floor()).min(9.0) as usize,
-    };
+    let decimals = decimals(value);
     let text = format!("{value:.decimals$}");
     match text
         .trim_start_matches('-')
@@ -60,6 +54,36 @@ pub fn aligned(value: f64) -> String {
     {
         true => "0".to_owned(),
         false => text,
+    }
+}
+
+/// Decimals of [`aligned`].
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        0.0 => 0,
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.0095 => 2,
+        size => (-size.log10().floor()).min(9.0) as usize,
+    }
+}
+
+/// The least value with the digits of [`aligned`] that is no smaller: an upper bound is not rounded down.
+pub fn up(value: f64) -> f64 {
+    let scale = 10_f64.powi(decimals(value) as i32);
+    // What binary fractions add is no reason to go up.
+    (value * scale - 1e-9).ceil() / scale
+}
+
+/// `C1, C1E and C6`; `none` without names.
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
     }
 }
 
@@ -145,6 +169,29 @@ mod tests {
         assert_eq!(count(12_345_678), "12,345,678");
         assert_eq!(counted(1, "wait"), "1 wait");
         assert_eq!(counted(2_000, "wait"), "2,000 waits");
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_and_never_zero() {
+        for (value, text) in [
+            (0.099_99, "0.10"),
+            (0.100_1, "0.11"),
+            (0.07, "0.07"),
+            (12.31, "12.4"),
+            (100.0, "100"),
+            (0.000_03, "0.00003"),
+            (0.000_031, "0.00004"),
+        ] {
+            assert_eq!(aligned(up(value)), text);
+        }
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!(listed(&[] as &[&str]), "none");
+        assert_eq!(listed(&["a"]), "a");
+        assert_eq!(listed(&["a", "b"]), "a and b");
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
     }
 
     #[test]

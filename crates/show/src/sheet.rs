@@ -343,7 +343,7 @@ pub enum Part<'a> {
     Table(Table),
     /// A paragraph.
     Text(String),
-    /// A command to copy: never broken into lines.
+    /// A command or a file's lines to copy: as they are.
     Command(String),
     /// Stacked bars.
     Bars(Bars),

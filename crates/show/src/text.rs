@@ -100,7 +100,11 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
         match part {
             Part::Table(table) => write_table(table, detail, out)?,
             Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
-            Part::Command(command) => writeln!(out, "    {command}")?,
+            Part::Command(command) => {
+                for line in command.lines() {
+                    writeln!(out, "{}", format!("    {line}").trim_end())?;
+                }
+            }
             Part::Bars(bars) => bars.write(out)?,
             Part::Chart(_) => {}
         }
