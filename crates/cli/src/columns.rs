@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use reveille_advise::show as advise;
 use reveille_show::sheet::Heading;
 use reveille_watch::{cost, path};
 
@@ -9,8 +10,14 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 2] {
+fn commands() -> [(&'static str, &'static str, Tables); 4] {
     [
+        ("advise", "advise --json", advise::reference()),
+        (
+            "advise --table",
+            "advise --table --json",
+            advise::table_reference(),
+        ),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
     ]
@@ -36,7 +43,7 @@ pub fn page() -> String {
             for heading in headings {
                 let name = match heading.detail {
                     true => format!("*{}*", heading.name),
-                    false => heading.name.to_owned(),
+                    false => heading.name.to_string(),
                 };
                 let _ = writeln!(
                     page,

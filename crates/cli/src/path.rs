@@ -19,7 +19,6 @@ use crate::measured::open_of_machine;
 use crate::printed::{Printed, To};
 use crate::signals;
 use reveille_show::progress::Bar;
-use reveille_show::terminal;
 
 /// Tell where the time goes for packets that reach this machine.
 ///

@@ -22,6 +22,7 @@ mod own_csv;
 mod parquet_file;
 pub mod read;
 pub mod schema;
+pub mod show;
 pub mod statistics;
 mod stream;
 pub mod text;
