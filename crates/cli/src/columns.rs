@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_advise::show as advise;
+use reveille_results::show as measure;
 use reveille_show::sheet::Heading;
 use reveille_watch::{cost, path};
 
@@ -10,7 +11,7 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 4] {
+fn commands() -> [(&'static str, &'static str, Tables); 5] {
     [
         ("advise", "advise --json", advise::reference()),
         (
@@ -18,6 +19,7 @@ fn commands() -> [(&'static str, &'static str, Tables); 4] {
             "advise --table --json",
             advise::table_reference(),
         ),
+        ("measure", "result.json", measure::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
     ]

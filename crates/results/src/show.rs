@@ -1,27 +1,29 @@
 //! Results for people: the names, units and words of their figures.
+//!
+//! [`summary`] is what a run prints at its end. [`sheet`] is the page of one result or several: all
+//! datapoints as density, those beyond the 99.9th percentile of their state one by one with all their
+//! fields, the statistics by state, and what differs between results.
 
-use crate::Description;
-use crate::description::Probe;
+mod charts;
+mod difference;
+mod floors;
+mod groups;
+mod input;
+mod machine;
+mod outliers;
+mod page;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
+mod statistics;
+mod summary;
+mod verdicts;
+mod view;
+mod words;
 
-/// The result's name, its CPU and its machine.
-pub fn subject(description: &Description) -> String {
-    let mut words = format!("{}: {}", description.name, description.settings.cpu_name());
-    if let Some(model) = &description.machine.cpu_model {
-        words += &format!(" of {model}");
-    }
-    if let Some(host) = &description.machine.hostname {
-        words += &format!(" ({host})");
-    }
-    words
-}
-
-/// What measured, and what its figures include: after "measured".
-pub fn by_probe(description: &Description) -> String {
-    match description.probe {
-        Probe::Bpf => "by BPF programs in the idle loop".to_owned(),
-        Probe::User => {
-            "by a waiting thread: the figures include the interrupt and the scheduler".to_owned()
-        }
-        Probe::Foreign => format!("by another tool ({})", description.tool),
-    }
-}
+pub use input::{Error, Input, Options, Result};
+pub use page::sheet;
+pub use statistics::reference;
+pub use summary::summary;
+pub use view::Views;
+pub use words::{by_probe, subject};

@@ -119,6 +119,14 @@ pub fn share(share: f64) -> String {
     format!("{text}%")
 }
 
+/// A p-value. Below a ten-thousandth the tests' approximations say no more than "less".
+pub fn p_value(value: f64) -> String {
+    match value {
+        small if small < 1e-4 => "< 0.0001".to_owned(),
+        value => format!("{value:.4}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,6 +200,12 @@ mod tests {
         assert_eq!(listed(&["a"]), "a");
         assert_eq!(listed(&["a", "b"]), "a and b");
         assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+    }
+
+    #[test]
+    fn a_p_value_has_four_decimals_and_is_not_zero() {
+        assert_eq!(p_value(0.049_66), "0.0497");
+        assert_eq!(p_value(0.000_099), "< 0.0001");
     }
 
     #[test]

@@ -436,6 +436,8 @@ pub struct Sheet<'a> {
     pub subjects: Vec<Sheet<'a>>,
     /// What the charts of a page need; one of those that its policy knows.
     pub script: &'static str,
+    /// What the page's script shows of single datapoints; null where there is nothing.
+    pub data: serde_json::Value,
     /// Below the page: how its figures are meant.
     pub foot: &'static str,
 }
