@@ -1,6 +1,6 @@
-# The doors of the house. Each installs what it needs and is missing (see make/install).
+# Each target installs the packages that it needs and that are missing (see make/install).
 
-# What rustup installed is found even where the shell does not know of it yet.
+# Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help measure test lab bench fuzz soak mutants docs
@@ -8,11 +8,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
 	@echo 'make test      run every test'
-	@echo 'make bench     print the figures that are promised, as ratios and counts (some minutes)'
-	@echo 'make fuzz      try each reader of files on a million broken ones (RUNS=N: so many)'
-	@echo "make soak      try for an hour what has to hold for long; changes the machine meanwhile (SECONDS=N ROUNDS=N)"
-	@echo 'make mutants   put small faults into the code: does a test see each? (ARGS="BASE": in what changed since)'
-	@echo 'make lab       run the tests in the guest with several idle states (ARGS="WORD": only those)'
+	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
+	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
+	@echo "make soak      run the long tests for an hour; they change settings while they run (SECONDS=N ROUNDS=N)"
+	@echo 'make mutants   mutation testing: does a test detect each fault? (ARGS="BASE": only in code changed since BASE)'
+	@echo 'make lab       run the tests in the guest with several idle states (ARGS="WORD": only matching ones)'
 	@echo 'make docs      build the book and check it'
 
 measure:

@@ -10,10 +10,10 @@ DefinitionBlock ("", "SSDT", 2, "RVEILL", "IDLE", 1)
         Name (CSTS, Package ()
         {
             3,
-            // The bit width of 0 says: entered by HLT.
+            // A bit width of 0 means: entered by HLT.
             Package () { ResourceTemplate () { Register (FFixedHW, 0, 0, 0) }, 1, 2, 1000 },
-            // Ports of the q35's power-management block that nobody uses: reading one returns at
-            // once, so the CPU is in the state only for as long as the read takes.
+            // Unused ports of the q35's power-management block: reading one returns at
+            // once, so the CPU is in the state only during the read.
             Package () { ResourceTemplate () { Register (SystemIO, 8, 0, 0x614) }, 2, 33, 500 },
             Package () { ResourceTemplate () { Register (SystemIO, 8, 0, 0x615) }, 3, 133, 100 }
         })

@@ -1,6 +1,6 @@
 # shellcheck shell=dash
-# What a test in the guest says. A test is one file, named as a sentence, that begins with
-# `. ./assert.sh`; it passes if it gets to its end.
+# Assertions for tests in the guest. A test is one file whose name is a sentence. It begins with
+# `. ./assert.sh`, and passes if it reaches its end.
 set -eu
 cpus=/sys/devices/system/cpu
 
@@ -9,7 +9,7 @@ fail() {
   exit 1
 }
 
-# This kernel or guest cannot do what the test is about.
+# This kernel or guest does not support what the test is about.
 skip() {
   echo "skipped: $*"
   exit 77
@@ -25,12 +25,12 @@ at_least() {
   [ "$2" -ge "$3" ] 2>/dev/null || fail "$1 is '$2', expected $3 or more"
 }
 
-# says WHERE PATTERN TEXT: the text has a line that the basic regular expression describes.
+# says WHERE PATTERN TEXT: the text has a line that matches the basic regular expression.
 says() {
   printf '%s\n' "$3" | grep -q -- "$2" || fail "$1 does not say '$2' but: $3"
 }
 
-# run STATUS COMMAND...: the command ends with that exit status; its output is left in $output.
+# run STATUS COMMAND...: the command ends with that exit status; $output has its output.
 run() {
   local expected=$1 status=0
   shift
@@ -38,16 +38,16 @@ run() {
   [ "$status" = "$expected" ] || fail "\`$*\` ended with $status, expected $expected: $output"
 }
 
-# complains STATUS PATTERN COMMAND...: it fails with that status and one line that says what is
-# wrong (where a flag's value cannot be read, clap adds which ones can and a pointer to --help), and
-# the machine's settings are as they were.
+# complains STATUS PATTERN COMMAND...: the command fails with that status and one line that names the
+# error (for an invalid value of a flag, clap adds the valid ones and a pointer to --help), and
+# the machine's settings do not change.
 complains() {
   local status=$1 wanted=$2 before lines
   before=$(settings)
   shift 2
   run "$status" "$@"
   lines=$(printf '%s\n' "$output" | grep -vc -e '^$' -e '^  \[possible values' -e "try '--help'")
-  equal "the number of lines that \`$*\` says ($output)" "$lines" 1
+  equal "the number of lines that \`$*\` prints ($output)" "$lines" 1
   says "\`$*\`" "$wanted" "$output"
   equal "the machine after \`$*\`" "$(settings)" "$before"
 }
@@ -55,18 +55,18 @@ complains() {
 # now: the guest's clock, s.
 now() { cut -d . -f 1 /proc/uptime; }
 
-# wait_for SECONDS COMMAND...: until the command succeeds. By the clock: on a busy host a try may
-# take a second itself.
+# wait_for SECONDS COMMAND...: waits until the command succeeds. By the clock, because on a busy host
+# one try may take a second.
 wait_for() {
   local end=$(($(now) + $1))
   shift
   until "$@" >/dev/null 2>&1; do
-    [ "$(now)" -le $end ] || fail "waited in vain for: $*; what was begun says: $(tail -n 5 /tmp/begun 2>/dev/null)"
+    [ "$(now)" -le $end ] || fail "timed out waiting for: $*; the background command printed: $(tail -n 5 /tmp/begun 2>/dev/null)"
     sleep 0.2
   done
 }
 
-# Every setting that reveille may change, one a line. The suite compares it around each test.
+# Every setting that reveille may change, one per line. The suite compares them before and after each test.
 settings() {
   grep . $cpus/cpu*/cpuidle/state*/disable $cpus/cpu*/online \
     $cpus/cpu*/power/pm_qos_resume_latency_us $cpus/cpuidle/current_governor \
@@ -75,7 +75,7 @@ settings() {
     /sys/power/pm_print_times /sys/power/pm_debug_messages /sys/power/mem_sleep \
     /sys/class/rtc/rtc*/wakealarm /sys/class/rtc/rtc*/device/power/wakeup \
     /proc/sys/kernel/timer_migration 2>/dev/null || true
-  # Devices that resume get their interrupts anew, under other numbers.
+  # Devices get other interrupt numbers when they resume.
   [ -e /lab/devices ] || grep . /proc/irq/*/smp_affinity
   for instance in /sys/kernel/tracing/instances/*/; do
     [ ! -d "$instance" ] || echo "$instance"
@@ -113,47 +113,47 @@ datapoints() {
   fi
 }
 
-# described RESULT NAME: the value of that name in result.json, the first of them.
+# described RESULT NAME: the first value of that name in result.json.
 described() {
   sed -n "s/^ *\"$2\": \(.*[^,]\),*\$/\1/p" "$1/result.json" | head -n 1
 }
 
-# begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun what it says. A shell
-# has what it starts so ignore SIGINT, and reveille goes on ignoring it: tests end it by TERM or HUP.
+# begin COMMAND...: starts it in the background; $begun is its process, /tmp/begun its output. A shell
+# makes background commands ignore SIGINT, and reveille keeps that: tests end it by TERM or HUP.
 begin() {
-  # The child opens the file when it gets to run: until then what an earlier one said would be read.
+  # The child opens the file only when it runs: until then readers would see an earlier command's output.
   : >/tmp/begun
   "$@" >/tmp/begun 2>&1 &
   begun=$!
 }
 begun=''
-# A test that fails while it runs leaves nothing behind for the next one.
+# A failing test leaves nothing behind for the next one.
 trap '[ -z "$begun" ] || kill -9 "$begun" 2>/dev/null || true; remove_disks; from_outside "hands off"' EXIT
 
-# ends STATUS: what was begun ends by itself, with that exit status.
+# ends STATUS: the background command ends by itself, with that exit status.
 ends() {
   local status=0
   wait "$begun" || status=$?
-  [ "$status" = "$1" ] || fail "what was begun ended with $status, expected $1: $(tail -n 5 /tmp/begun)"
+  [ "$status" = "$1" ] || fail "the background command ended with $status, expected $1: $(tail -n 5 /tmp/begun)"
 }
 
 # uses CPU NAME: how often that CPU has entered the idle state.
 uses() { cat "$(state "$1" "$2")/usage"; }
 
-# enters CPU NAME: goes on entering that idle state, ten times more within a while.
+# enters CPU NAME: the CPU enters that idle state ten times more within some time.
 enters() {
   local goal=$(($(uses "$1" "$2") + 10))
   # shellcheck disable=SC2016 # the inner shell expands them
   wait_for 120 sh -c '[ "$(cat "$0")" -ge "$1" ]' "$(state "$1" "$2")/usage" "$goal"
 }
 
-# has_lines COUNT PATTERN FILE: the file has at least so many lines with the pattern.
+# has_lines COUNT PATTERN FILE: the file has at least COUNT lines with the pattern.
 has_lines() {
   [ "$(grep -c -- "$2" "$3")" -ge "$1" ]
 }
 
-# gathers RESULT COUNT [STATE]: the measurement that was begun has kept so many datapoints (of that
-# state), which it writes one by one while it goes on.
+# gathers RESULT COUNT [STATE]: waits until the measurement in the background has kept COUNT datapoints (of
+# that state); it writes them one by one.
 gathers() {
   local one='^[0-9]'
   [ -z "${3:-}" ] || one=",$3,"
@@ -161,7 +161,7 @@ gathers() {
 }
 
 # has_or_gathers RESULT STATE: the result has a datapoint of that state of CPU 1, or else a
-# measurement of that state gets to one: on a busy host they may be rare.
+# measurement of that state produces one: on a busy host they may be rare.
 has_or_gathers() {
   [ "$(datapoints "$1" requested_state "$2")" = 0 ] || return 0
   begin reveille measure --cpu 1 --state "$2" --distance 4ms..16ms --duration 200s --out "$1-$2"
@@ -170,30 +170,30 @@ has_or_gathers() {
   ends 130
 }
 
-# said PATTERN: what was begun comes to say that.
+# said PATTERN: waits until the background command prints that.
 said() {
   wait_for 120 grep -q -- "$1" /tmp/begun
 }
 
-# limited_to CPU NAMES: just these states of the CPU are disabled.
+# limited_to CPU NAMES: exactly these states of the CPU are disabled.
 limited_to() {
   [ "$(disabled "$1")" = "$2" ]
 }
 
 nullb=/sys/kernel/config/nullb
 
-# make_disk NAME NS: a disk of null_blk, /dev/NAME, each of whose requests takes so long.
+# make_disk NAME NS: creates a disk of null_blk, /dev/NAME, with requests of that duration.
 make_disk() {
   mkdir "$nullb/$1"
   echo 64 >"$nullb/$1/size"
-  # Complete by a timer, not at once.
+  # A timer completes requests, so not at once.
   echo 2 >"$nullb/$1/irqmode"
   echo "$2" >"$nullb/$1/completion_nsec"
   echo 1 >"$nullb/$1/power"
   wait_for 60 test -b "/dev/$1"
 }
 
-# remove_disk NAME: its requests fail, and it is gone.
+# remove_disk NAME: fails its requests and removes it.
 remove_disk() {
   echo 0 >"$nullb/$1/power"
   rmdir "$nullb/$1"
@@ -205,15 +205,15 @@ remove_disks() {
   done
 }
 
-# reads DISK COUNT: so many reads of 4 KiB, one after the other, past the page cache.
+# reads DISK COUNT: COUNT reads of 4 KiB, one after the other, bypassing the page cache.
 reads() {
   run 0 dd "if=/dev/$1" of=/dev/null bs=4k count="$2" iflag=direct
 }
 
-# anticipates ARGUMENT...: begins the engine, and waits until it is at work.
+# anticipates ARGUMENT...: starts the engine, and waits until it works.
 anticipates() {
   begin reveille anticipate --socket /tmp/socket "$@"
-  # It serves applications when all else is done.
+  # It creates the socket last.
   wait_for 120 test -S /tmp/socket
 }
 
@@ -226,8 +226,8 @@ no_programs() {
   [ "$(programs)" = 0 ]
 }
 
-# figure DISK OPERATION NAME: what the engine, begun with --json, said of it in the end; of the
-# models that of one request at a time. A figure below 1 is 0: the shell knows whole numbers only.
+# figure DISK OPERATION NAME: that figure in the final output of the engine with --json; of the
+# models the one for one request at a time. A figure below 1 is 0: the shell has only whole numbers.
 figure() {
   awk -v disk="\"$1\"," -v operation="\"$2\"," -v name="\"$3\":" '
     $1 == "\"device\":" { here = $2 == disk }
@@ -235,37 +235,37 @@ figure() {
     here && $1 == name { sub(",", "", $2); print $2 == "null" ? $2 : int($2); exit }' /tmp/begun
 }
 
-# adds_up DISK OPERATION: what became of its requests is known of each.
+# adds_up DISK OPERATION: the outcomes of its requests add up to their number.
 adds_up() {
   local refused=0 fates=0 fate
   for fate in learning crowded over_budget plan_full unattended control assisted; do
     refused=$((refused + $(figure "$1" "$2" $fate)))
   done
-  equal "what became of the requests, in all" "$refused" "$(figure "$1" "$2" requests)"
+  equal "the sum of the requests' outcomes" "$refused" "$(figure "$1" "$2" requests)"
   for fate in in_time early late cpu_busy; do
     fates=$((fates + $(figure "$1" "$2" $fate)))
   done
-  equal "what became of those assisted, in all" "$fates" "$(figure "$1" "$2" assisted)"
+  equal "the sum of the assisted requests' outcomes" "$fates" "$(figure "$1" "$2" assisted)"
 }
 
-# woken_for DISK OPERATION: requests that found the CPU ready, or came when it had been given up: on
-# a busy host the emulator may be late to tell the CPU that spins of its interrupts.
+# woken_for DISK OPERATION: requests that found the CPU ready, or came after the window: on
+# a busy host the emulator may deliver interrupts to the spinning CPU late.
 woken_for() {
   echo $(($(figure "$1" "$2" in_time) + $(figure "$1" "$2" late)))
 }
 
-# from_outside WHAT: done by lab/run to this guest, which sleeps by then: "wake in 12 s".
+# from_outside WHAT: lab/run does this to the guest while it sleeps: "wake in 12 s".
 from_outside() {
   [ ! -e /lab/devices ] || echo "lab: $1" >/dev/ttyS1
 }
 
-# captures ARGUMENT...: begins a capture into /tmp/capture.
+# captures ARGUMENT...: starts a capture into /tmp/capture.
 captures() {
   rm -rf /tmp/capture
   begin reveille resume capture --virtual-machine --out /tmp/capture "$@"
 }
 
-# captured NAME [CYCLE]: a figure of capture.json, of that cycle (1 unless told).
+# captured NAME [CYCLE]: a figure of capture.json, of that cycle (default 1).
 captured() {
   awk -v name="\"$1\":" -v cycle="${2:-1}" '
     $1 == name && ++seen == cycle { sub(/,$/, "", $2); print $2; exit }' /tmp/capture/capture.json

@@ -1,38 +1,16 @@
 //! `reveille top`: what sleeps, what wakes it and what holds it awake, again and again.
 
-mod bounds;
-mod csv;
-mod draw;
-mod grid;
-mod help;
-mod history;
-mod idle;
-mod input;
-mod json;
-mod look;
-mod numbers;
-mod pace;
-mod screen;
-mod sheet;
-mod states;
-mod tables;
-mod view;
-mod wakers;
-
-#[cfg(test)]
-mod pictures;
-
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_kernel::{Identity, Root};
 use reveille_watch::live::Watch;
 
-use draw::About;
-use pace::Pace;
 use reveille_show::terminal;
-use tables::Tables;
+use reveille_top::{About, Form, Refresh};
+
+use crate::signals::ending;
 
 /// Show live what sleeps, what wakes it, and what holds it awake.
 ///
@@ -84,37 +62,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let identity = Identity::read(&root);
     let mut watch = Watch::start(&root)?;
-    let mut read = || Ok(watch.snapshot()?);
+    let read = || watch.snapshot();
     let about = About {
         host: identity.hostname,
         kernel: identity.kernel,
     };
-    if is_for_people(&args) {
-        screen::run(&about, args.interval, args.count, read)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut out: Box<dyn Write> = match args.json || args.csv {
-        true => terminal::data(),
-        false => Box::new(terminal::stdout()),
+    let refresh = Refresh {
+        interval: args.interval,
+        count: args.count,
+        ended_by: ending(),
     };
-    let mut tables = Tables::new(about);
-    let mut pace = Pace::new(args.interval, args.count)?;
-    if args.csv {
-        out.write_all(csv::HEADING.as_bytes())?;
-    }
-    while pace.next()? {
-        let snapshot = read()?;
-        match (args.json, args.csv) {
-            (true, _) => json::write(&snapshot, &mut out)?,
-            (_, true) => csv::write(&snapshot, &mut out)?,
-            _ => tables.write(&snapshot, &mut out)?,
+    match form(&args) {
+        None => reveille_top::run(&about, &refresh, read)?,
+        Some(Form::Text) => {
+            reveille_top::stream(about, &refresh, Form::Text, terminal::stdout(), read)?;
         }
+        Some(form) => reveille_top::stream(about, &refresh, form, terminal::data(), read)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The view in a terminal, and not a stream of text.
-fn is_for_people(args: &Args) -> bool {
+/// `None`: the view in a terminal, and no stream.
+fn form(args: &Args) -> Option<Form> {
     let dumb = std::env::var("TERM").is_ok_and(|kind| kind == "dumb");
-    !(args.text || args.json || args.csv) && io::stdout().is_terminal() && !dumb
+    match (args.json, args.csv) {
+        (true, _) => Some(Form::Json),
+        (_, true) => Some(Form::Csv),
+        _ if args.text || !io::stdout().is_terminal() || dumb => Some(Form::Text),
+        _ => None,
+    }
 }

@@ -4,7 +4,7 @@ begin reveille hold --latency 50us
 wait_for 120 grep -q 'Held until' /tmp/begun
 grep -q 'C2 *33  left' /tmp/begun || fail "what it leaves: $(cat /tmp/begun)"
 grep -q 'C3 *133  stopped' /tmp/begun || fail "what it stops: $(cat /tmp/begun)"
-# Each CPU has left a C3 that it was in, and chosen anew.
+# Each CPU has left the C3 that it was in, and chosen again.
 enters 0 C2
 enters 1 C2
 c3_0=$(uses 0 C3) c3_1=$(uses 1 C3)

@@ -11,6 +11,6 @@ at_least "datapoints kept" "$(datapoints /tmp/offline cpu 1)" 1
 dropped=$(sed -n '/"dropped": {/,/}/p' /tmp/offline/result.json | awk -F ': ' '{ sum += $2 } END { print sum + 0 }')
 equal "datapoints and counted drops" $(($(described /tmp/offline kept) + dropped)) \
   "$(described /tmp/offline launched)"
-# The setting of an offline CPU cannot be written: the next start does.
+# The setting of an offline CPU is not writable now: the next start writes it.
 run 0 reveille restore
 equal "CPU 1's disabled states" "$(disabled 1)" ""

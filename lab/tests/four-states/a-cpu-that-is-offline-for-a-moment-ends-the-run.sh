@@ -1,6 +1,6 @@
 . ./assert.sh
 
-# ends_early CPU WHY ARGUMENT...: a measurement of that CPU, while CPU 1 is offline between two looks of it.
+# ends_early CPU WHY ARGUMENT...: a measurement of that CPU, while CPU 1 is offline between two of its checks.
 ends_early() {
   local cpu=$1 why=$2
   shift 2
@@ -17,7 +17,7 @@ ends_early 1 'CPU 1 went offline' --source remote
 ends_early 1 'CPU 1 went offline' --probe user
 ends_early 0 'CPU 1, which woke it, went offline' --source remote
 
-# It is gone when the second source begins: what the first one gave is kept and said.
+# It is offline when the second source begins: the first one's datapoints are kept and reported.
 begin reveille measure --cpu 0 --source timer,remote --duration 40s --out /tmp/gone
 gathers /tmp/gone 1
 echo 0 >"$cpus/cpu1/online"

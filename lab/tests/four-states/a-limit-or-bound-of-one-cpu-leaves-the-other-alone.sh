@@ -1,10 +1,10 @@
 . ./assert.sh
 
-# stops_c3_of_cpu_1 COMMAND...: while it runs CPU 1 does not enter C3, and CPU 0 does.
+# stops_c3_of_cpu_1 COMMAND...: while it runs, CPU 1 does not enter C3, but CPU 0 does.
 stops_c3_of_cpu_1() {
   begin "$@"
   wait_for 120 grep -q 'until Ctrl-C' /tmp/begun
-  # It has left a C3 that it was in, and chosen anew.
+  # It has left the C3 that it was in, and chosen again.
   enters 1 C2
   c3_1=$(uses 1 C3)
   sleep 1

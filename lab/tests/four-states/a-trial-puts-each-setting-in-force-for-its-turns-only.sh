@@ -1,6 +1,6 @@
 . ./assert.sh
 
-# The workload tells the setting that it met: how many idle states are disabled.
+# The workload prints the setting that is in force: how many idle states are disabled.
 cat >/tmp/disabled.sh <<'END'
 cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | awk '{ sum += $1 } END { print "disabled " sum }'
 END
@@ -12,7 +12,7 @@ says "the trial" "^limit --disable C2 --cpu 1  *2  *1.00 " "$output"
 run 0 reveille report /tmp/trial
 complains 2 "is there already" reveille trial --out /tmp/trial -- true
 
-# Under no sleep the CPUs poll, and so the trial itself sees.
+# Under no sleep the CPUs poll, and the trial itself observes that.
 run 0 reveille trial --settings no-sleep --rounds 1 --settle 50ms --json -- sleep 0.3
 awake=$(printf '%s\n' "$output" | sed -n 's/^ *"awake_percent": \([0-9]*\).*/\1/p' | tail -n 1)
 at_least "the share of time awake under no sleep" "$awake" 90

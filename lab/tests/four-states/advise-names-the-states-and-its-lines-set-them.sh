@@ -1,4 +1,4 @@
-# C2 and C3 are not measured, so that they are forbidden whatever the guest's latencies are.
+# C2 and C3 are not measured, so they are forbidden whatever the guest's latencies are.
 . ./assert.sh
 
 begin reveille measure --cpu 1 --state C1 --distance 1ms..4ms --duration 100s --out /tmp/advice
@@ -27,6 +27,6 @@ kill "$begun"
 ends 0
 equal "CPU 1's disabled states afterwards" "$(disabled 1)" ""
 
-# Nothing carries that percentile, so that nothing can be said; and the driver takes no table.
+# No state has enough datapoints for that percentile, so there is no advice; and the driver takes no table.
 complains 3 "too few datapoints" reveille advise /tmp/advice --budget 1s --percentile 99.99 --form kernel
 complains 3 "only intel_idle takes one" reveille advise /tmp/advice --table

@@ -1,7 +1,7 @@
 . ./assert.sh
 
 before=$(settings)
-# under COMMAND...: it is begun, and changes settings.
+# under COMMAND...: starts it, and it changes settings.
 under() {
   begin "$@"
   wait_for 120 grep -q 'until Ctrl-C' /tmp/begun

@@ -1,5 +1,5 @@
-# Long distances, so that the menu governor expects a sleep that is worth C2 and C3; these are left
-# again at once, so nearly all launches come between two entries and are dropped: one in a hundred
+# Long distances, so that the menu governor expects a sleep that is worth C2 and C3. The CPU leaves these
+# at once, so nearly all launches come between two entries and are dropped: one in a hundred
 # was a datapoint on an idle host.
 . ./assert.sh
 

@@ -1,6 +1,6 @@
 . ./assert.sh
 
-# CPU 0 sends over the loopback, and CPU 1 handles what is sent: it has to be woken for it.
+# CPU 0 sends over the loopback, and CPU 1 handles the packets: it must be woken for that.
 ip link set lo up
 echo 2 >/sys/class/net/lo/queues/rx-0/rps_cpus
 taskset 1 ping -i 0.1 127.0.0.1 >/dev/null &

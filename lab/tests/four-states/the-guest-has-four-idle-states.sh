@@ -1,4 +1,4 @@
-# What every other test in this guest stands on.
+# Every other test in this guest relies on this.
 . ./assert.sh
 
 equal "the driver" "$(cat "$cpus/cpuidle/current_driver")" acpi_idle

@@ -1,4 +1,4 @@
-# Selection is real here: what is disabled is not entered, and what is left is.
+# Selection is real here: the CPU does not enter disabled states, and enters the others.
 . ./assert.sh
 
 c3=$(state 1 C3)

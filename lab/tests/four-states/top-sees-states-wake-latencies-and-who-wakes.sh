@@ -1,4 +1,4 @@
-# 6.1 does not tell who sends interrupts; timers have their owner all the same.
+# 6.1 does not report who sends interrupts; timers still have their owner.
 . ./assert.sh
 
 taskset 2 sh -c 'while :; do sleep 0.02; done' &

@@ -3,10 +3,10 @@
 run 0 reveille limit --deepest C2 --keep
 run 0 reveille states
 equal "CPU 0's disabled states" "$(disabled 0)" C3
-# A second limit upon the first, and its end.
+# A second limit in addition to the first, and its end.
 run 0 reveille limit --deepest C1 -- true
 equal "CPU 1's disabled states" "$(disabled 1)" C3
-# What somebody else changes is theirs.
+# A setting that someone else changes is left alone.
 echo 0 >"$(state 1 C3)/disable"
 run 0 reveille restore
 says "reveille restore" "cpu0/cpuidle/state3/disable: back to 0" "$output"

@@ -1,4 +1,4 @@
-# Not of C2 and C3: this kernel's menu governor learns that both are left at once, and enters them
+# Not of C2 and C3: this kernel's menu governor learns that the CPU leaves both at once, and chooses them
 # too rarely for a launch to fall into one.
 . ./assert.sh
 

@@ -1,6 +1,6 @@
 . ./assert.sh
 
-# This kernel tells which socket got data (sock:sk_data_ready); the older guest's does not.
+# This kernel reports which socket got data (sock:sk_data_ready); the older guest's does not.
 ip link set lo up
 ping -i 0.1 127.0.0.1 >/dev/null &
 pinging=$!

@@ -1,5 +1,5 @@
-# The disk comes back slower, under the same number: to the engine it is the one that it knows. It
-# goes on meanwhile, for the other disk is there.
+# The disk comes back slower, under the same number: for the engine it is the same disk. The engine
+# continues in the meantime, because the other disk is there.
 . ./assert.sh
 
 make_disk jumping 2000000
@@ -12,7 +12,7 @@ make_disk jumping 20000000
 reads jumping 100
 kill -s TERM "$begun"
 ends 0
-# To look for partitions it is read as well.
+# The kernel also reads it to look for partitions.
 at_least "requests" "$(figure jumping read requests)" 164
 at_least "times that the model began anew" "$(figure jumping read changes)" 1
 at_least "the mean, µs" "$(figure jumping read mean_us)" 19000

@@ -1,4 +1,4 @@
-# 6.1 has neither absolute timers nor such that stay on their CPU.
+# 6.1 has neither absolute nor pinned timers.
 . ./assert.sh
 
 equal "kernel.timer_migration" "$(cat /proc/sys/kernel/timer_migration)" 1
@@ -16,7 +16,7 @@ equal "timers that strayed" "$(grep -c '"strayed": [1-9]' /tmp/begun)" 0
 equal "timers that the kernel refused" "$(grep -c '"refused": [1-9]' /tmp/begun)" 0
 equal "kernel.timer_migration afterwards" "$(cat /proc/sys/kernel/timer_migration)" 1
 
-# Killed, it leaves that to the next start.
+# After kill -9 the next start restores it.
 anticipates --device slow
 kill -9 "$begun"
 ends 137

@@ -1,10 +1,10 @@
-# Of which the completion is an interrupt's.
+# Their completions come by interrupt.
 . ./assert.sh
 
 anticipates --budget 50% --json
 for disk in nvme0n1 vda; do
   reads $disk 300
-  # Written past the page cache: somebody waits for each.
+  # Bypasses the page cache: a task waits for each write.
   run 0 dd if=/dev/zero of=/dev/$disk bs=4k count=200 oflag=direct
 done
 kill -s TERM "$begun"
@@ -15,8 +15,8 @@ for disk in nvme0n1 vda; do
   adds_up $disk read
   adds_up $disk write
   at_least "reads of $disk that were assisted" "$(figure $disk read assisted)" 1
-  # 6.1 leaves what is written to a disk itself to a thread of the kernel's when the writer goes to
-  # sleep: it is not known who waits.
+  # For writes to the disk itself, 6.1 leaves the request to a kernel thread when the writer goes to
+  # sleep: the waiting task is unknown.
   writes=$(figure $disk write assisted)
   [ "$writes" -gt 0 ] || writes=$(figure $disk write unattended)
   at_least "writes of $disk that were assisted, or issued by the kernel" "$writes" 1

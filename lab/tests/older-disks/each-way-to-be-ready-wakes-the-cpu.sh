@@ -10,7 +10,7 @@ make_disk slow 2000000
 for way in $ways; do
   begin reveille anticipate --socket /tmp/socket --device slow --ready "$way" --budget 100% --json
   wait_for 120 up_or_over
-  # What this kernel has not got is said in one line.
+  # A feature that this kernel lacks is reported in one line.
   if [ ! -S /tmp/socket ]; then
     ends 3
     equal "the lines that it says ($way)" "$(wc -l </tmp/begun)" 1

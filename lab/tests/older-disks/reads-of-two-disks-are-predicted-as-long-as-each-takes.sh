@@ -2,7 +2,7 @@
 # own, however busy the host is.
 . ./assert.sh
 
-# us_per_read DISK: what each of 64 reads took, as the reader saw it; the model keeps the last 64.
+# us_per_read DISK: the duration of each of 64 reads, by the reader's clock; the model keeps the last 64.
 us_per_read() {
   local started
   started=$(cut -d ' ' -f 1 /proc/uptime)

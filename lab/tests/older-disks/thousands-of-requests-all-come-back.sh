@@ -1,5 +1,5 @@
-# Timers expire while completions come: whoever waits for the other then waits forever, and with it
-# the guest. So it did within a few thousand requests.
+# Timers expire while completions come: if one waits for the other then, it waits forever, and so does
+# the guest. That once happened within a few thousand requests.
 . ./assert.sh
 
 anticipates --budget 100% --json

@@ -1,8 +1,8 @@
 . ./assert.sh
-# The emulator's clock rings, but to a CPU that idles in s2idle the bell is an interrupt that is
-# held back, not a wake-up event: the power button is one.
+# The alarm of the emulator's clock fires, but for a CPU in s2idle it is a masked
+# interrupt, not a wake-up event. The power button is one.
 before=$(settings)
-# On a busy host it may not sleep yet when it is done for the first time.
+# On a busy host the guest may not sleep yet at the first press.
 from_outside 'power button in 12 s'
 from_outside 'power button in 60 s'
 captures --mode freeze --wake-after 300s

@@ -10,6 +10,6 @@ for undoes in 'restore' 'states'; do
   run 0 reveille $undoes
   says "reveille $undoes" 'pm_print_times\|put back' "$output"
   equal "the settings after reveille $undoes" "$(settings)" "$before"
-  # What the killed one has kept can be read.
+  # The killed capture's files are readable.
   run 0 reveille resume analyze /tmp/capture
 done

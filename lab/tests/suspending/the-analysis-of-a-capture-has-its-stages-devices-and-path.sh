@@ -3,7 +3,7 @@ captures --mode mem --wake-after 5s --json
 ends 0
 grep -v '^reveille: ' /tmp/begun >/tmp/both.json
 
-# devices_us FILE: how long the devices' main resume took.
+# devices_us FILE: the duration of the devices' main resume.
 devices_us() {
   awk '$1 == "\"stage\":" { here = $2 == "\"resume\"," }
     here && $1 == "\"median\":" { sub(",", "", $2); print $2; exit }' "$1"
@@ -17,8 +17,8 @@ for device in nvme ata1 virtio0 snd_hda_intel usb1 sd; do
   has_lines 1 "\"$device\"" /tmp/both.json || fail "the analysis has no $device"
 done
 
-# The log and the trace of one cycle are two witnesses of the same resume. Each device's line is
-# printed in the time of both; they differ by what is printed between one mark and the other.
+# The log and the trace of one cycle are independent records of the same resume. Both include the printing
+# of each device's line; they differ by what is printed between their marks.
 for witness in dmesg trace; do
   reveille resume analyze --json /tmp/capture/$witness.txt >/tmp/$witness.json
 done
@@ -30,22 +30,22 @@ apart=$((log - trace))
 [ ${apart#-} -le $((trace / 20 + 20000)) ] ||
   fail "the devices resumed in $log us by the log, and in $trace us by the trace"
 
-# The pieces of the critical path, one after the other, are the whole resume.
+# The pieces of the critical path add up to the whole resume.
 sums=$(awk '$1 == "\"resume_us\":" && $2 + 0 > 0 { resume = $2 + 0 }
   $1 == "\"path\":" { here = 1 }
   $1 == "\"suspend_path\":" { here = 0 }
   here && $1 == "\"duration_us\":" { path += $2 }
   END { print resume, path }' /tmp/both.json)
-equal "what the pieces of the critical path take, us" "${sums#* }" "${sums% *}"
-at_least "what they take, us" "${sums#* }" 1000
+equal "the sum of the critical path's pieces, us" "${sums#* }" "${sums% *}"
+at_least "this sum, us" "${sums#* }" 1000
 
-# A third witness: the clock of the kernel that stands still asleep, read before and after. It has
-# what comes before the first line and after the last one, too, and nothing else.
+# A third record: the kernel's clock that stands still during sleep, read before and after. It also includes
+# the time before the first line and after the last one, and nothing else.
 both=$(awk '$1 == "\"suspend_us\":" && $2 + 0 > 0 { suspend = $2 + 0 }
   $1 == "\"resume_us\":" && $2 + 0 > 0 { resume = $2 + 0 }
   END { print suspend + resume }' /tmp/both.json)
 awake=$(captured awake_us)
-# A leap of the stamps that is too small to be seen as one is 50 ms at most.
+# A leap of the timestamps that is too small to be detected is 50 ms at most.
 [ "$both" -le $((awake + 60000)) ] ||
   fail "suspend and resume take $both us, and the clock went on by $awake us"
 [ $((awake - both)) -le $((awake / 4 + 100000)) ] ||

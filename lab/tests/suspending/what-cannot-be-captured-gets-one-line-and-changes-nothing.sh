@@ -7,7 +7,7 @@ capture="reveille resume capture --out /tmp/never"
   complains 2 'mem, freeze or standby' $capture --virtual-machine --mode hibernate
   complains 2 'whole seconds' $capture --virtual-machine --wake-after 1500ms
   complains 2 '1..=10000' $capture --virtual-machine --repeat 0
-  # Further off than the clock can ring.
+  # Later than the clock's alarm can be set.
   complains 3 'takes no alarm' $capture --virtual-machine --wake-after 400days
 
   echo +1000 >/sys/class/rtc/rtc0/wakealarm

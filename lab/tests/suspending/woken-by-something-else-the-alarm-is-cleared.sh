@@ -1,5 +1,5 @@
 . ./assert.sh
-# On a busy host it may not sleep yet when it is done for the first time.
+# On a busy host the guest may not sleep yet at the first press.
 from_outside 'wake in 12 s'
 from_outside 'wake in 60 s'
 captures --mode mem --wake-after 300s

@@ -3,7 +3,7 @@
 one_is_offline() {
   [ "$(cat "$cpus/online")" != 0-2 ]
 }
-# The kernel sends an interrupt of a CPU that goes offline elsewhere, and leaves it there.
+# When a CPU goes offline, the kernel moves its interrupt to another CPU, and leaves it there.
 moved=''
 for affinity in /proc/irq/*/smp_affinity_list; do
   before=$(cat "$affinity")
@@ -13,7 +13,7 @@ for affinity in /proc/irq/*/smp_affinity_list; do
   fi
 done
 [ -n "$moved" ] || fail "no interrupt can be bound to CPU 2"
-# CPU 0 cannot go offline in this kernel: CPU 2 can, where the reader is on CPU 0.
+# CPU 0 cannot go offline in this kernel; CPU 2 can, if the reader is on CPU 0.
 begin reveille measure --cpu 1 --offline-others --duration 100s --out /tmp/alone
 wait_for 120 one_is_offline
 equal "CPUs online while measuring" "$(cat "$cpus/online")" 0-1

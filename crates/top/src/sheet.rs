@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 
-use super::grid::Grid;
-use super::look::{Look, Tone};
+use crate::grid::Grid;
+use crate::look::{Look, Tone};
 
 pub struct Sheet<'a> {
     pub buffer: &'a mut Buffer,

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use reveille_watch::live::{CountedBy, FrequencyFrom, StateShare, Unit};
 
-use super::grid::{Cell, Column, Grid};
-use super::look::{Tone, UNKNOWN};
-use super::numbers;
+use crate::grid::{Cell, Column, Grid};
+use crate::look::{Tone, UNKNOWN};
+use crate::numbers;
 
 pub fn grid(unit: &Unit) -> Grid {
     let mut columns = vec![

@@ -13,8 +13,6 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGCONT, SIGWINCH};
 use signal_hook::low_level::pipe;
 
-use crate::signals::ending;
-
 /// How long further keys are waited for after the first, which ends a wait. With no time at all
 /// crossterm does not look.
 const MORE_KEYS: Duration = Duration::from_millis(5);
@@ -42,14 +40,14 @@ pub enum Happened {
 impl Input {
     /// # Errors
     /// Where there is no terminal to read keys from, or signals cannot be had.
-    pub fn open() -> io::Result<Self> {
+    pub fn open(ended_by: &[i32]) -> io::Result<Self> {
         let terminal = match io::stdin().is_terminal() {
             true => None,
             false => Some(File::open("/dev/tty")?),
         };
         Ok(Self {
             terminal,
-            ends: readable_after(&ending())?,
+            ends: readable_after(ended_by)?,
             changes: readable_after(&[SIGWINCH, SIGCONT])?,
         })
     }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use super::input::{readable_after, timeout};
-use crate::signals::ending;
+use crate::Refresh;
+use crate::input::{readable_after, timeout};
 
 pub struct Pace {
     ends: UnixStream,
@@ -20,12 +20,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    pub fn new(interval: Duration, count: Option<u64>) -> io::Result<Self> {
+    pub fn new(refresh: &Refresh) -> io::Result<Self> {
         Ok(Self {
-            ends: readable_after(&ending())?,
-            interval,
-            next: Instant::now() + interval,
-            left: count,
+            ends: readable_after(&refresh.ended_by)?,
+            interval: refresh.interval,
+            next: Instant::now() + refresh.interval,
+            left: refresh.count,
         })
     }
 

@@ -9,16 +9,18 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use reveille_watch::live::{Level, Snapshot};
 
-use super::history::History;
-use super::look::{Look, Tone, UNKNOWN};
-use super::sheet::{Sheet, fitting};
-use super::view::{Listed, Pane, View};
-use super::{bounds, help, idle, numbers, wakers};
+use crate::history::History;
+use crate::look::{Look, Tone, UNKNOWN};
+use crate::sheet::{Sheet, fitting};
+use crate::view::{Listed, Pane, View};
+use crate::{bounds, help, idle, numbers, wakers};
 
 /// What stays the same while one watches.
 #[derive(Debug, Clone, Default)]
 pub struct About {
+    /// The machine's name.
     pub host: Option<String>,
+    /// Its kernel's release.
     pub kernel: Option<String>,
 }
 

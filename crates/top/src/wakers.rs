@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use reveille_watch::live::{Level, Snapshot, Unit, Waker, WakerKind};
 
-use super::grid::{Cell, Column, Grid, Order};
-use super::idle::descending;
-use super::look::{Tone, UNKNOWN};
-use super::numbers;
-use super::sheet::Sheet;
-use super::view::{List, View};
+use crate::grid::{Cell, Column, Grid, Order};
+use crate::idle::descending;
+use crate::look::{Tone, UNKNOWN};
+use crate::numbers;
+use crate::sheet::Sheet;
+use crate::view::{List, View};
 
 /// What rows can be sorted by.
 pub const ORDERS: [&str; 5] = ["wake-ups", "rate", "who", "kind", "CPU"];

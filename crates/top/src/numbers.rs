@@ -1,6 +1,6 @@
 //! Figures as short text. What is not known is a dash, never zero.
 
-use super::look::UNKNOWN;
+use crate::look::UNKNOWN;
 
 fn known(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
     value

@@ -6,11 +6,11 @@ use ratatui::text::Line;
 use reveille_kernel::cpulist;
 use reveille_watch::live::{Bound, BoundKind, Snapshot, Unit};
 
-use super::grid::{Cell, Column, Grid};
-use super::look::{Tone, UNKNOWN};
-use super::sheet::{LIST_LEAST, Sheet};
-use super::states;
-use super::view::View;
+use crate::grid::{Cell, Column, Grid};
+use crate::look::{Tone, UNKNOWN};
+use crate::sheet::{LIST_LEAST, Sheet};
+use crate::states;
+use crate::view::View;
 
 /// What rows can be sorted by.
 pub const ORDERS: [&str; 3] = ["bound", "kind", "holder"];

@@ -5,13 +5,13 @@ use std::cmp::Ordering;
 use ratatui::text::Line;
 use reveille_watch::live::{CountedBy, Level, Power, PowerKind, Snapshot, StateShare, Unit};
 
-use super::draw::Picture;
-use super::grid::{Cell, Column, Grid, Order};
-use super::history::{Figure, History};
-use super::look::{Tone, UNKNOWN};
-use super::sheet::Sheet;
-use super::view::{List, Values, View};
-use super::{numbers, states, wakers};
+use crate::draw::Picture;
+use crate::grid::{Cell, Column, Grid, Order};
+use crate::history::{Figure, History};
+use crate::look::{Tone, UNKNOWN};
+use crate::sheet::Sheet;
+use crate::view::{List, Values, View};
+use crate::{numbers, states, wakers};
 
 /// What rows can be sorted by; the machine stays on top.
 pub const ORDERS: [&str; 5] = ["number", "awake", "wake-ups", "leaving", "frequency"];

@@ -1,6 +1,6 @@
 //! Pictures of made-up machines, drawn into a buffer and held against those in `pictures/`.
 //!
-//! After a change that is meant: `REVEILLE_DRAW=1 cargo test -p reveille pictures`, and look at what
+//! After a change that is meant: `REVEILLE_DRAW=1 cargo test -p reveille-top pictures`, and look at what
 //! `git diff` shows.
 
 mod machines;
@@ -16,10 +16,10 @@ use ratatui::style::Color;
 use reveille_kernel::Root;
 use reveille_watch::live::{Snapshot, Watch};
 
-use super::draw::{About, Picture};
-use super::history::History;
-use super::look::Look;
-use super::view::View;
+use crate::draw::{About, Picture};
+use crate::history::History;
+use crate::look::Look;
+use crate::view::View;
 
 const RICH: Look = Look {
     colour: true,
@@ -80,7 +80,7 @@ fn text(buffer: &Buffer) -> String {
 }
 
 fn holds(name: &str, picture: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/top/pictures");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pictures");
     let file = folder.join(format!("{name}.txt"));
     if std::env::var_os("REVEILLE_DRAW").is_some() {
         std::fs::write(&file, picture).unwrap();

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use reveille_watch::live::Snapshot;
 
-use super::draw::About;
-use super::history::History;
-use super::look::{Look, UNKNOWN};
-use super::view::{Pane, View};
-use super::{bounds, idle, numbers, states, wakers};
+use crate::draw::About;
+use crate::history::History;
+use crate::look::{Look, UNKNOWN};
+use crate::view::{Pane, View};
+use crate::{bounds, idle, numbers, states, wakers};
 
 /// The wakers that are listed: the most frequent ones.
 const WAKERS: usize = 20;

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use ratatui::text::{Line, Span};
 
-use super::history::Trend;
-use super::look::{Look, Tone, UNKNOWN};
+use crate::history::Trend;
+use crate::look::{Look, Tone, UNKNOWN};
 use reveille_show::table::Side;
 
 /// A column's heading and how it takes part in the width.

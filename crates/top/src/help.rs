@@ -3,8 +3,8 @@
 use ratatui::text::{Line, Span};
 use reveille_watch::live::Snapshot;
 
-use super::look::Tone;
-use super::sheet::Sheet;
+use crate::look::Tone;
+use crate::sheet::Sheet;
 
 const KEYS: [(&str, &str); 13] = [
     ("q, Ctrl-C", "quit"),

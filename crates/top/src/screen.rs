@@ -10,30 +10,30 @@ use ratatui::crossterm::event::KeyEvent;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use reveille_kernel::Error;
 use reveille_watch::live::Snapshot;
 
-use super::draw::{About, Picture};
-use super::history::History;
-use super::input::{Happened, Input};
-use super::look::Look;
-use super::view::{Then, View};
-use crate::exit::Failure;
+use crate::Refresh;
+use crate::draw::{About, Picture};
+use crate::history::History;
+use crate::input::{Happened, Input};
+use crate::look::Look;
+use crate::view::{Then, View};
 
 /// Until the first figures come, at most.
 pub const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// Shows what `read` gives at each refresh, until the user, a signal or `count` ends it.
+/// Shows what `read` gives at each refresh, in a terminal, until the user, a signal or the count ends it.
 ///
 /// # Errors
 /// Where there is no terminal to read keys from, and what `read` returns.
 pub fn run(
     about: &About,
-    interval: Duration,
-    count: Option<u64>,
-    read: impl FnMut() -> anyhow::Result<Snapshot>,
+    refresh: &Refresh,
+    read: impl FnMut() -> reveille_kernel::Result<Snapshot>,
 ) -> anyhow::Result<()> {
-    let mut input = Input::open().map_err(|error| {
-        Failure::usage(format!(
+    let mut input = Input::open(&refresh.ended_by).map_err(|error| {
+        Error::Usage(format!(
             "no terminal to read keys from ({error}): take --text, --json or --csv"
         ))
     })?;
@@ -42,12 +42,12 @@ pub fn run(
         seen: Seen {
             about,
             look: Look::of_environment(),
-            view: View::new(interval),
+            view: View::new(refresh.interval),
             history: History::default(),
             frozen: None,
         },
     };
-    let ended = shown.follow(&mut input, count, read);
+    let ended = shown.follow(&mut input, refresh.count, read);
     drop(shown);
     match ended {
         Err(error) if gone(&error) => Ok(()),
@@ -105,7 +105,7 @@ impl Shown<'_> {
         &mut self,
         input: &mut Input,
         mut count: Option<u64>,
-        mut read: impl FnMut() -> anyhow::Result<Snapshot>,
+        mut read: impl FnMut() -> reveille_kernel::Result<Snapshot>,
     ) -> anyhow::Result<()> {
         let mut next = Instant::now() + self.seen.view.interval.min(FIRST_LOOK);
         self.draw()?;
