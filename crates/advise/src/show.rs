@@ -124,7 +124,7 @@ pub fn sheet<'a>(answer: &'a Answer<'_>) -> Sheet<'a> {
         })
         .collect();
     let caption = format!("States by {}", question.latency);
-    let mut table = Table::of(caption, COLUMNS, &rows).first(usize::MAX - 1);
+    let mut table = Table::of(caption, COLUMNS, &rows).whole();
     if answer.advice.sources.len() <= 1 {
         table = table.without(&["source"]);
     }

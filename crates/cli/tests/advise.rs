@@ -166,7 +166,7 @@ fn no_setting_is_printed_where_nothing_can_be_said() {
         text.contains("\n\nUnknown: there are too few datapoints of C1."),
         "{text}"
     );
-    assert!(text.contains("Over the budget: C6"), "{text}");
+    assert!(text.contains("Over the budget:\nC6."), "{text}");
     for setting in ["idle=poll", "hold --latency", "--form", "Bound"] {
         assert!(!text.contains(setting), "{setting}: {text}");
     }

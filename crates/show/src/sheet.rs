@@ -291,6 +291,12 @@ impl Table {
         self
     }
 
+    /// With all rows on a terminal, however many.
+    pub fn whole(self) -> Self {
+        // One more has to fit in.
+        self.first(usize::MAX - 1)
+    }
+
     /// Without the columns of these keys.
     pub fn without(mut self, keys: &[&str]) -> Self {
         let kept: Vec<bool> = self

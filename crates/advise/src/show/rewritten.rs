@@ -79,7 +79,7 @@ pub fn sheet<'a>(rewritten: &'a Rewritten, description: &Description) -> Sheet<'
             rewritten.percentile, rewritten.latency, rewritten.confidence
         ),
     );
-    let table = Table::of("Idle states", ROWS, &rewritten.rows).first(usize::MAX - 1);
+    let table = Table::of("Idle states", ROWS, &rewritten.rows).whole();
     let words = rewritten.rows.iter().flat_map(|row| words(row, rewritten));
     sheet.section(words.fold(
         Section::new("states", "Idle states").table(table),

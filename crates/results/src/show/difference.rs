@@ -145,7 +145,7 @@ fn difference<'a>(
         section = section.text(words(state, name_a, name_b));
     }
     let caption = format!("Wake latency of {name_b} minus that of {name_a}");
-    section.table(Table::of(caption, COLUMNS, &comparisons.states).first(usize::MAX - 1))
+    section.table(Table::of(caption, COLUMNS, &comparisons.states).whole())
 }
 
 /// The difference of one state in a sentence.

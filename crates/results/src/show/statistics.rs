@@ -234,7 +234,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 
 /// These columns of the rows, behind what a row is of.
 fn table(caption: &str, columns: &[Column<Row>], rows: &[Row]) -> Table {
-    let mut table = Table::of(caption, &KEYS, rows).first(usize::MAX - 1);
+    let mut table = Table::of(caption, &KEYS, rows).whole();
     for column in columns {
         let heading = column.heading.clone();
         table = table.column(heading, rows.iter().map(|row| (column.value)(row)));
