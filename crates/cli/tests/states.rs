@@ -175,7 +175,7 @@ fn offline_cpus_bounds_and_missing_states_stand_out() {
     );
     // What the machine does not tell is no zero.
     assert!(
-        shown.contains("0  C6    -             133       -  -     -       -     -      -"),
+        shown.contains("0  C6     133       -  -     -       -     -      -      -      -\n"),
         "{shown}"
     );
 }

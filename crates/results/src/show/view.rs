@@ -77,7 +77,8 @@ impl<'a> Views<'a> {
     /// Groups and counts the datapoints of every result.
     ///
     /// # Errors
-    /// [`Error::NoResult`] where `inputs` is empty; else as [`Groups::of`].
+    /// [`Error::NoResult`] where `inputs` is empty; [`Error::NoLatency`] where there are datapoints without
+    /// wake latencies.
     pub fn of(inputs: &'a [Input]) -> Result<Self> {
         if inputs.is_empty() {
             return Err(Error::NoResult);
