@@ -153,18 +153,26 @@ const LATENCY: &[Column<Row>] = &[
         "Upper end of its 95 % interval",
         |row| row.exceedance(|one| one.high),
     )),
-    Column::words(
-        "verdict",
-        "verdict",
-        "Does the driver's exit latency hold?",
-        |row| match &row.of.verdict {
-            Verdict::TooFewDatapoints { .. } => "too few datapoints".into(),
-            verdict => verdict.to_string().into(),
-        },
-    ),
 ];
 
+/// First on a page; last on a terminal, which may be too narrow for it.
+const VERDICT: &[Column<Row>] = &[Column::words(
+    "verdict",
+    "verdict",
+    "Does the driver's exit latency hold?",
+    |row| match &row.of.verdict {
+        Verdict::TooFewDatapoints { .. } => "too few datapoints".into(),
+        verdict => verdict.to_string().into(),
+    },
+)];
+
 const TAIL: &[Column<Row>] = &[
+    Column::words(
+        "tail.estimated.exceeded_by_one_in",
+        "exceeded by",
+        "How rarely a wake takes longer",
+        |row| row.tail(|tail| format!("1 wake in {}", count(tail.exceeded_by_one_in))),
+    ),
     Column::estimated(
         "tail.estimated.quantile_ns",
         "latency",
@@ -185,12 +193,6 @@ const TAIL: &[Column<Row>] = &[
         Unit::Ns,
         "Upper end of its 95 % interval",
         |row| row.tail(|tail| tail.quantile_high_ns),
-    ),
-    Column::words(
-        "tail.estimated.exceeded_by_one_in",
-        "exceeded by",
-        "How rarely a wake takes longer",
-        |row| row.tail(|tail| format!("1 wake in {}", count(tail.exceeded_by_one_in))),
     ),
     Column::detail(Column::estimated(
         "tail.estimated.shape",
@@ -224,7 +226,9 @@ const TAIL: &[Column<Row>] = &[
 
 /// The columns of every table, by the list in `result.json` that holds its rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
-    let statistics = [&KEYS[1..], LATENCY, TAIL].map(Column::headings).concat();
+    let statistics = [&KEYS[1..], LATENCY, VERDICT, TAIL]
+        .map(Column::headings)
+        .concat();
     vec![
         ("statistics[]", statistics),
         ("states[]", Column::headings(machine::STATES)),
@@ -233,7 +237,11 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 }
 
 /// These columns of the rows, behind what a row is of.
-fn table(caption: &str, columns: &[Column<Row>], rows: &[Row]) -> Table {
+fn table<'c>(
+    caption: &str,
+    columns: impl IntoIterator<Item = &'c Column<Row>>,
+    rows: &[Row],
+) -> Table {
     let mut table = Table::of(caption, &KEYS, rows).whole();
     for column in columns {
         let heading = column.heading.clone();
@@ -247,12 +255,14 @@ fn table(caption: &str, columns: &[Column<Row>], rows: &[Row]) -> Table {
 
 /// Every figure of the wake latency.
 pub fn latency(rows: &[Row]) -> Table {
-    table("Wake latency by idle state", LATENCY, rows)
+    let columns = LATENCY.iter().chain(VERDICT);
+    table("Wake latency by idle state", columns, rows)
 }
 
 /// Does each state keep to the driver's figure? The first question.
 pub fn verdicts(rows: &[Row]) -> Table {
-    latency(rows).without(&[
+    let columns = VERDICT.iter().chain(LATENCY);
+    table("Wake latency by idle state", columns, rows).without(&[
         "wake_latency.min_ns",
         "wake_latency.p90_ns",
         "wake_latency.p99_9_ns",
@@ -264,16 +274,13 @@ pub fn verdicts(rows: &[Row]) -> Table {
 
 /// The figures that are not about the driver's.
 pub fn distribution(rows: &[Row]) -> Table {
-    let mut table = latency(rows).without(&[
+    table("Statistics of the wake latency", LATENCY, rows).without(&[
         "driver_exit_latency_us",
         "median_above_floor_ns",
         "exceedance.share",
         "exceedance.low",
         "exceedance.high",
-        "verdict",
-    ]);
-    table.caption = "Statistics of the wake latency".to_owned();
-    table
+    ])
 }
 
 /// What may lie beyond the data, and of which states nothing can be estimated.
