@@ -79,7 +79,10 @@ pub fn verdicts(statistics: &[StateStatistics]) -> String {
     }
     let clauses = [
         ("The driver's exit latency is exceeded by ", exceeded),
-        ("It is exceeded by single wakes only in ", by_maximum),
+        (
+            "The driver's exit latency is exceeded by single wakes only in ",
+            by_maximum,
+        ),
         ("The driver's exit latency holds for ", within),
         ("There are too few datapoints for a verdict on ", too_few),
         ("The driver gives no figure for ", no_figure),
@@ -88,9 +91,7 @@ pub fn verdicts(statistics: &[StateStatistics]) -> String {
     let sentences: Vec<String> = clauses
         .map(|(words, all)| format!("{words}{}.", listed(&all)))
         .collect();
-    sentences
-        .join(" ")
-        .replacen("It is exceeded by single", first_words(&sentences), 1)
+    sentences.join(" ")
 }
 
 /// Where there is no figure to judge by, what was measured.
@@ -110,16 +111,6 @@ fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> St
         "The median wake latency is {}. There is no driver's figure to hold against it.",
         listed(&medians)
     )
-}
-
-/// Without a sentence before it, "it" would have no meaning.
-fn first_words(sentences: &[String]) -> &'static str {
-    match sentences.first() {
-        Some(first) if first.starts_with("It is exceeded") => {
-            "The driver's exit latency is exceeded by single"
-        }
-        _ => "It is exceeded by single",
-    }
 }
 
 fn driver_figure(one: &StateStatistics) -> String {
