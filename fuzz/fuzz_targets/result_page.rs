@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use reveille_results::show::{self, Input, Options, Views};
 use reveille_results::{Description, Loaded, read};
-use reveille_report::{Input, Options, is_page, page};
+use reveille_show::{page::is_page, web};
 
 /// Without statistics: they are made from the datapoints.
 static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
@@ -25,7 +26,9 @@ fuzz_target!(|bytes: &[u8]| {
         description,
         columns,
     }) {
-        let made = page(&[input], &Options::default()).expect("what can be an input has a page");
-        assert!(is_page(&made));
+        let inputs = [input];
+        let views = Views::of(&inputs).expect("what can be an input has a page");
+        let sheet = show::sheet(&views, &Options::default());
+        assert!(is_page(&web::page(&sheet)));
     }
 });

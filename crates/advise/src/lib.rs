@@ -5,11 +5,13 @@
 //! in the driver's own figures, for cpuidle compares a latency bound with those. [`hold`] plans such a
 //! bound on this machine, by the table or by a [`MachineResult`]. [`form`] writes
 //! the setting in the forms that people deploy, [`cost`] tells what it costs, and [`table`] writes
-//! the driver's table anew from what was measured.
+//! the driver's table anew from what was measured. An [`Answer`] is all of it, and [`show`] has its names
+//! and words.
 //!
 //! Nothing here prints, and nothing is changed on the machine.
 
 pub mod advice;
+mod answer;
 pub mod cost;
 pub mod form;
 pub mod hold;
@@ -17,16 +19,18 @@ mod machine_result;
 mod measured;
 mod question;
 pub mod setting;
+pub mod show;
 pub mod table;
 mod target;
 
 pub use advice::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
+pub use answer::Answer;
 pub use cost::Cost;
 pub use form::Form;
 pub use machine_result::{Figure, MachineResult};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
-pub use target::{Coverage, Target, speaks_for, why_other_machine};
+pub use target::{Coverage, Target, machine, speaks_for, why_other_machine};
 
 /// Why a result gives no advice. Each message is one line.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +51,15 @@ pub enum Error {
     /// Only intel_idle takes a table.
     #[error("no table: the driver is {0}, and only intel_idle takes one on the command line")]
     NoTableTaken(String),
+    /// The setting has no text in the form that was asked for.
+    #[error("{0}")]
+    NoForm(String),
+    /// The machine that was given is not the one that was measured.
+    #[error("{0}; give the machine that was measured")]
+    OtherMachine(String),
+    /// The machine could not be read.
+    #[error(transparent)]
+    Machine(#[from] reveille_kernel::Error),
     /// The driver's table cannot be written with these figures.
     #[error("{0}")]
     CannotBeWritten(String),

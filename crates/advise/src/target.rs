@@ -1,10 +1,12 @@
 //! The machine that the advice is for: as the result describes it, and as its sysfs does.
 
-use reveille_kernel::{Cpu, Identity, Idle, IdleState};
+use reveille_kernel::{Cpu, Identity, Idle, IdleState, Root};
 use reveille_results::description::Probe;
 use reveille_results::statistics::UNKNOWN;
 use reveille_results::{Description, Loaded};
 use serde::Serialize;
+
+use crate::{Error, Result};
 
 /// The state in which nothing sleeps.
 const POLL: &str = "POLL";
@@ -127,6 +129,29 @@ pub fn speaks_for(measured: Option<u32>, idle: &Idle) -> Option<&Cpu> {
             let all_alike = idle.cpus.iter().all(|cpu| cpu.kind == first.kind);
             all_alike.then_some(first)
         }
+    }
+}
+
+/// The machine that a result is of: the one at `root`; without it this one, if the result is from here.
+///
+/// # Errors
+/// [`Error::OtherMachine`] where `root` is not that machine, and where it cannot be read.
+pub fn machine(loaded: &Loaded, root: Option<&Root>) -> Result<Option<(Identity, Idle)>> {
+    let Some(root) = root else {
+        let (here, measured) = (
+            Identity::read(&Root::default()),
+            &loaded.description.machine,
+        );
+        let is_told = here.hostname.is_some() && here.cpu_model.is_some();
+        let is_same = here.hostname == measured.hostname && here.cpu_model == measured.cpu_model;
+        let idle = Idle::read(&Root::default()).ok();
+        let is_its = |idle: &Idle| is_told && is_same && why_other_machine(loaded, idle).is_none();
+        return Ok(idle.filter(is_its).map(|idle| (here, idle)));
+    };
+    let idle = Idle::read(root)?;
+    match why_other_machine(loaded, &idle) {
+        Some(other) => Err(Error::OtherMachine(other)),
+        None => Ok(Some((Identity::read(root), idle))),
     }
 }
 

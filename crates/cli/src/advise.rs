@@ -1,31 +1,22 @@
-//! `reveille advise`: a question is put to a result, and the answer is said.
-
-mod evidence;
-mod rewritten;
-mod settings;
-mod text;
+//! `reveille advise`: which states a latency budget allows, and the setting for it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use reveille_advise::form::{self, Form};
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{
-    Advice, Confidence, Cost, Demand, Error, Latency, Leaves, Percentile, Question, Setting,
-    Target, why_other_machine,
+    Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
 };
+use reveille_kernel::Root;
 use reveille_kernel::latency::parse_bound;
-use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::Loaded;
-use reveille_results::description::Probe;
-use reveille_results::statistics::Floor;
-use serde::Serialize;
+use reveille_show::terminal;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use reveille_show::terminal;
+use crate::printed::{Printed, To};
 
 /// Tell which idle states may be allowed for a latency budget, and how to set that.
 ///
@@ -45,11 +36,10 @@ Examples:
   reveille advise wult-result --budget 50us --root /         with this machine's table
 
 Columns:
-  seen       the percentile as it was seen (a dash unless ten datapoints lie beyond it)
+  seen       the percentile as it was measured (a dash unless ten datapoints lie beyond it)
   at most    its upper bound, with the confidence asked for
   over       datapoints over the budget
-  share ≤    so large a share of all wakes is over the budget at most, with that confidence
-  driver     the exit latency in the driver's table
+  share ≤    upper bound of the share of wakes over the budget, with that confidence
 
 Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be said in
 the form that was asked for.")]
@@ -76,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
     /// Print the setting in one form alone, ready for a file
-    #[arg(long, value_name = "FORM", conflicts_with = "json")]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "full"])]
     form: Option<FormChoice>,
     /// What becomes of the target residencies in --table
     #[arg(
@@ -91,9 +81,8 @@ pub struct Args {
     /// host name and CPU are the result's]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Print JSON: units are in the names
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -141,181 +130,93 @@ impl From<FormChoice> for form::Name {
     }
 }
 
+impl From<LatencyChoice> for Latency {
+    fn from(choice: LatencyChoice) -> Self {
+        match choice {
+            LatencyChoice::Wake => Self::Wake,
+            LatencyChoice::Interrupt => Self::Interrupt,
+        }
+    }
+}
+
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let loaded = reveille_results::open(&args.result)?;
-    let machine = machine(args.root.as_deref(), &loaded)?;
+    let root = match args.root.as_deref() {
+        None => None,
+        Some(folder) if folder == Path::new("/") => Some(Root::default()),
+        Some(folder) => Some(chosen::root(Some(folder))?),
+    };
+    let failed = |error| failure(&args, error);
+    let machine = machine(&loaded, root.as_ref()).map_err(failed)?;
     let machine = machine.as_ref().map(|(identity, idle)| (identity, idle));
     let target = Target::new(&loaded.description, machine);
-    let latency = match args.latency {
-        LatencyChoice::Wake => Latency::Wake,
-        LatencyChoice::Interrupt => Latency::Interrupt,
-    };
     match args.budget {
-        Some(budget_us) => {
-            let demand = match args.max {
-                true => Demand::Maximum,
-                false => Demand::Percentile(args.percentile),
-            };
-            let question = Question {
-                budget_us,
-                demand,
-                confidence: args.confidence,
-                latency,
-            };
-            answer(&args, &loaded, &target, question)?;
-        }
-        None => rewrite(&args, &loaded, &target, latency)?,
+        Some(budget_us) => advise(&args, &loaded, &target, budget_us)?,
+        None => rewrite(&args, &loaded, &target)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The machine of `--root`; without it this one, if the result is from here.
-fn machine(root: Option<&Path>, loaded: &Loaded) -> anyhow::Result<Option<(Identity, Idle)>> {
-    let Some(folder) = root else {
-        let (here, measured) = (
-            Identity::read(&Root::default()),
-            &loaded.description.machine,
-        );
-        let is_told = here.hostname.is_some() && here.cpu_model.is_some();
-        let is_same = here.hostname == measured.hostname && here.cpu_model == measured.cpu_model;
-        let idle = Idle::read(&Root::default()).ok();
-        let is_its = |idle: &Idle| is_told && is_same && why_other_machine(loaded, idle).is_none();
-        return Ok(idle.filter(is_its).map(|idle| (here, idle)));
+fn advise(args: &Args, loaded: &Loaded, target: &Target, budget_us: u32) -> anyhow::Result<()> {
+    let question = Question {
+        budget_us,
+        demand: match args.max {
+            true => Demand::Maximum,
+            false => Demand::Percentile(args.percentile),
+        },
+        confidence: args.confidence,
+        latency: args.latency.into(),
     };
-    let root = match folder == Path::new("/") {
-        true => Root::default(),
-        false => chosen::root(Some(folder))?,
+    let failed = |error| failure(args, error);
+    let answer = Answer::of(loaded, target, question).map_err(failed)?;
+    let Some(form) = args.form else {
+        return Ok(args
+            .printed
+            .print(&answer, &show::sheet(&answer), To::Output)?);
     };
-    let idle = Idle::read(&root)?;
-    if let Some(other) = why_other_machine(loaded, &idle) {
-        return Err(Failure::usage(format!(
-            "--root {}: {other}; give the machine that was measured",
-            folder.display()
-        )));
+    let text = answer.form(form.into()).map_err(failed)?;
+    if let Some(words) = answer.beside_a_form() {
+        exit::say(words);
     }
-    Ok(Some((Identity::read(&root), idle)))
+    Ok(terminal::data().write_all(text.unwrap_or_default().as_bytes())?)
 }
 
-/// The answer to a budget: for people and for programs the same.
-#[derive(Serialize)]
-struct Answer<'a> {
-    result: &'a str,
-    probe: Probe,
-    target: &'a Target,
-    #[serde(flatten)]
-    advice: &'a Advice,
-    setting: &'a Setting,
-    cost: Cost,
-    forms: Vec<Form>,
-    /// No state was made the deepest for the run.
-    as_the_governor_chose: bool,
-    floors: &'a [Floor],
-    notes: &'a [String],
-}
-
-fn answer(args: &Args, loaded: &Loaded, target: &Target, question: Question) -> anyhow::Result<()> {
-    let advice = Advice::of(loaded, target, question).map_err(|error| told(args, error))?;
-    let setting = Setting::of(&advice, target);
-    if let Some(choice) = args.form {
-        if let Some(why) = setting
-            .why_no_bound
-            .as_ref()
-            .filter(|_| advice.unknown().is_some())
-        {
-            return Err(Failure::cannot(format!(
-                "--form: {why}; run it without --form to see how many are needed"
-            )));
-        }
-        warn_of_want(&advice);
-        return print_form(
-            form::one(choice.into(), &advice, &setting, target),
-            &setting,
-        );
-    }
-    let answer = Answer {
-        result: &loaded.description.name,
-        probe: loaded.description.probe,
-        target,
-        cost: Cost::of(loaded, target, &advice),
-        forms: form::all(&advice, &setting, target),
-        advice: &advice,
-        setting: &setting,
-        as_the_governor_chose: loaded.description.settings.deepest_states.is_empty(),
-        floors: &loaded.description.characterisation.floors,
-        notes: &loaded.description.notes,
-    };
-    let mut out = terminal::stdout();
-    if args.json {
-        return write_json(&answer, &mut out);
-    }
-    evidence::write(&answer, loaded, &mut out)?;
-    settings::write(&answer, &mut out)?;
-    Ok(())
-}
-
-/// What is asked for wrongly is told from what is wrong with the result.
-fn told(args: &Args, error: Error) -> anyhow::Error {
-    let result = args.result.display();
-    match error {
-        Error::NoLatency(_) | Error::NoTable => Failure::usage(format!("{result}: {error}")),
-        Error::NoTableTaken(_) => Failure::cannot(format!("{result}: {error}")),
-        other => anyhow::Error::new(other).context(result.to_string()),
-    }
-}
-
-/// A file may outlive what was said when it was made: what it forbids only for want of datapoints
-/// is said where its output does not go.
-fn warn_of_want(advice: &Advice) {
-    if let Some(state) = advice.ended_by_want() {
-        exit::say(format_args!(
-            "{} and what is deeper is forbidden for want of datapoints; run it without --form to see \
-             how many are needed",
-            state.state
-        ));
-    }
-}
-
-/// One form alone, so that it can be redirected into a file.
-fn print_form(form: Form, setting: &Setting) -> anyhow::Result<()> {
-    match form.text {
-        Some(text) => terminal::data().write_all(text.as_bytes())?,
-        None if setting.leaves == Leaves::Everything => {
-            exit::say("nothing has to be set: every state keeps to the budget");
-        }
-        None => {
-            return Err(Failure::cannot(format!(
-                "--form {}: {}",
-                form.name.as_str(),
-                form.mind.unwrap_or_default()
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn rewrite(args: &Args, loaded: &Loaded, target: &Target, latency: Latency) -> anyhow::Result<()> {
+fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> {
     let residency = match args.residency {
         ResidencyChoice::Keep => Residency::Keep,
         ResidencyChoice::Scale => Residency::Scale,
     };
     let (percentile, confidence) = (args.percentile, args.confidence);
+    let latency = args.latency.into();
     let table = Table::of(loaded, target, percentile, confidence, latency, residency)
-        .map_err(|error| told(args, error))?;
-    let mut out = terminal::stdout();
-    match (args.form, args.json) {
-        (Some(FormChoice::Kernel), _) => writeln!(out, "{}", table.parameter)?,
-        (Some(_), _) => {
+        .map_err(|error| failure(args, error))?;
+    match args.form {
+        None => {
+            let sheet = show::table_sheet(&table, &loaded.description);
+            args.printed.print(&table, &sheet, To::Output)?;
+        }
+        Some(FormChoice::Kernel) => writeln!(terminal::stdout(), "{}", table.parameter)?,
+        Some(_) => {
             return Err(Failure::usage(
                 "--form: a table goes on the kernel's command line only: --form kernel",
             ));
         }
-        (None, true) => write_json(&table, &mut out)?,
-        (None, false) => rewritten::write(&table, loaded, &mut out)?,
     }
     Ok(())
 }
 
-fn write_json(value: &impl Serialize, out: &mut impl Write) -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, value).map_err(std::io::Error::from)?;
-    Ok(writeln!(out)?)
+/// What was asked for wrongly is told from what is wrong with the result.
+fn failure(args: &Args, error: Error) -> anyhow::Error {
+    let result = args.result.display();
+    match error {
+        Error::NoLatency(_) | Error::NoTable => Failure::usage(format!("{result}: {error}")),
+        Error::NoTableTaken(_) => Failure::cannot(format!("{result}: {error}")),
+        Error::NoForm(why) => Failure::cannot(why),
+        Error::OtherMachine(_) => {
+            let root = args.root.as_deref().unwrap_or(Path::new("/")).display();
+            Failure::usage(format!("--root {root}: {error}"))
+        }
+        Error::Machine(error) => error.into(),
+        other => anyhow::Error::new(other).context(result.to_string()),
+    }
 }

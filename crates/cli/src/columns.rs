@@ -2,16 +2,27 @@
 
 use std::fmt::Write as _;
 
+use reveille_advise::show as advise;
+use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
+use reveille_watch::states::show as states;
 use reveille_watch::{cost, path};
 
 /// The columns of each list in a command's JSON.
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 3] {
+fn commands() -> [(&'static str, &'static str, Tables); 7] {
     [
+        ("advise", "advise --json", advise::reference()),
+        (
+            "advise --table",
+            "advise --table --json",
+            advise::table_reference(),
+        ),
+        ("measure", "result.json", measure::reference()),
+        ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),

@@ -1,24 +1,21 @@
-//! `reveille measure`: arguments become options, datapoints become a result, and the result is
-//! said.
+//! `reveille measure`: arguments become options, a run, and what is printed of its result.
 
-mod recorder;
-mod summary;
-
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
 use reveille_kernel::interrupts;
-use reveille_kernel::{Idle, IdleState, Root, journal};
-use reveille_measure::{Distances, Options, Protocol};
-use reveille_results::description::{Description, Ended, Probe, Settings};
+use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
+use reveille_measure::{Distances, Options, Protocol, Recorder};
+use reveille_results::description::{Description, Ended, Probe};
+use reveille_results::output::Folder;
+use reveille_results::{ResultFolder, show};
 
+use crate::chosen::{default_folder, naming};
 use crate::exit::{self, Failure};
+use crate::printed::{Printed, To};
 use crate::signals;
-use recorder::Recorder;
-use reveille_show::terminal;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
 ///
@@ -89,9 +86,8 @@ pub struct Args {
     /// Seed of the launch distances, to repeat a run with the same ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the result's description as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     /// Make no report.html beside the result
     #[arg(long)]
     no_report: bool,
@@ -142,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args, &root, &idle)?;
     let interrupted = signals::stop()?;
 
-    let mut recorder = Recorder::new(&root, &args, settings(&options))?;
+    let mut recorder = recorder(&args, Identity::read(&root), &options)?;
     let measured = reveille_measure::measure(&root, &options, &mut recorder, &interrupted);
     let outcome = match measured {
         Ok(outcome) => outcome,
@@ -155,8 +151,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             });
         }
     };
-    let ended = outcome.ended.clone();
-    let (folder, description) = recorder.finish(outcome)?;
+    let (folder, description) = recorder.finish(&outcome)?;
     let report = match args.no_report {
         true => None,
         false => match crate::report::beside(&folder) {
@@ -167,22 +162,39 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         },
     };
-    exit::reader_may_leave(match args.json {
-        true => writeln!(
-            terminal::data(),
-            "{}",
-            serde_json::to_string_pretty(&description)?
-        ),
-        false => summary::print(&description, folder.path(), report.as_deref()),
-    })?;
-    if description.counts.kept == 0 && ended == Ended::Completed {
+    let mut sheet = show::summary(&description);
+    sheet.fact("Result", folder.path().display().to_string());
+    if let Some(report) = report {
+        sheet.fact("Report", report.display().to_string());
+    }
+    exit::reader_may_leave(args.printed.print(&description, &sheet, To::Output))?;
+    if description.counts.kept == 0 && outcome.ended == Ended::Completed {
         anyhow::bail!("{}", why_none(&description));
     }
-    Ok(match ended {
+    Ok(match outcome.ended {
         Ended::Completed => ExitCode::SUCCESS,
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     })
+}
+
+/// Its folder is made before anything is measured.
+fn recorder(args: &Args, machine: Identity, options: &Options) -> anyhow::Result<Recorder> {
+    let started = SystemTime::now();
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| default_folder(&machine, started));
+    let folder = ResultFolder::of(Folder::make(&out, naming(args.out.as_deref()))?)?;
+    if !args.no_report {
+        folder.folder().refuse_taken(crate::report::PAGE)?;
+    }
+    let name = args
+        .name
+        .clone()
+        .or_else(|| Some(out.file_name()?.to_string_lossy().into()));
+    let name = name.unwrap_or_else(|| out.display().to_string());
+    Ok(Recorder::new(folder, name, machine, started, options))
 }
 
 /// Why a run that went to its end has no datapoint.
@@ -285,27 +297,6 @@ fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
         .collect();
     interrupts::quiet_cpu(root, &online)
         .ok_or_else(|| Failure::cannot("no CPU is online by /sys; is it mounted?"))
-}
-
-fn settings(options: &Options) -> Settings {
-    Settings {
-        sources: options.sources.clone(),
-        cpu: Some(options.cpu),
-        datapoints: options.datapoints,
-        duration_s: options.duration.map(|duration| duration.as_secs_f64()),
-        distance_min_ns: options.distances.min_ns,
-        distance_max_ns: options.distances.max_ns,
-        protocol: match options.protocol {
-            Protocol::Random => "random".into(),
-            Protocol::Sweep { datapoints, factor } => {
-                format!("sweep, {datapoints} datapoints a step, factor {factor}")
-            }
-        },
-        deepest_states: options.deepest.clone(),
-        offline_others: options.offline_others,
-        arming: String::new(),
-        seed: options.seed,
-    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use reveille_report::{Error, Input, Options, page};
 use reveille_results::output::{Existing, Naming, OutputFile};
+use reveille_results::show::{self, Error, Input, Options, Views};
 use reveille_results::{Filter, Loaded, ResultFolder};
+use reveille_show::page::is_page;
 use reveille_show::sheet::Sheet;
 use reveille_show::web;
 use serde::de::IgnoredAny;
@@ -83,7 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .iter()
         .map(|path| input(reveille_results::open(path)?, path, filter.as_ref()))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let html = page(
+    let html = page_of(
         &inputs,
         &Options {
             title: args.title,
@@ -193,10 +194,15 @@ fn kept_by_keys(path: &Path) -> Option<&'static Kept> {
 /// The page's name where none is given.
 pub const PAGE: &str = "report.html";
 
+fn page_of(inputs: &[Input], options: &Options) -> anyhow::Result<String> {
+    let views = Views::of(inputs)?;
+    Ok(web::page(&show::sheet(&views, options)))
+}
+
 /// The page of the result that has just been measured, in its folder.
 pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
     let input = input(result.read_back(None)?, result.path(), None)?;
-    let html = page(&[input], &Options::default())?;
+    let html = page_of(&[input], &Options::default())?;
     let folder = result.folder();
     Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
 }
@@ -243,7 +249,7 @@ pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<Ou
     file.take(4096)
         .read_to_end(&mut start)
         .with_context(|| path.display().to_string())?;
-    if start.is_empty() || reveille_report::is_page(&String::from_utf8_lossy(&start)) {
+    if start.is_empty() || is_page(&String::from_utf8_lossy(&start)) {
         return Ok(output);
     }
     Err(Failure::usage(format!(

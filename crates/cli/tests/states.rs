@@ -48,28 +48,28 @@ fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 const HYBRID: &str = "\
-CPU          13th Gen Intel(R) Core(TM) i5-1340P; 16 CPUs, 12 cores, 1 package
-Kernel       6.19.0
-Driver       intel_idle
-Governor     menu (also: ladder, teo)
+CPU       13th Gen Intel(R) Core(TM) i5-1340P; 16 CPUs, 12 cores, 1 package
+Kernel    6.19.0
+Driver    intel_idle
+Governor  menu (also: ladder, teo)
 
 CPUs 0-7, cores up to 4.6 GHz
-# name    description            exit target dflt now  uses     time share rejected above below
-                                   µs     µs                             %        %     %     %
-0 POLL    CPUIDLE CORE POLL IDLE    0      0 on   on   2600 169.6 ms <0.01        0     0 99.46
-1 C1_ACPI ACPI FFH MWAIT 0x0        1      1 on   on  38717    4.4 s  0.12        0  5.99  9.93
-2 C2_ACPI ACPI FFH MWAIT 0x21     127    381 on   on  22991   17.5 s  0.49        0 21.70  0.02
-3 C3_ACPI ACPI FFH MWAIT 0x60    1048   3144 on   on   140k   0.98 h 99.38        0 44.39     0
+#  name     exit  target  dflt  now    uses  time  share  above  below
+              µs      µs                        s      %      %      %
+0  POLL        0       0  on    on     2600  0.17  0.005      0   99.5
+1  C1_ACPI     1       1  on    on    38717  4.40   0.12   5.99   9.93
+2  C2_ACPI   127     381  on    on    22991  17.5   0.49   21.7   0.02
+3  C3_ACPI  1048    3144  on    on   140065  3533   99.4   44.4      0
 
 CPUs 8-15, cores up to 3.4 GHz
-# name    description            exit target dflt now  uses     time share rejected above below
-                                   µs     µs                             %        %     %     %
-0 POLL    CPUIDLE CORE POLL IDLE    0      0 on   on   2869 150.5 ms <0.01        0     0 97.84
-1 C1_ACPI ACPI FFH MWAIT 0x0        1      1 on   on  22364    2.5 s  0.07        0  0.56  8.98
-2 C2_ACPI ACPI FFH MWAIT 0x21     127    381 on   on  17895   14.6 s  0.41        0 15.77     0
-3 C3_ACPI ACPI FFH MWAIT 0x60    1048   3144 on   on  87190   0.99 h 99.52        0 86.43     0
+#  name     exit  target  dflt  now   uses  time  share  above  below
+              µs      µs                       s      %      %      %
+0  POLL        0       0  on    on    2869  0.15  0.004      0   97.8
+1  C1_ACPI     1       1  on    on   22364  2.50   0.07   0.56   8.98
+2  C2_ACPI   127     381  on    on   17895  14.6   0.41   15.8      0
+3  C3_ACPI  1048    3144  on    on   87190  3548   99.5   86.4      0
 
-share: of the time in the group's idle states
+Note      share: of the time in the group's idle states.
 ";
 
 #[test]
@@ -81,21 +81,22 @@ fn a_hybrid_is_shown_as_its_two_kinds_of_cores() {
 }
 
 const ONE_STATE_OFF: &str = "\
-CPU          Intel(R) Xeon(R) CPU E5-2697 v3 @ 2.60GHz; 56 CPUs, 28 cores, 2 packages
-Kernel       6.18.8-200.fc43.x86_64
-Driver       intel_idle
-Governor     menu (also: ladder, teo)
+CPU       Intel(R) Xeon(R) CPU E5-2697 v3 @ 2.60GHz; 56 CPUs, 28 cores, 2
+          packages
+Kernel    6.18.8-200.fc43.x86_64
+Driver    intel_idle
+Governor  menu (also: ladder, teo)
 
 CPUs 0-55
-#  name  description          exit  target  dflt  now   uses     time  share  rejected  above  below
-                                µs      µs                                 %         %      %      %
-0  POLL  CPUIDLE CORE POLL…      0       0  on    on    1281  17.0 ms  <0.01         0      0  86.18
-1  C1    MWAIT 0x00              2       2  on    on   65381    2.9 s   0.09         0   0.32   7.55
-2  C1E   MWAIT 0x01             10      20  on    on   25341    5.2 s   0.16         0  15.12  15.85
-3  C3    MWAIT 0x10             33     100  off   off      0     0 µs      0         0      0      0
-4  C6    MWAIT 0x20            133     400  on    on    546k   0.90 h  99.75         0  68.52      0
+#  name  exit  target  dflt  now    uses  time   share  above  below
+           µs      µs                        s       %      %      %
+0  POLL     0       0  on    on     1281  0.02  0.0005      0   86.2
+1  C1       2       2  on    on    65381  2.90    0.09   0.32   7.55
+2  C1E     10      20  on    on    25341  5.16    0.16   15.1   15.8
+3  C3      33     100  off   off       0     0       0      0      0
+4  C6     133     400  on    on   546717  3228    99.8   68.5      0
 
-share: of the time in the group's idle states
+Note      share: of the time in the group's idle states.
 ";
 
 #[test]
@@ -160,7 +161,7 @@ fn offline_cpus_bounds_and_missing_states_stand_out() {
         .filter(|line| line.starts_with("CPU"))
         .collect();
     let expected = [
-        "CPU          of unknown model; 6 CPUs, 1 offline",
+        "CPU     of unknown model; 6 CPUs, 1 offline",
         "CPUs 0-1",
         "CPU 2",
         "CPU 3",
@@ -174,7 +175,7 @@ fn offline_cpus_bounds_and_missing_states_stand_out() {
     );
     // What the machine does not tell is no zero.
     assert!(
-        shown.contains("0  C6    -             133       -  -     -       -     -      -"),
+        shown.contains("0  C6     133       -  -     -       -     -      -      -      -\n"),
         "{shown}"
     );
 }

@@ -3,7 +3,7 @@
 //! A source wakes the measured CPU at a known instant, a probe sees it wake, and datapoints
 //! come out. There are two probes: BPF programs in the idle loop (the feature `bpf`), and a waiting
 //! thread where BPF cannot be had. [`measure`] does a whole run: characterisation, the idle
-//! states in turn, and everything that was changed put back.
+//! states in turn, and everything that was changed put back; a [`Recorder`] keeps what comes out.
 //!
 //! Times are CLOCK_MONOTONIC, ns, throughout.
 
@@ -19,6 +19,7 @@ mod kernel;
 mod placement;
 #[cfg(feature = "bpf")]
 mod probe_cost;
+mod record;
 mod run;
 #[cfg(feature = "bpf")]
 mod source;
@@ -26,6 +27,7 @@ mod user;
 
 pub use distance::Distances;
 pub use placement::available_cpus;
+pub use record::Recorder;
 pub use run::{Notice, Options, Outcome, Progress, Protocol, Sink, measure, try_bpf};
 
 pub use reveille_kernel::{Error, Result};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Malformed;
 use crate::columns::Columns;
 use crate::schema::{self, SCHEMA_VERSION};
-use crate::statistics::{Floor, StateStatistics};
+use crate::statistics::{self, Floor, StateStatistics};
 
 /// How the waking was seen. Results of different probes are not compared without a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +171,15 @@ pub struct Description {
 }
 
 impl Description {
+    /// The statistics of its datapoints, by the driver's table and the floors that it holds.
+    pub fn statistics_of(&self, columns: &Columns) -> Vec<StateStatistics> {
+        let figure = |name: &str| {
+            let state = self.states.iter().find(|state| state.name == name)?;
+            state.exit_latency_us
+        };
+        statistics::by_state(columns, &figure, &self.characterisation.floors)
+    }
+
     /// Of datapoints that came without a description.
     pub(crate) fn unknown(residency_columns: Vec<String>) -> Self {
         Self {

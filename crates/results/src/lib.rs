@@ -3,8 +3,11 @@
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
 //! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`verdict`] and
-//! the comparison of two results ([`compare`]). What other commands keep is [`kept`]. Every
-//! output file is made in [`output`].
+//! the comparison of two results ([`compare`]); [`show`] has their names and words, and makes the
+//! page. What other commands keep is [`kept`]. Every output file is made in [`output`].
+
+#[cfg(test)]
+extern crate self as reveille_results;
 
 pub mod columns;
 pub mod compare;
@@ -22,6 +25,7 @@ mod own_csv;
 mod parquet_file;
 pub mod read;
 pub mod schema;
+pub mod show;
 pub mod statistics;
 mod stream;
 pub mod text;

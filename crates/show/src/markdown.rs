@@ -46,7 +46,9 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
                 Part::Text(text) => out.push_str(&(line(text) + "\n")),
                 Part::Command(command) => {
                     // As code no letter is markup.
-                    let _ = writeln!(out, "    {}", command.replace('\n', " "));
+                    for line in command.lines() {
+                        let _ = writeln!(out, "    {line}");
+                    }
                 }
                 Part::Bars(_) | Part::Chart(_) => {}
             }

@@ -45,13 +45,7 @@ pub fn three_digits(value: f64) -> String {
 
 /// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one digit.
 pub fn aligned(value: f64) -> String {
-    let decimals = match value.abs() {
-        0.0 => 0,
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        size if size >= 0.0095 => 2,
-        size => (-size.log10().floor()).min(9.0) as usize,
-    };
+    let decimals = decimals(value);
     let text = format!("{value:.decimals$}");
     match text
         .trim_start_matches('-')
@@ -92,6 +86,36 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
+/// Decimals of [`aligned`].
+fn decimals(value: f64) -> usize {
+    match value.abs() {
+        0.0 => 0,
+        size if size >= 99.95 => 0,
+        size if size >= 9.995 => 1,
+        size if size >= 0.0095 => 2,
+        size => (-size.log10().floor()).min(9.0) as usize,
+    }
+}
+
+/// The least value with the digits of [`aligned`] that is no smaller: an upper bound is not rounded down.
+pub fn up(value: f64) -> f64 {
+    let scale = 10_f64.powi(decimals(value) as i32);
+    // What binary fractions add is no reason to go up.
+    (value * scale - 1e-9).ceil() / scale
+}
+
+/// `C1, C1E and C6`; `none` without names.
+pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => {
+            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
+            format!("{} and {}", first.join(", "), last.as_ref())
+        }
+    }
+}
+
 /// A count with its thousands apart: `1,000,000`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
@@ -122,6 +146,14 @@ pub fn share(share: f64) -> String {
         size => format!("{size:.0$}", (1.0 - size.log10().floor()) as usize),
     };
     format!("{text}%")
+}
+
+/// A p-value. Below a ten-thousandth the tests' approximations say no more than "less".
+pub fn p_value(value: f64) -> String {
+    match value {
+        small if small < 1e-4 => "< 0.0001".to_owned(),
+        value => format!("{value:.4}"),
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +206,35 @@ mod tests {
         assert_eq!(count(12_345_678), "12,345,678");
         assert_eq!(counted(1, "wait"), "1 wait");
         assert_eq!(counted(2_000, "wait"), "2,000 waits");
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_and_never_zero() {
+        for (value, text) in [
+            (0.099_99, "0.10"),
+            (0.100_1, "0.11"),
+            (0.07, "0.07"),
+            (12.31, "12.4"),
+            (100.0, "100"),
+            (0.000_03, "0.00003"),
+            (0.000_031, "0.00004"),
+        ] {
+            assert_eq!(aligned(up(value)), text);
+        }
+    }
+
+    #[test]
+    fn names_are_listed_as_in_a_sentence() {
+        assert_eq!(listed(&[] as &[&str]), "none");
+        assert_eq!(listed(&["a"]), "a");
+        assert_eq!(listed(&["a", "b"]), "a and b");
+        assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+    }
+
+    #[test]
+    fn a_p_value_has_four_decimals_and_is_not_zero() {
+        assert_eq!(p_value(0.049_66), "0.0497");
+        assert_eq!(p_value(0.000_099), "< 0.0001");
     }
 
     #[test]

@@ -293,6 +293,12 @@ impl Table {
         self
     }
 
+    /// With all rows on a terminal, however many.
+    pub fn whole(self) -> Self {
+        // One more has to fit in.
+        self.first(usize::MAX - 1)
+    }
+
     /// Without the columns of these keys.
     pub fn without(mut self, keys: &[&str]) -> Self {
         let kept: Vec<bool> = self
@@ -345,7 +351,7 @@ pub enum Part<'a> {
     Table(Table),
     /// A paragraph.
     Text(String),
-    /// A command to copy: never broken into lines.
+    /// A command or a file's lines to copy: as they are.
     Command(String),
     /// Stacked bars.
     Bars(Bars),
@@ -438,6 +444,8 @@ pub struct Sheet<'a> {
     pub subjects: Vec<Sheet<'a>>,
     /// What the charts of a page need; one of those that its policy knows.
     pub script: &'static str,
+    /// What the page's script shows of single datapoints; null where there is nothing.
+    pub data: serde_json::Value,
     /// Below the page: how its figures are meant.
     pub foot: &'static str,
 }

@@ -96,6 +96,7 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
         Part::Chart(_) => false,
     };
     for (place, part) in section.parts.iter().filter(shown).enumerate() {
+        // A command belongs to the words before it.
         if !matches!(part, Part::Command(_)) {
             writeln!(out)?;
         }
@@ -103,9 +104,13 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
             writeln!(out, "{STRONG}{}{STRONG:#}", section.heading)?;
         }
         match part {
-            Part::Command(command) => writeln!(out, "    {command}")?,
             Part::Table(table) => write_table(table, detail, out)?,
             Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
+            Part::Command(command) => {
+                for line in command.lines() {
+                    writeln!(out, "{}", format!("    {line}").trim_end())?;
+                }
+            }
             Part::Bars(bars) => bars.write(out)?,
             Part::Chart(_) => {}
         }

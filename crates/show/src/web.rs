@@ -33,7 +33,12 @@ pub fn page(sheet: &Sheet<'_>) -> String {
     if let Some(script) = scripts.find(|script| !script.is_empty()) {
         let _ = write!(body, "<script>{script}</script>");
     }
-    framed(&sheet.title, &sheet.about, &body, sheet.foot, &json!([]))
+    let none = json!([]);
+    let data = match sheet.data.is_null() {
+        true => &none,
+        false => &sheet.data,
+    };
+    framed(&sheet.title, &sheet.about, &body, sheet.foot, data)
 }
 
 /// Where a sheet stands.
@@ -149,6 +154,9 @@ mod tests {
         let states = Section::new("states", "States").chart(|| "<svg></svg>".into());
         sheet.section(states.table(Table::of("By state", COLUMNS, &STATES)));
         let html = page(&sheet);
+        assert!(html.contains("id=\"outliers\">[]</script>"));
+        sheet.data = json!([{ "count": 1 }]);
+        assert!(page(&sheet).contains("id=\"outliers\">[{\"count\":1}]</script>"));
         let place = |text: &str| {
             html.find(text)
                 .unwrap_or_else(|| panic!("{text} in {html}"))

@@ -1,13 +1,13 @@
 //! Between the datapoints and the page: each result's groups, planes and outliers, on axes that all
 //! results share, so that two pictures can be laid beside each other.
 
+use crate::columns::Values;
+use crate::statistics::StateStatistics;
+use crate::{Columns, NULL};
 use reveille_figures::tail::Tail;
-use reveille_results::columns::Values;
-use reveille_results::statistics::StateStatistics;
-use reveille_results::{Columns, NULL};
 
-use crate::groups::{Group, Groups, Key};
-use crate::{Input, Result};
+use super::groups::{Group, Groups, Key};
+use super::input::{Error, Input, Result};
 use reveille_show::axis::Axis;
 use reveille_show::density::Density;
 
@@ -69,16 +69,20 @@ pub struct View<'a> {
 /// Every result, and the axes that they share.
 #[derive(Debug)]
 pub struct Views<'a> {
-    pub axes: Axes,
-    pub views: Vec<View<'a>>,
+    pub(super) axes: Axes,
+    pub(super) views: Vec<View<'a>>,
 }
 
 impl<'a> Views<'a> {
     /// Groups and counts the datapoints of every result.
     ///
     /// # Errors
-    /// As [`Groups::of`].
+    /// [`Error::NoResult`] where `inputs` is empty; [`Error::NoLatency`] where there are datapoints without
+    /// wake latencies.
     pub fn of(inputs: &'a [Input]) -> Result<Self> {
+        if inputs.is_empty() {
+            return Err(Error::NoResult);
+        }
         let groups: Vec<Groups> = inputs
             .iter()
             .map(|input| Groups::of(&input.loaded.columns))
@@ -168,6 +172,12 @@ impl<'a> View<'a> {
             Some(letter) => format!("{letter}: {name}"),
             None => name.to_owned(),
         }
+    }
+
+    /// The result's letter before words about it, where there are several.
+    pub fn who(&self) -> String {
+        let letter = self.letter.as_ref();
+        letter.map_or(String::new(), |letter| format!("{letter}: "))
     }
 
     /// The statistics of that group.

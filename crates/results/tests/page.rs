@@ -1,12 +1,22 @@
 //! The page as a reader gets it.
 
+#[path = "../../report/tests/policy/mod.rs"]
 mod policy;
 mod sample;
 
-use reveille_report::{Error, Input, Options, is_page, page};
+use reveille_figures::tail::Tail;
 use reveille_results::description::{Ended, Probe};
+use reveille_results::show::{self, Error, Input, Options, Views};
 use reveille_results::{Columns, Filter, Loaded, NULL};
+use reveille_show::page::is_page;
+use reveille_show::sheet::not_in_json;
+use reveille_show::web;
 use sample::{bare_description, columns_of, server};
+
+fn page(inputs: &[Input], options: &Options) -> show::Result<String> {
+    let views = Views::of(inputs)?;
+    Ok(web::page(&show::sheet(&views, options)))
+}
 
 fn page_of(results: impl IntoIterator<Item = Loaded>) -> String {
     let inputs: Vec<Input> = results
@@ -289,4 +299,43 @@ fn where_no_state_has_a_figure_of_the_drivers_the_page_begins_with_the_medians()
     // Where a figure is there, the verdict is what one wants to know first.
     let html = page_of([server("one", 20_000, 1, 1.0)]);
     assert!(html.contains("class=\"headline\">The driver&#39;s exit latency"));
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    let input = Input::new(server("one", 40_000, 1, 1.0)).unwrap();
+    let page = page(std::slice::from_ref(&input), &Options::default()).unwrap();
+    assert!(page.contains("Beyond the data") && page.contains("no estimate beyond the data"));
+    let mut description = server("one", 40_000, 1, 1.0).description;
+    description.statistics = description.statistics_of(&server("one", 40_000, 1, 1.0).columns);
+    // Some states have no figure to exceed, some no estimate of the tail.
+    description
+        .statistics
+        .retain(|one| one.exceedance.is_some() && matches!(one.tail, Tail::Estimated(_)));
+    let json = serde_json::to_value(&description).unwrap();
+    for (list, headings) in show::reference() {
+        assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
+    }
+}
+
+#[test]
+fn the_summary_of_a_run_needs_no_datapoints() {
+    let mut loaded = server("one", 20_000, 1, 1.0);
+    loaded.description.statistics = loaded.description.statistics_of(&loaded.columns);
+    loaded.description.ended = Ended::Disturbed("CPU 3 went offline".to_owned());
+    let mut out = Vec::new();
+    let sheet = show::summary(&loaded.description);
+    reveille_show::text::write(&sheet, reveille_show::text::Detail::All, &mut out).unwrap();
+    let text = reveille_show::terminal::plain(out);
+    for part in [
+        "CPU 3 of Example Xeon, made up for this page (rack7-node2)",
+        "timer: 880 ns at the median, 1.24 µs at p99, in POLL, where nothing\n",
+        "20000 of 20500 launched in",
+        "ENDED early: CPU 3 went offline; what was gathered is kept",
+        "datapoints are of 20000 idle periods, and cpuidle counts 22000 idle",
+        "exceeded by most wakes",
+        "1 wake in 100,000",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
 }

@@ -1,7 +1,7 @@
 //! What the hardware's counters say of the time that was asked to be slept.
 
 use super::{caption, figure};
-use crate::view::{Views, percent_axis};
+use crate::show::view::{Views, percent_axis};
 use reveille_show::chart::{Frame, Quantity, heat};
 use reveille_show::quantity::counted;
 
@@ -32,11 +32,10 @@ pub fn residency(views: &Views<'_>) -> String {
             ));
         }
     }
-    let body = match charts.is_empty() {
+    match charts.is_empty() {
         true => "<p>No residency was counted: neither this machine's counters nor the result tell \
                  which state the hardware was really in.</p>"
             .to_owned(),
         false => format!("<div class=\"charts\">{charts}</div>"),
-    };
-    format!("<section id=\"residency\"><h2>Residency</h2>{body}</section>")
+    }
 }

@@ -6,8 +6,9 @@ mod sample;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use reveille_report::{Input, Options, page};
 use reveille_results::description::Probe;
+use reveille_results::show::{self, Input, Options, Views};
+use reveille_show::web;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
@@ -44,7 +45,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(Input::new)
             .collect::<Result<Vec<_>, _>>()?;
         let start = Instant::now();
-        let html = page(&inputs, &Options::default())?;
+        let views = Views::of(&inputs)?;
+        let html = web::page(&show::sheet(&views, &Options::default()));
         let (took, path) = (start.elapsed(), folder.join(name));
         println!(
             "{}: {} KiB, drawn in {} ms",

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 
 use reveille_figures::tail::{Estimate, Tail};
 
-use crate::groups::Key;
-use crate::view::{Plane, View, Views};
+use crate::show::groups::Key;
+use crate::show::view::{Plane, View, Views};
 use reveille_show::axis::Axis;
 use reveille_show::chart::curves::{self, Curve};
 use reveille_show::chart::heat::{self, Dots};
@@ -53,16 +53,15 @@ const TIME: Over = Over {
     missing: "no datapoint tells its time",
 };
 
+/// How charts are to be read.
+pub const OVERVIEW: &str = "Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of \
+    their state are dots in the state's colour (of fewer than 1000 datapoints, the greatest): point at \
+    one, tap it, or focus a chart and use the arrow keys to read all its fields. Dotted ends of curves, \
+    with a bar for the 95 % interval, are estimates of the tail.";
+
 /// All states together.
 pub fn overview(views: &Views<'_>) -> String {
-    let mut html = String::from("<section id=\"overview\"><h2>All datapoints</h2>");
-    html.push_str(
-        "<p>Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of their \
-         state are dots in the state's colour (of fewer than 1000 datapoints, the greatest): point \
-         at one, tap it, or focus a chart and use the arrow keys to read all its fields. Dotted \
-         ends of curves, with a bar for the 95 % interval, are estimates of the tail.</p>",
-    );
-    html.push_str(&key_legend(views));
+    let mut html = key_legend(views);
     html.push_str("<div class=\"charts\">");
     for view in &views.views {
         html.push_str(&all_curves(views, view));
@@ -72,7 +71,7 @@ pub fn overview(views: &Views<'_>) -> String {
             html.push_str(&whole(views, view, place, &over));
         }
     }
-    html.push_str("</div></section>");
+    html.push_str("</div>");
     html
 }
 
@@ -120,7 +119,7 @@ fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
         .collect();
     if curves.is_empty() {
         return absent(
-            &caption(view, "Wakes that take at least so long"),
+            &caption(view, "Wake latency exceedance"),
             "there is no datapoint",
         );
     }
@@ -139,7 +138,7 @@ fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
             marks.push(Mark { value, text, class });
         }
     }
-    let title = caption(view, "Wakes that take at least so long, by state");
+    let title = caption(view, "Wake latency exceedance, by state");
     let label = format!("{title}: exceedance curve of the wake latency on logarithmic axes");
     figure(
         &title,
@@ -206,9 +205,7 @@ fn dots(view: &View<'_>, column: &str, rows: &[u32], class: String) -> Dots {
     let dots = rows.iter().filter_map(|row| {
         let place = view.outliers.binary_search(row).ok()?;
         let row = *row as usize;
-        let x = *values
-            .get(row)
-            .filter(|value| **value != reveille_results::NULL)?;
+        let x = *values.get(row).filter(|value| **value != crate::NULL)?;
         Some((place, x as f64, latency[row] as f64))
     });
     Dots {

@@ -2,16 +2,12 @@
 
 use std::time::SystemTime;
 
-use anyhow::Context;
-use reveille_kernel::{Identity, Root};
-use reveille_measure::{Notice, Outcome, Progress, Result, Sink};
+use reveille_kernel::Identity;
 use reveille_results::description::{Description, Ended, Settings};
-use reveille_results::output::Folder;
-use reveille_results::{Datapoint, ResultFolder, Writer, schema, statistics};
-
-use super::Args;
-use crate::chosen::{default_folder, naming};
+use reveille_results::{Datapoint, ResultFolder, Writer, schema};
 use reveille_show::progress::Bar;
+
+use crate::{Error, Notice, Options, Outcome, Progress, Protocol, Result, Sink};
 
 /// The columns that the statistics need.
 const STATISTICS_COLUMNS: &[&str] = &[
@@ -21,6 +17,7 @@ const STATISTICS_COLUMNS: &[&str] = &[
     "wake_latency_ns",
 ];
 
+/// Keeps a run's datapoints and its description, and shows how far the run is.
 pub struct Recorder {
     folder: ResultFolder,
     name: String,
@@ -32,33 +29,24 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// # Errors
-    /// Where the folder holds a result already.
-    pub fn new(root: &Root, args: &Args, settings: Settings) -> anyhow::Result<Self> {
-        let machine = Identity::read(root);
-        let started = SystemTime::now();
-        let out = args
-            .out
-            .clone()
-            .unwrap_or_else(|| default_folder(&machine, started));
-        // Before anything is measured. It goes again if nothing comes into it.
-        let folder = ResultFolder::of(Folder::make(&out, naming(args.out.as_deref()))?)?;
-        if !args.no_report {
-            folder.folder().refuse_taken(crate::report::PAGE)?;
-        }
-        let name = args
-            .name
-            .clone()
-            .or_else(|| Some(out.file_name()?.to_string_lossy().into()));
-        Ok(Self {
-            name: name.unwrap_or_else(|| out.display().to_string()),
+    /// Into a folder that holds nothing yet; it goes again if nothing comes into it. `name` is the
+    /// result's in reports.
+    pub fn new(
+        folder: ResultFolder,
+        name: String,
+        machine: Identity,
+        started: SystemTime,
+        options: &Options,
+    ) -> Self {
+        Self {
             folder,
+            name,
             started,
             machine,
-            settings,
+            settings: options.settings(),
             writer: None,
             bar: Bar::new(),
-        })
+        }
     }
 
     fn describe(&self, outcome: &Outcome) -> Description {
@@ -87,23 +75,20 @@ impl Recorder {
     }
 
     /// Completes the result: the Parquet file, the statistics, the description.
-    pub fn finish(mut self, outcome: Outcome) -> anyhow::Result<(ResultFolder, Description)> {
+    ///
+    /// # Errors
+    /// Where a file cannot be written, or the run never began.
+    pub fn finish(mut self, outcome: &Outcome) -> Result<(ResultFolder, Description)> {
         self.bar.clear();
-        let writer = self
-            .writer
-            .take()
-            .context("the run ended before it began")?;
-        let mut description = self.describe(&outcome);
+        let writer = self.writer.take();
+        let writer =
+            writer.ok_or_else(|| Error::Failed("the run ended before it began".to_owned()))?;
+        let mut description = self.describe(outcome);
         // First without statistics: whatever happens next, the counts are kept.
         self.folder.describe(&description)?;
         writer.finish()?;
         let columns = self.folder.read_back(Some(STATISTICS_COLUMNS))?.columns;
-        let figure = |name: &str| {
-            let state = description.states.iter().find(|state| state.name == name)?;
-            state.exit_latency_us
-        };
-        description.statistics =
-            statistics::by_state(&columns, &figure, &description.characterisation.floors);
+        description.statistics = description.statistics_of(&columns);
         self.folder.describe(&description)?;
         Ok((self.folder, description))
     }
@@ -160,5 +145,29 @@ impl Sink for Recorder {
 
     fn notice(&mut self, notice: Notice) {
         self.bar.say(&notice.0);
+    }
+}
+
+impl Options {
+    /// As a result keeps them.
+    fn settings(&self) -> Settings {
+        Settings {
+            sources: self.sources.clone(),
+            cpu: Some(self.cpu),
+            datapoints: self.datapoints,
+            duration_s: self.duration.map(|duration| duration.as_secs_f64()),
+            distance_min_ns: self.distances.min_ns,
+            distance_max_ns: self.distances.max_ns,
+            protocol: match self.protocol {
+                Protocol::Random => "random".into(),
+                Protocol::Sweep { datapoints, factor } => {
+                    format!("sweep, {datapoints} datapoints a step, factor {factor}")
+                }
+            },
+            deepest_states: self.deepest.clone(),
+            offline_others: self.offline_others,
+            arming: String::new(),
+            seed: self.seed,
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! The datapoints that are drawn singly, with all their fields, as data for the page's script.
 
-use reveille_results::columns::Values;
-use reveille_results::{Columns, NULL};
+use crate::columns::Values;
+use crate::{Columns, NULL};
 use serde_json::{Value, json};
 
-use crate::view::View;
+use super::view::View;
 
 /// The outliers of every result: per result its title, and column by column the values.
 pub fn data(views: &[View<'_>]) -> Value {

@@ -1,9 +1,9 @@
 //! Datapoints by requested state and source. Sources are not mixed: what each includes differs.
 
-use reveille_results::columns::NO_NAME;
-use reveille_results::{Columns, NULL};
+use crate::columns::NO_NAME;
+use crate::{Columns, NULL};
 
-use crate::{Error, Result};
+use super::input::{Error, Result};
 
 /// The name for what a result does not tell.
 pub const UNKNOWN: &str = "unknown";
@@ -192,7 +192,7 @@ fn name(column: Option<(&[u8], &[String])>, code: u8) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Row, columns_of, columns_of_rows};
+    use crate::show::sample::{Row, columns_of, columns_of_rows};
 
     #[test]
     fn exactly_the_datapoints_beyond_p99_9_are_outliers() {

@@ -1,84 +1,98 @@
 //! The advice in words, what it costs, whom it covers, and its forms.
 
-use std::io::{self, Write};
-
-use reveille_advise::{
-    Advice, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
-};
 use reveille_kernel::cpulist;
 use reveille_results::description::cpu_name;
 use reveille_results::statistics::Floor;
+use reveille_show::quantity::{counted, listed, nanoseconds, share, three_digits};
+use reveille_show::sheet::{Section, Sheet};
 
-use super::text::{about, listed, named, us, wrapped};
-use super::{Answer, evidence};
+use super::evidence::{about, wanting};
+use crate::{
+    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
+};
 
-pub fn write(answer: &Answer, out: &mut impl Write) -> io::Result<()> {
-    let (advice, setting) = (answer.advice, answer.setting);
-    named(out, "Advice", &in_words(advice, setting))?;
+/// The setting's figures, where there is one.
+pub fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
+    let (advice, setting) = (&answer.advice, &answer.setting);
     if setting.is_to_be_set() {
-        named(out, "Bound", &bound(advice, setting))?;
+        sheet.fact("Bound", bound(advice, setting));
     }
     if let Some(words) = more(advice) {
-        named(out, "More", &words)?;
+        sheet.fact("More", words);
     }
     if let Some(words) = alone(advice) {
-        named(out, "Besides", &words)?;
+        sheet.fact("Besides", words);
     }
     for words in costs(answer) {
-        named(out, "Cost", &words)?;
+        sheet.fact("Cost", words);
     }
-    named(out, "Covers", &covers(answer))?;
-    for words in remarks(answer) {
-        named(out, "Note", &words)?;
-    }
-    if setting.is_to_be_set() {
-        writeln!(out, "\nOne of these sets it; --form NAME prints it alone:")?;
-        for form in &answer.forms {
-            writeln!(out)?;
-            write_form(form, out)?;
-        }
-    }
-    Ok(())
+    sheet.fact("Covers", covers(answer));
 }
 
-fn in_words(advice: &Advice, setting: &Setting) -> String {
+/// The forms that set it.
+pub fn forms(answer: &Answer<'_>) -> Section<'static> {
+    let section = Section::new("forms", "One of these sets it; --form NAME prints it alone");
+    match answer.setting.is_to_be_set() {
+        true => answer.forms.iter().fold(section.titled(), with_form),
+        false => section,
+    }
+}
+
+fn with_form<'a>(section: Section<'a>, form: &Form) -> Section<'a> {
+    let (name, does) = (form.name.as_str(), &form.does);
+    let mind = form.mind.as_deref().unwrap_or_default();
+    let Some(text) = &form.text else {
+        return section.text(format!("{name}: {does}. Not here: {mind}."));
+    };
+    let mut words = format!("{name}: {does}. Read {}.", form.read);
+    if !mind.is_empty() {
+        words += &format!(" {}.", mind.trim_end_matches('.'));
+    }
+    if let Some(file) = &form.file {
+        words += &format!(" {file}:");
+    }
+    section.text(words).command(text)
+}
+
+/// The answer in a sentence or two.
+pub fn in_words(answer: &Answer<'_>) -> String {
+    let (advice, setting) = (&answer.advice, &answer.setting);
     let names = |states: &mut dyn Iterator<Item = &StateAdvice>| {
         listed(&states.map(|one| one.state.as_str()).collect::<Vec<_>>())
     };
     let allowed = names(&mut advice.allowed());
     let sure = match advice.question.demand {
         Demand::Percentile(_) => format!(
-            ". The {} confidence is that of all of it together",
+            " The {} confidence is that of all of it together.",
             advice.question.confidence
         ),
         Demand::Maximum => String::new(),
     };
     match &setting.leaves {
         Leaves::Everything if advice.allowed().next().is_none() => {
-            "nothing sleeps here: there is no state to forbid".to_owned()
+            "Nothing sleeps here: there is no state to forbid.".to_owned()
         }
         Leaves::Everything => {
-            format!("every state may stay, {allowed}: nothing has to be set{sure}")
+            format!("Every state may stay, {allowed}: nothing has to be set.{sure}")
         }
         Leaves::UpTo { .. } => format!(
-            "allow {allowed}; keep out of {}{sure}",
+            "Allow {allowed}; keep out of {}.{sure}",
             listed(&setting.forbidden)
         ),
         Leaves::NoSleep if advice.question.budget_us == 0 => {
-            "no idle state at all: that is what a budget of 0 asks for".to_owned()
+            "No idle state at all: that is what a budget of 0 asks for.".to_owned()
         }
         Leaves::NoSleep => format!(
-            "no idle state at all: even {}, the shallowest, is over the budget",
+            "No idle state at all: even {}, the shallowest, is over the budget.",
             setting.forbidden[0]
         ),
         Leaves::Unknown { state } => {
             let over = |one: &&StateAdvice| one.standing == Standing::Exceeds;
-            let over = names(&mut advice.states.iter().filter(over));
-            let over = match over.as_str() {
+            let over = match names(&mut advice.states.iter().filter(over)).as_str() {
                 "none" => String::new(),
-                over => format!(". Over the budget: {over}"),
+                over => format!(" Over the budget: {over}."),
             };
-            format!("unknown: there are too few datapoints of {state}. Nothing is to be set{over}")
+            format!("Unknown: there are too few datapoints of {state}. Set nothing yet.{over}")
         }
     }
 }
@@ -115,7 +129,7 @@ fn more(advice: &Advice) -> Option<String> {
     // A state in which nothing sleeps is allowed, whatever its datapoints show.
     let states = advice.states.iter();
     let in_question = states.filter(|one| one.standing != Standing::NoSleep);
-    let wants = in_question.filter_map(evidence::wanting);
+    let wants = in_question.filter_map(wanting);
     let needed: Option<Vec<u64>> = wants.map(|(_, needed)| needed).collect();
     let needed = needed?.into_iter().max()?;
     if needed > WORTH_MEASURING {
@@ -158,8 +172,8 @@ fn alone(advice: &Advice) -> Option<String> {
     ))
 }
 
-fn costs(answer: &Answer) -> Vec<String> {
-    let (cost, setting) = (&answer.cost, answer.setting);
+fn costs(answer: &Answer<'_>) -> Vec<String> {
+    let (cost, setting) = (&answer.cost, &answer.setting);
     if !setting.is_to_be_set() {
         return Vec::new();
     }
@@ -167,38 +181,30 @@ fn costs(answer: &Answer) -> Vec<String> {
     let cpu = cpu_name(answer.target.measured_cpu);
     let residency = match cost.forbidden_time_percent {
         Some(percent) => format!(
-            "{cpu} spent {percent:.1} % of its idle time, from boot to the run, in {forbidden}"
+            "{cpu} spent {} of its idle time, from boot to the run, in {forbidden}",
+            share(percent / 100.0)
         ),
         None => format!("how long {cpu} spent in {forbidden} is not in the result"),
     };
-    if cost.frequency.is_empty() {
-        let unknown = "watts are not known, for a result has none. Cores that are kept in shallow \
-                       states take turbo from the others; by how much is not known either. \
-                       `reveille trial` sees both, where the machine tells them";
-        return vec![residency, unknown.to_owned()];
-    }
+    let watts = "the power is unknown: a result has none. `reveille trial` measures it, where there is \
+                 a meter";
+    let turbo = "cores that are kept in shallow states take turbo from the others";
     let medians: Vec<String> = cost
         .frequency
         .iter()
         .map(|one| {
-            let ghz = one.median_khz as f64 / 1e6;
-            format!("{ghz:.2} GHz after {}", one.state)
+            let ghz = three_digits(one.median_khz as f64 / 1e6);
+            format!("{ghz} GHz after {}", one.state)
         })
         .collect();
-    vec![
-        residency,
-        "watts are not known, for a result has none. `reveille trial` sees them, where there is a \
-         meter"
-            .to_owned(),
-        format!(
-            "cores that are kept in shallow states take turbo from the others. The CPU ran at {} \
-             (medians)",
-            medians.join(", ")
-        ),
-    ]
+    let turbo = match medians.is_empty() {
+        true => format!("{turbo}; by how much is unknown"),
+        false => format!("{turbo}. The CPU ran at {} (medians)", medians.join(", ")),
+    };
+    vec![residency, watts.to_owned(), turbo]
 }
 
-fn covers(answer: &Answer) -> String {
+fn covers(answer: &Answer<'_>) -> String {
     let cpu = cpu_name(answer.target.measured_cpu);
     match &answer.target.coverage {
         Coverage::Result => format!(
@@ -209,7 +215,7 @@ fn covers(answer: &Answer) -> String {
             format!("{cpu} was measured; the machine's other CPUs are of its kind")
         }
         Coverage::Hybrid { kind, cpus, others } => format!(
-            "the {kind}, CPUs {}. CPUs {} are of another kind, and nothing is known of them: \
+            "the {kind}, CPUs {}. CPUs {} are of another kind, of which nothing is known: \
              measure one (`reveille measure --cpu {}`) and ask again",
             cpulist::format(cpus),
             cpulist::format(others),
@@ -218,42 +224,42 @@ fn covers(answer: &Answer) -> String {
     }
 }
 
-fn remarks(answer: &Answer) -> Vec<String> {
-    let advice = answer.advice;
-    let mut remarks = where_nothing_sleeps(answer);
+/// What a reader must know of the advice.
+pub fn notes(answer: &Answer<'_>) -> Vec<String> {
+    let advice = &answer.advice;
+    let mut notes = where_nothing_sleeps(answer);
     for state in &advice.states {
         if state.standing == Standing::Off {
-            remarks.push(format!(
-                "{} was disabled when it was measured, and is taken to stay so",
+            notes.push(format!(
+                "{} was disabled when it was measured, and is taken to stay so.",
                 state.state
             ));
         }
     }
     for (count, why) in [
-        (advice.of_unknown_state, "whose idle state is not known"),
+        (advice.of_unknown_state, "of unknown idle state"),
         (advice.without_latency, "without this latency"),
     ] {
-        match count {
-            0 => {}
-            1 => remarks.push(format!("1 datapoint {why} counts nowhere")),
-            _ => remarks.push(format!("{count} datapoints {why} count nowhere")),
+        if count > 0 {
+            let datapoints = counted(count, "datapoint");
+            notes.push(format!("Counted nowhere: {datapoints} {why}."));
         }
     }
     if answer.setting.is_to_be_set() && answer.as_the_governor_chose {
-        remarks.push(
-            "the states were measured as the governor chose them. With deeper ones forbidden the \
+        notes.push(
+            "The states were measured as the governor chose them. With deeper ones forbidden the \
              others last longer, and colder caches may slow their wakes: `reveille measure \
-             --each-state` sees that"
+             --each-state` shows that."
                 .to_owned(),
         );
     }
-    remarks.extend(answer.notes.iter().cloned());
-    remarks
+    notes.extend(answer.notes.iter().cloned());
+    notes
 }
 
 /// A budget that is not kept even where nothing sleeps: by the poll state's own datapoints, else by
 /// the floors of the method.
-fn where_nothing_sleeps(answer: &Answer) -> Vec<String> {
+fn where_nothing_sleeps(answer: &Answer<'_>) -> Vec<String> {
     let question = &answer.advice.question;
     if question.budget_us == 0 {
         return Vec::new();
@@ -266,12 +272,12 @@ fn where_nothing_sleeps(answer: &Answer) -> Vec<String> {
                 (one.finding, one.median_ns, one.max_ns)
             {
                 over.push(format!(
-                    "{} ({}) is over the budget too, where nothing sleeps: {} µs at the median, {} \
-                     µs at most. Idle states are not all that takes time here",
+                    "{} ({}) is over the budget too, where nothing sleeps: {} at the median, {} at \
+                     most. Idle states are not all that takes time here.",
                     state.state,
                     one.source,
-                    us(median),
-                    us(max)
+                    nanoseconds(median),
+                    nanoseconds(max)
                 ));
             }
         }
@@ -280,43 +286,13 @@ fn where_nothing_sleeps(answer: &Answer) -> Vec<String> {
         let is_over = |floor: &&Floor| floor.median_ns > question.budget_ns();
         over.extend(answer.floors.iter().filter(is_over).map(|floor| {
             format!(
-                "where nothing sleeps ({}, {}) half of the wakes take {} µs or more: no setting of \
-                 idle states keeps this budget",
+                "Where nothing sleeps ({}, {}) half of the wakes take {} or more: no setting of \
+                 idle states keeps this budget.",
                 floor.state,
                 floor.source,
-                us(floor.median_ns)
+                nanoseconds(floor.median_ns)
             )
         }));
     }
     over
-}
-
-fn write_form(form: &Form, out: &mut impl Write) -> io::Result<()> {
-    const INDENT: usize = 2;
-    let name = form.name.as_str();
-    wrapped(out, &format!("{name}: "), INDENT, &form.does)?;
-    match &form.text {
-        Some(text) => {
-            wrapped(out, "  Read ", INDENT, &form.read)?;
-            if let Some(mind) = &form.mind {
-                wrapped(out, "  ", INDENT, &format!("{mind}."))?;
-            }
-            if let Some(file) = &form.file {
-                writeln!(out, "  {file}:")?;
-            }
-            for line in text.lines() {
-                match line.is_empty() {
-                    true => writeln!(out)?,
-                    false => writeln!(out, "      {line}")?,
-                }
-            }
-            Ok(())
-        }
-        None => wrapped(
-            out,
-            "  Not here: ",
-            INDENT,
-            form.mind.as_deref().unwrap_or_default(),
-        ),
-    }
 }

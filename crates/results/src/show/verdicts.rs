@@ -1,52 +1,45 @@
 //! What a reader should know first: the verdicts, and what stands between the figures and the truth.
 
-use std::fmt::Write as _;
+use reveille_show::quantity::{self, listed};
+use reveille_show::sheet::Sheet;
 
-use reveille_results::description::{Ended, Probe};
-use reveille_results::statistics::StateStatistics;
-use reveille_results::verdict::Verdict;
-
-use crate::Options;
-use crate::view::{View, Views};
-use reveille_show::markup::escape;
-use reveille_show::quantity;
+use super::input::Options;
+use super::view::{View, Views};
+use super::words::{by_probe, state};
+use crate::Loaded;
+use crate::description::{Ended, Probe};
+use crate::statistics::StateStatistics;
+use crate::verdict::Verdict;
 
 /// The verdicts of every result, each after its title where there are several.
-pub fn headline(views: &Views<'_>) -> String {
-    let mut html = String::new();
-    for view in &views.views {
-        let who = match &view.letter {
-            Some(_) => format!("<b>{}.</b> ", escape(&view.title())),
-            None => String::new(),
+pub fn answer(views: &Views<'_>) -> String {
+    let of_view = |view: &View<'_>| {
+        let Loaded {
+            description,
+            columns,
+        } = &view.input.loaded;
+        let words = match columns.rows {
+            0 => {
+                "There is no datapoint in this result, so nothing can be said of its states.".into()
+            }
+            _ => verdicts(&description.statistics),
         };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            html,
-            "<p class=\"headline\">{who}{}</p>",
-            escape(&verdicts(view))
-        );
-    }
-    html
+        match &view.letter {
+            Some(_) => format!("{}. {words}", view.title()),
+            None => words,
+        }
+    };
+    let all: Vec<String> = views.views.iter().map(of_view).collect();
+    all.join(" ")
 }
 
 /// One sentence: which states exceed the driver's figure, which keep to it, and of which nothing
 /// can be said. The medians where that is none.
-pub fn verdicts(view: &View<'_>) -> String {
-    let statistics = &view.input.loaded.description.statistics;
-    if view.input.loaded.columns.rows == 0 {
-        return "There is no datapoint in this result, so nothing can be said of its states."
-            .into();
-    }
+pub fn verdicts(statistics: &[StateStatistics]) -> String {
     if statistics.is_empty() {
         return "The result holds no statistics, so there are no verdicts.".into();
     }
-    let several_sources = statistics
-        .iter()
-        .any(|one| one.source != statistics[0].source);
-    let name = |one: &StateStatistics| match several_sources {
-        true => format!("{} ({})", one.state, one.source),
-        false => one.state.clone(),
-    };
+    let name = |one: &StateStatistics| state(one, statistics);
     let mut exceeded = Vec::new();
     let mut by_maximum = Vec::new();
     let mut within = Vec::new();
@@ -86,18 +79,19 @@ pub fn verdicts(view: &View<'_>) -> String {
     }
     let clauses = [
         ("The driver's exit latency is exceeded by ", exceeded),
-        ("It is exceeded by single wakes only in ", by_maximum),
+        (
+            "The driver's exit latency is exceeded by single wakes only in ",
+            by_maximum,
+        ),
         ("The driver's exit latency holds for ", within),
         ("There are too few datapoints for a verdict on ", too_few),
         ("The driver gives no figure for ", no_figure),
     ];
     let clauses = clauses.into_iter().filter(|(_, states)| !states.is_empty());
     let sentences: Vec<String> = clauses
-        .map(|(words, all)| format!("{words}{}.", list(&all)))
+        .map(|(words, all)| format!("{words}{}.", listed(&all)))
         .collect();
-    sentences
-        .join(" ")
-        .replacen("It is exceeded by single", first_words(&sentences), 1)
+    sentences.join(" ")
 }
 
 /// Where there is no figure to judge by, what was measured.
@@ -115,18 +109,8 @@ fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> St
         .collect();
     format!(
         "The median wake latency is {}. There is no driver's figure to hold against it.",
-        list(&medians)
+        listed(&medians)
     )
-}
-
-/// Without a sentence before it, "it" would have no meaning.
-fn first_words(sentences: &[String]) -> &'static str {
-    match sentences.first() {
-        Some(first) if first.starts_with("It is exceeded") => {
-            "The driver's exit latency is exceeded by single"
-        }
-        _ => "It is exceeded by single",
-    }
 }
 
 fn driver_figure(one: &StateStatistics) -> String {
@@ -136,75 +120,47 @@ fn driver_figure(one: &StateStatistics) -> String {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
-fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
 /// What must be known before the figures are used: different probes, what a probe includes, an end
 /// before time, a filter, and the result's own notes.
-pub fn notices(views: &Views<'_>, options: &Options) -> String {
-    let mut html = String::new();
-    let mut notice = |class: &str, text: String| {
-        let _ = write!(
-            html,
-            "<p class=\"notice {class}\" role=\"note\">{}</p>",
-            escape(&text)
-        );
-    };
+pub fn notices(views: &Views<'_>, options: &Options, sheet: &mut Sheet<'_>) {
     if let Some(words) = different_probes(&views.views) {
-        notice("strong", words);
+        sheet.failures.push(("different probes", words));
     }
     if let Some(filter) = &options.filter {
         let kept: Vec<String> = views.views.iter().map(filtered).collect();
-        notice(
-            "",
-            format!("Only datapoints with {filter}: {}.", kept.join("; ")),
-        );
+        let kept = kept.join("; ");
+        sheet
+            .notes
+            .push(format!("Only datapoints with {filter}: {kept}."));
     }
     for view in &views.views {
-        let who = view
-            .letter
-            .as_ref()
-            .map_or(String::new(), |letter| format!("{letter}: "));
-        let description = &view.input.loaded.description;
+        let (who, description) = (view.who(), &view.input.loaded.description);
         match description.probe {
             Probe::Bpf => {}
-            Probe::User => notice(
-                "strong",
+            Probe::User => sheet.failures.push((
+                "user probe",
                 format!(
                     "{who}Measured from user space, as cyclictest does: each figure runs from the \
                      timer to the first instruction of a waiting thread. It includes the interrupt, \
                      the scheduler and the switch to the thread, and the idle state is inferred from \
                      cpuidle's counters where these can be read."
                 ),
-            ),
-            Probe::Foreign => notice(
-                "",
-                format!(
-                    "{who}Measured by another tool ({}): what its figures include is for its \
-                     documentation to say.",
-                    description.tool
-                ),
-            ),
+            )),
+            Probe::Foreign => sheet.notes.push(format!(
+                "{who}Measured by another tool ({}): its documentation says what the figures include.",
+                description.tool
+            )),
         }
         match &description.ended {
             Ended::Completed => {}
-            Ended::Interrupted => notice(
-                "",
-                format!("{who}The run was interrupted; what was gathered until then is complete."),
-            ),
-            Ended::Disturbed(why) => notice("strong", format!("{who}The run was disturbed: {why}")),
+            Ended::Interrupted => sheet.notes.push(format!(
+                "{who}The run was interrupted; what was gathered until then is complete."
+            )),
+            Ended::Disturbed(why) => sheet.failures.push(("disturbed", format!("{who}{why}"))),
         }
-        for note in &description.notes {
-            notice("", format!("{who}{note}"));
-        }
+        let notes = description.notes.iter();
+        sheet.notes.extend(notes.map(|note| format!("{who}{note}")));
     }
-    html
 }
 
 fn filtered(view: &View<'_>) -> String {
@@ -220,40 +176,16 @@ fn filtered(view: &View<'_>) -> String {
 }
 
 fn different_probes(views: &[View<'_>]) -> Option<String> {
-    let first = views.first()?.input.loaded.description.probe;
-    if views
-        .iter()
-        .all(|view| view.input.loaded.description.probe == first)
-    {
+    let description = |view: &View<'_>| view.input.loaded.description.clone();
+    let first = description(views.first()?).probe;
+    if views.iter().all(|view| description(view).probe == first) {
         return None;
     }
-    let probes: Vec<String> = views
-        .iter()
-        .map(|view| {
-            let description = &view.input.loaded.description;
-            format!(
-                "{} by {}",
-                view.title(),
-                super::probe(description.probe, &description.tool)
-            )
-        })
-        .collect();
+    let probe = |view: &View<'_>| format!("{} {}", view.title(), by_probe(&description(view)));
+    let probes: Vec<String> = views.iter().map(probe).collect();
     Some(format!(
         "These results were measured with different probes, which include different things: {}. A \
          difference between them is not a difference between machines or settings alone.",
         probes.join("; ")
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_listed_as_in_a_sentence() {
-        let words = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(list(&words[..1]), "a");
-        assert_eq!(list(&words[..2]), "a and b");
-        assert_eq!(list(&words), "a, b and c");
-    }
 }

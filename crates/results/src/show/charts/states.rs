@@ -6,8 +6,8 @@ use super::{
     LAUNCH_DISTANCE, Over, SILENT_TIME, absent, caption, dots, figure, key_colour, key_name,
     latency_heat, tail,
 };
-use crate::groups::Key;
-use crate::view::{View, Views};
+use crate::show::groups::Key;
+use crate::show::view::{View, Views};
 use reveille_show::axis::Axis;
 use reveille_show::chart::curves::{self, Curve};
 use reveille_show::chart::{Mark, colour};
@@ -17,7 +17,7 @@ use reveille_show::quantity::{counted, duration};
 /// Every state by itself, with all results in its curves.
 pub fn states(views: &Views<'_>) -> String {
     let keys = views.keys();
-    let mut html = String::from("<section id=\"states\"><h2>State by state</h2>");
+    let mut html = String::new();
     for key in &keys {
         // Writing to a String cannot fail.
         let _ = write!(
@@ -38,17 +38,13 @@ pub fn states(views: &Views<'_>) -> String {
         }
         html.push_str("</div>");
     }
-    html.push_str("</section>");
     html
 }
 
 fn verdicts(views: &Views<'_>, key: &Key) -> String {
     let mut html = String::from("<p>");
     for view in &views.views {
-        let who = view
-            .letter
-            .as_ref()
-            .map_or(String::new(), |letter| format!("{letter}: "));
+        let who = view.who();
         let words = match view.statistics(key) {
             Some(one) => format!(
                 "{who}{} ({}). ",
@@ -95,7 +91,7 @@ fn state_curves(views: &Views<'_>, key: &Key) -> String {
             "Histogram",
             curves::histogram as fn(Axis, &str, &[Curve<'_>], &[Mark]) -> String,
         ),
-        ("Wakes that take at least so long", curves::exceedance),
+        ("Exceedance", curves::exceedance),
     ] {
         let label = format!(
             "{title} of the wake latency of {} on logarithmic axes",

@@ -1,0 +1,100 @@
+//! The answer to a question: the advice, its setting in every form, and what that costs.
+
+use reveille_results::description::Probe;
+use reveille_results::statistics::Floor;
+use reveille_results::{Description, Loaded};
+use serde::Serialize;
+
+use crate::form::{self, Form, Name};
+use crate::{Advice, Cost, Error, Leaves, Question, Result, Setting, Target};
+
+/// The answer, for people and for programs the same.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer<'a> {
+    /// The result's name.
+    pub result: &'a str,
+    /// How it was measured.
+    pub probe: Probe,
+    /// What it is advice for.
+    pub target: &'a Target,
+    /// State by state.
+    #[serde(flatten)]
+    pub advice: Advice,
+    /// The same in the driver's figures.
+    pub setting: Setting,
+    /// What the setting costs.
+    pub cost: Cost,
+    /// The setting in every form.
+    pub forms: Vec<Form>,
+    /// No state was made the deepest for the run.
+    pub as_the_governor_chose: bool,
+    /// The floors of the method.
+    pub floors: &'a [Floor],
+    /// The result's own notes.
+    pub notes: &'a [String],
+    /// What was measured, where and how.
+    #[serde(skip)]
+    pub description: &'a Description,
+}
+
+impl<'a> Answer<'a> {
+    /// The answer that a result gives.
+    ///
+    /// # Errors
+    /// As [`Advice::of`].
+    pub fn of(loaded: &'a Loaded, target: &'a Target, question: Question) -> Result<Self> {
+        let description = &loaded.description;
+        let advice = Advice::of(loaded, target, question)?;
+        let setting = Setting::of(&advice, target);
+        Ok(Self {
+            result: &description.name,
+            probe: description.probe,
+            target,
+            cost: Cost::of(loaded, target, &advice),
+            forms: form::all(&advice, &setting, target),
+            as_the_governor_chose: description.settings.deepest_states.is_empty(),
+            floors: &description.characterisation.floors,
+            notes: &description.notes,
+            description,
+            advice,
+            setting,
+        })
+    }
+
+    /// One form's text for a file; `None` where nothing has to be set.
+    ///
+    /// # Errors
+    /// [`Error::NoForm`] where the setting is unknown or cannot be expressed in this form.
+    pub fn form(&self, name: Name) -> Result<Option<&str>> {
+        if self.advice.unknown().is_some() {
+            let why = self.setting.why_no_bound.as_deref().unwrap_or_default();
+            return Err(Error::NoForm(format!(
+                "--form: {why}; run without --form to see how many are needed"
+            )));
+        }
+        let form = self.forms.iter().find(|form| form.name == name);
+        match form.and_then(|form| form.text.as_deref()) {
+            None if self.setting.leaves != Leaves::Everything => {
+                let why = form.and_then(|form| form.mind.as_deref());
+                Err(Error::NoForm(format!(
+                    "--form {}: {}",
+                    name.as_str(),
+                    why.unwrap_or_default()
+                )))
+            }
+            text => Ok(text),
+        }
+    }
+
+    /// What a reader of one form alone would miss. A file may outlive what was printed when it was made.
+    pub fn beside_a_form(&self) -> Option<String> {
+        if self.setting.leaves == Leaves::Everything {
+            return Some("nothing has to be set: every state keeps to the budget".to_owned());
+        }
+        let state = &self.advice.ended_by_want()?.state;
+        Some(format!(
+            "{state} and deeper states are forbidden for want of datapoints; run without --form to see \
+             how many are needed"
+        ))
+    }
+}

@@ -1,0 +1,181 @@
+//! Advice for people: the names, units and words of its figures.
+
+mod evidence;
+mod rewritten;
+mod setting;
+
+use reveille_results::description::Ended;
+use reveille_results::show::{by_probe, subject};
+use reveille_show::quantity::up;
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+pub use rewritten::{reference as table_reference, sheet as table_sheet};
+
+use crate::{Answer, Demand, SourceEvidence, Standing, StateAdvice};
+
+/// A state by one source; by none where it was not measured.
+struct Row {
+    state: StateAdvice,
+    evidence: Option<SourceEvidence>,
+}
+
+impl Row {
+    fn figure<T: Into<Value>>(&self, figure: fn(&SourceEvidence) -> T) -> Value {
+        self.evidence.as_ref().map(figure).into()
+    }
+}
+
+/// The columns whose figures are the state's, by whatever source.
+const OF_STATE: [&str; 3] = ["state", "standing", "driver_exit_latency_us"];
+
+const COLUMNS: &[Column<Row>] = &[
+    Column::words("state", "state", "The idle state", |row| {
+        row.state.state.as_str().into()
+    }),
+    Column::words(
+        "standing",
+        "verdict",
+        "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not shown`, \
+         for want of datapoints; `off` when it was measured; `no sleep` for a state that polls",
+        |row| standing(&row.state).into(),
+    ),
+    Column::words("source", "source", "What woke the CPU", |row| {
+        row.figure(|one| one.source.clone())
+    }),
+    Column::driver(
+        "driver_exit_latency_us",
+        "driver",
+        Unit::Us,
+        "The driver's exit latency",
+        |row| row.state.driver_exit_latency_us.into(),
+    ),
+    Column::measured("count", "count", Unit::Count, "Datapoints", |row| {
+        row.figure(|one| one.count)
+    }),
+    Column::measured("median_ns", "median", Unit::Ns, "Median latency", |row| {
+        row.figure(|one| one.median_ns)
+    }),
+    Column::measured(
+        "percentile_ns",
+        "seen",
+        Unit::Ns,
+        "The percentile as it was measured; unknown unless ten datapoints lie beyond it",
+        |row| row.figure(|one| one.percentile_ns),
+    ),
+    Column::estimated(
+        "percentile_high_ns",
+        "at most",
+        Unit::Ns,
+        "Upper bound of the percentile, with the confidence asked for",
+        |row| row.figure(|one| one.percentile_high_ns),
+    ),
+    Column::measured(
+        "max_ns",
+        "max",
+        Unit::Ns,
+        "The longest latency seen",
+        |row| row.figure(|one| one.max_ns),
+    ),
+    Column::measured(
+        "exceeded",
+        "over",
+        Unit::Count,
+        "Datapoints over the budget",
+        |row| row.figure(|one| one.exceeded),
+    ),
+    Column::estimated(
+        "exceeded_share_high",
+        "share ≤",
+        Unit::Share,
+        "Upper bound of the share of wakes over the budget, with the confidence asked for",
+        |row| row.figure(|one| up(one.exceeded_share_high * 100.0) / 100.0),
+    ),
+];
+
+/// The columns of every table of [`Answer`], by the list in the JSON that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    let (of_state, of_source) = Column::headings(COLUMNS)
+        .into_iter()
+        .partition(|heading| OF_STATE.contains(&heading.key));
+    vec![("states[]", of_state), ("states[].evidence[]", of_source)]
+}
+
+/// The answer for every medium.
+pub fn sheet<'a>(answer: &'a Answer<'_>) -> Sheet<'a> {
+    let question = &answer.advice.question;
+    let mut sheet = Sheet {
+        title: format!("Idle states for {question}"),
+        answer: setting::in_words(answer),
+        notes: setting::notes(answer),
+        ..Sheet::default()
+    };
+    facts(answer, &mut sheet);
+    let states = answer.advice.states.iter();
+    let rows: Vec<Row> = states
+        .flat_map(|state| {
+            let mut evidence: Vec<_> = state.evidence.iter().cloned().map(Some).collect();
+            if evidence.is_empty() {
+                evidence.push(None);
+            }
+            evidence.into_iter().map(|evidence| Row {
+                state: state.clone(),
+                evidence,
+            })
+        })
+        .collect();
+    let caption = format!("States by {}", question.latency);
+    let mut table = Table::of(caption, COLUMNS, &rows).whole();
+    if answer.advice.sources.len() <= 1 {
+        table = table.without(&["source"]);
+    }
+    let words = answer.advice.states.iter();
+    let words = words.flat_map(|state| evidence::words(state, question.demand));
+    sheet.section(words.fold(
+        Section::new("states", "Idle states").table(table),
+        Section::text,
+    ));
+    sheet.section(setting::forms(answer));
+    sheet
+}
+
+fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
+    let question = &answer.advice.question;
+    sheet.fact("Result", subject(answer.description));
+    sheet.fact(
+        "Asked",
+        match question.demand {
+            Demand::Percentile(_) => format!(
+                "{question} of the {}, with {} confidence",
+                question.latency, question.confidence
+            ),
+            Demand::Maximum => format!(
+                "{} µs as the maximum {} that was seen; a maximum is no guarantee, it grows with the \
+                 datapoints",
+                question.budget_us, question.latency
+            ),
+        },
+    );
+    let sources = match answer.advice.sources.is_empty() {
+        true => "unknown".to_owned(),
+        false => answer.advice.sources.join(", "),
+    };
+    let probe = by_probe(answer.description);
+    sheet.fact("Measured", format!("{probe}; woken by: {sources}"));
+    match &answer.description.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
+        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    }
+    setting::facts(answer, sheet);
+}
+
+fn standing(state: &StateAdvice) -> &'static str {
+    match (state.standing, state.allowed) {
+        (Standing::NoSleep, _) => "no sleep",
+        (Standing::Within, true) => "allowed",
+        (Standing::Within, false) => "within",
+        (Standing::Exceeds, _) => "exceeds",
+        (Standing::NotShown, _) => "not shown",
+        (Standing::Off, _) => "off",
+    }
+}

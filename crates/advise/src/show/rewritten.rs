@@ -1,0 +1,115 @@
+//! The driver's table anew.
+
+use reveille_results::Description;
+use reveille_results::show::{by_probe, subject};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit};
+
+use crate::table::{Origin, Residency, Row, Table as Rewritten};
+
+const ROWS: &[Column<Row>] = &[
+    Column::words("state", "state", "The idle state", |row| {
+        row.state.as_str().into()
+    }),
+    Column::measured(
+        "count",
+        "datapoints",
+        Unit::Count,
+        "Datapoints, of the source with the fewest",
+        |row| row.count.into(),
+    ),
+    Column::measured(
+        "measured_high_ns",
+        "measured",
+        Unit::Ns,
+        "Upper bound of the percentile, by the source where it is largest",
+        |row| row.measured_high_ns.into(),
+    ),
+    Column::driver(
+        "driver_exit_latency_us",
+        "exit: was",
+        Unit::Us,
+        "The driver's own exit latency",
+        |row| row.driver_exit_latency_us.into(),
+    ),
+    Column::measured(
+        "exit_latency_us",
+        "now",
+        Unit::Us,
+        "The exit latency to set",
+        |row| row.exit_latency_us.into(),
+    ),
+    Column::driver(
+        "driver_target_residency_us",
+        "residency: was",
+        Unit::Us,
+        "The driver's own target residency",
+        |row| row.driver_target_residency_us.into(),
+    ),
+    Column::measured(
+        "target_residency_us",
+        "now",
+        Unit::Us,
+        "The target residency to set",
+        |row| row.target_residency_us.into(),
+    ),
+];
+
+/// The columns of the table, by the list in the JSON of `--table` that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("rows[]", Column::headings(ROWS))]
+}
+
+/// The table for every medium.
+pub fn sheet<'a>(rewritten: &'a Rewritten, description: &Description) -> Sheet<'a> {
+    let mut sheet = Sheet {
+        title: "The idle driver's table from measurement".to_owned(),
+        notes: rewritten.warnings.clone(),
+        ..Sheet::default()
+    };
+    sheet.fact("Result", subject(description));
+    sheet.fact("Measured", by_probe(description));
+    let residency = match rewritten.residency {
+        Residency::Keep => "target residencies are kept",
+        Residency::Scale => "target residencies keep the driver's ratio to the latency",
+    };
+    sheet.fact(
+        "Figures",
+        format!(
+            "the exit latency is the upper bound of {} of the {}, with {} confidence; {residency}",
+            rewritten.percentile, rewritten.latency, rewritten.confidence
+        ),
+    );
+    let table = Table::of("Idle states", ROWS, &rewritten.rows).whole();
+    let words = rewritten.rows.iter().flat_map(|row| words(row, rewritten));
+    sheet.section(words.fold(
+        Section::new("states", "Idle states").table(table),
+        Section::text,
+    ));
+    let read = "Linux 7.0 and later reads it at boot: add it to the boot loader's kernel line and \
+                reboot; `reveille states` then shows it.";
+    sheet.section(
+        Section::new("parameter", "Kernel parameter")
+            .text(read)
+            .command(&rewritten.parameter),
+    );
+    sheet
+}
+
+/// Why a row is not what was measured.
+fn words(row: &Row, rewritten: &Rewritten) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Origin::Driver { needed } = row.origin {
+        let needed = needed.map_or_else(String::new, |needed| {
+            format!("; {} takes {needed} of each source", rewritten.percentile)
+        });
+        words.push(format!(
+            "as in the driver's table: {} datapoints{needed}",
+            row.count
+        ));
+    }
+    words.extend(row.changes.iter().cloned());
+    let words = words.into_iter();
+    words
+        .map(|words| format!("{}: {words}.", row.state))
+        .collect()
+}

@@ -1,0 +1,29 @@
+//! Results for people: the names, units and words of their figures.
+//!
+//! [`summary`] is what a run prints at its end. [`sheet`] is the page of one result or several: all
+//! datapoints as density, those beyond the 99.9th percentile of their state one by one with all their
+//! fields, the statistics by state, and what differs between results.
+
+mod charts;
+mod difference;
+mod floors;
+mod groups;
+mod input;
+mod machine;
+mod outliers;
+mod page;
+#[cfg(test)]
+#[path = "../tests/sample/mod.rs"]
+mod sample;
+mod statistics;
+mod summary;
+mod verdicts;
+mod view;
+mod words;
+
+pub use input::{Error, Input, Options, Result};
+pub use page::sheet;
+pub use statistics::reference;
+pub use summary::summary;
+pub use view::Views;
+pub use words::{by_probe, subject};

@@ -1,0 +1,188 @@
+//! Several results: what differs from the first, and whether that may be chance.
+
+use reveille_show::quantity::{nanoseconds, p_value, share};
+use reveille_show::sheet::{Column, Section, Table, Unit, Value};
+
+use super::groups::Key;
+use super::view::{View, Views};
+use crate::compare::{self, Difference, StateComparison};
+
+const COLUMNS: &[Column<StateComparison>] = &[
+    Column::words("state", "state", "The requested idle state", |one| {
+        one.state.as_str().into()
+    }),
+    Column::words("source", "source", "What woke the CPU", |one| {
+        one.source.as_str().into()
+    }),
+    Column::measured(
+        "comparison.median.difference_ns",
+        "median",
+        Unit::Ns,
+        "Difference of the medians",
+        |one| one.comparison.median.difference_ns.into(),
+    ),
+    Column::estimated(
+        "comparison.median.low_ns",
+        "95% from",
+        Unit::Ns,
+        "Lower end of its 95 % interval",
+        |one| one.comparison.median.low_ns.into(),
+    ),
+    Column::estimated(
+        "comparison.median.high_ns",
+        "to",
+        Unit::Ns,
+        "Upper end of its 95 % interval",
+        |one| one.comparison.median.high_ns.into(),
+    ),
+    Column::measured(
+        "comparison.p99.difference_ns",
+        "p99",
+        Unit::Ns,
+        "Difference of the 99th percentiles",
+        |one| p99(one, |p99| p99.difference_ns),
+    ),
+    Column::estimated(
+        "comparison.p99.low_ns",
+        "95% from",
+        Unit::Ns,
+        "Lower end of its 95 % interval",
+        |one| p99(one, |p99| p99.low_ns),
+    ),
+    Column::estimated(
+        "comparison.p99.high_ns",
+        "to",
+        Unit::Ns,
+        "Upper end of its 95 % interval",
+        |one| p99(one, |p99| p99.high_ns),
+    ),
+    Column::estimated(
+        "comparison.b_slower",
+        "slower",
+        Unit::Share,
+        "Share of pairs of wakes in which the second result's takes longer",
+        |one| one.comparison.b_slower.into(),
+    ),
+    Column::estimated(
+        "comparison.b_slower_low",
+        "95% from",
+        Unit::Share,
+        "Lower end of its 95 % interval",
+        |one| one.comparison.b_slower_low.into(),
+    ),
+    Column::estimated(
+        "comparison.b_slower_high",
+        "to",
+        Unit::Share,
+        "Upper end of its 95 % interval",
+        |one| one.comparison.b_slower_high.into(),
+    ),
+    Column::estimated(
+        "comparison.p_value",
+        "p-value",
+        Unit::Of(""),
+        "By Brunner and Munzel's test",
+        |one| p_value(one.comparison.p_value).into(),
+    ),
+    Column::estimated(
+        "adjusted_p_value",
+        "adjusted",
+        Unit::Of(""),
+        "The p-value adjusted for the number of states (Holm)",
+        |one| p_value(one.adjusted_p_value).into(),
+    ),
+];
+
+fn p99(one: &StateComparison, figure: fn(&Difference) -> i64) -> Value {
+    one.comparison.p99.as_ref().map(figure).into()
+}
+
+/// The first result against each of the others; empty where there is one only.
+pub fn differences(views: &Views<'_>) -> Section<'static> {
+    let section = Section::new("differences", "Differences");
+    let [first, others @ ..] = &views.views[..] else {
+        return section;
+    };
+    if others.is_empty() {
+        return section;
+    }
+    let section = section.text(
+        "Latencies are skewed, so no normal distribution is supposed: the test is Brunner and \
+         Munzel's (does a wake of the one result take longer than one of the other more often than \
+         not?), its p-value is adjusted for the number of states (Holm), and the differences of \
+         quantiles have 95 % intervals from order statistics.",
+    );
+    let keys = views.keys();
+    others.iter().fold(section, |section, other| {
+        difference(section, &keys, first, other)
+    })
+}
+
+fn difference<'a>(
+    mut section: Section<'a>,
+    keys: &[Key],
+    a: &View<'_>,
+    b: &View<'_>,
+) -> Section<'a> {
+    let mut comparisons = compare::results(&a.input.loaded, &b.input.loaded);
+    comparisons.states.sort_by_key(|one| {
+        keys.iter()
+            .position(|key| key.state == one.state && key.source == one.source)
+    });
+    let (name_a, name_b) = (letter(a), letter(b));
+    section = section.text(format!("{} against {}:", b.title(), a.title()));
+    for note in &comparisons.notes {
+        // compare calls the two A and B; with more than two results B may be C here.
+        section = section.text(match name_b {
+            "B" => note.clone(),
+            other => format!("{note} (B stands for {other}.)"),
+        });
+    }
+    if comparisons.states.is_empty() {
+        return section.text("No state has enough datapoints in both results to be compared.");
+    }
+    for state in &comparisons.states {
+        section = section.text(words(state, name_a, name_b));
+    }
+    let caption = format!("Wake latency of {name_b} minus that of {name_a}");
+    section.table(Table::of(caption, COLUMNS, &comparisons.states).whole())
+}
+
+/// The difference of one state in a sentence.
+fn words(state: &StateComparison, a: &str, b: &str) -> String {
+    let comparison = &state.comparison;
+    let who = format!("{} ({})", state.state, state.source);
+    let median = format!(
+        "median {} against {}",
+        nanoseconds(comparison.median.b_ns),
+        nanoseconds(comparison.median.a_ns)
+    );
+    if !state.is_significant() {
+        return format!(
+            "{who}: no difference that chance would not explain ({median}; p {}).",
+            equal_or_less(state.adjusted_p_value)
+        );
+    }
+    let (slower, faster, part) = match comparison.b_slower > 0.5 {
+        true => (b, a, comparison.b_slower),
+        false => (a, b, 1.0 - comparison.b_slower),
+    };
+    format!(
+        "{who}: {slower} is slower; {} of its wakes take longer than one of {faster} ({b}'s {median}; \
+         p {}).",
+        share(part),
+        equal_or_less(state.adjusted_p_value)
+    )
+}
+
+fn letter<'a>(view: &'a View<'_>) -> &'a str {
+    view.letter.as_deref().unwrap_or("")
+}
+
+/// A p-value after its letter: `= 0.0312`, `< 0.0001`.
+fn equal_or_less(value: f64) -> String {
+    match p_value(value) {
+        less if less.starts_with('<') => less,
+        value => format!("= {value}"),
+    }
+}

@@ -1,0 +1,121 @@
+//! What is shown: results, all their datapoints or those that a filter keeps.
+
+use crate::columns::Values;
+use crate::{Columns, Filter, FilterError, Loaded};
+
+/// One result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    pub(super) loaded: Loaded,
+    pub(super) before_filter: Option<usize>,
+}
+
+impl Input {
+    /// A result with all its datapoints. Where its description holds no statistics (another tool's,
+    /// or a run that was cut off) they are computed.
+    ///
+    /// # Errors
+    /// [`Error::NoLatency`] where it has no wake latencies; [`Error::Uneven`] where a column has
+    /// not one value for each datapoint.
+    pub fn new(loaded: Loaded) -> Result<Self> {
+        check(&loaded.columns)?;
+        let mut input = Self {
+            loaded,
+            before_filter: None,
+        };
+        if input.loaded.description.statistics.is_empty() {
+            input.compute_statistics();
+        }
+        Ok(input)
+    }
+
+    /// A result with those datapoints that `filter` keeps; its statistics are theirs.
+    ///
+    /// # Errors
+    /// As [`Input::new`], and [`Error::Filter`] where the result lacks a column of the filter.
+    pub fn filtered(mut loaded: Loaded, filter: &Filter) -> Result<Self> {
+        check(&loaded.columns)?;
+        let before = loaded.columns.rows;
+        let kept = filter.apply(&loaded.columns)?;
+        loaded.columns.retain(&kept);
+        let mut input = Self {
+            loaded,
+            before_filter: Some(before),
+        };
+        input.compute_statistics();
+        Ok(input)
+    }
+
+    /// How many datapoints are shown.
+    pub fn datapoints(&self) -> usize {
+        self.loaded.columns.rows
+    }
+
+    fn compute_statistics(&mut self) {
+        let Loaded {
+            columns,
+            description,
+        } = &mut self.loaded;
+        description.statistics = description.statistics_of(columns);
+    }
+}
+
+/// What the drawing relies on.
+fn check(columns: &Columns) -> Result<()> {
+    if columns.integers("wake_latency_ns").is_none() && columns.rows > 0 {
+        return Err(Error::NoLatency);
+    }
+    for column in &columns.columns {
+        let values = match &column.values {
+            Values::Integer(values) => values.len(),
+            Values::Percent(values) => values.len(),
+            Values::Name { codes, .. } => codes.len(),
+        };
+        if values != columns.rows {
+            let column = column.name.clone();
+            return Err(Error::Uneven {
+                column,
+                values,
+                rows: columns.rows,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the reader of the page is told besides the results.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Options {
+    /// The page's title; the results' names where there is none.
+    pub title: Option<String>,
+    /// The expression that the datapoints were selected by.
+    pub filter: Option<String>,
+}
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Nothing was given.
+    #[error("there is no result to report on; name at least one")]
+    NoResult,
+    /// The result has datapoints and no wake latencies.
+    #[error("the datapoints have no column wake_latency_ns; a report needs it")]
+    NoLatency,
+    /// A column has not one value for each datapoint.
+    #[error("the column {column} has {values} values for {rows} datapoints; the result is damaged")]
+    Uneven {
+        /// The column's name.
+        column: String,
+        /// How many it has.
+        values: usize,
+        /// How many there are datapoints.
+        rows: usize,
+    },
+    /// The filter names a column that the result lacks.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}
+
+/// With this module's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,264 @@
+//! Where and how it was measured: machine, driver's table, settings, characterisation, counts.
+
+use std::fmt::Write as _;
+
+use reveille_kernel::IdleState;
+use reveille_show::quantity::{count, duration, nanoseconds, share};
+use reveille_show::sheet::{Column, Heading, Section, Table, Unit};
+
+use super::floors::FLOOR;
+use super::view::Views;
+use super::words::by_probe;
+use crate::Description;
+use crate::description::{Cost, Counts};
+
+/// A property of machine or settings, by result.
+struct Property {
+    name: &'static str,
+    values: Vec<Option<String>>,
+}
+
+const PROPERTY: &[Column<Property>] = &[Column::words("name", "", "What it is", |one| {
+    one.name.into()
+})];
+
+/// The driver's table.
+pub const STATES: &[Column<IdleState>] = &[
+    Column::words("name", "state", "The idle state", |state| {
+        state.name.as_str().into()
+    }),
+    Column::words(
+        "description",
+        "description",
+        "The driver's description",
+        |state| state.description.clone().into(),
+    ),
+    Column::driver(
+        "exit_latency_us",
+        "exit latency",
+        Unit::Us,
+        "The driver's exit latency",
+        |state| state.exit_latency_us.into(),
+    ),
+    Column::driver(
+        "target_residency_us",
+        "target residency",
+        Unit::Us,
+        "The driver's target residency",
+        |state| state.target_residency_us.into(),
+    ),
+    Column::words(
+        "disabled",
+        "enabled",
+        "Was it enabled when the run started?",
+        |state| {
+            let word = |disabled| if disabled { "no" } else { "yes" };
+            state.disabled.map(word).into()
+        },
+    ),
+];
+
+const COSTS: &[Column<(String, Cost)>] = &[
+    Column::words("name", "what", "What was tried", |(name, _)| {
+        name.replace('_', " ").into()
+    }),
+    Column::measured("count", "tried", Unit::Count, "How often", |(_, cost)| {
+        cost.count.into()
+    }),
+    Column::measured("median_ns", "median", Unit::Ns, "Median", |(_, cost)| {
+        cost.median_ns.into()
+    }),
+    Column::measured("mean_ns", "mean", Unit::Ns, "Mean", |(_, cost)| {
+        cost.mean_ns.into()
+    }),
+    Column::measured("min_ns", "min", Unit::Ns, "The least", |(_, cost)| {
+        cost.min_ns.into()
+    }),
+    Column::measured("max_ns", "max", Unit::Ns, "The most", |(_, cost)| {
+        cost.max_ns.into()
+    }),
+];
+
+/// What became of some wake-ups.
+struct Fate {
+    name: String,
+    count: u64,
+    share: f64,
+}
+
+const FATES: &[Column<Fate>] = &[
+    Column::words("name", "wake-ups", "What became of them", |fate| {
+        fate.name.as_str().into()
+    }),
+    Column::measured("count", "count", Unit::Count, "How many", |fate| {
+        fate.count.into()
+    }),
+    Column::measured(
+        "share",
+        "of those launched",
+        Unit::Share,
+        "Their share of the launches",
+        |fate| fate.share.into(),
+    ),
+];
+
+/// All of it, result by result.
+pub fn settings(views: &Views<'_>) -> Section<'static> {
+    let section = Section::new("setting", "Machine, settings and counts").table(machines(views));
+    views.views.iter().fold(section, |section, view| {
+        let (who, of) = (view.who(), &view.input.loaded.description);
+        let section = states(section, &who, of);
+        let section = characterisation(section, &who, of);
+        counts(section, &who, &of.counts)
+    })
+}
+
+/// What can be said in a word, with the results side by side.
+fn machines(views: &Views<'_>) -> Table {
+    let mut properties = Vec::new();
+    let mut add = |name, value: &dyn Fn(&Description) -> Option<String>| {
+        let values = views.views.iter();
+        let values = values.map(|view| value(&view.input.loaded.description));
+        let values: Vec<_> = values
+            .map(|value| value.filter(|text| !text.is_empty()))
+            .collect();
+        if values.iter().any(Option::is_some) {
+            properties.push(Property { name, values });
+        }
+    };
+    add("host", &|of| of.machine.hostname.clone());
+    add("CPU model", &|of| of.machine.cpu_model.clone());
+    add("hypervisor", &|of| of.machine.hypervisor.clone());
+    add("CPUs online", &|of| {
+        Some(of.machine.cpus_online?.to_string())
+    });
+    add("microcode", &|of| of.machine.microcode.clone());
+    add("kernel", &|of| of.machine.kernel.clone());
+    add("architecture", &|of| of.machine.architecture.clone());
+    add("kernel's command line", &|of| {
+        of.machine.command_line.clone()
+    });
+    add("clock source", &|of| of.machine.clock_source.clone());
+    add("idle driver", &|of| of.driver.clone());
+    add("idle governor", &|of| of.governor.clone());
+    add("measured by", &|of| Some(of.tool.clone()));
+    add("probe", &|of| Some(by_probe(of)));
+    add("started", &|of| Some(of.started.clone()));
+    add("command", &|of| Some(of.command_line.join(" ")));
+    add("measured CPU", &|of| {
+        of.settings.cpu.map(|cpu| cpu.to_string())
+    });
+    add("sources", &|of| Some(of.settings.sources.join(", ")));
+    add("deepest states allowed", &|of| {
+        Some(of.settings.deepest_states.join(", "))
+    });
+    add("launch distance", &|of| {
+        let (low, high) = (of.settings.distance_min_ns, of.settings.distance_max_ns);
+        let text = format!("{} to {}", duration(low as f64), duration(high as f64));
+        (high > 0).then(|| format!("{text}, {}", of.settings.protocol))
+    });
+    add("arming", &|of| Some(of.settings.arming.clone()));
+    add("other CPUs offline", &|of| {
+        of.settings.offline_others.then(|| "yes".to_owned())
+    });
+    let table = Table::of("Machine and settings", PROPERTY, &properties);
+    views
+        .views
+        .iter()
+        .enumerate()
+        .fold(table, |table, (place, view)| {
+            let heading = Heading {
+                key: "value",
+                name: view.title().into(),
+                unit: Unit::Words,
+                origin: None,
+                about: "Of this result",
+                detail: false,
+            };
+            let values = properties.iter();
+            table.column(heading, values.map(|one| one.values[place].clone().into()))
+        })
+}
+
+fn states<'a>(section: Section<'a>, who: &str, of: &Description) -> Section<'a> {
+    if of.states.is_empty() {
+        return section.text(format!(
+            "{who}The result does not hold the driver's table of idle states."
+        ));
+    }
+    let caption = format!("{who}Idle states of the measured CPU");
+    section.table(Table::of(caption, STATES, &of.states))
+}
+
+fn characterisation<'a>(section: Section<'a>, who: &str, of: &Description) -> Section<'a> {
+    let of = &of.characterisation;
+    if of.floors.is_empty() && of.costs.is_empty() {
+        return section.text(format!(
+            "{who}The result holds no characterisation: there is no floor to compare with, and \
+             nothing was subtracted."
+        ));
+    }
+    let floors = format!("{who}The floor: the same event on a CPU where nothing sleeps");
+    let costs: Vec<(String, Cost)> = of.costs.clone().into_iter().collect();
+    let caption = format!("{who}What the instrument costs here");
+    let section = section
+        .table(Table::of(floors, FLOOR, &of.floors))
+        .table(Table::of(caption, COSTS, &costs));
+    let mut words = format!(
+        "{who}{} was subtracted from every latency as the instrument's overhead.",
+        nanoseconds(of.overhead_ns)
+    );
+    if let Some(cost) = of.probe_cost_per_idle_ns {
+        let _ = write!(
+            words,
+            " The probes cost the measured CPU {} per idle entry and exit together.",
+            duration(cost)
+        );
+    }
+    if !of.clock.is_empty() {
+        let _ = write!(words, " Clock: {}.", of.clock);
+    }
+    section.text(words)
+}
+
+fn counts<'a>(section: Section<'a>, who: &str, of: &Counts) -> Section<'a> {
+    if of.launched == 0 {
+        return section.text(format!(
+            "{who}The result does not hold how many wake-ups were launched, nor what was dropped."
+        ));
+    }
+    let fate = |name: String, count: u64| Fate {
+        name,
+        count,
+        share: count as f64 / of.launched as f64,
+    };
+    let mut fates = vec![
+        fate("launched".to_owned(), of.launched),
+        fate("kept as datapoints".to_owned(), of.kept),
+    ];
+    let dropped = of.dropped.iter();
+    fates.extend(
+        dropped.map(|(reason, dropped)| {
+            fate(format!("dropped: {}", reason.replace('_', " ")), *dropped)
+        }),
+    );
+    let caption = format!("{who}What became of the wake-ups");
+    let section = section.table(Table::of(caption, FATES, &fates));
+    let mut words = format!("{who}Measured for {}.", duration(of.elapsed_s * 1e9));
+    if let Some(possible) = of.possible.filter(|possible| *possible > 0) {
+        let _ = write!(
+            words,
+            " The launch distances allow {} wake-ups in that time; {} of them became datapoints.",
+            count(possible),
+            share(of.kept as f64 / possible as f64)
+        );
+    }
+    if of.ring_buffer_full > 0 {
+        let _ = write!(
+            words,
+            " {} events found the ring buffer full.",
+            count(of.ring_buffer_full)
+        );
+    }
+    section.text(words)
+}

@@ -1,0 +1,85 @@
+//! The page of one result, or of several side by side.
+
+use reveille_show::quantity::counted;
+use reveille_show::sheet::{Section, Sheet};
+
+use super::input::Options;
+use super::statistics::{Row, distribution, tails, verdicts};
+use super::view::{View, Views};
+use super::{charts, difference, machine, outliers, verdicts as words};
+
+/// What the figures of a page of wake latencies are.
+const FOOT: &str = "Figures come from the idle driver's table, from what was measured, or from an \
+                    estimate; each head says which. Times are wake latencies unless said \
+                    otherwise: from the launch time to the first instruction, less the \
+                    instrument's overhead.";
+
+/// The results, with all their datapoints. It is the same for the same results.
+pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
+    let titles: Vec<String> = views.views.iter().map(View::title).collect();
+    let title = format!("Wake latency: {}", titles.join(", "));
+    let mut sheet = Sheet {
+        title: options.title.clone().unwrap_or(title),
+        about: views.views.iter().map(about).collect(),
+        answer: words::answer(views),
+        data: outliers::data(&views.views),
+        foot: FOOT,
+        ..Sheet::default()
+    };
+    words::notices(views, options, &mut sheet);
+    let rows = rows(views);
+    sheet.section(Section::new("summary", "By idle state").table(verdicts(&rows)));
+    sheet.section(difference::differences(views));
+    sheet.section(
+        Section::new("overview", "All datapoints")
+            .text(charts::OVERVIEW)
+            .chart(|| charts::overview(views)),
+    );
+    sheet.section(Section::new("states", "State by state").chart(|| charts::states(views)));
+    sheet.section(Section::new("residency", "Residency").chart(|| charts::residency(views)));
+    let section = Section::new("statistics", "Statistics").table(distribution(&rows));
+    sheet.section(tails(section, &rows));
+    sheet.section(machine::settings(views));
+    sheet
+}
+
+/// Every result's statistics, state by state so that results stand one below the other.
+fn rows(views: &Views<'_>) -> Vec<Row> {
+    let of_view = |view: &View<'_>| {
+        let statistics = view.input.loaded.description.statistics.clone();
+        let result = view.letter.clone().unwrap_or_default();
+        statistics.into_iter().map(move |of| Row {
+            result: result.clone(),
+            of,
+        })
+    };
+    let mut rows: Vec<Row> = views.views.iter().flat_map(of_view).collect();
+    // Stable: results stay in their order.
+    rows.sort_by_key(|row| {
+        let one = &row.of;
+        (
+            one.index.unwrap_or(i32::MAX),
+            one.state.clone(),
+            one.source.clone(),
+        )
+    });
+    rows
+}
+
+fn about(view: &View<'_>) -> String {
+    let description = &view.input.loaded.description;
+    let machine = &description.machine;
+    let mut parts = vec![counted(view.input.loaded.columns.rows as u64, "datapoint")];
+    let known = [
+        machine.hostname.clone(),
+        machine.cpu_model.clone(),
+        machine
+            .kernel
+            .as_ref()
+            .map(|kernel| format!("Linux {kernel}")),
+        (!description.started.is_empty()).then(|| description.started.clone()),
+        Some(description.tool.clone()),
+    ];
+    parts.extend(known.into_iter().flatten());
+    format!("{}{}", view.who(), parts.join(" · "))
+}

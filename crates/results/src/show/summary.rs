@@ -1,0 +1,123 @@
+//! What a run found, from its description alone.
+
+use reveille_show::quantity::{counted, duration, nanoseconds, share};
+use reveille_show::sheet::{Section, Sheet};
+
+use crate::Description;
+use crate::description::{Ended, Probe};
+use crate::schema::AWAKE;
+
+use super::statistics::{Row, latency, tails};
+use super::verdicts::verdicts;
+use super::words::{by_probe, subject};
+
+/// The key of the probes' cost in [`crate::description::Characterisation::costs`].
+const PROBE_COST: &str = "probe at idle entry and exit";
+
+/// The result for every medium but a page, which needs the datapoints.
+pub fn summary(description: &Description) -> Sheet<'_> {
+    let mut sheet = Sheet {
+        title: format!("Wake latency: {}", description.name),
+        answer: match description.statistics.is_empty() {
+            true => String::new(),
+            false => verdicts(&description.statistics),
+        },
+        notes: description.notes.clone(),
+        ..Sheet::default()
+    };
+    machine(description, &mut sheet);
+    floors(description, &mut sheet);
+    counts(description, &mut sheet);
+    match &description.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => sheet.fact("Ended", "interrupted; what was gathered is kept"),
+        Ended::Disturbed(why) => {
+            let why = format!("early: {why}; what was gathered is kept");
+            sheet.failures.push(("ended", why));
+        }
+    }
+    let row = |of: &_| Row {
+        result: String::new(),
+        of: Clone::clone(of),
+    };
+    let rows: Vec<Row> = description.statistics.iter().map(row).collect();
+    let section = Section::new("statistics", "Statistics").table(latency(&rows));
+    sheet.section(tails(section, &rows));
+    sheet
+}
+
+fn machine(description: &Description, sheet: &mut Sheet<'_>) {
+    let machine = &description.machine;
+    sheet.fact("Measured", subject(description));
+    let mut kernel = machine.kernel.clone().unwrap_or_else(|| "unknown".into());
+    if let Some(hypervisor) = &machine.hypervisor {
+        kernel += &format!(", under {hypervisor}");
+    }
+    sheet.fact("Kernel", kernel);
+    let driver = description.driver.as_deref().unwrap_or("none");
+    let governor = description.governor.as_deref().unwrap_or("none");
+    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    let (probe, arming) = (by_probe(description), &description.settings.arming);
+    sheet.fact("Probe", format!("{probe}; {arming}"));
+}
+
+fn floors(description: &Description, sheet: &mut Sheet<'_>) {
+    for floor in &description.characterisation.floors {
+        let place = match floor.state.as_str() {
+            AWAKE => "on a CPU that is awake".to_owned(),
+            poll => format!("in {poll}, where nothing sleeps"),
+        };
+        let p99 = floor.p99_ns.map_or(String::new(), |p99| {
+            format!(", {} at p99", nanoseconds(p99))
+        });
+        sheet.fact(
+            "Floor",
+            format!(
+                "{}: {} at the median{p99}, {place} ({})",
+                floor.source,
+                nanoseconds(floor.median_ns),
+                counted(floor.count, "datapoint")
+            ),
+        );
+    }
+}
+
+fn counts(description: &Description, sheet: &mut Sheet<'_>) {
+    let counts = &description.counts;
+    let mut kept = format!("{} of {} launched", counts.kept, counts.launched);
+    if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
+        kept += &format!(
+            " in {}, {} of what the launch distances allow",
+            duration(counts.elapsed_s * 1e9),
+            share(counts.kept as f64 / possible as f64)
+        );
+    }
+    sheet.fact("Kept", kept);
+    let dropped = counts.dropped.iter();
+    let dropped: Vec<_> = dropped
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    if !dropped.is_empty() {
+        sheet.fact("Dropped", dropped.join(", "));
+    }
+    if description.probe != Probe::Foreign {
+        let periods = format!("datapoints are of {} idle periods", counts.idle_periods);
+        sheet.fact(
+            "Checked",
+            match counts.cpuidle_entries {
+                Some(entries) => {
+                    format!("{periods}, and cpuidle counts {entries} idle entries meanwhile")
+                }
+                None => format!("{periods}; cpuidle has no counts to compare with"),
+            },
+        );
+    }
+    if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
+        let windows = description.characterisation.costs.get(PROBE_COST);
+        let of = windows.map_or(String::new(), |windows| {
+            format!(", the median of {}", counted(windows.count, "window"))
+        });
+        let cost = duration(cost);
+        sheet.fact("Probes", format!("{cost} per idle entry and exit{of}"));
+    }
+}

@@ -1,0 +1,320 @@
+//! Idle states for people: the names, units and words of their figures.
+
+use std::collections::BTreeSet;
+
+use reveille_kernel::cpulist;
+use reveille_kernel::groups::ShareOf;
+use reveille_show::quantity::counted;
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use super::{GroupStates, StateUse, States};
+
+const COLUMNS: &[Column<StateUse>] = &[
+    Column::words("index", "#", "N of cpuidle's `stateN`", |one| {
+        one.state.index.to_string().into()
+    }),
+    Column::words("name", "name", "The driver's name of the state", |one| {
+        one.state.name.as_str().into()
+    }),
+    Column::detail(Column::words(
+        "description",
+        "description",
+        "The driver's description",
+        |one| one.state.description.clone().into(),
+    )),
+    Column::driver(
+        "exit_latency_us",
+        "exit",
+        Unit::Us,
+        "The driver's exit latency",
+        |one| one.state.exit_latency_us.into(),
+    ),
+    Column::driver(
+        "target_residency_us",
+        "target",
+        Unit::Us,
+        "The driver's target residency",
+        |one| one.state.target_residency_us.into(),
+    ),
+    Column::words(
+        "enabled_by_default",
+        "dflt",
+        "Is it on by default?",
+        |one| on(one.state.enabled_by_default),
+    ),
+    Column::words("disabled", "now", "Is it on now?", |one| {
+        on(one.state.disabled.map(|disabled| !disabled))
+    }),
+    Column::measured("usage", "uses", Unit::Count, "Entries since boot", |one| {
+        one.state.usage.into()
+    }),
+    Column::measured(
+        "time_us",
+        "time",
+        Unit::Us,
+        "Time in it since boot",
+        |one| one.state.time_us.into(),
+    ),
+    Column::measured(
+        "time_share_percent",
+        "share",
+        Unit::Of("%"),
+        "Of the CPUs' time since boot; of all idle time where the uptime is unknown",
+        |one| one.time_share_percent.into(),
+    ),
+    Column::detail(Column::measured(
+        "rejected",
+        "rejected",
+        Unit::Of("%"),
+        "Requests that hardware or firmware rejected, of all requests; a count in the JSON",
+        |one| {
+            let (rejected, uses) = (one.state.rejected, one.state.usage);
+            // A rejected request is no use.
+            let requests = rejected.zip(uses).map(|(rejected, uses)| rejected + uses);
+            percent(rejected, requests)
+        },
+    )),
+    Column::measured(
+        "above",
+        "above",
+        Unit::Of("%"),
+        "Uses for which a shallower state would have been right, of all uses; a count in the JSON",
+        |one| percent(one.state.above, one.state.usage),
+    ),
+    Column::measured(
+        "below",
+        "below",
+        Unit::Of("%"),
+        "Uses for which a deeper state would have been right, of all uses; a count in the JSON",
+        |one| percent(one.state.below, one.state.usage),
+    ),
+];
+
+fn on(on: Option<bool>) -> Value {
+    on.map(|on| if on { "on" } else { "off" }).into()
+}
+
+fn percent(part: Option<u64>, whole: Option<u64>) -> Value {
+    let share = part.zip(whole).map(|(part, whole)| match part {
+        0 => 0.0,
+        part => part as f64 / whole as f64 * 100.0,
+    });
+    share.into()
+}
+
+/// The columns of the table, by the list in the JSON that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("groups[].states[]", Column::headings(COLUMNS))]
+}
+
+/// The machine and its groups for every medium.
+pub fn sheet(states: &States) -> Sheet<'_> {
+    let mut sheet = Sheet {
+        title: "Idle states".to_owned(),
+        ..Sheet::default()
+    };
+    facts(states, &mut sheet);
+    let mut shares = Vec::new();
+    for group in &states.groups {
+        let has_states = group.online && !group.states.is_empty();
+        sheet.section(section(states, group));
+        if has_states && !shares.contains(&group.time_share_of) {
+            shares.push(group.time_share_of);
+        }
+    }
+    let of = |share| match share {
+        ShareOf::CpuTimeSinceBoot => "share: of the group's CPU time since boot.",
+        ShareOf::IdleTime => "share: of the time in the group's idle states.",
+    };
+    sheet.notes = shares
+        .into_iter()
+        .map(|share| of(share).to_owned())
+        .collect();
+    sheet
+}
+
+/// What is the same for all CPUs.
+fn facts(states: &States, sheet: &mut Sheet<'_>) {
+    let mut fact = |word, value: &str| {
+        if !value.is_empty() {
+            sheet.fact(word, value);
+        }
+    };
+    let machine = &states.machine;
+    fact("CPU", &cpu_line(states));
+    fact("Kernel", machine.kernel.as_deref().unwrap_or_default());
+    fact(
+        "Hypervisor",
+        machine.hypervisor.as_deref().unwrap_or_default(),
+    );
+    fact("Driver", states.driver.as_deref().unwrap_or("none"));
+    if let Some(governor) = &states.governor {
+        let others = states.available_governors.iter();
+        let others: Vec<&str> = others
+            .filter(|name| *name != governor)
+            .map(String::as_str)
+            .collect();
+        let unused = match states.driver {
+            Some(_) => "",
+            None => ", unused without a driver",
+        };
+        let also = match others.is_empty() {
+            true => String::new(),
+            false => format!(" (also: {})", others.join(", ")),
+        };
+        fact("Governor", &format!("{governor}{unused}{also}"));
+    }
+    fact("Isolated", &cpulist::format(&states.isolated_cpus));
+    fact("Tickless", &cpulist::format(&states.nohz_full_cpus));
+    for setting in &states.command_line_settings {
+        let value = setting.value.as_ref();
+        let value = value.map_or(String::new(), |value| format!("={value}"));
+        let words = format!("{}{value}: {}", setting.name, setting.meaning);
+        fact("Booted with", &words);
+    }
+    if let Some(bound) = states.bound_us {
+        let rules_out = match states.driver {
+            Some(_) => ": no state with a longer exit latency is entered",
+            None => "",
+        };
+        let request = "by a PM QoS request (`reveille doctor` shows whose)";
+        fact("Bound", &format!("{bound} µs {request}{rules_out}"));
+    }
+    if let Some(without) = &states.without_driver {
+        fact("Instead", &without.does);
+        fact("Likely why", &without.reason);
+    }
+}
+
+/// `Model; 104 CPUs, 52 cores, 2 packages`.
+fn cpu_line(states: &States) -> String {
+    let cpus = &states.cpus;
+    let model = states.machine.cpu_model.as_deref();
+    let packages: BTreeSet<u32> = cpus.iter().filter_map(|cpu| cpu.package).collect();
+    let cores = cpus.iter().filter_map(|cpu| cpu.package.zip(cpu.core));
+    let cores: BTreeSet<(u32, u32)> = cores.collect();
+    let mut parts = vec![counted(cpus.len() as u64, "CPU")];
+    if cores.len() > 1 && cpus.iter().all(|cpu| cpu.core.is_some()) {
+        parts.push(counted(cores.len() as u64, "core"));
+        parts.push(counted(packages.len() as u64, "package"));
+    }
+    if !states.offline_cpus.is_empty() {
+        parts.push(format!("{} offline", states.offline_cpus.len()));
+    }
+    let model = model.unwrap_or("of unknown model");
+    format!("{model}; {}", parts.join(", "))
+}
+
+/// Which CPUs a group is, what sets them apart, and its states.
+fn section(states: &States, group: &GroupStates) -> Section<'static> {
+    let noun = if group.cpus.len() == 1 { "CPU" } else { "CPUs" };
+    let mut name = format!("{noun} {}", group.cpu_list);
+    if let Some(kind) = &group.core_kind {
+        name += &format!(", {kind}");
+    }
+    let missing = match (group.online, group.states.is_empty(), &states.driver) {
+        (false, ..) => "offline",
+        (true, true, Some(_)) => "no idle states",
+        (true, true, None) => "no idle states known to the kernel",
+        (true, false, _) => "",
+    };
+    let section = Section::new("group", name.as_str());
+    let section = match missing {
+        "" => section.titled(),
+        missing => section.text(format!("{name}: {missing}")),
+    };
+    let section = match bound(group) {
+        Some(bound) if group.online => section.text(bound),
+        _ => section,
+    };
+    match missing {
+        "" => section.table(Table::of(name, COLUMNS, &group.states).whole()),
+        _ => section,
+    }
+}
+
+/// A per-CPU bound and what it rules out; `None` where there is no bound.
+fn bound(group: &GroupStates) -> Option<String> {
+    let bound = match group.resume_latency_us? {
+        0 => return None,
+        // No latency at all: cpuidle is left for polling.
+        ..0 => 0,
+        bound => bound.unsigned_abs(),
+    };
+    let names = group.states.iter().map(|one| &one.state);
+    let beyond = names.filter(|state| state.exit_latency_us > Some(bound));
+    let beyond: Vec<&str> = beyond.map(|state| state.name.as_str()).collect();
+    let rules_out = match (group.states.is_empty(), beyond.is_empty()) {
+        (true, _) => String::new(),
+        (false, true) => ": rules out no state".to_owned(),
+        (false, false) => format!(": rules out {}", beyond.join(", ")),
+    };
+    Some(format!(
+        "bound by pm_qos_resume_latency_us to {bound} µs{rules_out}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reveille_kernel::{Idle, Root};
+    use reveille_show::sheet::not_in_json;
+
+    /// A CPU with these files below its cpuidle folder.
+    fn machine(files: &[(&str, &str)]) -> States {
+        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder.path().join("sys/devices/system/cpu");
+        let own = files
+            .iter()
+            .map(|(file, text)| (format!("cpu0/{file}"), *text));
+        let all = own.chain([
+            ("present".to_owned(), "0"),
+            ("online".to_owned(), "0"),
+            ("cpuidle/current_driver".to_owned(), "some_idle"),
+        ]);
+        for (file, text) in all {
+            let path = cpus.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let root = Root::at(folder.path());
+        States::of(&root, Idle::read(&root).unwrap(), &[0])
+    }
+
+    #[test]
+    fn every_column_is_a_field_of_the_json() {
+        let states = machine(&[("cpuidle/state0/name", "C1")]);
+        let json = serde_json::to_value(&states).unwrap();
+        for (list, headings) in reference() {
+            assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
+        }
+    }
+
+    #[test]
+    fn a_bound_names_the_states_that_it_rules_out() {
+        let bounded = |us: &str| {
+            let states = machine(&[
+                ("cpuidle/state0/name", "POLL"),
+                ("cpuidle/state0/latency", "0"),
+                ("cpuidle/state1/name", "C1"),
+                ("cpuidle/state1/latency", "2"),
+                ("cpuidle/state2/name", "C6"),
+                ("cpuidle/state2/latency", "133"),
+                ("power/pm_qos_resume_latency_us", us),
+            ]);
+            bound(&states.groups[0]).unwrap_or_default()
+        };
+        assert_eq!(bounded("0"), "");
+        assert!(bounded("10").ends_with("10 µs: rules out C6"));
+        assert!(bounded("n/a").ends_with("0 µs: rules out C1, C6"));
+        assert!(bounded("133").ends_with("rules out no state"));
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_unknown_and_nothing_of_it_is_none() {
+        assert_eq!(percent(Some(0), Some(0)), Value::Number(0.0));
+        assert_eq!(percent(Some(1), Some(0)), Value::Unknown);
+        assert_eq!(percent(None, Some(4)), Value::Unknown);
+        assert_eq!(percent(Some(1), Some(4)), Value::Number(25.0));
+    }
+}
