@@ -184,7 +184,14 @@ fn follow(
     let readers = gathered.readers();
     let delays = there(root, interface, &gathered)
         .iter()
-        .flat_map(|one| delays::delays(root, one, &delays::Asked::of(&one.name), readers.as_ref()))
+        .flat_map(|one| {
+            delays::delays(
+                root,
+                one,
+                &delays::DriverSettings::of(&one.name),
+                readers.as_ref(),
+            )
+        })
         .collect();
     Ok(Path {
         schema_version: SCHEMA_VERSION,

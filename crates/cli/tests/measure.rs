@@ -60,7 +60,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
     for (flags, word) in [
         (["--cpu", "4000"], "no such CPU"),
         (["--state", "C99"], "C99"),
-        (["--distance", "8ms..100us"], "upside down"),
+        (["--distance", "8ms..100us"], "above the maximum"),
         (["--distance", "0us..100us"], "above 0"),
         (["--distance", "1ns..100us"], "can do"),
         (["--distance", "1ms..100s"], "can do"),
@@ -220,9 +220,7 @@ fn bpf_that_is_asked_for_and_cannot_be_had_is_exit_code_3() {
     let ended = run(remote.arg(folder.path().join("result")));
     assert_eq!(ended.code, 3, "{}", ended.stderr);
     assert!(
-        ended
-            .stderr
-            .contains("another source than the timer needs BPF"),
+        ended.stderr.contains("sources other than timer need BPF"),
         "{}",
         ended.stderr
     );

@@ -1,4 +1,4 @@
-//! What wakes the measured CPU: a small interface, and a file for each source.
+//! Event sources that wake the measured CPU.
 
 mod remote;
 mod timer;
@@ -11,46 +11,46 @@ use crate::{Error, Result};
 pub use remote::Remote;
 pub use timer::Timer;
 
-/// Something that launches events for a known instant. The probes are the same for all sources.
+/// Launches events for known instants. The probes are the same for all sources.
 pub trait EventSource {
-    /// As a datapoint names it.
+    /// The source's name in a datapoint.
     fn source(&self) -> Source;
 
-    /// How launches are armed here, in words for the result. Known after the first start.
+    /// How launches are armed on this machine, for the result. Known after the first start.
     fn arming(&self, kernel: &Kernel) -> String;
 
-    /// What a reader of the result has to know of where it launches from, if anything.
+    /// A note for the result if the place of the source distorts it.
     fn reservation(&self) -> Option<String> {
         None
     }
 
-    /// Why it launches no more, though nobody stopped it.
+    /// Why it stopped by itself.
     fn gone(&self) -> Option<String> {
         None
     }
 
-    /// Begins to launch events at these distances, round and round.
+    /// Starts launching events at these distances, cyclically.
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
 
-    /// Launches no more. Returns when none is on its way, or `longest_ns` later.
+    /// Stops launching. Returns when every launch is settled, or `longest_ns` later.
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()>;
 }
 
 /// The source of that name, waking `cpu`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that is none; [`Error::Cannot`] where this machine cannot do it.
+/// [`Error::Usage`] for an unknown name; [`Error::Cannot`] if this machine lacks the source.
 pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn EventSource>> {
     match name {
         "timer" => Ok(Box::new(Timer::new(cpu))),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         _ => Err(Error::Usage(format!(
-            "source {name:?}: there is no such source; there are timer and remote"
+            "unknown source {name:?}: choose timer or remote"
         ))),
     }
 }
 
-/// The kernel side's number for a source.
+/// The BPF program's number for a source.
 pub(crate) fn kernel_side(source: Source) -> types::source {
     match source {
         Source::Remote => types::source::SOURCE_REMOTE,
@@ -58,7 +58,7 @@ pub(crate) fn kernel_side(source: Source) -> types::source {
     }
 }
 
-/// Waits until every launch is settled, but not for a CPU that is never idle.
+/// Waits until every launch is settled, with a limit for a CPU that is never idle.
 fn wait_until_settled(kernel: &Kernel, longest_ns: u64) {
     let end = crate::placement::now_ns() + longest_ns + 100_000_000;
     let settled = || kernel.counts().on_its_way() == 0;

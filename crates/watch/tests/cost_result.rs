@@ -100,12 +100,12 @@ fn html(cost: &Cost) -> String {
 }
 
 #[test]
-fn a_result_says_what_was_lost_and_how_to_regain_it() {
+fn a_result_has_the_loss_and_the_setting_against_it() {
     let cost = cost(&tallies());
     assert_eq!(cost.lost_share, Some(0.08));
     assert_eq!(
         cost.sentence,
-        "80 ms of 1 s were waits for CPUs in C6; `reveille hold --latency 100us` would regain about \
+        "80 ms of 1 s were waits for CPUs in C6; `reveille hold --latency 100us` would save about \
          70 ms."
     );
     let c6 = &cost.by_state[0];
@@ -123,7 +123,7 @@ fn a_result_says_what_was_lost_and_how_to_regain_it() {
 }
 
 #[test]
-fn where_requests_are_not_kept_to_it_names_the_one_that_can_be() {
+fn without_a_driver_that_honours_requests_only_no_sleep_is_recommended() {
     let tallies = tallies();
     let mut about_nothing = cost(&tallies);
     assert!(about_nothing.sentence.contains("100us"));
@@ -161,7 +161,7 @@ fn the_page_has_the_sentence_the_tables_and_the_charts() {
         "class=\"bars\"",
         "id=\"cpus\"",
         "id=\"forbidding\"",
-        "not in what was lost. Estimate: 800 µs, by the mean",
+        "the loss does not include them. Estimate: 800 µs, by the mean",
     ] {
         assert!(html.contains(part), "{part}");
     }
@@ -175,7 +175,7 @@ fn a_threads_name_is_no_markup() {
 }
 
 #[test]
-fn nothing_followed_makes_a_page_that_says_so() {
+fn without_wake_ups_the_page_has_no_figures() {
     let nothing = Tallies {
         elapsed: Duration::from_secs(2),
         ..Tallies::default()
@@ -183,7 +183,7 @@ fn nothing_followed_makes_a_page_that_says_so() {
     let cost = cost(&nothing);
     assert_eq!(cost.lost_share, Some(0.0));
     assert_eq!(cost.overhead.per_wakeup_ns, None);
-    assert!(html(&cost).contains("No wake-up of the workload was seen in 2 s"));
+    assert!(html(&cost).contains("The workload had no wake-up in 2 s"));
     // Not even time.
     assert_eq!(super_short().lost_share, None);
 }
@@ -193,7 +193,7 @@ fn super_short() -> Cost {
 }
 
 #[test]
-fn what_is_no_result_is_refused_in_a_line() {
+fn other_files_are_refused_in_a_line() {
     let refused = |text: &[u8]| read(text).unwrap_err();
     assert!(refused(b"{").contains("cut short"));
     assert!(refused(b"{}").contains("no schema_version"));
@@ -206,7 +206,7 @@ fn what_is_no_result_is_refused_in_a_line() {
 fn every_column_is_a_field_of_the_json() {
     let json = serde_json::to_value(cost(&tallies())).unwrap();
     for (table, headings) in show::reference() {
-        // No interrupt woke anybody here.
+        // Without wake-ups by interrupts.
         if table != "by_interrupt[]" {
             assert_eq!(
                 sheet::not_in_json(&json, table, &headings),

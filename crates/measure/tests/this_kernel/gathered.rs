@@ -10,8 +10,8 @@ use reveille_measure::{
 use reveille_results::Datapoint;
 use reveille_results::description::Probe;
 
-/// Of a CPU that is idle for so much of the time, %, there are thousands of datapoints to be had in
-/// the time that [`options`] allows.
+/// A CPU that is idle for this share of the time, %, gives thousands of datapoints in the time that
+/// [`options`] allows.
 const ENOUGH: f64 = 20.0;
 
 /// Not by `available_cpus`, which a cgroup's quota makes fewer.
@@ -20,7 +20,7 @@ pub fn last_cpu() -> u32 {
     idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number
 }
 
-/// So many datapoints on the last CPU, at distances of 0.2 to 2 ms.
+/// Options for this many datapoints on the last CPU, at distances of 0.2 to 2 ms.
 pub fn options(datapoints: u64) -> Options {
     Options {
         cpu: last_cpu(),

@@ -1,5 +1,5 @@
-//! The probes on the running kernel, for real. They need root and BPF; without, each test says
-//! that it was skipped and why.
+//! The probes on the running kernel. The tests need root and BPF; otherwise each reports that it
+//! was skipped and why.
 
 mod bounded;
 mod gathered;
@@ -116,7 +116,7 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
     assert_eq!(accounted, counts.launched, "{counts:?}");
 }
 
-/// Names of states; none where there is no cpuidle.
+/// Names of states; none without cpuidle.
 fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
     let idle = Idle::read(&Root::default()).unwrap();
     let states = &idle.cpu(cpu).unwrap().states;
@@ -177,7 +177,7 @@ fn another_cpu_wakes_it_without_warning() {
     let waking = all
         .clone()
         .find(|cpu| arming.contains(&format!("CPU {cpu} (")));
-    let waking = waking.expect("it says which CPU wakes");
+    let waking = waking.expect("it names the waking CPU");
     assert_eq!(
         arming.contains("another core"),
         !siblings.is_empty() && !siblings.contains(&waking),
@@ -228,7 +228,7 @@ fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
 }
 
 #[test]
-fn a_sweep_takes_so_many_datapoints_at_each_distance() {
+fn a_sweep_takes_the_requested_datapoints_at_each_distance() {
     let _alone = need_bpf!();
     let mut options = options(0);
     options.datapoints = None;

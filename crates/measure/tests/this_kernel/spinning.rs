@@ -70,13 +70,13 @@ fn measured(probe: Probe, source: &str) -> Outcome {
 }
 
 #[test]
-fn no_timer_wakes_a_cpu_that_never_sleeps() {
+fn a_timer_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = need_bpf!();
     measured(Probe::Bpf, "timer");
 }
 
 #[test]
-fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
+fn another_cpu_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = need_bpf!();
     if !has_another_cpu() {
         return println!(
@@ -88,7 +88,7 @@ fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
 }
 
 #[test]
-fn the_user_probe_wakes_no_cpu_that_never_sleeps() {
+fn the_user_probe_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = crate::ALONE
         .lock()
         .unwrap_or_else(|error| error.into_inner());

@@ -14,7 +14,7 @@ pub enum Seen {
 pub struct Instance(PathBuf);
 
 impl Instance {
-    /// Traces idle and timer events of `cpu` in CLOCK_MONOTONIC; `Err` says why it cannot.
+    /// Traces idle and timer events of `cpu` in CLOCK_MONOTONIC; `Err` has the reason if it cannot.
     pub fn start(cpu: u32) -> Result<Self, String> {
         let tracing = PathBuf::from("/sys/kernel/tracing");
         if !tracing.join("instances").is_dir() {

@@ -1,5 +1,5 @@
-//! What following costs, by the kernel's own account, from short windows: to count costs each run
-//! of a program some 50 ns itself, so that it is not done all the time.
+//! The programs' cost as the kernel counts it, in short windows: counting itself costs some 50 ns
+//! per run of a program.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -13,21 +13,21 @@ use super::tallies::Counted;
 use crate::{Error, Result};
 use reveille_kernel::bpf::{Counting, RunTime, run_time};
 
-/// The kernel counts this long, from the start on, and again after each pause.
+/// The kernel counts for this time from the start on, and again after each pause.
 const WINDOW: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(2250);
 
-/// The program that begins to follow a new task, counted apart.
+/// The program that starts to follow a new task, counted separately.
 const OF_NEW_TASKS: &str = "on_fork";
 
-/// Counts from time to time until it is closed.
+/// Counts in windows until it is closed.
 pub struct Account {
     closed: Sender<()>,
     thread: JoinHandle<Result<Counted>>,
 }
 
 impl Account {
-    /// `None` where the kernel does not count, or this user may not switch it on.
+    /// `None` if the kernel does not count, or this user may not enable it.
     pub fn open(object: &Object, cpus: MapHandle) -> Result<Option<Self>> {
         let Some(counting) = Counting::start() else {
             return Ok(None);
@@ -46,7 +46,7 @@ impl Account {
         Ok(Some(Self { closed, thread }))
     }
 
-    /// Ends the window that is open, and gives what all of them saw.
+    /// Ends the current window and returns the sums of all windows.
     pub fn close(self) -> Result<Counted> {
         drop(self.closed);
         self.thread.join().expect("the account's thread ends well")
@@ -85,7 +85,7 @@ struct Reading {
     issued: u64,
 }
 
-/// The programs and the table, of this thread's own.
+/// This thread's descriptors of the programs and the table.
 struct Reader {
     following: Vec<OwnedFd>,
     new_tasks: Vec<OwnedFd>,
