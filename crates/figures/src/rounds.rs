@@ -1,8 +1,8 @@
-//! What a sample of figures says, and by how much two settings differ.
+//! Summaries of samples, and differences between settings tried in rounds.
 //!
 //! Rounds are the independent units: requests of one round share the machine's temperature, its
-//! other work and its governor's mood, and a thousand of them are no thousand trials. So each
-//! difference is one of rounds, and its interval comes from how the rounds differ.
+//! other load and its governor's state, so a thousand of them are not a thousand trials. So
+//! differences are paired by round, and their intervals come from the variation between rounds.
 
 mod best;
 mod jackknife;
@@ -17,7 +17,7 @@ pub use jackknife::p99_difference;
 pub use sign::{Figure, Quantiles, differences, share_percent};
 pub use signed_rank::{median_difference, rounds_needed};
 
-/// Both ends of a two-sided 95 % interval together leave out this much.
+/// The error probability of a two-sided 95 % interval, both ends together.
 pub const ERROR: f64 = 0.05;
 
 /// A sample's figures, in the figure's own unit.
@@ -25,7 +25,7 @@ pub const ERROR: f64 = 0.05;
 pub struct Summary {
     /// Figures in the sample.
     pub count: u64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// `None` below 1001 figures: ten must lie below it.
     pub p1: Option<f64>,
@@ -33,38 +33,38 @@ pub struct Summary {
     pub median: f64,
     /// `None` below 1000 figures: ten must lie above it.
     pub p99: Option<f64>,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
     /// The arithmetic mean.
     pub mean: f64,
-    /// `None` for one figure.
+    /// By count less one; `None` for one figure.
     pub standard_deviation: Option<f64>,
 }
 
-/// By how much one setting's figure differs from another's: the one less the other.
+/// The difference of one setting's figure from another's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// In the figure's unit; the point that the interval is of.
+    /// In the figure's unit.
     pub estimate: f64,
-    /// The 95 % interval; `None` where there are too few rounds for one.
+    /// The 95 % interval; `None` with too few rounds.
     pub interval: Option<(f64, f64)>,
     /// Rounds in which both settings have figures.
     pub rounds: u64,
 }
 
-/// What an interval says of a difference.
+/// The position of a difference's interval relative to zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
     /// The whole interval is below zero.
     Less,
     /// The whole interval is above zero.
     More,
-    /// The interval holds zero, or there is none.
+    /// The interval contains zero, or there is none.
     Unknown,
 }
 
 impl Difference {
-    /// On which side of zero the whole interval lies.
+    /// The side of zero on which the whole interval lies.
     pub fn against_zero(&self) -> Against {
         match self.interval {
             Some((_, high)) if high < 0.0 => Against::Less,
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_a_figure_that_occurred_and_is_told_where_ten_lie_beyond() {
+    fn a_quantile_is_a_figure_that_occurred_and_needs_ten_beyond_it() {
         let figures = |count: usize| (1..=count).map(|figure| figure as f64);
         let summary = summarise(figures(1000)).unwrap();
         assert_eq!((summary.median, summary.p99), (500.0, Some(990.0)));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_known_to_be_one_where_its_interval_excludes_zero() {
+    fn a_difference_is_significant_if_its_interval_excludes_zero() {
         let difference = |interval| Difference {
             estimate: 0.0,
             interval,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_told_from_a_thousand_figures_on() {
+    fn p99_needs_a_thousand_figures() {
         let of = |count: usize| summarise((1..=count).map(|figure| figure as f64)).unwrap();
         assert_eq!((of(999).p99, of(1000).p99), (None, Some(990.0)));
         // Of 1000 p1 is the tenth, and nine lie below it.
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_ends_at_zero_holds_it() {
+    fn an_interval_that_ends_at_zero_contains_it() {
         let difference = |interval| Difference {
             estimate: 0.0,
             interval: Some(interval),
