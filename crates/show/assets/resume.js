@@ -1,6 +1,5 @@
 "use strict";
-// The timelines: what is under the pointer, search, and a span enlarged. Everything is drawn without
-// this script.
+// Timelines: details under the pointer, search, and zoom. They are complete without this script.
 (() => {
   const reading = () => document.getElementById("reading");
   const digits = (value) => {
@@ -46,7 +45,7 @@
     const unit = Number(svg.dataset.span) / total;
     let from = 0, to = total, begun = null;
 
-    // The browser's own tooltip would come late, and beside this one.
+    // The browser's own tooltip would appear late, next to this one.
     for (const bar of rows.querySelectorAll("rect")) {
       const title = bar.querySelector("title");
       if (title) { bar.dataset.told = title.textContent; title.remove(); }

@@ -31,7 +31,7 @@ pub fn markdown(sheet: &Sheet<'_>) -> String {
                 Part::Table(one) => table(one, &mut out),
                 Part::Text(text) => out.push_str(&(line(text) + "\n")),
                 Part::Command(command) => {
-                    // As code no letter is markup.
+                    // Markdown does not interpret code.
                     let _ = writeln!(out, "    {}", command.replace('\n', " "));
                 }
                 Part::Bars(_) | Part::Chart(_) => {}
@@ -62,7 +62,7 @@ fn table(table: &Table, out: &mut String) {
     }
 }
 
-/// Text of others within a line: no markup of theirs, and no cell.
+/// Escapes text for use in a line or a cell: it cannot become markup.
 fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -82,7 +82,7 @@ mod tests {
     use crate::sheet::tests::{COLUMNS, STATES};
 
     #[test]
-    fn a_sheet_is_an_issue_s_text() {
+    fn a_sheet_becomes_the_text_of_an_issue() {
         let mut sheet = Sheet {
             title: "Wakes".into(),
             answer: "C1 wakes in 2.5 µs.".into(),

@@ -1,4 +1,4 @@
-//! A sheet on a terminal: facts, tables, notes, and last the answer, where the reader's eye is.
+//! A sheet on a terminal: facts, tables, notes, and last the answer, nearest to the prompt.
 
 use std::io::{self, Write};
 
@@ -8,19 +8,19 @@ use crate::table::{self, Side};
 use crate::terminal::STRONG;
 use crate::wrap;
 
-/// Letters of a name in a table.
+/// The maximum length of a name in a table.
 const NAME: usize = 32;
 
 /// How much of a sheet is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The rows and columns that decide.
+    /// The most important rows and columns.
     Short,
     /// All of them.
     All,
 }
 
-/// The sheet as text.
+/// Writes the sheet as text.
 ///
 /// # Errors
 /// Of `out`.
@@ -73,7 +73,7 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// A table alone.
+/// Writes a table.
 ///
 /// # Errors
 /// Of `out`.
@@ -89,7 +89,7 @@ pub fn write_table(table: &Table, detail: Detail, out: &mut impl Write) -> io::R
     }
 }
 
-/// How many of the first columns name the row.
+/// The number of leading columns of words, which name the row.
 fn words(table: &Table) -> usize {
     let words = |heading: &&Heading| heading.unit == Unit::Words;
     table.headings.iter().take_while(words).count()
@@ -97,7 +97,7 @@ fn words(table: &Table) -> usize {
 
 fn shown_rows(table: &Table, detail: Detail) -> usize {
     match detail {
-        // A line that says that one is left out is as long as that one.
+        // A line about one omitted row is as long as that row.
         Detail::Short if table.rows.len() > table.first + 1 => table.first,
         _ => table.rows.len(),
     }
@@ -119,7 +119,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
             Value::Text(_) | Value::Unknown => None,
         });
         let numbers: Vec<f64> = numbers.collect();
-        // A driver's figure of 2 µs is no measured 2.00.
+        // Whole figures, such as a driver's 2 µs, get no decimals.
         let whole = |factor: f64| {
             numbers
                 .iter()
@@ -145,8 +145,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
     (headings, lines)
 }
 
-/// What the column's numbers are multiplied with, and the unit that they have then. The unit of times
-/// is the one that fits the middle of them.
+/// The factor of the column's numbers, and the resulting unit. The unit of times suits their median.
 fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     match (unit, unit.as_time()) {
         (_, Some(ns)) => {
@@ -157,7 +156,7 @@ fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
                     let scale = scale_of(middle * ns);
                     (ns / scale.ns, scale.unit)
                 }
-                // A zero, or an unknown, has no unit.
+                // Only zeros or unknown values: no unit.
                 None => (1.0, ""),
             }
         }
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_has_one_unit_that_fits_the_middle_of_its_figures() {
+    fn a_column_has_one_unit_that_suits_its_median() {
         assert_eq!(
             in_one_unit(Unit::Ns, vec![0.0, 0.0, 2e6, 3e3, 7e6]),
             (1e-6, "ms")
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_shows_its_first_rows_and_how_many_there_are() {
+    fn a_long_table_shows_its_first_rows_and_the_number_of_others() {
         const NUMBER: &[Column<u64>] =
             &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
         let of = |rows: u64, detail| {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
-use reveille_show::terminal::is_order;
+use reveille_show::terminal::is_control;
 
 /// What the terminal supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Look {
     /// The text in characters that this terminal can show. Control characters, which a process may
     /// have in its name, never reach the terminal.
     pub fn text(self, text: &str) -> Cow<'_, str> {
-        let shown = |c: char| !is_order(c) && (self.utf8 || c.is_ascii());
+        let shown = |c: char| !is_control(c) && (self.utf8 || c.is_ascii());
         if text.chars().all(shown) {
             return text.into();
         }
