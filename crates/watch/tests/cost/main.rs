@@ -1,5 +1,5 @@
-//! `cost` on the running kernel, against workloads whose truth is known. They need root and BPF;
-//! without, each test says that it was skipped and why.
+//! `cost` on the running kernel, with workloads of known cost. The tests need root and BPF; otherwise
+//! each reports that it was skipped and why.
 
 #[path = "../idling/mod.rs"]
 #[allow(dead_code, reason = "others ask it for words")]
@@ -43,7 +43,7 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
 /// As [`alone`], and the pair's threads may be real-time ones.
 fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
     if let Err(error) = may_be_prompt() {
-        println!("skipped: {test}: no real-time priority to be had: {error}");
+        println!("skipped: {test}: no real-time priority: {error}");
         return None;
     }
     alone(test)
@@ -61,7 +61,7 @@ fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
 /// Pauses, µs: some that leave a CPU hardly time to sleep.
 const SHORT: (u64, u64) = (30, 400);
 
-/// What the threads say, and what was followed.
+/// The threads' own counts, and the followed ones.
 struct Leg {
     accounts: [Account; 2],
     tallies: Tallies,
@@ -231,7 +231,7 @@ fn idle_entries() -> u64 {
 
 /// CPUs 0 and 1.
 const CPUS: u32 = 2;
-/// Of the CPUs' time, beyond which the truth cannot be told.
+/// The share of the CPUs' time, %, above which the true cost is unknown.
 const STOLEN_PERCENT: f64 = 1.0;
 
 /// Ticks of a hundredth of a second that a hypervisor has taken from CPUs 0 and 1: the eighth figure
@@ -262,7 +262,7 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
         drop(awake);
         let idling = [0, 1].map(Idling::of);
         let leg = Leg::run(1200, SHORT);
-        // Beside somebody else's work, which both legs meet, the way takes what that leaves of it.
+        // With other load, which both legs meet, the figures depend on what that load leaves.
         if idling.iter().any(|cpu| cpu.percent() < ENOUGH) {
             continue;
         }

@@ -76,7 +76,7 @@ fn sleeps() -> i64 {
     usage.voluntary_context_switches()
 }
 
-/// So many wake-ups each way, between CPUs 0 and 1.
+/// `rounds` wake-ups each way, between CPUs 0 and 1.
 pub fn wake_each_other(rounds: usize, shortest: Duration, longest: Duration) -> [Account; 2] {
     let (from_odd, to_even) = io::pipe().unwrap();
     let (from_even, to_odd) = io::pipe().unwrap();

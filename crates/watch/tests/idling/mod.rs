@@ -8,8 +8,8 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use reveille_kernel::{Root, load};
 
-/// Of a CPU that is idle for so much of the time, %, the tests see many times what they need: a few
-/// in a hundred of the sleeps that they bring about.
+/// A CPU that is idle for this share of the time, %, gives the tests many times what they need: a few
+/// in a hundred of the sleeps that they cause.
 pub const ENOUGH: f64 = 20.0;
 
 pub struct Idling {

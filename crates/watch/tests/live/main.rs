@@ -1,6 +1,6 @@
-//! The live view on the running kernel, for real. It needs root and BPF; without, each test says
-//! that it was skipped and why. Nothing here supposes a quiet machine: what is compared are the
-//! same events by two witnesses.
+//! The live view on the running kernel. The tests need root and BPF; otherwise each reports that it
+//! was skipped and why. They do not assume an idle machine: they compare the same events by two
+//! methods.
 
 #[path = "../idling/mod.rs"]
 mod idling;
@@ -23,7 +23,7 @@ use tracer::Tracer;
 /// The tests watch each other's threads, and the machine has few CPUs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A watch that sees by BPF; `None`, with a word, where that cannot be had.
+/// A watch with BPF; `None`, with a message, if BPF is unavailable.
 fn watch(test: &str) -> Option<(Watch, MutexGuard<'static, ()>)> {
     let alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let mut watch = Watch::start(&Root::default()).unwrap();
@@ -79,7 +79,7 @@ fn the_shares_of_all_states_and_of_being_awake_are_the_whole_time() {
 /// cpuidle counts the same stays when they end, between the same two tracepoints. Its counts are read
 /// before and after each reading of the trace, for on a busy machine there is time between them.
 #[test]
-fn the_trace_tells_the_stays_that_cpuidle_counts() {
+fn the_trace_has_the_stays_that_cpuidle_counts() {
     let Some((mut watch, _alone)) = watch("stays") else {
         return;
     };
@@ -166,7 +166,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
     };
     let cpus = online_cpus();
     let [from, .., to] = cpus.as_slice() else {
-        println!("skipped: a sender: one CPU has nobody to wake");
+        println!("skipped: a sender: one CPU cannot wake another");
         return;
     };
     let waking = Waking::start(*from, *to);
@@ -210,7 +210,7 @@ fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
 }
 
 #[test]
-fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
+fn the_kernels_tracer_gives_the_same_latencies_of_the_same_wake_ups() {
     let Some((first, _alone)) = watch("the tracer") else {
         return;
     };
@@ -270,7 +270,7 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
 }
 
 #[test]
-fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
+fn a_state_that_is_entered_has_a_latency_and_a_time_for_leaving_it() {
     let Some((mut watch, _alone)) = watch("latencies") else {
         return;
     };
@@ -303,7 +303,7 @@ fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
 }
 
 #[test]
-fn without_bpf_what_sysfs_and_proc_count_is_shown_and_the_rest_is_said_to_be_missing() {
+fn without_bpf_the_counts_of_sysfs_and_proc_are_shown_and_the_rest_is_reported_missing() {
     let mut watch = Watch::start_with(&Root::default(), Options { bpf: false }).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let snapshot = watch.snapshot().unwrap();

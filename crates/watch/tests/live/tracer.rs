@@ -30,7 +30,7 @@ pub struct WakeUp {
 }
 
 impl Tracer {
-    /// Traces `cpu` in CLOCK_MONOTONIC; `Err` says why it cannot.
+    /// Traces `cpu` in CLOCK_MONOTONIC; `Err` has the reason if it cannot.
     pub fn start(cpu: u32) -> Result<Self, String> {
         let tracing = PathBuf::from("/sys/kernel/tracing");
         if !tracing.join("instances").is_dir() {

@@ -1,5 +1,5 @@
-//! Packets between two network namespaces of the test's own, followed by the running kernel. They
-//! need root, BPF, veth and ip(8); without, each test says that it was skipped and why.
+//! Packets between two network namespaces, followed on the running kernel. The tests need root, BPF,
+//! veth and ip(8); otherwise each reports that it was skipped and why.
 
 #[path = "../idling/mod.rs"]
 #[allow(dead_code, reason = "others ask it for a CPU")]
@@ -91,7 +91,7 @@ fn each_ping_is_seen_once_and_within_the_time_that_its_sender_waited() {
 }
 
 #[test]
-fn pings_of_another_namespace_are_not_this_ones() {
+fn pings_of_another_namespace_are_not_counted() {
     let (pair, follower) = need!(Follow::Ping);
     // To the sender's own address: over its loopback.
     let job = || {
@@ -145,7 +145,7 @@ fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
 }
 
 #[test]
-fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
+fn a_packet_that_wakes_another_cpu_has_its_state_and_the_wake_up() {
     const ASLEEP: usize = 20;
     let idle = Idle::read(&Root::default()).unwrap();
     if idle.cpu(1).is_none_or(|cpu| !cpu.online) {
