@@ -1,4 +1,4 @@
-//! What sleeps and what wakes it, between two readings: the model of `reveille top`.
+//! Idle states and wakers between two readings: the model of `reveille top`.
 //!
 //! [`Watch::start`], then a [`Watch::snapshot`] per refresh. The BPF programs only add up events
 //! that happen anyway; without BPF (no root, or no BTF) the counts of sysfs and /proc are shown, and

@@ -1,4 +1,4 @@
-//! The result of `reveille cost` as a reader gets it.
+//! The result of `reveille cost` for readers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use reveille_watch::cost::{
     Tallies, Totals, WaitSums, read, show,
 };
 
-/// A second in which a thread with an evil name waited 1000 times, 80 µs each, for CPU 1 in C6.
+/// A second in which a thread with a hostile name waited 1000 times, 80 µs each, for CPU 1 in C6.
 fn tallies() -> Tallies {
     let state = |name: &str, us| State {
         name: name.to_owned(),
@@ -116,7 +116,7 @@ fn a_result_has_the_loss_and_the_setting_against_it() {
     // The ten unknown waits are estimated by the others, and are in no total.
     assert_eq!(c6.estimate.as_ref().unwrap().leaving_ns, 800_000);
     assert_eq!(cost.waited.leaving_ns, 80_000_000);
-    // What counting takes, 50 ns a run, is in neither.
+    // Neither includes the kernel's counting, 50 ns per run.
     assert_eq!(cost.overhead.per_wakeup_ns, Some(500.0));
     assert_eq!(cost.overhead.per_new_task_ns, Some(1000.0));
     assert_eq!(cost.overhead.counting_per_wakeup_ns, Some(300.0));
@@ -184,7 +184,7 @@ fn without_wake_ups_the_page_has_no_figures() {
     assert_eq!(cost.lost_share, Some(0.0));
     assert_eq!(cost.overhead.per_wakeup_ns, None);
     assert!(html(&cost).contains("The workload had no wake-up in 2 s"));
-    // Not even time.
+    // Without elapsed time.
     assert_eq!(super_short().lost_share, None);
 }
 

@@ -1,4 +1,4 @@
-//! The result of `reveille path` as a reader gets it.
+//! The result of `reveille path` for readers.
 
 use reveille_show::page::is_page;
 use reveille_show::{sheet, web};

@@ -362,7 +362,7 @@ mod tests {
 
     /// The share of trials in which the best one is distinguished from one that is truly as good or
     /// better, and the share in which it is distinguished from all that are worse.
-    fn told(rounds: usize, settings: &[(f64, f64)], drifts: f64) -> (f64, f64) {
+    fn distinguished(rounds: usize, settings: &[(f64, f64)], drifts: f64) -> (f64, f64) {
         const TRIES: u32 = 400;
         const FEW: u32 = 199;
         let mut random = fastrand::Rng::with_seed(rounds as u64 + 31 * settings.len() as u64);
@@ -393,8 +393,8 @@ mod tests {
         // never finds anything.
         for (rounds, settings) in [(10, 5), (10, 12), (6, 3), (20, 4)] {
             let same = vec![(0.0, 3.0); settings];
-            let (wrong, _) = told(rounds, &same, 0.0);
-            let (drifting, _) = told(rounds, &same, 1.0);
+            let (wrong, _) = distinguished(rounds, &same, 0.0);
+            let (drifting, _) = distinguished(rounds, &same, 1.0);
             let trial = format!("{settings} settings, {rounds} rounds: {wrong}, {drifting}");
             assert!((0.01..=0.083).contains(&wrong), "{trial}");
             // With drift the best median is mostly an early turn's, but not distinguished more often.
@@ -408,10 +408,10 @@ mod tests {
             (60.0, 3.0),
             (80.0, 3.0),
         ];
-        let (wrong, _) = told(10, &two_of_five, 0.0);
+        let (wrong, _) = distinguished(10, &two_of_five, 0.0);
         assert!(wrong <= 0.083, "two of five: {wrong}");
         let spreads = [1.0, 2.0, 4.0, 8.0, 16.0].map(|spread| (0.0, spread));
-        let (wrong, _) = told(10, &spreads, 0.0);
+        let (wrong, _) = distinguished(10, &spreads, 0.0);
         assert!(wrong <= 0.083, "unequal spreads: {wrong}");
     }
 
@@ -420,12 +420,12 @@ mod tests {
         for settings in [3, 5, 12] {
             let mut levels = vec![(30.0, 3.0); settings];
             levels[1].0 = 0.0;
-            let (wrong, right) = told(10, &levels, 1.0);
+            let (wrong, right) = distinguished(10, &levels, 1.0);
             assert!(right >= 0.7, "{settings} settings: {right}");
             assert!(wrong <= 0.05, "{settings} settings: {wrong}");
         }
         // A small lead only in few trials, because of the noise.
-        let (_, right) = told(10, &[(0.0, 3.0), (1.0, 3.0), (1.0, 3.0)], 1.0);
+        let (_, right) = distinguished(10, &[(0.0, 3.0), (1.0, 3.0), (1.0, 3.0)], 1.0);
         assert!(right < 0.5, "{right}");
     }
 }

@@ -41,7 +41,7 @@ pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Difference> {
     })
 }
 
-/// All figures of a setting without one round.
+/// All figures of both settings, without round `out`.
 fn pooled(rounds: &[(&[f64], &[f64])], out: Option<usize>) -> (Vec<f64>, Vec<f64>) {
     let mut all = (Vec::new(), Vec::new());
     for (place, (of, from)) in rounds.iter().enumerate() {

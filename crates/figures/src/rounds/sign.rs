@@ -1,6 +1,6 @@
 //! Figures over rounds: the median, an exact interval, and shares of paired differences.
 //!
-//! The round is the unit: I/Os within a round share the state of the machine, so their number says
+//! The round is the unit: I/Os within a round share the state of the machine, so their number shows
 //! little about the precision of a figure. The interval is that of the sign test: from the k-th
 //! smallest to the k-th largest of n rounds, with the largest k for which P(B(n, 1/2) < k) ≤ 2.5 %. It
 //! assumes only independent rounds (Conover, "Practical Nonparametric Statistics", 3rd edition, section
@@ -97,7 +97,7 @@ pub struct Quantiles {
     pub count: u64,
     /// The smallest value that half of the sample does not exceed.
     pub median: f64,
-    /// `None` where it would be the maximum.
+    /// `None` if it would be the maximum.
     pub p90: Option<f64>,
     /// `None` if it would be the maximum.
     pub p99: Option<f64>,

@@ -98,7 +98,7 @@ mod tests {
         let ideal = ideal(200, EXPONENTIAL);
         // Each of the first 25 simulated samples fits worse, and then it stops.
         assert_eq!(p_value(&ideal, EXPONENTIAL), 1.0);
-        // Two heaps: none of 200 samples fits worse, and the data count as one more.
+        // Two clusters: none of 200 samples fits worse, and the data count as one more.
         let heaps: Vec<f64> = (0..200)
             .map(|at| if at < 100 { 1.0 } else { 20.0 } + f64::from(at) / 100.0)
             .collect();

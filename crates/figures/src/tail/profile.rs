@@ -78,7 +78,7 @@ mod tests {
                 |x: f64| (1.0 + shape * x / scale).max(0.0).powf(-1.0 / shape - 1.0) / scale;
             excesses.iter().map(|&x| density(x).ln()).sum::<f64>()
         };
-        // Halves of a thousandth: never 0, where the formula has no value.
+        // Halves of a thousandth: never 0, for which the formula has no value.
         let most = (-1000..4000)
             .map(|shape| likelihood((f64::from(shape) + 0.5) / 2000.0))
             .fold(f64::NEG_INFINITY, f64::max);

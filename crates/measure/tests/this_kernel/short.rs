@@ -1,4 +1,4 @@
-//! Launches so close together that the next one comes while the CPU is awake for the one before.
+//! Launches so close together that the next one comes while the CPU is awake for the previous one.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! A CPU that a thread keeps busy never sleeps: nothing can be a wake-up there, whatever wakes and
-//! whatever looks.
+//! A CPU that a thread keeps busy never sleeps: there are no wake-ups, with any source and probe.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -37,7 +36,7 @@ fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// What a measurement of a CPU that never sleeps comes to.
+/// Measures a CPU that never sleeps.
 fn measured(probe: Probe, source: &str) -> Outcome {
     let mut options = options(1_000_000);
     options.probe = Some(probe);
@@ -110,11 +109,11 @@ fn a_run_that_gave_up_is_not_completed() {
     }
 }
 
-/// The user probe sees the CPU only before and after. Who keeps it busy here writes down when.
+/// The user probe checks the CPU only before and after a wait. The spinning thread records when it runs.
 #[test]
 fn the_user_probe_keeps_no_launch_that_met_a_busy_cpu() {
     const BUSY: Duration = Duration::from_millis(2);
-    /// The thread may have been about to run, or just have gone to sleep.
+    /// The thread may be about to run, or just have gone to sleep.
     const EDGE_NS: u64 = 100_000;
     let _alone = crate::ALONE
         .lock()

@@ -26,14 +26,14 @@ const LEAST_PER_SECOND: usize = 200;
 /// The programs bound the rate ten times a second (RATE_WINDOW of path.bpf.c).
 const WINDOWS_PER_SECOND: usize = 10;
 
-/// What is followed.
+/// The packets to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
-    /// Which packets, and to where.
+    /// Which packets, and to which end.
     pub follow: Follow,
-    /// Of this interface only.
+    /// Only of this interface.
     pub interface: Option<&'a network::Interface>,
-    /// To this TCP or UDP port only; with [`Follow::Socket`].
+    /// Only to this TCP or UDP port; with [`Follow::Socket`].
     pub port: Option<u16>,
 }
 

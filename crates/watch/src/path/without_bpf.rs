@@ -5,14 +5,14 @@ use reveille_kernel::{Idle, network};
 use super::{Cost, Counts, Follow, Packet};
 use crate::{Error, Result};
 
-/// What is followed.
+/// The packets to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
-    /// Which packets, and to where.
+    /// Which packets, and to which end.
     pub follow: Follow,
-    /// Of this interface only.
+    /// Only of this interface.
     pub interface: Option<&'a network::Interface>,
-    /// To this TCP or UDP port only; with [`Follow::Socket`].
+    /// Only to this TCP or UDP port; with [`Follow::Socket`].
     pub port: Option<u16>,
 }
 
