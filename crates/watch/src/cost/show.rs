@@ -379,7 +379,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
         let (lost, of_time) = (time(waited.leaving_ns), share(of_time));
         sheet.fact(
             "Lost",
-            format!("{lost} until CPUs left idle states, {of_time} of the time"),
+            format!("{lost} waiting for CPUs to leave idle states, {of_time} of the time"),
         );
     }
     let (scheduling, queueing) = (time(waited.scheduling_ns), time(waited.queueing_ns));

@@ -264,7 +264,7 @@ pub fn nothing(path: &Path) -> String {
         );
     }
     format!(
-        "of {}{place} in {time:.1} s none was followed to its end: {}",
+        "none of {}{place} in {time:.1} s was followed to its end: {}",
         counted(counts.seen, what),
         lost(path).join(", ")
     )
