@@ -185,12 +185,8 @@ fn follow(
     let delays = there(root, interface, &gathered)
         .iter()
         .flat_map(|one| {
-            delays::delays(
-                root,
-                one,
-                &delays::DriverSettings::of(&one.name),
-                readers.as_ref(),
-            )
+            let settings = delays::DriverSettings::of(&one.name);
+            delays::delays(root, one, &settings, readers.as_ref())
         })
         .collect();
     Ok(Path {
