@@ -1,5 +1,5 @@
-//! Compiles the BPF program and generates its skeleton; the skeleton's types are the ones of
-//! `intf.h`, taken from the object's BTF, so that kernel side and program side cannot drift.
+//! Compiles the BPF program and generates its skeleton; its types come from the object's BTF, so
+//! `intf.h` is their only definition.
 
 fn main() {
     #[cfg(feature = "bpf")]
@@ -27,7 +27,7 @@ fn skeleton() {
         .build_and_generate(&out)
     {
         panic!(
-            "{SOURCE}: {error:#}\nclang with its BPF back end is needed: Debian's packages clang and libbpf-dev"
+            "{SOURCE}: {error:#}\nneeds clang with its BPF back end: Debian's packages clang and libbpf-dev"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Compiles the BPF programs and generates their skeletons; the skeletons' types are those of the
-//! headers, taken from the objects' BTF, so that kernel side and program side cannot drift.
+//! Compiles the BPF programs and generates their skeletons; their types come from the objects' BTF,
+//! so the headers are their only definition.
 
 fn main() {
     #[cfg(feature = "bpf")]
@@ -30,7 +30,7 @@ fn skeleton() {
             .build_and_generate(out.join(format!("{name}.skel.rs")))
         {
             panic!(
-                "{source}: {error:#}\nclang with its BPF back end is needed: Debian's packages clang and libbpf-dev"
+                "{source}: {error:#}\nneeds clang with its BPF back end: Debian's packages clang and libbpf-dev"
             );
         }
     }

@@ -174,7 +174,10 @@ fn follow(
     let readers = gathered.readers();
     let delays = there(root, interface, &gathered)
         .iter()
-        .flat_map(|one| delays::delays(root, one, &delays::Asked::of(&one.name), readers.as_ref()))
+        .flat_map(|one| {
+            let settings = delays::DriverSettings::of(&one.name);
+            delays::delays(root, one, &settings, readers.as_ref())
+        })
         .collect();
     Ok(Path {
         schema_version: SCHEMA_VERSION,

@@ -129,7 +129,7 @@ fn pings_become_json_a_folder_and_a_page() {
     let ended = run(reveille().arg("report").arg(&kept));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
-    assert!(page.contains("Where the time of pings goes"));
+    assert!(page.contains("Latency of pings by stage"));
     let filtered = ["report", kept.to_str().unwrap(), "--filter", "cpu == 1"];
     complains(reveille().args(filtered), 2, "--filter");
 }

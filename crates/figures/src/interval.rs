@@ -1,22 +1,22 @@
 //! Exact intervals from the binomial distribution, for shares and for quantiles.
 //!
-//! `side` is the probability that is left beyond one end: 0.025 twice for a two-sided interval of
-//! 95 %, 0.05 once for a one-sided bound of the same confidence.
+//! `side` is the probability beyond one end: 0.025 twice for a two-sided interval of 95 %, 0.05 once
+//! for a one-sided bound of the same confidence.
 
 use statrs::function::beta::beta_reg;
 
-/// A two-sided 95 % interval leaves this much at each end.
+/// The probability beyond each end of a two-sided 95 % interval.
 pub const SIDE: f64 = 0.025;
 
-/// The 95 % interval of a share of which `hits` in `count` were seen.
+/// The 95 % interval of a share, from `hits` in `count`.
 ///
 /// Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-/// Binomial", Biometrika 26 (1934): exact, so never narrower than it says.
+/// Binomial", Biometrika 26 (1934): exact, so its coverage is at least 95 %.
 pub fn of_share(hits: u64, count: u64) -> (f64, f64) {
     (share_low(hits, count, SIDE), share_high(hits, count, SIDE))
 }
 
-/// The largest share that would give `hits` or more of `count` with at most probability `side`.
+/// The largest share for which `hits` or more of `count` have at most probability `side`.
 pub fn share_low(hits: u64, count: u64, side: f64) -> f64 {
     match hits {
         0 => 0.0,
@@ -25,7 +25,7 @@ pub fn share_low(hits: u64, count: u64, side: f64) -> f64 {
     }
 }
 
-/// The smallest share that would give `hits` or fewer of `count` with at most probability `side`.
+/// The smallest share for which `hits` or fewer of `count` have at most probability `side`.
 pub fn share_high(hits: u64, count: u64, side: f64) -> f64 {
     if hits >= count {
         return 1.0;
@@ -33,7 +33,7 @@ pub fn share_high(hits: u64, count: u64, side: f64) -> f64 {
     root(|p| beta_reg((hits + 1) as f64, (count - hits) as f64, p) - (1.0 - side))
 }
 
-/// The probability of at most `hits` in `count` where each is a hit with probability `share`.
+/// The probability of at most `hits` in `count` if each is a hit with probability `share`.
 pub fn at_most(hits: u64, count: u64, share: f64) -> f64 {
     if hits >= count {
         return 1.0;
@@ -41,14 +41,14 @@ pub fn at_most(hits: u64, count: u64, share: f64) -> f64 {
     1.0 - beta_reg((hits + 1) as f64, (count - hits) as f64, share)
 }
 
-/// How many of the highest of `count` values may be left out so that the highest of the others is,
-/// but for probability `side`, no smaller than the quantile beyond which the share `beyond` lies;
-/// `None` where even the maximum is no such bound. Distribution-free, and ties do no harm.
+/// How many of the highest of `count` values may be left out so that the highest of the others is an
+/// upper bound, with error probability `side`, of the quantile that the share `beyond` exceeds;
+/// `None` if even the maximum is not. Distribution-free, also with ties.
 ///
-/// That value is within a limit exactly where [`at_most`] of the values above the limit is no more
-/// than `side`: the bound on the quantile and the test of the share are one.
+/// That value is within a limit if and only if [`at_most`] of the number of values above the limit is
+/// at most `side`: the bound on the quantile and the test of the share are equivalent.
 pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
-    // The first number of hits that would no longer be rare: one fewer may be left out.
+    // The first number of hits that is not rare: one fewer may be left out.
     let (mut low, mut high) = (0, count);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -61,8 +61,8 @@ pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
     low.checked_sub(1)
 }
 
-/// The ranks (from 1) between which the quantile of that share lies with 95 %, in a sample of
-/// `count`; `None` where the sample is too small to bound it on both sides.
+/// The ranks (from 1) between which the quantile of that share lies with 95 % confidence, in a sample
+/// of `count`; `None` if the sample is too small to bound it on both sides.
 ///
 /// Distribution-free: the number of values below the quantile is binomial. David and Nagaraja,
 /// "Order Statistics" (3rd edition, 2003), section 7.1.
@@ -80,7 +80,7 @@ pub fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
     (low >= 1 && high <= count).then_some((low, high))
 }
 
-/// The first of 0..=count for which `holds` no longer does; count + 1 where it always holds.
+/// The first of 0..=count for which `holds` is false; count + 1 if it always holds.
 fn partition(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count + 1);
     while low < high {
@@ -94,7 +94,7 @@ fn partition(count: usize, holds: impl Fn(usize) -> bool) -> usize {
     low
 }
 
-/// Where a rising function of a share crosses zero, by bisection to the last bit.
+/// The zero of a rising function of a share, by bisection to the last bit.
 fn root(rising: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..200 {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn intervals_of_shares_are_those_of_the_tables() {
-        // With nothing seen the upper end is 1 - 0.025^(1/n); with all seen the lower 0.025^(1/n).
+        // Without hits the upper end is 1 - 0.025^(1/n); with only hits the lower end 0.025^(1/n).
         is_near(of_share(0, 100).1, 1.0 - 0.025_f64.powf(0.01));
         assert_eq!(of_share(0, 100).0, 0.0);
         is_near(of_share(10, 10).0, 0.025_f64.powf(0.1));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_a_quantile_is_the_value_up_to_which_the_share_beyond_is_shown() {
+    fn the_bound_of_a_quantile_agrees_with_the_test_of_the_share() {
         // 0.999^2995 <= 5 % < 0.999^2994: from there on the maximum bounds p99.9 with 95 %.
         assert_eq!(quantile_high_beyond(0.001, 2994, 0.05), None);
         assert_eq!(quantile_high_beyond(0.001, 2995, 0.05), Some(0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_of_at_most_so_many_is_the_sum_of_its_terms() {
+    fn the_cumulative_probability_is_the_sum_of_its_terms() {
         for (hits, count, share) in [(0, 20, 0.1), (3, 20, 0.1), (12, 40, 0.3), (39, 40, 0.9)] {
             is_near(at_most(hits, count, share), summed(hits, count, share));
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sided_bounds_are_where_the_sum_of_the_terms_is_what_is_left_beyond() {
+    fn one_sided_bounds_are_where_the_sum_of_the_terms_is_the_error() {
         for (hits, count) in [(1, 10), (3, 10), (9, 10), (4, 200)] {
             for side in [0.025, 0.05, 0.2] {
                 let (low, high) = (share_low(hits, count, side), share_high(hits, count, side));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranks_of_a_quantile_are_the_nearest_that_leave_out_no_more() {
+    fn the_ranks_of_a_quantile_are_the_nearest_within_the_error() {
         for (share, count) in [(0.5, 11), (0.5, 100), (0.9, 60), (0.9, 200), (0.95, 200)] {
             let (low, high) = of_quantile(share, count).unwrap();
             let below = |rank: usize| summed(rank as u64 - 1, count as u64, share);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_may_be_left_out_as_their_number_is_rare() {
+    fn values_may_be_left_out_as_long_as_their_number_is_rare() {
         for (beyond, count, side) in [(0.1, 100, 0.05), (0.01, 1000, 0.05), (0.3, 50, 0.01)] {
             let most = quantile_high_beyond(beyond, count, side).unwrap();
             assert!(summed(most, count, beyond) <= side);

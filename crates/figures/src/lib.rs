@@ -1,12 +1,10 @@
-//! Figures from samples, and how they are written.
+//! Statistics of samples: every quantile, interval, test and tail of the workspace.
 //!
-//! Every quantile, interval, test and tail of the workspace is here, once:
-//!
-//! - [`quantile`]: quantiles, where a sample carries them, and moments;
+//! - [`quantile`]: quantiles, the sample sizes that they need, and moments;
 //! - [`interval`]: exact intervals of shares and quantiles;
-//! - [`two_samples`]: is one slower, by how much;
-//! - [`rounds`]: figures and differences of settings that were tried in rounds;
-//! - [`tail`]: what lies beyond the data.
+//! - [`two_samples`]: whether one sample is slower, and by how much;
+//! - [`rounds`]: figures and differences of settings tried in rounds;
+//! - [`tail`]: extrapolation beyond the data.
 
 pub mod interval;
 mod placements;

@@ -1,7 +1,7 @@
-//! Where the values of one sample lie in another.
+//! Placements of the values of one sample in another.
 
-/// Of each value, how many of the other sample lie below it, those equal to it counted half: mean
-/// and variance (by count less one) of that number.
+/// Mean and variance (by count less one) of the placements: for each value, the number of values of
+/// the other sample below it, with ties counted half.
 pub(crate) struct Placements {
     pub(crate) mean: f64,
     pub(crate) variance: f64,

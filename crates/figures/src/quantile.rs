@@ -1,14 +1,14 @@
-//! Quantiles of a sample, and where a sample carries them.
+//! Quantiles of a sample, and the sample sizes that support them.
 //!
 //! A quantile is the smallest value that at least that share of the sample does not exceed: the inverse
 //! of the empirical distribution, type 1 of Hyndman and Fan, "Sample Quantiles in Statistical
 //! Packages", The American Statistician 50 (1996). It is always a value that occurred.
 
-/// Values that must lie beyond a quantile for it to be shown: with ten, their number is known within a
-/// factor of two either way (the 95 % interval of a Poisson count of 10 is 4.8 to 18.4).
+/// Values that must lie beyond a quantile for it to be shown: with ten, their expected number is known
+/// within about a factor of two (the 95 % interval of a Poisson count of 10 is 4.8 to 18.4).
 const BEYOND_MIN: usize = 10;
 
-/// A share as a fraction: 0.99 has no exact binary one, and a rank must not hang on that.
+/// A share as a fraction: 0.99 is not exact in binary, and a rank must not depend on that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share(pub u64, pub u64);
 
@@ -37,8 +37,8 @@ impl Share {
         (rank as usize).clamp(1, count)
     }
 
-    /// Do ten values of a sample of `count` lie beyond that quantile: above it or, for one below the
-    /// median, below it?
+    /// Whether ten values of a sample of `count` lie beyond that quantile: above it or, for one below
+    /// the median, below it.
     pub fn is_carried_by(self, count: usize) -> bool {
         let beyond = |rank: usize| match 2 * self.0 < self.1 {
             true => rank - 1,
@@ -47,19 +47,19 @@ impl Share {
         count > 0 && beyond(self.rank(count)) >= BEYOND_MIN
     }
 
-    /// The quantile of an ascending sample; `None` of an empty one.
+    /// The quantile of an ascending sample; `None` if it is empty.
     pub fn of<T: Copy>(self, sorted: &[T]) -> Option<T> {
         let last = sorted.len().checked_sub(1)?;
         sorted.get(self.rank(last + 1) - 1).copied()
     }
 
-    /// The quantile of an ascending sample that carries it.
+    /// The quantile of an ascending sample, if ten values lie beyond it.
     pub fn carried<T: Copy>(self, sorted: &[T]) -> Option<T> {
         self.of(sorted).filter(|_| self.is_carried_by(sorted.len()))
     }
 }
 
-/// Mean and standard deviation (by count less one); that of one value is unknown.
+/// Mean and standard deviation (by count less one).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     /// The arithmetic mean.
@@ -69,11 +69,11 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Of a sample whose sum is known; `None` of an empty one.
+    /// Of a sample with a known sum; `None` if it is empty.
     pub fn about(sum: f64, values: impl ExactSizeIterator<Item = f64>) -> Option<Self> {
         let count = values.len();
         let mean = sum / count as f64;
-        // In two passes: the differences are small where the values are large.
+        // In two passes: the differences may be small compared with the values.
         let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
         (count > 0).then(|| Self {
             mean,
@@ -82,7 +82,7 @@ impl Moments {
     }
 }
 
-/// The median of a sample in any order, as [`Share::of`]; `None` of an empty one.
+/// The median of a sample in any order, as [`Share::of`]; `None` if it is empty.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_carried_where_ten_values_lie_beyond_it() {
+    fn a_quantile_needs_ten_values_beyond_it() {
         for (share, least) in [(P90, 100), (P99, 1000), (P99_9, 10_000), (P1, 1001)] {
             assert!(share.is_carried_by(least), "{share:?}");
             assert!(!share.is_carried_by(least - 1), "{share:?}");

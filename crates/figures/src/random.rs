@@ -1,4 +1,4 @@
-//! Random numbers for simulated samples: always the same ones, so that a report is, too.
+//! Reproducible random numbers for simulated samples, so that reports are reproducible.
 
 /// Steele, Lea and Flood's SplitMix64, "Fast Splittable Pseudorandom Number Generators" (2014).
 pub struct Random(pub u64);
@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In (0, 1), never one of the ends.
+    /// In (0, 1), without the ends.
     pub fn uniform(&mut self) -> f64 {
         ((self.next() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn the_numbers_are_those_of_the_published_generator() {
-        // The five that implementations are checked by, of the seed 1234567.
+        // The five reference values of the seed 1234567.
         let mut random = Random(1_234_567);
         let numbers: Vec<u64> = (0..5).map(|_| random.next()).collect();
         assert_eq!(
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_and_the_largest_number_are_within_zero_and_one() {
+    fn the_smallest_and_the_largest_number_are_within_zero_and_one() {
         // The generator run backwards: states that give 0, 2^63 and 2^64 - 1.
         let uniform = |state: u64| Random(state).uniform();
         let half_step = 0.5_f64.powi(53);

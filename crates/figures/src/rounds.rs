@@ -1,8 +1,8 @@
-//! What a sample of figures says, and by how much two settings differ.
+//! Summaries of samples, and differences between settings tried in rounds.
 //!
 //! Rounds are the independent units: requests of one round share the machine's temperature, its
-//! other work and its governor's mood, and a thousand of them are no thousand trials. So each
-//! difference is one of rounds, and its interval comes from how the rounds differ.
+//! other load and its governor's state, so a thousand of them are not a thousand trials. So
+//! differences are paired by round, and their intervals come from the variation between rounds.
 
 mod best;
 mod jackknife;
@@ -17,7 +17,7 @@ pub use jackknife::p99_difference;
 pub use sign::{Quantiles, share_percent};
 pub use signed_rank::{median_difference, rounds_needed};
 
-/// Both ends of a two-sided 95 % interval together leave out this much.
+/// The error probability of a two-sided 95 % interval, both ends together.
 pub const ERROR: f64 = 0.05;
 
 /// A sample's figures, in the figure's own unit.
@@ -25,7 +25,7 @@ pub const ERROR: f64 = 0.05;
 pub struct Summary {
     /// Figures in the sample.
     pub count: u64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// `None` below 1001 figures: ten must lie below it.
     pub p1: Option<f64>,
@@ -33,11 +33,11 @@ pub struct Summary {
     pub median: f64,
     /// `None` below 1000 figures: ten must lie above it.
     pub p99: Option<f64>,
-    /// The largest.
+    /// The maximum.
     pub max: f64,
     /// The arithmetic mean.
     pub mean: f64,
-    /// `None` for one figure.
+    /// By count less one; `None` for one figure.
     pub standard_deviation: Option<f64>,
 }
 
@@ -52,14 +52,14 @@ pub struct Estimate {
     pub rounds: u64,
 }
 
-/// What an interval says of a difference.
+/// The position of a difference's interval relative to zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Against {
     /// The whole interval is below zero.
     Less,
     /// The whole interval is above zero.
     More,
-    /// The interval holds zero, or there is none.
+    /// The interval contains zero, or there is none.
     Unknown,
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_a_figure_that_occurred_and_is_told_where_ten_lie_beyond() {
+    fn a_quantile_is_a_figure_that_occurred_and_needs_ten_beyond_it() {
         let figures = |count: usize| (1..=count).map(|figure| figure as f64);
         let summary = summarise(figures(1000)).unwrap();
         assert_eq!((summary.median, summary.p99), (500.0, Some(990.0)));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_is_told_from_a_thousand_figures_on() {
+    fn p99_needs_a_thousand_figures() {
         let of = |count: usize| summarise((1..=count).map(|figure| figure as f64)).unwrap();
         assert_eq!((of(999).p99, of(1000).p99), (None, Some(990.0)));
         // Of 1000 p1 is the tenth, and nine lie below it.

@@ -12,7 +12,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     )
 }
 
-/// The t that is exceeded on either side with 5 % together.
+/// The t whose absolute value is exceeded with probability 5 %.
 pub fn quantile(freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1000.0);
     for _ in 0..60 {

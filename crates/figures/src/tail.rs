@@ -9,20 +9,20 @@ mod tests;
 use pareto::Pareto;
 use serde::{Deserialize, Serialize};
 
-/// An estimate of what lies beyond the data, or why there is none.
+/// An estimate beyond the data, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tail {
-    /// A fit that was not refused, and the quantile from it.
+    /// An accepted fit and its quantile.
     Estimated(Estimate),
-    /// Why not, in words.
+    /// The reason, in words.
     Refused(String),
 }
 
 /// A generalised Pareto tail and a far quantile from it. An estimate, never a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// What the excesses lie above, ns.
+    /// The threshold of the excesses, ns.
     pub threshold_ns: i64,
     /// Datapoints above the threshold.
     pub exceedances: u64,
@@ -32,9 +32,9 @@ pub struct Estimate {
     pub scale_ns: f64,
     /// Goodness of fit: the p-value of the Anderson-Darling test (small is bad).
     pub fit_p_value: f64,
-    /// The probability that the quantile is exceeded by one wake-up.
+    /// The quantile is exceeded by one wake-up in this many.
     pub exceeded_by_one_in: u64,
-    /// The quantile that one wake-up in `exceeded_by_one_in` exceeds, ns.
+    /// That quantile, ns.
     pub quantile_ns: i64,
     /// 95 % interval of `quantile_ns`.
     pub quantile_low_ns: i64,
@@ -42,39 +42,40 @@ pub struct Estimate {
     pub quantile_high_ns: i64,
 }
 
-/// Fewer exceedances carry no fit.
+/// The minimum number of exceedances for a fit.
 const EXCEEDANCES_MIN: usize = 100;
 
-/// More are not needed, and reach further down into what is no tail.
+/// The maximum number: more are not needed, and extend below the tail.
 const EXCEEDANCES_MAX: usize = 500;
 
-/// At most this share of the sample is its tail: one in twenty.
+/// The largest share of the sample that counts as its tail: one in twenty.
 const SHARE_OF_SAMPLE: usize = 20;
 
-/// The thresholds that are tried, each with this share of the exceedances of the one before.
+/// The ratio of exceedances at successive thresholds.
 const THINNING: f64 = 0.7;
 
 /// A fit with a smaller p-value is refused.
 const P_VALUE_MIN: f64 = 0.1;
 
-/// A tail of this shape has no mean; nothing useful can be said beyond it.
+/// A tail of this shape has no mean, so there is no useful estimate.
 const SHAPE_MAX: f64 = 1.0;
 
-/// Steps of the clock up to this share of the tail's scale are spread; coarser ones hide its form.
+/// Steps of the clock up to this share of the tail's scale are spread evenly; coarser ones hide the
+/// tail's shape.
 const STEP_PER_SCALE_MAX: f64 = 0.2;
 
-/// The far quantile is that of the next power of ten from this many times the sample's size on:
-/// beyond the data, and by no more than a factor of twenty.
+/// The far quantile is that of the first power of ten from this multiple of the sample's size on:
+/// beyond the data by at most a factor of twenty.
 const BEYOND_DATA: u64 = 2;
 
 /// The tail of an ascending sample, ns.
 ///
-/// The highest values above a threshold are taken for generalised Pareto (Pickands 1975; Coles,
-/// "An Introduction to Statistical Modeling of Extreme Values", 2001, chapter 4). Thresholds are
-/// tried from the lowest on, which leaves the most exceedances, and the first is taken at which the
-/// Anderson-Darling test does not refuse the fit (Bader, Yan and Zhang, "Automated Threshold
+/// The values above a threshold are assumed to be generalised Pareto (Pickands 1975; Coles, "An
+/// Introduction to Statistical Modeling of Extreme Values", 2001, chapter 4). Thresholds are tried
+/// from the lowest, which has the most exceedances; the first one is used at which the
+/// Anderson-Darling test does not reject the fit (Bader, Yan and Zhang, "Automated Threshold
 /// Selection for Extreme Value Analysis via Ordered Goodness-of-Fit Tests", 2018). The interval is
-/// by profile likelihood (Coles, section 4.3.3). Wake-ups are taken for independent of each other.
+/// by profile likelihood (Coles, section 4.3.3). Wake-ups are assumed to be independent.
 pub fn estimate(sorted: &[i64]) -> Tail {
     let most = (sorted.len() / SHARE_OF_SAMPLE).min(EXCEEDANCES_MAX);
     if most < EXCEEDANCES_MIN {
@@ -89,7 +90,7 @@ pub fn estimate(sorted: &[i64]) -> Tail {
     while exceedances >= EXCEEDANCES_MIN {
         match at_threshold(sorted, exceedances) {
             Ok(estimate) => return Tail::Estimated(estimate),
-            // The reason at the lowest threshold is the one with the most datapoints behind it.
+            // The reason at the lowest threshold is based on the most datapoints.
             Err(why) if refused.is_empty() => refused = why,
             Err(_) => {}
         }
@@ -117,7 +118,7 @@ fn at_threshold(sorted: &[i64], exceedances: usize) -> Result<Estimate, String> 
         ));
     }
     let exceeded_by_one_in = far(sorted.len() as u64);
-    // How much rarer the quantile is than the threshold.
+    // How many times rarer the quantile is than the threshold.
     let rarer = exceeded_by_one_in as f64 * exceedances as f64 / sorted.len() as f64;
     let (low, high) = profile::interval(&excesses, fit, rarer)
         .ok_or("its tail is too heavy for a bound from so few datapoints")?;
@@ -144,8 +145,8 @@ fn far(count: u64) -> u64 {
     one_in
 }
 
-/// What lies above the threshold, ascending, where a clock with steps gives the same value often:
-/// values of one step are spread evenly over it, as they were before the clock rounded them.
+/// The excesses over the threshold, ascending. If the clock has steps, equal values are spread evenly
+/// over their step, as they were before rounding.
 fn spread_ties(threshold_ns: i64, above: &[i64]) -> Result<Vec<f64>, String> {
     let step = above
         .windows(2)
@@ -160,7 +161,7 @@ fn spread_ties(threshold_ns: i64, above: &[i64]) -> Result<Vec<f64>, String> {
         let width = step as f64;
         excesses.extend((0..same.len()).map(|at| {
             let place = (at as f64 + 0.5) / same.len() as f64 - 0.5;
-            // The threshold itself is a value: what is equal to it lies above its middle.
+            // The threshold is a value of the sample: values equal to it lie above its middle.
             (excess + place * width).max(width * 0.25 * (at + 1) as f64 / same.len() as f64)
         }));
     }

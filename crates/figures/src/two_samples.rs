@@ -1,8 +1,8 @@
-//! Two samples: is one slower, by how much, and how sure is that?
+//! Two samples: whether one is slower, by how much, and with which confidence.
 //!
-//! Latencies are skewed and tied, so nothing here supposes a normal distribution or equal spreads:
-//! the test is Brunner and Munzel's, and the differences of quantiles have intervals from order
-//! statistics.
+//! Latencies are skewed and have ties, so nothing here assumes a normal distribution or equal
+//! spreads: the test is Brunner and Munzel's, and the differences of quantiles have intervals from
+//! order statistics.
 
 use serde::{Deserialize, Serialize};
 use statrs::function::factorial::ln_binomial;
@@ -12,8 +12,8 @@ use crate::placements::placements;
 use crate::quantile::{MEDIAN, P99, Share};
 use crate::student;
 
-/// Fewer values on either side carry no test: the distribution of its statistic is an
-/// approximation that Brunner and Munzel recommend from ten on.
+/// The minimum size of each sample: Brunner and Munzel recommend the approximate distribution of the
+/// statistic from ten on.
 pub const VALUES_MIN: usize = 10;
 
 /// Two samples of wake latencies, A and B.
@@ -23,18 +23,18 @@ pub struct Comparison {
     pub count_a: u64,
     /// Values of B.
     pub count_b: u64,
-    /// The probability that a wake of B takes longer than one of A, ties counted half: 0.5 where
-    /// neither is slower. With its 95 % interval.
+    /// The probability that a wake of B takes longer than one of A, with ties counted half: 0.5 if
+    /// neither is slower.
     pub b_slower: f64,
-    /// The lower end of its interval.
+    /// The lower end of its 95 % interval.
     pub b_slower_low: f64,
-    /// The upper end of its interval.
+    /// The upper end of its 95 % interval.
     pub b_slower_high: f64,
-    /// Of the two-sided test that it is 0.5 (Brunner and Munzel).
+    /// The p-value of the two-sided test of 0.5 (Brunner and Munzel).
     pub p_value: f64,
     /// The difference of the medians.
     pub median: Difference,
-    /// `None` where one of the samples has fewer than ten values beyond its p99 (1000 in all).
+    /// `None` if one of the samples has fewer than ten values beyond its p99 (1000 in all).
     pub p99: Option<Difference>,
 }
 
@@ -54,13 +54,13 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Does the interval leave out 0?
+    /// Whether the interval excludes 0.
     pub fn is_significant(&self) -> bool {
         self.low_ns > 0 || self.high_ns < 0
     }
 }
 
-/// Compares two samples (any order; they are sorted in place). `None` where one has fewer than ten
+/// Compares two samples (any order; they are sorted in place). `None` if one has fewer than ten
 /// values.
 pub fn compare(a: &mut [i64], b: &mut [i64]) -> Option<Comparison> {
     if a.len() < VALUES_MIN || b.len() < VALUES_MIN {
@@ -92,7 +92,7 @@ struct Test {
 
 /// Brunner and Munzel, "The Nonparametric Behrens-Fisher Problem: Asymptotic Theory and a
 /// Small-Sample Approximation", Biometrical Journal 42 (2000): ranks among both samples against
-/// ranks within the own one, which also gives the variance where spreads differ and values tie.
+/// ranks within each, which also gives the variance with unequal spreads and ties.
 fn brunner_munzel(a: &[i64], b: &[i64]) -> Test {
     let (count_a, count_b) = (a.len() as f64, b.len() as f64);
     let (of_a, of_b) = (placements(a, b), placements(b, a));
@@ -121,18 +121,18 @@ fn brunner_munzel(a: &[i64], b: &[i64]) -> Test {
     }
 }
 
-/// The smallest p-value that samples of these sizes can have: were there no difference, each of the
-/// ways to part the values into the two samples would be as likely, and in two of them all values of
-/// one are below those of the other. Never zero.
+/// The smallest p-value of samples of these sizes: without a difference, every partition of the values
+/// into the two samples is equally likely, and in two of them all values of one are below those of the
+/// other. Never zero.
 fn least_p_value(count_a: usize, count_b: usize) -> f64 {
     let ways = ln_binomial((count_a + count_b) as u64, count_a as u64);
     (std::f64::consts::LN_2 - ways).exp().max(f64::MIN_POSITIVE)
 }
 
-/// Where all of one sample lie on one side of the other, or all values are the same, their ranks
-/// have no variance, and tell nothing of how sure that is. But the first values of both are a pair,
-/// the second ones another, and so on: were the share of such pairs s, all of them would be so with
-/// probability s^pairs. That bounds s as the exact interval of a share does.
+/// If all values of one sample lie on one side of the other, or all are equal, their ranks have no
+/// variance, and give no confidence. But the first values of both are a pair, the second ones another,
+/// and so on: if the share of such pairs is s, all of them are such with probability s^pairs. That
+/// bounds s like the exact interval of a share.
 fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
     let others = 1.0 - interval::share_low(pairs, pairs, interval::SIDE);
     let (low, high, p_value) = if effect > 0.5 {
@@ -140,7 +140,7 @@ fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
     } else if effect < 0.5 {
         (0.0, others, least)
     } else {
-        // All tie. Those that do not may all lie on one side.
+        // All tie. Pairs that do not tie may all lie on one side.
         (0.5 - others / 2.0, 0.5 + others / 2.0, 1.0)
     };
     Test {
@@ -151,10 +151,10 @@ fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
     }
 }
 
-/// The 95 % limits of the probability that a value of B is above one of A, of which `effect` was seen:
+/// The 95 % limits of the probability that a value of B is above one of A, from the observed `effect`:
 /// Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney Statistic. Part
-/// 2", Statistics in Medicine 25 (2006), method 5. The variance is that at the limit and not that which
-/// was seen, which is too small where the samples hardly overlap.
+/// 2", Statistics in Medicine 25 (2006), method 5. The variance is that at the limit and not the observed
+/// one, which is too small if the samples hardly overlap.
 fn effect_limits(effect: f64, count_a: usize, count_b: usize) -> (f64, f64) {
     /// The 97.5 % quantile of the normal distribution.
     const Z: f64 = 1.959_964;
@@ -180,9 +180,9 @@ fn effect_limits(effect: f64, count_a: usize, count_b: usize) -> (f64, f64) {
     (limit(0.0), limit(1.0))
 }
 
-/// The quantile's difference. Each quantile has a distribution-free interval from order statistics;
-/// that of the difference is made of both as in Zou and Donner, "Construction of Confidence Limits
-/// about Effect Measures: A General Approach", Statistics in Medicine 27 (2008).
+/// The difference of a quantile. Each quantile has a distribution-free interval from order statistics;
+/// that of the difference combines both as in Zou and Donner, "Construction of Confidence Limits about
+/// Effect Measures: A General Approach", Statistics in Medicine 27 (2008).
 fn difference(a: &[i64], b: &[i64], share: Share) -> Option<Difference> {
     let one = |sorted: &[i64]| {
         let value = sorted[share.rank(sorted.len()) - 1];

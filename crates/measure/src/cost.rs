@@ -1,8 +1,8 @@
-//! What a step of the instrument costs, tried many times.
+//! The cost of a step of the probes, from many repetitions.
 
 use reveille_results::description::Cost;
 
-/// The figures of some tries, ns; `None` of none.
+/// Statistics of repetitions, ns; `None` if there are none.
 pub fn of(mut tries: Vec<f64>) -> Option<Cost> {
     tries.sort_by(f64::total_cmp);
     let (min_ns, max_ns) = (*tries.first()?, *tries.last()?);

@@ -1,4 +1,4 @@
-//! The hardware's counters of the measured CPU, as the probes read them.
+//! Hardware counters of the measured CPU.
 
 use std::os::fd::OwnedFd;
 
@@ -7,18 +7,18 @@ use reveille_kernel::{Root, counters};
 use crate::event::Residency;
 use crate::kernel::MAX_COUNTERS;
 
-/// Counters that this CPU has and this user may open; only these cost the probes anything.
+/// Counters that this CPU has and this user may open; the probes read only these.
 #[derive(Default)]
 pub struct Counters {
     pub events: Vec<OwnedFd>,
     pub smi: Option<usize>,
     pub residencies: Vec<Residency>,
-    /// Names of the residencies' columns, in their order.
+    /// Names of the residencies' columns.
     pub columns: Vec<String>,
 }
 
 impl Counters {
-    /// Opens what there is. Shares need the TSC beside them: without it no residency is read.
+    /// Opens the available counters. Shares need the TSC: without it no residency is read.
     pub fn open(root: &Root, cpu: u32) -> Self {
         let mut opened = Self::default();
         let discovered = counters::discover(root);
@@ -50,7 +50,7 @@ impl Counters {
         opened
     }
 
-    /// The residency of each of a result's columns; `None` for one that is not read here.
+    /// The residency of each column of a result; `None` if it is not read here.
     pub fn of_columns(&self, columns: &[String]) -> Vec<Option<Residency>> {
         let of = |name: &String| self.columns.iter().position(|column| column == name);
         columns

@@ -1,48 +1,48 @@
-//! Launch distances: how far ahead of arming an event is launched.
+//! Launch distances: the time from arming an event to its launch time.
 
 use std::ops::RangeInclusive;
 
 use crate::{Error, Result};
 
-/// Launch distances that a run can have, ns. Below, arming takes longer than waiting; above, a run
-/// would gather next to nothing.
+/// Valid launch distances, ns. Below, arming takes longer than waiting; above, a run would gather
+/// almost no datapoints.
 pub const LIMITS_NS: RangeInclusive<u64> = 5_000..=1_000_000_000;
 
-/// So many are drawn, and used round and round: DISTANCES of the kernel side's `intf.h`.
+/// How many distances are drawn and used cyclically: DISTANCES of `intf.h`.
 pub const DRAWN: usize = 8192;
 
-/// So many steps a sweep may have: the thesis's 35 are far below, and each has its own start and stop.
+/// The most steps of a sweep, each with its own start and stop; the thesis has 35.
 pub const MOST_STEPS: usize = 1000;
 
 /// A range of launch distances, ns; `min == max` is a fixed distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Distances {
-    /// The least, ns; above 0.
+    /// The minimum, ns; above 0.
     pub min_ns: u64,
-    /// The largest, ns.
+    /// The maximum, ns.
     pub max_ns: u64,
 }
 
 impl Distances {
     /// # Errors
-    /// Where the range is upside down or begins at zero.
+    /// If the minimum is 0 or above the maximum.
     pub fn new(min_ns: u64, max_ns: u64) -> Result<Self> {
         if min_ns == 0 {
             return Err(Error::Usage(
-                "launch distance: the least distance must be above 0".into(),
+                "invalid launch distance: the minimum must be above 0".into(),
             ));
         }
         if min_ns > max_ns {
             return Err(Error::Usage(format!(
-                "launch distance: the range is upside down ({min_ns} ns is above {max_ns} ns)"
+                "invalid launch distance: the minimum ({min_ns} ns) is above the maximum \
+                 ({max_ns} ns)"
             )));
         }
         Ok(Self { min_ns, max_ns })
     }
 
-    /// `count` distances, drawn log-uniformly: each factor of the range is as likely as every
-    /// other, so that short and long silent times are equally well covered. The same seed gives
-    /// the same distances.
+    /// `count` distances, drawn log-uniformly, so that short and long silent times are equally well
+    /// covered. The same seed gives the same distances.
     pub fn draw(&self, count: usize, seed: u64) -> Vec<u64> {
         let (low, high) = ((self.min_ns as f64).ln(), (self.max_ns as f64).ln());
         let mut random = fastrand::Rng::with_seed(seed);
@@ -63,18 +63,18 @@ impl Distances {
         (max - min) / (max / min).ln()
     }
 
-    /// The thesis's protocol: fixed distances from `min_ns`, each `factor` times the one before, up
-    /// to and including the last that is not above `max_ns`.
+    /// The thesis's protocol: fixed distances from `min_ns`, each `factor` times the previous one,
+    /// up to `max_ns`.
     ///
     /// # Errors
-    /// [`Error::Usage`] where the factor makes no steps, or more than 1000.
+    /// [`Error::Usage`] if the factor makes no steps, or more than 1000.
     pub fn steps(&self, factor: f64) -> Result<Vec<u64>> {
         let (min, max) = (self.min_ns as f64, self.max_ns as f64);
         let count = 1.0 + ((max / min).ln() / factor.ln()).floor();
         if !(factor > 1.0 && factor.is_finite()) || count > MOST_STEPS as f64 {
             return Err(Error::Usage(format!(
-                "sweep: a factor of {factor} between {} µs and {} µs makes {}; it must be above 1 \
-                 and make {MOST_STEPS} steps at most",
+                "invalid sweep: a factor of {factor} between {} µs and {} µs makes {}; it must be \
+                 above 1 and make at most {MOST_STEPS} steps",
                 min / 1e3,
                 max / 1e3,
                 match factor > 1.0 && factor.is_finite() {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_that_is_promised_is_the_mean_that_is_drawn() {
+    fn the_computed_mean_is_the_mean_of_drawn_distances() {
         let distances = Distances::new(100_000, 8_000_000).unwrap();
         let drawn = distances.draw(100_000, 1);
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_makes_no_sweep_or_one_without_end_is_refused() {
+    fn a_factor_that_makes_no_sweep_or_too_many_steps_is_refused() {
         let distances = Distances::new(300_000, 8_000_000).unwrap();
         for factor in [1.000000001, 1.003, 1.0, 0.5, -2.0, f64::NAN, f64::INFINITY] {
             let error = distances.steps(factor).unwrap_err().to_string();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_upside_down_or_from_zero_is_refused() {
+    fn an_inverted_range_or_one_from_zero_is_refused() {
         assert!(Distances::new(2, 1).is_err());
         assert!(Distances::new(0, 1).is_err());
     }

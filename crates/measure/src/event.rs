@@ -1,20 +1,20 @@
-//! From what the kernel side saw to a datapoint: corrections and shares.
+//! From a BPF event to a datapoint: corrections and shares.
 
 use reveille_kernel::IdleState;
 use reveille_results::{Datapoint, First, Source, WokenBy};
 
 use crate::kernel::types::{self, vector};
 
-/// What turns a counter's delta into a share of the window.
+/// Turns a counter's delta into a share of the period.
 #[derive(Debug, Clone, Copy)]
 pub struct Residency {
     /// Index of the counter among those read.
     pub counter: usize,
-    /// Index of the counter of TSC cycles that it is a share of.
+    /// Index of the TSC counter, the whole of the share.
     pub cycles: usize,
 }
 
-/// What is the same for all datapoints of a run.
+/// The constants of a run's datapoints.
 #[derive(Debug)]
 pub struct Conversion {
     pub cpu: u32,
@@ -22,9 +22,9 @@ pub struct Conversion {
     pub started_ns: u64,
     /// Subtracted from every latency, ns.
     pub overhead_ns: i64,
-    /// Index and name as cpuidle has them; empty without cpuidle.
+    /// cpuidle's indices and names; empty without cpuidle.
     pub states: Vec<(i32, String)>,
-    /// Of each column of the result; `None` for one that this source's probes do not read.
+    /// For each column of the result; `None` if this source's probes do not read it.
     pub residencies: Vec<Option<Residency>>,
     pub smi_counter: Option<usize>,
     /// The kernel has nmi:nmi_handler.
@@ -32,7 +32,7 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// Names of the idle states by the index that power:cpu_idle tells.
+    /// Names of the idle states by the index in power:cpu_idle.
     pub fn state_names(states: &[IdleState]) -> Vec<(i32, String)> {
         states
             .iter()
@@ -46,7 +46,7 @@ impl Conversion {
         }
         if self.states.is_empty() {
             // cpu_idle_poll() of the kernel's idle loop traces 0, default_idle_call() 1.
-            // Others are a driver's whose table is hidden: several would become one.
+            // Other numbers are a driver's whose table is hidden: one name would merge its states.
             return match index {
                 0 => Some("POLL".into()),
                 1 => Some(reveille_results::schema::DEFAULT_IDLE.into()),
@@ -65,7 +65,7 @@ impl Conversion {
             (Some(after), Some(interrupt)) if after < interrupt => (after, First::AfterIdle),
             (_, Some(interrupt)) => (interrupt, First::Interrupt),
             (Some(after), None) => (after, First::AfterIdle),
-            (None, None) => unreachable!("the kernel side drops launches that nothing followed"),
+            (None, None) => unreachable!("the BPF program drops launches without a wake-up"),
         };
         Datapoint {
             time_ns: event.launch as i64 - self.started_ns as i64,
@@ -103,8 +103,8 @@ fn delta(event: &types::event, counter: usize) -> u64 {
     counted.after.wrapping_sub(counted.before)
 }
 
-/// SMIs between TBI and TAI; `None` where idle did not end before the datapoint did, or the counter
-/// cannot be read on this CPU: what stands there is then of another window.
+/// SMIs between TBI and TAI; `None` if the datapoint has no TAI (the counter's second value is then
+/// an older one) or the counter cannot be read on this CPU.
 fn smis(event: &types::event, counter: usize) -> Option<u32> {
     let readable = event.counters[counter].after != UNREADABLE;
     (event.tai != 0 && readable).then(|| delta(event, counter) as u32)
@@ -113,8 +113,8 @@ fn smis(event: &types::event, counter: usize) -> Option<u32> {
 /// COUNTER_UNREADABLE of `intf.h`; BTF carries no macros.
 const UNREADABLE: u64 = u64::MAX;
 
-/// Per cent of the window's cycles; NaN where idle did not end before the datapoint did, or the
-/// counter cannot be read on this CPU.
+/// Per cent of the cycles between TBI and TAI; NaN if the datapoint has no TAI or the counter cannot
+/// be read on this CPU.
 fn share(event: &types::event, residency: Residency) -> f32 {
     let cycles = delta(event, residency.cycles);
     let readable = event.counters[residency.counter].after != UNREADABLE;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wake_latency_ends_where_code_ran_first() {
+    fn the_wake_latency_ends_at_the_first_code_that_ran() {
         let datapoint = conversion().datapoint(&event());
         assert_eq!(datapoint.wake_latency_ns, 2_000);
         assert_eq!(datapoint.interrupt_latency_ns, Some(4_000));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_a_table_that_is_hidden_has_no_name() {
+    fn a_state_of_a_hidden_table_has_no_name() {
         let hidden = Conversion {
             states: Vec::new(),
             ..conversion()
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_written_flag_leaves_no_interrupt_latency() {
+    fn a_wake_up_by_the_flag_has_no_interrupt_latency() {
         let flag = types::event {
             source: types::source::SOURCE_REMOTE.0 as u8,
             tintr: 0,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn smis_are_unknown_where_the_counter_was_not_read_in_the_window() {
+    fn smis_are_unknown_without_tai() {
         let counting = Conversion {
             smi_counter: Some(0),
             ..conversion()
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_residency_is_a_share_of_the_windows_cycles() {
+    fn a_residency_is_a_share_of_the_periods_cycles() {
         let mut counted = event();
         counted.counters[0] = types::counted {
             before: u64::MAX - 1,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_is_not_read_is_unknown_and_not_left_out() {
+    fn an_unread_column_is_unknown_and_not_left_out() {
         let unread = Conversion {
             residencies: vec![None, None],
             ..conversion()

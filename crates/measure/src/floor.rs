@@ -1,4 +1,4 @@
-//! The floor of the method: the same event on a CPU where nothing sleeps.
+//! The floor of the method: the same event on a CPU that does not sleep.
 
 use reveille_results::statistics::Floor;
 use reveille_results::{Source, statistics};
@@ -31,16 +31,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_of_a_floor_are_told_where_ten_datapoints_lie_beyond() {
+    fn quantiles_of_a_floor_need_ten_datapoints_beyond_them() {
         let floor = |count: i64| of("POLL", Source::Timer, (1..=count).collect());
         assert_eq!(floor(19), None);
-        let told = |count| {
+        let quantiles = |count| {
             let floor = floor(count).unwrap();
             (floor.median_ns, floor.p90_ns, floor.p99_ns, floor.max_ns)
         };
-        assert_eq!(told(99), (50, None, None, 99));
-        assert_eq!(told(100), (50, Some(90), None, 100));
-        assert_eq!(told(999), (500, Some(900), None, 999));
-        assert_eq!(told(1000), (500, Some(900), Some(990), 1000));
+        assert_eq!(quantiles(99), (50, None, None, 99));
+        assert_eq!(quantiles(100), (50, Some(90), None, 100));
+        assert_eq!(quantiles(999), (500, Some(900), None, 999));
+        assert_eq!(quantiles(1000), (500, Some(900), Some(990), 1000));
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel side: loading the BPF programs with what this kernel has, and talking to them.
+//! Loads the BPF programs with the features that this kernel has, and exchanges data with them.
 
 use std::cell::{Cell, OnceCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -25,7 +25,7 @@ use skeleton::{WakeSkel, WakeSkelBuilder};
 
 pub const MAX_COUNTERS: usize = 16;
 
-/// What the programs are told before they are loaded.
+/// The programs' parameters, set before loading.
 #[derive(Debug)]
 pub struct Setup<'a> {
     pub cpu: u32,
@@ -38,25 +38,25 @@ pub struct Setup<'a> {
     pub polling_states: u32,
 }
 
-/// Where the remote source's launch time is taken, each if the kernel lets us.
+/// Where the remote source's launch time is taken, as far as the kernel allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchStamps {
-    /// fentry, before the message is queued; else the waking thread stamps before its system call,
-    /// and the way there is in the figure.
+    /// fentry, before the message is queued; otherwise the waking thread takes it before its system
+    /// call, and the latency includes the way there.
     pub before_queueing: bool,
-    /// ipi:ipi_send_cpu: an interrupt is stamped again just before it is sent.
+    /// ipi:ipi_send_cpu: taken again just before an interrupt is sent.
     pub at_interrupt: bool,
 }
 
-/// The loaded and attached programs. Dropping it takes them off, timer included; so does the end
-/// of the process, however it ends.
+/// The loaded and attached programs. Dropping it removes them and their timer; so does the end of
+/// the process in any way.
 pub struct Kernel {
     skel: WakeSkel<'static>,
     /// The programs' variables.
     shared: Arc<Shared<types::bss>>,
-    /// timer:hrtimer_start, attached where the timer is armed relatively.
-    expiry_teller: OnceCell<Link>,
-    /// Events that readers were handed so far.
+    /// timer:hrtimer_start, attached if the timer is armed relatively.
+    expiry_probe: OnceCell<Link>,
+    /// Events that readers have received.
     read: Cell<u64>,
     pub launch_stamps: LaunchStamps,
     /// The kernel has nmi:nmi_handler.
@@ -65,13 +65,14 @@ pub struct Kernel {
 
 impl Kernel {
     /// # Errors
-    /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
-    /// programs is missing.
+    /// [`Error::Cannot`] if BTF, the tracepoint `power:cpu_idle` or the right to load BPF programs
+    /// is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read().map_err(or_by_thread)?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")
             .map_err(or_by_thread)?;
-        // fentry may be there and yet be refused (a guest whose host forbids patching code).
+        // fentry may be refused even if the function exists (a guest whose host forbids patching
+        // code).
         let remote = setup.source == types::source::SOURCE_REMOTE;
         if remote
             && btf.function("smp_call_function_single")
@@ -105,7 +106,7 @@ impl Kernel {
             ("fentry", _) => fentry,
             _ => true,
         });
-        // Attached by hand where it is needed; the others are only run.
+        // Attached only if needed; the others are only run.
         open.progs.on_hrtimer_start.set_autoattach(false);
         open.progs.cost_of_timestamp.set_autoattach(false);
         open.progs.cost_of_counters.set_autoattach(false);
@@ -125,7 +126,7 @@ impl Kernel {
         Ok(Self {
             skel,
             shared,
-            expiry_teller: OnceCell::new(),
+            expiry_probe: OnceCell::new(),
             read: Cell::new(0),
             launch_stamps: LaunchStamps {
                 before_queueing: fentry,
@@ -135,7 +136,7 @@ impl Kernel {
         })
     }
 
-    /// Does some work with the kernel side on a thread bound to `cpu`, and waits for it.
+    /// Runs `work` on a thread bound to `cpu`, and waits for it.
     pub fn on_cpu<T: Send>(
         &self,
         cpu: u32,
@@ -152,12 +153,12 @@ impl Kernel {
         })
     }
 
-    /// The programs' variables; they write them at any time.
+    /// The programs' variables, which they may write at any time.
     pub fn shared(&self) -> &Arc<Shared<types::bss>> {
         &self.shared
     }
 
-    /// Everything but the distances and the window, as it stands.
+    /// The current counts.
     pub fn counts(&self) -> Counts {
         let place = self.shared.at(0);
         let mut counts = Counts {
@@ -175,32 +176,32 @@ impl Kernel {
             idle_entries: word!(place, types::bss, idle_entries).load(Relaxed),
             strayed: word!(place, types::bss, strayed).load(Relaxed),
         };
-        // Last: no fewer were launched than are settled.
+        // Last, so that no fewer are launched than settled.
         fence(Acquire);
         counts.launched = word!(place, types::bss, launched).load(Relaxed);
         counts
     }
 
-    /// The measured CPU was offline, or is, since the programs were loaded.
+    /// The measured CPU went offline or came back since the programs were loaded.
     pub fn was_offline(&self) -> bool {
         word!(self.shared.at(0), types::bss, replugged).load(Relaxed) != 0
     }
 
-    /// Finds out where the kernel keeps the timers of `cpu`, the measured one. Until that is known
-    /// no launch is dropped for an earlier timer. False where it is not to be had.
+    /// Finds the timers of `cpu`, the measured one, in kernel memory. Until they are found, no
+    /// launch is dropped for an earlier timer. False if they cannot be found.
     ///
     /// # Errors
-    /// Where no thread can be bound to that CPU.
+    /// If no thread can be bound to that CPU.
     pub fn find_timers(&self, cpu: u32) -> Result<bool> {
         const TRIES: usize = 5;
         let found = || word!(self.shared.at(0), types::bss, hot.timers).load(Relaxed) != 0;
         if !self.skel.progs.on_hrtimer_start.autoload() {
             return Ok(false);
         }
-        let _teller = self.skel.progs.on_hrtimer_start.attach()?;
+        let _probe = self.skel.progs.on_hrtimer_start.attach()?;
         for _ in 0..TRIES {
-            // Its own timer is armed there, or, where that one goes to another CPU (nohz_full), the
-            // tick when the CPU goes idle.
+            // This arms a timer there, or, if that one goes to another CPU (nohz_full), the tick
+            // when the CPU goes idle.
             self.on_cpu(cpu, |_| {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
@@ -212,14 +213,14 @@ impl Kernel {
         Ok(false)
     }
 
-    /// Events that all readers together were handed so far.
+    /// Events that all readers together have received.
     pub fn read(&self) -> u64 {
         self.read.get()
     }
 
     pub fn set_distances(&self, distances: &[u64]) {
         let all = words!(self.shared.at(0), types::bss, distances);
-        assert_eq!(all.len(), DRAWN, "as many as the programs go through");
+        assert_eq!(all.len(), DRAWN, "DISTANCES of intf.h");
         for (word, &distance) in all.iter().zip(distances.iter().cycle()) {
             word.store(distance, Relaxed);
         }
@@ -229,17 +230,17 @@ impl Kernel {
         word!(self.shared.at(0), types::bss, stop).store(stop.into(), Relaxed);
     }
 
-    /// Whether launches on a CPU that is awake count.
+    /// Whether launches on an awake CPU count.
     pub fn set_awake_counts(&self, counts: bool) {
         word!(self.shared.at(0), types::bss, hot.awake_counts).store(counts.into(), Relaxed);
     }
 
-    /// What makes the thread that runs it the one that wakes (`reveille_kernel::bpf::run_here`).
+    /// The program that makes its caller the waking thread (`reveille_kernel::bpf::run_here`).
     pub fn begin_to_wake(&self) -> std::io::Result<OwnedFd> {
         self.skel.progs.begin_to_wake.as_fd().try_clone_to_owned()
     }
 
-    /// Starts the chain of timer launches; to be called on the measured CPU.
+    /// Starts the chain of timer launches; call it on the measured CPU.
     pub fn start_timer(&self) -> Result<()> {
         let program = &self.skel.progs.start_timer;
         let start = || Ok(program.test_run(ProgramInput::default())?.return_value);
@@ -252,10 +253,10 @@ impl Kernel {
                 });
             }
         }
-        if !self.timer_is_absolute() && self.expiry_teller.get().is_none() {
+        if !self.timer_is_absolute() && self.expiry_probe.get().is_none() {
             // The first launch is not exact to the ns; every later one is.
             let link = self.skel.progs.on_hrtimer_start.attach()?;
-            let _ = self.expiry_teller.set(link);
+            let _ = self.expiry_probe.set(link);
         }
         Ok(())
     }
@@ -274,7 +275,7 @@ impl Kernel {
         self.timer_flags() & 2 != 0
     }
 
-    /// A reader of the events that hands each to `take`.
+    /// A reader that passes each event to `take`.
     pub fn events<'a>(
         &'a self,
         mut take: impl FnMut(&types::event) + 'a,
@@ -298,13 +299,13 @@ impl Kernel {
         Ok(builder.build()?)
     }
 
-    /// What one timestamp costs on that CPU.
+    /// The cost of one timestamp on that CPU.
     pub fn cost_of_timestamp(&self, cpu: u32) -> Result<Cost> {
         self.cost_of(cpu, |kernel| &kernel.skel.progs.cost_of_timestamp)
     }
 
-    /// What reading all counters costs on that CPU, which must be the measured one; one timestamp
-    /// is in it.
+    /// The cost of reading all counters on that CPU, which must be the measured one; includes one
+    /// timestamp.
     pub fn cost_of_counters(&self, cpu: u32) -> Result<Cost> {
         self.cost_of(cpu, |kernel| &kernel.skel.progs.cost_of_counters)
     }
@@ -320,12 +321,12 @@ impl Kernel {
         Ok(cost::of(costs.collect()).expect("each round has its cost"))
     }
 
-    /// The program in the idle loop, for the kernel's own account of its cost.
+    /// The program in the idle loop, for the kernel's count of its run time.
     pub fn idle_probe(&self) -> BorrowedFd<'_> {
         self.skel.progs.on_cpu_idle.as_fd()
     }
 
-    /// The programs at interrupts and softirqs, likewise.
+    /// The programs at interrupts and softirqs.
     pub fn interrupt_probes(&self) -> Vec<BorrowedFd<'_>> {
         let progs = &self.skel.progs;
         let probes = [
@@ -357,7 +358,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Launches that came to something.
+    /// Launches that were sent, dropped or strayed.
     pub fn settled(&self) -> u64 {
         let drops = &self.dropped;
         let by_cpu = [
@@ -374,15 +375,15 @@ impl Counts {
 
     /// Launches that are not settled.
     pub fn on_its_way(&self) -> u64 {
-        // On a CPU that orders its stores otherwise one may be settled that is not launched.
+        // With weakly ordered stores, one may be settled before it counts as launched.
         self.launched.saturating_sub(self.settled())
     }
 }
 
-/// Where BPF cannot be had, a thread measures.
+/// Recommends the user probe if BPF is unavailable.
 fn or_by_thread(error: Error) -> Error {
     match error {
-        Error::Cannot(why) => Error::Cannot(format!("{why}; --probe user measures without")),
+        Error::Cannot(why) => Error::Cannot(format!("{why}; --probe user works without BPF")),
         error => error,
     }
 }

@@ -5,7 +5,7 @@
 //! thread where BPF cannot be had. [`measure`] does a whole run: characterisation, the idle
 //! states in turn, and everything that was changed put back; a [`Recorder`] keeps what comes out.
 //!
-//! Times are CLOCK_MONOTONIC, ns, throughout.
+//! Times are CLOCK_MONOTONIC, ns.
 
 mod cost;
 #[cfg(feature = "bpf")]

@@ -1,4 +1,4 @@
-//! On which CPU which thread runs, and how promptly: the measured CPU is left alone.
+//! CPU affinity and priority of the threads: all but the waiting one stay off the measured CPU.
 
 use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -13,50 +13,50 @@ pub fn bind(cpu: u32) -> Result<()> {
     set.set(cpu as usize).map_err(Error::system("CPU number"))?;
     sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| match errno {
         nix::errno::Errno::EINVAL => Error::Cannot(format!(
-            "CPU {cpu}: no thread of this process may run there: it is offline, or not in the \
+            "CPU {cpu}: threads of this process cannot run there: it is offline, or not in the \
              cpuset of this cgroup; bring it online or choose another with --cpu"
         )),
         errno => Error::system("sched_setaffinity")(errno),
     })
 }
 
-/// Does the calling thread run on that CPU? Not where it was bound to it and the CPU went offline:
-/// the kernel lets it run everywhere then, for good.
+/// Whether the calling thread runs on that CPU. When a CPU goes offline, the kernel lets the threads
+/// bound to it run everywhere, permanently.
 pub fn is_on(cpu: u32) -> bool {
     nix::sched::sched_getcpu() == Ok(cpu as usize)
 }
 
-/// The CPUs that the calling thread may use without `cpu`; empty on a machine with one CPU.
+/// The CPUs that the calling thread may use, except `cpu`.
 fn others(cpu: u32) -> Result<Vec<u32>> {
     let set = sched_getaffinity(Pid::from_raw(0)).map_err(Error::system("sched_getaffinity"))?;
     let allowed = (0..CpuSet::count() as u32).filter(|&c| set.is_set(c as usize) == Ok(true));
     Ok(allowed.filter(|&c| c != cpu).collect())
 }
 
-/// How many CPUs the calling thread may use.
+/// The number of CPUs that the calling thread may use.
 pub fn available_cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u32)
 }
 
-/// Where a run's own threads may be: a CPU whose core is awake wakes faster, so not on the measured
-/// one's core, if there is another.
+/// Where a run's own threads may be: not on the measured CPU's core, if there is another, because a
+/// CPU whose core is awake wakes faster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elsewhere {
     /// Without the measured CPU; ascending.
     pub cpus: Vec<u32>,
-    /// Are they on the measured CPU's core? `None` where the machine does not tell.
+    /// They are on the measured CPU's core; `None`: unknown.
     pub same_core: Option<bool>,
 }
 
 impl Elsewhere {
     /// # Errors
-    /// Where the thread's CPUs cannot be asked for.
+    /// If the thread's affinity cannot be read.
     pub fn than(cpu: u32, idle: &Idle) -> Result<Self> {
         let siblings = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.siblings);
         Ok(Self::among(others(cpu)?, siblings))
     }
 
-    /// Of CPUs that may be used; `siblings` as the kernel lists them, empty where it does not.
+    /// `others`: the usable CPUs; `siblings`: as the kernel lists them, empty if unknown.
     fn among(others: Vec<u32>, siblings: &[u32]) -> Self {
         let (same, other): (Vec<u32>, Vec<u32>) =
             others.into_iter().partition(|cpu| siblings.contains(cpu));
@@ -73,18 +73,17 @@ impl Elsewhere {
         }
     }
 
-    /// Of which core they are, in words.
+    /// Their core, in words.
     #[cfg(any(feature = "bpf", test))]
     pub fn core(&self) -> &'static str {
         match self.same_core {
             Some(false) => "another core",
             Some(true) => "the same core",
-            None => "whose core is not known",
+            None => "core unknown",
         }
     }
 
-    /// Keeps the calling thread, and those that it will start, here; where there is no such CPU, it
-    /// stays where it is.
+    /// Binds the calling thread, and those that it will start, to these CPUs, if there are any.
     pub fn go(&self) -> Result<()> {
         if self.cpus.is_empty() {
             return Ok(());
@@ -97,7 +96,7 @@ impl Elsewhere {
     }
 }
 
-/// Runs `work` on a thread of its own on `cpu`, and waits for it.
+/// Runs `work` on a new thread bound to `cpu`, and waits for it.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| bind(cpu).and_then(|()| work()));
@@ -107,7 +106,7 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Res
     })
 }
 
-/// Asks for real-time priority and exact timers for the calling thread. Returns false where the
+/// Requests real-time priority and exact timers for the calling thread. Returns false if the
 /// priority is refused: other threads may then delay the waiting one.
 pub fn be_prompt() -> bool {
     // SAFETY: both calls take plain values and concern the calling thread only.
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_core_is_taken_where_there_is_no_other_and_said() {
+    fn the_same_core_is_taken_and_reported_if_there_is_no_other() {
         let elsewhere = Elsewhere::among(vec![1], &[0, 1]);
         assert_eq!(
             (elsewhere.cpus.as_slice(), elsewhere.same_core),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_core_it_is_may_be_unknown() {
+    fn the_core_may_be_unknown() {
         let elsewhere = Elsewhere::among(vec![1, 2], &[]);
         assert_eq!(
             (elsewhere.cpus.as_slice(), elsewhere.same_core),

@@ -1,4 +1,4 @@
-//! What the probes cost the measured CPU, by the kernel's own account.
+//! The probes' cost on the measured CPU, as the kernel counts it.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::kernel::Kernel;
 use crate::source::EventSource;
 use crate::{Distances, Result, cost};
 
-/// The probes' own cost is counted this often, this long: some 50 idle periods each.
+/// The number and length of the windows: some 50 idle periods each.
 const WINDOWS: usize = 7;
-/// With fewer, one window that another interrupt spoiled would be the figure.
+/// With fewer, one disturbed window could be the median.
 const WINDOWS_NEEDED: usize = 5;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// What the probes cost the measured CPU, ns per idle period.
+/// The probes' cost on the measured CPU, ns per idle period.
 pub struct ProbeCost {
-    /// The probe at idle entry and exit, both together.
+    /// The probe at idle entry and exit together.
     pub idle: Cost,
-    /// Those at interrupts and softirqs.
+    /// The probes at interrupts and softirqs.
     pub interrupts: Cost,
 }
 
-/// The probes' cost as the kernel's `bpf_stats_enabled` counts it, from several short windows.
-/// Their early returns on other CPUs are in it, so it is an upper bound where those are busy.
-/// `None` where the kernel does not count or the CPU was idle in too few of them.
+/// The probes' cost by `bpf_stats_enabled`, from several short windows. It includes their early
+/// returns on other CPUs, so it is an upper bound if those are busy. `None` if the kernel does not
+/// count or the CPU was idle in too few windows.
 pub fn count(
     kernel: &Kernel,
     source: &mut dyn EventSource,
@@ -70,7 +70,7 @@ pub fn count(
         .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))
 }
 
-/// Time spent in a program so far, ns, on all CPUs.
+/// A program's run time, ns, on all CPUs.
 fn run_time_ns(program: BorrowedFd<'_>) -> Result<u64> {
     Ok(reveille_kernel::bpf::run_time(program)?.ns)
 }

@@ -29,21 +29,21 @@ use crate::distance::{DRAWN, LIMITS_NS};
 use crate::placement::{self, Elsewhere};
 use crate::{Distances, Error, Result};
 
-/// The reader comes this often; in between nothing of it runs.
+/// The reader's interval.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// Why most launches are dropped on a busy CPU.
+/// Reason of most drops on a busy CPU.
 const NOT_IDLE: &str = "not idle at the launch";
 
-/// A run that has no other end ends where no datapoint came for so long: the CPU is never idle.
+/// A phase without a time limit ends after this time without a datapoint: the CPU is never idle.
 const NOTHING_KEPT: Duration = Duration::from_secs(20);
 
-/// The floor needs no more than this.
+/// Enough for the floor.
 const FLOOR_GOAL: Goal = Goal {
     datapoints: Some(1000),
     duration: Some(Duration::from_secs(1)),
 };
-/// Short distances: nothing sleeps, so how long it would have slept does not matter.
+/// Short distances: without sleep the silent time does not matter.
 const FLOOR_DISTANCES: Distances = Distances {
     min_ns: 100_000,
     max_ns: 1_000_000,
@@ -54,9 +54,9 @@ const FLOOR_DISTANCES: Distances = Distances {
 pub enum Protocol {
     /// Log-uniform over the range.
     Random,
-    /// The thesis's: so many datapoints at a fixed distance, then `factor` times that distance.
+    /// The thesis's: fixed distances, each `factor` times the previous one.
     Sweep {
-        /// Kept at each distance before the next one.
+        /// Datapoints at each distance.
         datapoints: u64,
         /// Above 1.
         factor: f64,
@@ -68,82 +68,82 @@ pub enum Protocol {
 pub struct Options {
     /// The number of the CPU to measure.
     pub cpu: u32,
-    /// [`Probe::Bpf`] or [`Probe::User`]; `None`: BPF where it can be had.
+    /// [`Probe::Bpf`] or [`Probe::User`]; `None`: BPF if available.
     pub probe: Option<Probe>,
     /// Names of sources, measured in turn.
     pub sources: Vec<String>,
-    /// End after so many datapoints in all.
+    /// The total number of datapoints after which the run ends.
     pub datapoints: Option<u64>,
-    /// End after this time of measuring.
+    /// The time of measuring after which the run ends.
     pub duration: Option<Duration>,
-    /// How far ahead of arming the events are launched.
+    /// The time from arming an event to its launch time.
     pub distances: Distances,
     /// How a distance is chosen for each launch.
     pub protocol: Protocol,
     /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
     pub deepest: Vec<String>,
-    /// Take all CPUs offline meanwhile that can be, but the measured one and the reader's.
+    /// Take all other CPUs offline meanwhile, except the reader's.
     pub offline_others: bool,
-    /// Of the random distances: the same seed gives the same ones.
+    /// Seed of the random distances.
     pub seed: u64,
     /// Where the journal of changed settings is kept.
     pub journal_folder: std::path::PathBuf,
 }
 
-/// How far it is, told about ten times a second.
+/// The progress of a run.
 #[derive(Debug, Clone)]
 pub struct Progress<'a> {
-    /// What is being done, in words.
+    /// The current phase, in words.
     pub phase: &'a str,
     /// Datapoints so far, of all phases.
     pub kept: u64,
     /// Datapoints so far, by the requested idle state's name.
     pub by_state: &'a BTreeMap<String, u64>,
-    /// Share of the whole that is done, 0 to 1.
+    /// The share of the run that is done, 0 to 1.
     pub done: f64,
     /// Datapoints per second of measuring, so far.
     pub rate: f64,
-    /// Time left at the pace so far.
+    /// Estimated time left.
     pub left: Option<Duration>,
 }
 
-/// What the user must know while it runs.
+/// A message for the user during the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice(pub String);
 
-/// Who receives what is measured.
+/// Receives a run's datapoints and messages.
 pub trait Sink {
-    /// Before the first datapoint: what is known so far, the columns of shares among it.
+    /// Called before the first datapoint, with the outcome so far, including the columns of shares.
     fn begin(&mut self, so_far: &Outcome) -> Result<()>;
-    /// Ends the run; what was gathered is kept.
+    /// Called for each datapoint. An error ends the run; earlier datapoints are kept.
     fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()>;
-    /// About ten times a second while it measures.
+    /// Called about ten times a second during the measurement.
     fn progress(&mut self, progress: &Progress<'_>);
-    /// Whenever there is something that the user must know.
+    /// Called for each notice.
     fn notice(&mut self, notice: Notice);
 }
 
-/// What a run found besides its datapoints.
+/// The outcome of a run, without its datapoints.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// [`Probe::Bpf`] or [`Probe::User`]: by which one it was measured.
+    /// [`Probe::Bpf`] or [`Probe::User`].
     pub probe: Probe,
-    /// CLOCK_MONOTONIC at the start of the run, ns: where the datapoints' times begin.
+    /// CLOCK_MONOTONIC at the start of the run, ns: the zero of the datapoints' times.
     pub started_ns: u64,
-    /// What ended the run.
+    /// Why the run ended.
     pub ended: Ended,
-    /// What the instrument itself costs, measured before the run.
+    /// The cost of the probes' own steps, measured before the run.
     pub characterisation: Characterisation,
-    /// Launches, datapoints and what was dropped, by reason.
+    /// Launches, datapoints and drops by reason.
     pub counts: Counts,
-    /// Columns of shares of time in hardware states: `cc6_percent`, ...; empty where none can be
+    /// Columns of shares of time in hardware states: `cc6_percent`, ...; empty if none can be
     /// counted.
     pub residency_columns: Vec<String>,
     /// The driver's table of the measured CPU, as it was before the run.
     pub idle: Idle,
     /// How each source was armed, in the order of the sources.
     pub arming: Vec<String>,
-    /// What a reader must know, one sentence each.
+    /// Notes for readers of the result, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -152,16 +152,16 @@ struct Run<'a> {
     options: &'a Options,
     sink: &'a mut dyn Sink,
     interrupted: &'a AtomicBool,
-    /// What is changed for the whole run.
+    /// Settings changed for the whole run.
     journal: Journal,
     /// The idle states that a phase allows.
     limits: Journal,
     states: Vec<IdleState>,
-    /// Where the run's own threads may be; empty where there is only the measured CPU.
+    /// Where the run's own threads may be; empty if only the measured CPU is usable.
     elsewhere: Vec<u32>,
     /// Indices of the deepest states, in turn; `None`: as the machine is set.
     deepest: Vec<Option<u32>>,
-    /// Since the first datapoint of the run proper.
+    /// Since the first datapoint after the characterisation.
     measuring_since: Option<Instant>,
     /// Time spent in phases so far.
     measured: Duration,
@@ -171,11 +171,11 @@ struct Run<'a> {
     /// The latency bound on the measured CPU before the run set anything.
     bound: Option<Bound>,
     by_state: BTreeMap<String, u64>,
-    /// The sink takes no more: a full disk.
+    /// The sink failed, as on a full disk.
     sink_failed: bool,
-    /// The sink has begun: what comes from here on is kept.
+    /// [`Sink::begin`] was called: from here on datapoints are kept.
     begun: bool,
-    /// Why a phase ended before its goal. The others are measured all the same.
+    /// Why a phase ended before its goal. The others are measured nevertheless.
     gave_up: Option<String>,
     outcome: Outcome,
 }
@@ -243,17 +243,17 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Off the measured CPU and its core.
+    /// Moves this thread off the measured CPU and its core.
     fn go_elsewhere(&mut self) -> Result<()> {
         let cpu = self.options.cpu;
         let elsewhere = Elsewhere::than(cpu, &self.outcome.idle)?;
         elsewhere.go()?;
         if elsewhere.cpus.is_empty() {
-            self.note("the reader runs on the measured CPU: there is no other");
+            self.note("the reader runs on the measured CPU: no other is usable");
         } else if elsewhere.same_core == Some(true) {
             self.note(format!(
-                "the reader runs on CPU {}, which shares its core with CPU {cpu}, for no CPU of \
-                 another core may be used: the core is awake when it reads, about ten times a \
+                "the reader runs on CPU {}, which shares its core with CPU {cpu}, because no CPU \
+                 of another core is usable: the core is awake when it reads, about ten times a \
                  second",
                 reveille_kernel::cpulist::format(&elsewhere.cpus)
             ));
@@ -271,7 +271,7 @@ impl<'a> Run<'a> {
         if matches!(self.outcome.ended, Ended::Disturbed(_)) {
             return Ok(());
         }
-        // No thread can be bound to a CPU that is offline; that is the cause to name.
+        // No thread can be bound to an offline CPU; report that cause.
         match self.disturbance() {
             Some(why) => self.end_early(why),
             None if self.outcome.counts.kept > 0 => self.end_early(error.to_string()),
@@ -280,8 +280,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The latency bound at the end beside the one at the start. Not where the CPU or the governor
-    /// went away, which may keep to none.
+    /// Compares the latency bounds at the start and at the end, unless the CPU or the governor
+    /// changed, because then no bound may be in force.
     fn compare_bounds(&mut self) {
         if matches!(self.outcome.ended, Ended::Disturbed(_)) {
             return;
@@ -293,14 +293,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is known so far goes to the sink.
     fn begin(&mut self) -> Result<()> {
         self.sink.begin(&self.outcome)?;
         self.begun = true;
         Ok(())
     }
 
-    /// Something else than the user or the goal ends the run.
+    /// Ends the run for a reason other than the user or the goal.
     fn end_early(&mut self, why: String) {
         if self.outcome.ended == Ended::Completed {
             self.note(format!("ended early: {why}"));
@@ -316,8 +315,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All but the measured CPU and the reader's go offline: an offline CPU rests in its deepest
-    /// state and takes no interrupts.
+    /// Takes all CPUs but the measured one and the reader's offline: an offline CPU rests in its
+    /// deepest state and takes no interrupts.
     fn take_others_offline(&mut self) -> Result<()> {
         let keep = self.elsewhere.first().copied();
         let mut offline = Vec::new();
@@ -330,19 +329,19 @@ impl<'a> Run<'a> {
                 .root
                 .path(&format!("/sys/devices/system/cpu/cpu{number}/online"));
             if !path.exists() {
-                continue; // the boot CPU, usually
+                continue; // usually the boot CPU
             }
             offline.push(number);
         }
         if offline.is_empty() {
-            self.note("no other CPU was taken offline: there is none but the reader's");
+            self.note("no other CPU was taken offline: only the reader's is left");
             return Ok(());
         }
         self.journal.take_offline(&offline)
     }
 
-    fn tell(&mut self, phase: &str, done: f64) {
-        // Phases are equally long, or equally many datapoints.
+    fn report(&mut self, phase: &str, done: f64) {
+        // Phases have equal durations or equal numbers of datapoints.
         let whole = self.phases.max(1) as f64;
         let done = (self.finished as f64 + done) / whole;
         let kept = self.outcome.counts.kept;
@@ -360,7 +359,6 @@ impl<'a> Run<'a> {
         });
     }
 
-    /// A datapoint of the run proper.
     fn keep(&mut self, datapoint: &Datapoint) -> Result<()> {
         let kept = self.sink.datapoint(datapoint);
         self.sink_failed = kept.is_err();
@@ -377,12 +375,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Sets the deepest state of a phase; the phase's name.
+    /// Sets the deepest state of a phase and returns the phase's name.
     fn allow(&mut self, deepest: Option<u32>) -> Result<String> {
         let Some(index) = deepest else {
             return Ok("measuring".into());
         };
-        self.limits.restore(); // the phase's before; what fails stays in the journal
+        self.limits.restore(); // of the previous phase; failures stay in the journal
         let cpu = self.options.cpu;
         limits::allow_up_to(&mut self.limits, self.root, cpu, &self.states, index)?;
         let name = &self
@@ -391,10 +389,10 @@ impl<'a> Run<'a> {
             .find(|state| state.index == index)
             .expect("checked")
             .name;
-        Ok(format!("measuring, {name} the deepest allowed"))
+        Ok(format!("measuring, {name} is the deepest allowed"))
     }
 
-    /// Adds to the counts what a phase launched, dropped, and might have launched.
+    /// Adds a phase's launches, drops and possible launches to the counts.
     fn account(&mut self, launched: u64, dropped: &[(&str, u64)], elapsed: Duration, mean_ns: f64) {
         self.measured += elapsed;
         self.finished += 1;
@@ -406,8 +404,8 @@ impl<'a> Run<'a> {
         *counts.possible.get_or_insert(0) += (elapsed.as_nanos() as f64 / mean_ns) as u64;
     }
 
-    /// How often the measured CPU has gone idle, by cpuidle's own counts: `usage`, and `rejected`
-    /// where the hardware or firmware turned a request down. `None` where it does not count.
+    /// How often the measured CPU has gone idle, by cpuidle's counts: `usage`, and `rejected` for
+    /// requests that hardware or firmware refused. `None` if it does not count.
     fn cpuidle_entries(&self) -> Option<u64> {
         let cpu = self.options.cpu;
         let of = |state: &IdleState| {
@@ -422,13 +420,13 @@ impl<'a> Run<'a> {
         entries.reduce(|sum, more| Some(sum? + more?))?
     }
 
-    /// The second method: datapoints of so many idle periods that are over, and cpuidle's counts at
-    /// the phase's beginning and end.
+    /// The second method: compares the idle periods with datapoints with the increase of cpuidle's
+    /// counts over the phase.
     fn compare(&mut self, periods: u64, before: Option<u64>, after: Option<u64>) {
         let cpu = self.options.cpu;
         let counts = &mut self.outcome.counts;
         counts.idle_periods += periods;
-        // Less than before: the CPU was away meanwhile, and they began anew.
+        // Lower than before: the CPU was offline meanwhile, and the counts were reset.
         let rose = before
             .zip(after)
             .and_then(|(before, after)| after.checked_sub(before));
@@ -442,7 +440,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Does the run end here, by the user or because something changed under it?
+    /// Whether the run ends here, because of the user or a disturbance.
     fn over(&mut self) -> bool {
         if self.interrupted.load(Ordering::Relaxed) {
             self.outcome.ended = Ended::Interrupted;
@@ -456,7 +454,7 @@ impl<'a> Run<'a> {
         self.outcome.ended != Ended::Completed
     }
 
-    /// What changed under the run so that it cannot go on.
+    /// A change of the machine that ends the run.
     fn disturbance(&self) -> Option<String> {
         let cpu = self.options.cpu;
         let online = format!("/sys/devices/system/cpu/cpu{cpu}/online");
@@ -527,7 +525,7 @@ impl Goal {
         by_count.max(by_time).min(1.0)
     }
 
-    /// What a phase that gave up has to say.
+    /// Why a phase ended before its goal.
     fn missed(&self, taken: u64, why: &str) -> String {
         match self.datapoints {
             Some(goal) => format!("{taken} of {goal} datapoints: {why}"),
@@ -542,14 +540,14 @@ impl Goal {
     }
 }
 
-/// Waits for the next batch; not longer than that once the user has interrupted.
+/// Waits for the next batch, unless the user has interrupted.
 fn rest(time: Duration, interrupted: &AtomicBool) {
     if !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(time);
     }
 }
 
-/// What must hold before anything is changed; the measured CPU's idle states.
+/// Checks the options before anything is changed; returns the measured CPU's idle states.
 fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     let number = options.cpu;
     let Some(cpu) = idle.cpu(number) else {
@@ -568,7 +566,7 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     for distance in [distances.min_ns, distances.max_ns] {
         if !LIMITS_NS.contains(&distance) {
             return Err(Error::Usage(format!(
-                "launch distance {} µs: the sources can do {} µs to {} s",
+                "invalid launch distance {} µs: valid are {} µs to {} s",
                 distance as f64 / 1e3,
                 *LIMITS_NS.start() as f64 / 1e3,
                 *LIMITS_NS.end() as f64 / 1e9
@@ -579,7 +577,7 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
         options.distances.steps(factor)?;
         if datapoints == 0 {
             return Err(Error::Usage(
-                "sweep: 0 datapoints a step make no sweep; at least 1 is needed".into(),
+                "invalid sweep: each step needs at least 1 datapoint".into(),
             ));
         }
     }
@@ -595,9 +593,9 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
 fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
     (rose < periods).then(|| {
         format!(
-            "the second method contradicts: datapoints were kept of {periods} idle periods of CPU \
-             {cpu}, and cpuidle counts {rose} idle entries meanwhile; do not rely on this result \
-             unless the kernel idles past cpuidle there (idle=poll)"
+            "the second method contradicts: there are datapoints of {periods} idle periods of CPU \
+             {cpu}, but cpuidle counts {rose} idle entries; do not rely on this result unless the \
+             kernel idles without cpuidle there (idle=poll)"
         )
     })
 }
@@ -615,8 +613,8 @@ mod tests {
     fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
         assert_eq!(contradiction(1, 7, 7), None);
         assert_eq!(contradiction(1, 0, 0), None);
-        let said = contradiction(1, 1000, 7).unwrap();
-        assert!(said.contains("1000 idle periods of CPU 1"), "{said}");
-        assert!(said.contains("counts 7 idle entries"), "{said}");
+        let note = contradiction(1, 1000, 7).unwrap();
+        assert!(note.contains("1000 idle periods of CPU 1"), "{note}");
+        assert!(note.contains("counts 7 idle entries"), "{note}");
     }
 }

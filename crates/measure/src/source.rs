@@ -1,4 +1,4 @@
-//! What wakes the measured CPU: a small interface, and a file for each source.
+//! Event sources that wake the measured CPU.
 
 mod event_source;
 mod remote;
@@ -16,18 +16,18 @@ pub use timer::Timer;
 /// The source of that name, waking `cpu`.
 ///
 /// # Errors
-/// [`Error::Usage`] for a name that is none; [`Error::Cannot`] where this machine cannot do it.
+/// [`Error::Usage`] for an unknown name; [`Error::Cannot`] if this machine lacks the source.
 pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn EventSource>> {
     match name {
         "timer" => Ok(Box::new(Timer::new(cpu))),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         _ => Err(Error::Usage(format!(
-            "source {name:?}: there is no such source; there are timer and remote"
+            "unknown source {name:?}: choose timer or remote"
         ))),
     }
 }
 
-/// The kernel side's number for a source.
+/// The BPF program's number for a source.
 pub(crate) fn kernel_side(source: Source) -> types::source {
     match source {
         Source::Remote => types::source::SOURCE_REMOTE,

@@ -1,9 +1,9 @@
-//! The user probe: from the timer to the first instruction of a waiting thread, as cyclictest
-//! measures. Scheduling and the return to user space are in the figure.
+//! The user probe: from the timer to the first instruction of a waiting thread, as in cyclictest.
+//! The latency includes scheduling and the return to user space.
 //!
-//! The idle state is inferred: cpuidle counts how often each state was used, and for how long. If
-//! just one was used between arming and waking, it was that one; if the CPU was awake for more of
-//! the wait than it takes to go idle, it may have been so at the launch, which is dropped then.
+//! The idle state is inferred: cpuidle counts how often, and for how long, each state was used. If
+//! only one was used between arming and waking, it was that one. If the CPU was awake during the
+//! wait for longer than it takes to go idle, it may have been awake at the launch, which is dropped.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ use reveille_results::{Datapoint, First, Source, WokenBy};
 use crate::cost;
 use crate::placement::{self, now_ns};
 
-/// cpuidle's figures of one state, kept open.
+/// cpuidle's open files of one state.
 struct State {
     index: i32,
     name: String,
@@ -27,14 +27,14 @@ struct State {
     time: File,
 }
 
-/// How often a state was used, and for how long in all, µs. Both are counted at idle's end.
+/// How often a state was used, and its total time, µs. Both are counted at the end of idle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Used {
     times: u64,
     us: u64,
 }
 
-/// cpuidle's figures of one CPU.
+/// cpuidle's open files of one CPU.
 struct Uses(Vec<State>);
 
 impl Uses {
@@ -71,7 +71,7 @@ impl Uses {
         self.0.iter().map(used).collect()
     }
 
-    /// What the CPU did between two readings, before and after a wait of `distance_ns`.
+    /// The CPU's idle state between two readings, before and after a wait of `distance_ns`.
     fn between(&self, before: &[Option<Used>], after: &[Option<Used>], distance_ns: u64) -> Slept {
         let mut slept = match self.0.is_empty() {
             true => Slept::Unknown,
@@ -83,7 +83,7 @@ impl Uses {
                 return Slept::Unknown;
             };
             if before.times != after.times {
-                // Both are cut to the µs.
+                // Both are truncated to µs.
                 idle_ns += (after.us.saturating_sub(before.us) + 1) * 1_000;
                 slept = match slept {
                     Slept::No => Slept::In(state.index, state.name.clone()),
@@ -102,29 +102,27 @@ impl Uses {
     }
 }
 
-/// How long a CPU that is asleep at the launch may have been awake during the wait, ns: from arming
-/// to the first idle entry, and at ticks. A CPU that was awake for longer may have been so at the
-/// launch.
+/// How long a CPU that sleeps at the launch may be awake during the wait, ns: from arming to the
+/// first idle entry, and at ticks.
 fn going_idle_ns(distance_ns: u64) -> u64 {
     const GOING_IDLE_NS: u64 = 50_000;
     // Ticks wake it every 1 to 10 ms for some 5 µs.
     GOING_IDLE_NS.max(distance_ns / 50).min(distance_ns / 2)
 }
 
-/// What cpuidle's counts tell of the time between arming and waking.
+/// The idle state between arming and waking, by cpuidle's counts.
 #[derive(Debug, PartialEq)]
 enum Slept {
-    /// No idle state was entered, or the CPU was awake for part of the wait: it may be that nothing
-    /// woke.
+    /// No idle state was entered, or the CPU was awake for part of the wait.
     No,
-    /// In one state alone.
+    /// In only one state.
     In(i32, String),
     InSeveral,
-    /// There are no counts, or they cannot be read.
+    /// The counts are missing or unreadable.
     Unknown,
 }
 
-/// Whether a CPU was idle, where no cpuidle counts it: by /proc/stat, for a while at a time.
+/// Whether a CPU was idle, by /proc/stat, if there is no cpuidle.
 pub struct Idling<'a> {
     root: &'a Root,
     cpu: u32,
@@ -136,10 +134,9 @@ pub struct Idling<'a> {
 impl<'a> Idling<'a> {
     /// A tick of /proc/stat.
     const TICK: Duration = Duration::from_millis(10);
-    /// Shorter times have too few ticks to tell.
+    /// Shorter times have too few ticks.
     const LEAST: Duration = Duration::from_millis(50);
 
-    /// From now on.
     pub fn of(root: &'a Root, cpu: u32) -> Self {
         let mut idling = Self {
             root,
@@ -156,7 +153,7 @@ impl<'a> Idling<'a> {
         load::idle_ticks(self.root)?.get(&self.cpu).copied()
     }
 
-    /// Was it idle for at least half of the time since this was asked last?
+    /// Whether it was idle for at least half of the time since the last call.
     pub fn was_idle(&mut self) -> bool {
         let elapsed = self.looked.elapsed();
         if elapsed >= Self::LEAST {
@@ -172,29 +169,29 @@ impl<'a> Idling<'a> {
     }
 }
 
-/// What the waiting thread and the reader share; the reader comes by itself, in batches.
+/// Data shared by the waiting thread and the reader, which polls.
 #[derive(Default)]
 pub struct Waiting {
     gathered: Mutex<Vec<Datapoint>>,
     pub launched: AtomicU64,
-    /// The launch time had passed before the thread slept.
+    /// Launches whose time had passed before the thread slept.
     pub late: AtomicU64,
-    /// The CPU was awake between arming and waking, or for part of that time.
+    /// Launches at which the CPU may have been awake.
     pub awake: AtomicU64,
-    /// The waiting thread found itself on another CPU, and ended: its own went offline.
+    /// The waiting thread ended because it was moved: its CPU went offline.
     pub moved: AtomicBool,
     pub stop: AtomicBool,
 }
 
 impl Waiting {
-    /// What was gathered and not yet taken.
+    /// The datapoints that were not yet taken.
     pub fn lock(&self) -> MutexGuard<'_, Vec<Datapoint>> {
-        // A panic elsewhere leaves the datapoints whole.
+        // The datapoints are intact even after a panic of another thread.
         self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the waiting thread needs to know.
+/// The waiting thread's parameters.
 pub struct Plan<'a> {
     pub root: &'a Root,
     pub cpu: u32,
@@ -202,11 +199,11 @@ pub struct Plan<'a> {
     pub distances: &'a [u64],
     pub started_ns: u64,
     pub overhead_ns: i64,
-    /// The CPU is kept awake by another thread: this is the floor.
+    /// Another thread keeps the CPU awake: this is the floor.
     pub awake: bool,
 }
 
-/// Waits for launches until told to stop; to be run on the measured CPU.
+/// Waits for launches until `stop` is set; run it on the measured CPU.
 pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
     let uses = Uses::open(plan.root, plan.cpu, plan.states);
     for &distance in plan.distances.iter().cycle() {
@@ -236,7 +233,7 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
         let state = match slept {
             Slept::In(index, name) => Some((index, name)),
             Slept::InSeveral => None,
-            // Without cpuidle the reader looks at the CPU's idle time.
+            // Without cpuidle the reader checks the CPU's idle time.
             Slept::Unknown if plan.states.is_empty() => None,
             Slept::Unknown | Slept::No => {
                 waiting.awake.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +276,7 @@ fn sleep_until(time_ns: u64) {
     {}
 }
 
-/// What one reading of the clock costs.
+/// The cost of one reading of the clock.
 pub fn cost_of_timestamp() -> Cost {
     let costs = (0..1000).map(|_| {
         let start = now_ns();
@@ -321,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_was_awake_for_part_of_the_wait_may_have_been_so_at_the_launch() {
+    fn a_cpu_that_was_awake_for_part_of_the_wait_may_have_been_awake_at_the_launch() {
         let uses = of_two();
-        // Idle for so many µs of a wait of so many.
+        // Idle for `us` of a wait of `of_us`.
         let slept = |us: u64, of_us: u64| {
             let before = [used(5, 100), used(7, 100)];
             let after = [used(5, 100), used(8, 100 + us)];
@@ -374,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cpuidle_a_cpu_is_idle_that_was_so_for_half_of_the_time() {
+    fn without_cpuidle_a_cpu_counts_as_idle_from_half_of_the_time() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("proc")).unwrap();
         let set = |ticks: u64| {
@@ -384,14 +381,14 @@ mod tests {
         set(100);
         let root = Root::at(folder.path());
         let mut idling = Idling::of(&root, 3);
-        assert!(!idling.was_idle(), "nothing is known yet");
+        assert!(!idling.was_idle(), "no data yet");
         idling.looked -= Duration::from_secs(1);
         set(149);
         assert!(!idling.was_idle(), "0.49 of 1 s");
         idling.looked -= Duration::from_secs(1);
         set(205);
         assert!(idling.was_idle(), "0.56 of 1 s");
-        assert!(idling.was_idle(), "too short to tell: as before");
+        assert!(idling.was_idle(), "too short: as before");
         assert!(!Idling::of(&root, 4).was_idle(), "no such CPU");
     }
 }

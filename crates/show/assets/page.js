@@ -1,6 +1,6 @@
 "use strict";
-// Reading figures off the charts: the nearest single datapoint with all its fields, else the cell or
-// the place under the pointer. Everything is drawn without this script; text is set as text, never
+// Reads figures off the charts: the nearest single datapoint with all its fields, otherwise the cell
+// or position under the pointer. Charts are complete without this script; text is set as text, never
 // as markup.
 (() => {
   const results = JSON.parse(document.getElementById("outliers").textContent);
@@ -73,7 +73,7 @@
     const cells = svg.querySelector(".cells");
     let dots = null, ring = null, chosen = -1;
 
-    // Read off the paths when they are first needed: most charts are never pointed at.
+    // Read from the paths on first use: most charts are never pointed at.
     const load = () => {
       if (dots) return dots;
       dots = [];
@@ -152,13 +152,13 @@
     });
   }
   document.addEventListener("click", () => { reading.hidden = true; });
-  // Under the pointer there is something else now; what the keyboard chose stays chosen.
+  // The pointer is over something else now; the keyboard's choice stays.
   addEventListener("scroll", () => { if (!byKeyboard) reading.hidden = true; }, { passive: true });
 
   const button = document.getElementById("theme");
   const themes = ["automatic", "light", "dark"];
   let theme = 0;
-  // A page opened from a file may be refused its storage; the choice then lasts as long as the page.
+  // A page opened from a file may have no storage; the choice then lasts as long as the page.
   const remember = (value) => { try { if (value !== undefined) localStorage.setItem("reveille-theme", value); return localStorage.getItem("reveille-theme"); } catch { return null; } };
   const apply = () => {
     if (theme === 0) delete document.documentElement.dataset.theme;

@@ -1,6 +1,5 @@
 "use strict";
-// The timelines: what is under the pointer, search, and a span enlarged. Everything is drawn without
-// this script.
+// Timelines: details under the pointer, search, and zoom. They are complete without this script.
 (() => {
   const reading = () => document.getElementById("reading");
   const digits = (value) => {
@@ -46,10 +45,10 @@
     const unit = Number(svg.dataset.span) / total;
     let from = 0, to = total, begun = null;
 
-    // The browser's own tooltip would come late, and beside this one.
+    // The browser's own tooltip would appear late, next to this one.
     for (const bar of rows.querySelectorAll("rect")) {
       const title = bar.querySelector("title");
-      if (title) { bar.dataset.told = title.textContent; title.remove(); }
+      if (title) { bar.dataset.title = title.textContent; title.remove(); }
     }
 
     const ticks = () => {
@@ -87,8 +86,8 @@
         shade.setAttribute("x", left + width * low);
         shade.setAttribute("width", width * (high - low));
       }
-      const told = event.target.dataset && event.target.dataset.told;
-      if (told) show(told, event); else reading().hidden = true;
+      const title = event.target.dataset && event.target.dataset.title;
+      if (title) show(title, event); else reading().hidden = true;
     });
     const end = (event) => {
       shade.setAttribute("visibility", "hidden");
@@ -100,8 +99,8 @@
     svg.addEventListener("pointerup", end);
     svg.addEventListener("pointerleave", (event) => { end(event); reading().hidden = true; });
     svg.addEventListener("click", (event) => {
-      const told = event.target.dataset && event.target.dataset.told;
-      if (told) { show(told, event); event.stopPropagation(); }
+      const title = event.target.dataset && event.target.dataset.title;
+      if (title) { show(title, event); event.stopPropagation(); }
     });
     svg.addEventListener("dblclick", () => zoom(0, total));
     svg.addEventListener("keydown", (event) => {

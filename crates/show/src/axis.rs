@@ -1,4 +1,4 @@
-//! Axes: from a value to its place, and the ticks that name it.
+//! Axes: positions of values, and ticks.
 
 use std::fmt::Write as _;
 
@@ -7,25 +7,25 @@ use crate::quantity::duration;
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal ratios are equally long.
+    /// Equal ratios have equal lengths.
     Logarithmic,
-    /// Equal differences are equally long.
+    /// Equal differences have equal lengths.
     Linear,
 }
 
-/// A named value on an axis.
+/// A labelled value on an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
     /// In the unit of the axis.
     pub value: f64,
-    /// Kept where there is little room.
+    /// Kept in narrow drawings.
     pub major: bool,
 }
 
-/// A range of values. `min < max`; both are above zero where the scale is logarithmic.
+/// A range of values. `min < max`; both are above zero on a logarithmic scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axis {
-    /// How values become places.
+    /// The scale.
     pub scale: Scale,
     /// The value at its beginning.
     pub min: f64,
@@ -33,12 +33,12 @@ pub struct Axis {
     pub max: f64,
 }
 
-/// The steps of a decade at which axes begin, end and are named.
+/// The steps of a decade at which axes begin, end and have labels.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
 impl Axis {
     /// The logarithmic axis from the nearest 1, 2 or 5 below `min` to the nearest above `max`.
-    /// What is not above zero is taken as 1, because a logarithm needs it.
+    /// Values not above zero count as 1.
     pub fn logarithmic(min: f64, max: f64) -> Self {
         let min = if min > 0.0 && min.is_finite() {
             min
@@ -58,7 +58,7 @@ impl Axis {
         }
     }
 
-    /// The linear axis from zero to `max` (1 where that is not above zero).
+    /// The linear axis from zero to `max` (1 if that is not above zero).
     pub fn from_zero(max: f64) -> Self {
         let max = if max > 0.0 && max.is_finite() {
             max
@@ -72,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// The place of `value`: 0 at `min`, 1 at `max`; what lies outside is put on the edge.
+    /// The position of `value`: 0 at `min`, 1 at `max`; values outside are at the edge.
     pub fn fraction(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.min) / (self.max - self.min),
@@ -82,7 +82,7 @@ impl Axis {
         fraction.clamp(0.0, 1.0)
     }
 
-    /// The value at a place: the inverse of [`Axis::fraction`].
+    /// The value at a position: the inverse of [`Axis::fraction`].
     pub fn value(&self, fraction: f64) -> f64 {
         match self.scale {
             Scale::Linear => self.min + fraction * (self.max - self.min),
@@ -90,8 +90,8 @@ impl Axis {
         }
     }
 
-    /// A function that gives the bin, of `bins` equal ones, that a value falls into. What lies
-    /// outside falls into the first or the last.
+    /// A function from a value to its bin, of `bins` equal ones. Values outside are in the first or
+    /// the last.
     pub fn binning(&self, bins: usize) -> impl Fn(f64) -> usize + use<> {
         let Self { scale, min, max } = *self;
         let (origin, factor) = match scale {
@@ -103,12 +103,12 @@ impl Axis {
                 Scale::Linear => value,
                 Scale::Logarithmic => value.max(min).ln(),
             };
-            // The conversion puts what is below zero, and NaN, into bin 0.
+            // The conversion turns negative values and NaN into 0.
             (((place - origin) * factor) as usize).min(bins - 1)
         }
     }
 
-    /// The values to name: the 1, 2 and 5 of each decade (the 1 alone over many decades), or round
+    /// The labelled values: the 1, 2 and 5 of each decade (only the 1 over many decades), or round
     /// steps of a linear axis.
     pub fn ticks(&self) -> Vec<Tick> {
         match self.scale {
@@ -166,7 +166,7 @@ impl Axis {
     }
 
     fn linear_ticks(&self) -> Vec<Tick> {
-        /// About so many ticks are read easily.
+        /// The intended number of ticks.
         const TICKS: f64 = 6.0;
         let step = step_above((self.max - self.min) / TICKS);
         let first = (self.min / step).ceil() as i64;
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn over_many_decades_only_their_ones_are_named() {
+    fn over_many_decades_only_their_ones_are_labelled() {
         assert_eq!(values(Axis::logarithmic(500.0, 200_000.0)), [1e3, 1e4, 1e5]);
         assert_eq!(
             values(Axis::logarithmic(500.0, 5_000.0)),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_falls_into_the_bin_of_its_place_and_outsiders_into_the_edges() {
+    fn every_value_is_in_the_bin_of_its_position_and_values_outside_in_the_edges() {
         for axis in [Axis::logarithmic(10.0, 10_000.0), Axis::from_zero(70.0)] {
             let bin = axis.binning(7);
             for value in [-1.0, 0.0, 9.9, 10.5, 33.0, 69.0, 4_321.0, 1e9] {
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_comes_back_from_its_place() {
+    fn a_value_follows_from_its_position() {
         for axis in [Axis::logarithmic(10.0, 10_000.0), Axis::from_zero(70.0)] {
             assert!((axis.value(axis.fraction(42.0)) - 42.0).abs() < 1e-9);
         }
     }
 
     #[test]
-    fn a_linear_axis_is_named_at_round_steps() {
+    fn a_linear_axis_has_labels_at_round_steps() {
         assert_eq!(values(Axis::from_zero(20.0)), [0.0, 5.0, 10.0, 15.0, 20.0]);
         assert_eq!(
             values(Axis::from_zero(100.0)),

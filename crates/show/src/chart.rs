@@ -1,4 +1,4 @@
-//! Charts as SVG: drawn here, coloured by the page's style sheet, readable without a script.
+//! Charts as SVG, coloured by the page's style sheet, readable without a script.
 
 pub mod bars;
 pub mod curves;
@@ -8,10 +8,10 @@ pub mod heat;
 pub use bars::Bars;
 pub use frame::{Frame, Mark, Quantity};
 
-/// Colours that tell states or results apart; after the last they begin again.
+/// The number of colours of states or results; they repeat.
 pub const COLOURS: usize = 7;
 
-/// The class of the colour at that place.
+/// The class of the colour with this index.
 pub fn colour(place: usize) -> String {
     format!("c{}", place % COLOURS + 1)
 }

@@ -1,4 +1,4 @@
-//! How many datapoints fall into each cell of a plane: what a million points look like.
+//! The density of datapoints: counts per cell of a plane.
 
 /// Counts over a plane of cells, row by row from the lowest value upwards.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ impl Density {
         }
     }
 
-    /// One more datapoint in that cell.
+    /// Adds a datapoint in that cell.
     pub fn add(&mut self, column: usize, row: usize) {
         self.counts[row * self.width + column] += 1;
     }
@@ -30,13 +30,13 @@ impl Density {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The count of the fullest cell; `None` where no datapoint is.
+    /// The count of the fullest cell; `None` without datapoints.
     pub fn fullest(&self) -> Option<u32> {
         self.counts.iter().copied().max().filter(|count| *count > 0)
     }
 
-    /// The least counts of the shades, ascending from 1: at most `shades` of them, in equal ratios
-    /// up to the fullest cell. Empty where no datapoint is.
+    /// The lowest counts of the shades, ascending from 1: at most `shades` of them, in equal ratios
+    /// up to the fullest cell. Empty without datapoints.
     pub fn levels(&self, shades: usize) -> Vec<u32> {
         let fullest = self.fullest().unwrap_or(0);
         let mut levels: Vec<u32> = Vec::new();
@@ -53,8 +53,8 @@ impl Density {
 
     /// One SVG path per level, as runs of cells in cell units, the first row at the bottom.
     ///
-    /// A path covers every cell that reaches its level, and the next is painted over it: the runs
-    /// are longer, and the text is shorter, than if each path had only its own cells.
+    /// A path covers every cell that reaches its level, and the next is painted over it: longer runs
+    /// make shorter text than paths with only their own cells.
     pub fn paths(&self, levels: &[u32]) -> Vec<String> {
         levels.iter().map(|level| self.path(*level)).collect()
     }

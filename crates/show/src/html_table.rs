@@ -1,11 +1,11 @@
-//! Tables, each figure under a head that says where it comes from.
+//! HTML tables; the head of each column has the origin of its figures.
 
 use std::fmt::Write as _;
 
 use crate::markup::escape;
 pub use crate::sheet::Origin;
 
-/// A table that is built row by row. Cells are text: they are escaped here.
+/// A table, built row by row. Cells are text, which is escaped here.
 #[derive(Debug, Clone)]
 pub struct Table {
     html: String,
@@ -14,7 +14,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with these heads. The first `text_columns` hold words, the others numbers.
+    /// A table with these heads. The first `text_columns` contain words, the others numbers.
     pub fn new(caption: &str, text_columns: usize, heads: &[(&str, Option<Origin>)]) -> Self {
         let mut html = format!(
             "<div class=\"table\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\">\
@@ -42,7 +42,7 @@ impl Table {
         }
     }
 
-    /// One more row; the first cell names it. A dash stands for what is not known.
+    /// Adds a row; its first cell is its name. An unknown value is a dash.
     pub fn row(&mut self, cells: &[String]) {
         self.html.push_str("<tr>");
         for (place, cell) in cells.iter().take(self.columns).enumerate() {

@@ -1,11 +1,11 @@
-//! How what was found is shown: on a terminal, as text, as an HTML page. Knows no capability.
+//! Output for people: on a terminal, as text, as an HTML page. Independent of the capabilities.
 //!
-//! - [`terminal`]: the way to standard output and error; [`table`] and [`wrap`] lay text out,
-//!   [`progress`] is how far a run is;
-//! - [`page`]: the frame of every page; [`html_table`] and [`chart`] fill it, [`axis`], [`density`] and
-//!   [`markup`] are what charts are made of;
-//! - [`quantity`]: quantities as a reader wants them;
-//! - [`sheet`]: what a command found, defined once; [`text`], [`web`] and [`markdown`] are its media.
+//! - [`terminal`]: standard output and error; [`table`] and [`wrap`]: text layout;
+//!   [`progress`]: the progress bar;
+//! - [`page`]: the frame of every page; [`html_table`] and [`chart`]: its content; [`axis`], [`density`]
+//!   and [`markup`]: parts of charts;
+//! - [`quantity`]: quantities with digits and units;
+//! - [`sheet`]: the output of a command, defined once; [`text`], [`web`] and [`markdown`]: its media.
 
 pub mod axis;
 pub mod chart;

@@ -77,7 +77,7 @@ fn table(table: &Table, out: &mut String) {
     }
 }
 
-/// Text of others within a line: no markup of theirs, and no cell.
+/// Escapes text for use in a line or a cell: it cannot become markup.
 fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {
@@ -97,7 +97,7 @@ mod tests {
     use crate::sheet::tests::{COLUMNS, STATES};
 
     #[test]
-    fn a_sheet_is_an_issue_s_text() {
+    fn a_sheet_becomes_the_text_of_an_issue() {
         let mut sheet = Sheet {
             title: "Wakes".into(),
             answer: "C1 wakes in 2.5 µs.".into(),

@@ -1,5 +1,5 @@
-//! Text from results on its way into the page. Host names, state names and notes are written by
-//! others: none of it may become markup or script.
+//! Escaping text of results for pages. Host names, state names and notes come from elsewhere: they
+//! must not become markup or script.
 
 /// `text` as the content of an element or of a quoted attribute.
 pub fn escape(text: &str) -> String {
@@ -11,7 +11,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Control characters are not allowed in HTML, and could hide what is there.
+            // Control characters are not allowed in HTML, and could hide text.
             control if control.is_control() && control != '\n' && control != '\t' => {
                 escaped.push('\u{fffd}');
             }
@@ -21,8 +21,8 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// `value` as JSON that can stand in a `<script>` element: no `<`, so that neither `</script>` nor
-/// `<!--` can be in it (HTML standard, 4.12.1.3), and no line separators that scripts once broke on.
+/// `value` as JSON for a `<script>` element: without `<`, so that it contains neither `</script>` nor
+/// `<!--` (HTML standard, 4.12.1.3), and without line separators that older scripts do not accept.
 pub fn script_json(value: &serde_json::Value) -> String {
     let json = value.to_string();
     let mut safe = String::with_capacity(json.len());

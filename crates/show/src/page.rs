@@ -1,5 +1,5 @@
-//! The frame of every page: it needs nothing else, and forbids itself the network and every other
-//! script. It reads in light and dark, on a phone, on paper and without a script.
+//! The frame of every page. Pages are self-contained and forbid network access and other scripts. They
+//! work in light and dark, on a phone, on paper and without a script.
 
 use sha2::{Digest, Sha256};
 
@@ -10,9 +10,8 @@ const SCRIPT: &str = include_str!("../assets/page.js");
 /// The timelines of a suspend and a resume.
 pub const RESUME_SCRIPT: &str = include_str!("../assets/resume.js");
 
-/// The page's own law: nothing from outside, and nothing runs but what this crate has written,
-/// whatever slipped in. A script or a style is known by its hash (Content Security Policy Level 3,
-/// section 8.4).
+/// The page's content security policy: no external resources, and no script or style but this crate's,
+/// which their hashes identify (Content Security Policy Level 3, section 8.4).
 fn policy() -> String {
     let [style, script, resume] = [STYLE, SCRIPT, RESUME_SCRIPT].map(hash);
     format!(
@@ -42,8 +41,8 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// A whole page: the title, lines of what it is about, the sections, and a word on the figures.
-/// `outliers` is what the script tells of single datapoints; an empty array where it tells nothing.
+/// A whole page: the title, lines about the subject, the sections, and a note on the figures.
+/// `outliers`: the datapoints that the script can show; may be an empty array.
 pub fn framed(
     title: &str,
     about: &[String],
@@ -60,8 +59,7 @@ pub fn framed(
     .concat()
 }
 
-/// Is this the beginning of a page that [`framed`] made? Whoever writes pages can tell by it what may
-/// be written over.
+/// Whether this is the beginning of a page made by [`framed`], which may be overwritten.
 pub fn is_page(beginning: &str) -> bool {
     beginning.contains("<meta name=\"generator\" content=\"reveille ")
 }
@@ -80,7 +78,7 @@ fn head(title: &str) -> String {
     )
 }
 
-/// The title, and in a line what was measured.
+/// The title, and a line about the measurement.
 fn header(title: &str, about: &[String]) -> String {
     let lines: String = about
         .iter()

@@ -1,7 +1,7 @@
-//! How quantities are written: three digits and the unit that fits. The same text stands on a terminal, on
-//! a page and in a sentence.
+//! Quantities as text: three digits and a suitable unit, the same on a terminal, on a page and in a
+//! sentence.
 
-/// Seconds, ms, µs or ns, whichever leaves one to three digits before the point.
+/// In s, ms, µs or ns, with one to three digits before the point.
 pub fn duration(ns: f64) -> String {
     let scale = scale_of(ns);
     format!("{} {}", three_digits(ns / scale.ns), scale.unit)
@@ -24,7 +24,7 @@ pub(crate) struct Scale {
 /// The unit that leaves one to three digits before the point.
 pub(crate) fn scale_of(ns: f64) -> Scale {
     let (ns, unit) = match ns.abs() {
-        // 999.5 would be rounded to 1000: that is the next unit's 1.
+        // 999.5 would be rounded to 1000, which is 1 of the next unit.
         size if size < 999.5 => (1.0, "ns"),
         size if size < 999.5e3 => (1e3, "µs"),
         size if size < 999.5e6 => (1e6, "ms"),
@@ -33,7 +33,7 @@ pub(crate) fn scale_of(ns: f64) -> Scale {
     Scale { ns, unit }
 }
 
-/// Three significant digits, whole from 100 on; zeros at the end of a fraction are left out.
+/// Three significant digits, whole from 100 on; without trailing zeros of a fraction.
 pub fn three_digits(value: f64) -> String {
     let text = aligned(value);
     let text = match text.contains('.') {
@@ -43,7 +43,7 @@ pub fn three_digits(value: f64) -> String {
     text.to_owned()
 }
 
-/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one digit.
+/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one significant digit.
 pub fn aligned(value: f64) -> String {
     let decimals = decimals(value);
     let text = format!("{value:.decimals$}");
@@ -129,13 +129,13 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A count and its noun, in the plural where it is not 1: `1 datapoint`, `2,000 datapoints`.
+/// A count and its noun, in the plural unless it is 1: `1 datapoint`, `2,000 datapoints`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
-/// A share (0 to 1) in per cent, with as many digits as a small share needs.
+/// A share (0 to 1) in per cent, with at least two significant digits.
 pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     let text = match percent {
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_has_the_unit_that_fits_it() {
+    fn a_duration_has_a_suitable_unit() {
         for (ns, text) in [
             (0.0, "0 ns"),
             (7.0, "7 ns"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_have_separators() {
         assert_eq!(count(7), "7");
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(12_345_678), "12,345,678");

@@ -1,23 +1,22 @@
-//! What a command found, defined once for every medium: a terminal, a page, Markdown, CSV.
+//! The output of a command, defined once for every medium: a terminal, a page, Markdown, CSV.
 //!
-//! A capability describes its tables as [`Column`]s and its result as a [`Sheet`], in a file `show.rs`
+//! A capability defines its tables as [`Column`]s and its result as a [`Sheet`], in a file `show.rs`
 //! beside the result. [`crate::text`] writes a sheet for a terminal, [`crate::web`] as a page,
-//! [`crate::markdown`] to paste into an issue. The book's reference of columns is made from the same
-//! columns.
+//! [`crate::markdown`] for an issue. The book's reference of columns is generated from the columns.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::chart::Bars;
 
-/// Where a figure comes from.
+/// The origin of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The idle driver's table.
     Driver,
-    /// This machine, by this result.
+    /// Measured on this machine.
     Measured,
-    /// Calculated beyond what was measured.
+    /// Extrapolated from measurements.
     Estimated,
 }
 
@@ -32,29 +31,29 @@ impl Origin {
     }
 }
 
-/// What a column's figures are, and in which unit a row gives them.
+/// The kind and unit of a column's figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Words, no figure.
+    /// Words.
     Words,
-    /// How many.
+    /// A count.
     Count,
-    /// A time in ns, written in the unit that fits.
+    /// A time in ns, shown in a suitable unit.
     Ns,
-    /// A time in µs, written in the unit that fits.
+    /// A time in µs, shown in a suitable unit.
     Us,
     /// A time in µs, in ms where columns are to be compared with each other.
     UsAsMs,
     /// A time in s, written in the unit that fits.
     Seconds,
-    /// 0 to 1, written in per cent.
+    /// 0 to 1, shown in per cent.
     Share,
-    /// Any other, in this unit; empty for a plain number.
+    /// Another unit; empty for a plain number.
     Of(&'static str),
 }
 
 impl Unit {
-    /// How long one is, ns.
+    /// The length of the unit, ns.
     pub(crate) fn as_time(self) -> Option<f64> {
         match self {
             Self::Ns => Some(1.0),
@@ -66,7 +65,7 @@ impl Unit {
 }
 
 impl fmt::Display for Unit {
-    /// As it is in JSON and CSV.
+    /// The unit's name in JSON and CSV.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Words => "text",
@@ -84,7 +83,7 @@ impl fmt::Display for Unit {
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Not known, or nothing of the kind; never zero.
+    /// Unknown or not applicable; never zero.
     Unknown,
     /// Words.
     Text(String),
@@ -132,7 +131,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 
 /// A column of a table of `R`s, defined once.
 pub struct Column<R> {
-    /// What stands above it.
+    /// The heading.
     pub heading: Heading,
     /// A row's cell.
     pub value: fn(&R) -> Value,
@@ -148,11 +147,11 @@ pub struct Heading {
     pub name: Cow<'static, str>,
     /// Of its figures.
     pub unit: Unit,
-    /// Of its figures; `None` for words.
+    /// The figures' origin; `None` for words.
     pub origin: Option<Origin>,
-    /// What it is, for the reference: a sentence without its full stop.
+    /// The description for the reference: a sentence without its full stop.
     pub about: &'static str,
-    /// A terminal shows it on request only.
+    /// Terminals show it only on request.
     pub detail: bool,
 }
 
@@ -167,7 +166,7 @@ impl<R> Column<R> {
         Self::of(key, name, Unit::Words, None, about, value)
     }
 
-    /// A column of figures that were measured.
+    /// A column of measured figures.
     pub const fn measured(
         key: &'static str,
         name: &'static str,
@@ -222,7 +221,7 @@ impl<R> Column<R> {
         }
     }
 
-    /// What columns are, without their rows.
+    /// The columns' definitions.
     pub fn headings(columns: &[Self]) -> Vec<Heading> {
         columns
             .iter()
@@ -230,14 +229,14 @@ impl<R> Column<R> {
             .collect()
     }
 
-    /// A column that a terminal shows on request only.
+    /// A column that terminals show only on request.
     pub const fn detail(mut column: Self) -> Self {
         column.heading.detail = true;
         column
     }
 }
 
-/// Those of the columns' keys that the first row of a list in JSON lacks. `list` is its path: `groups[]`,
+/// The columns' keys that the first row of a list in JSON lacks. `list`: its path, such as
 /// `groups[].stages[]`.
 pub fn not_in_json(
     json: &serde_json::Value,
@@ -257,11 +256,11 @@ pub fn not_in_json(
 /// A table, filled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// The table's title.
     pub caption: String,
     /// Its columns.
     pub headings: Vec<Heading>,
-    /// A cell for each column; what decides comes first.
+    /// A cell for each column; the most important rows come first.
     pub rows: Vec<Vec<Value>>,
     /// Rows that a terminal shows unless all are asked for; with 0 it leaves the table out.
     pub first: usize,
@@ -271,7 +270,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Of these columns, with a line for each row.
+    /// A table with these columns and rows.
     pub fn of<'r, R: 'r>(
         caption: impl Into<String>,
         columns: &[Column<R>],
@@ -345,7 +344,7 @@ impl Table {
     }
 }
 
-/// What a section is made of.
+/// A part of a section.
 pub enum Part<'a> {
     /// Figures.
     Table(Table),
@@ -355,13 +354,13 @@ pub enum Part<'a> {
     Command(String),
     /// Stacked bars.
     Bars(Bars),
-    /// A chart for pages, as HTML; drawn where it is shown.
+    /// A chart for pages, as HTML; drawn on demand.
     Chart(Box<dyn Fn() -> String + 'a>),
 }
 
 /// Parts under one heading.
 pub struct Section<'a> {
-    /// Of its place on the page.
+    /// The element's id on the page.
     pub id: &'static str,
     /// Above it.
     pub heading: String,
@@ -396,19 +395,19 @@ impl<'a> Section<'a> {
         self
     }
 
-    /// With this paragraph.
+    /// Adds a paragraph.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.parts.push(Part::Text(text.into()));
         self
     }
 
-    /// With this command.
+    /// Adds a command.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.parts.push(Part::Command(command.into()));
         self
     }
 
-    /// With these bars, if there are any.
+    /// Adds bars, if there are any.
     pub fn bars(mut self, bars: Bars) -> Self {
         if !bars.rows.is_empty() {
             self.parts.push(Part::Bars(bars));
@@ -416,29 +415,29 @@ impl<'a> Section<'a> {
         self
     }
 
-    /// With this chart, as HTML.
+    /// Adds a chart, as HTML.
     pub fn chart(mut self, html: impl Fn() -> String + 'a) -> Self {
         self.parts.push(Part::Chart(Box::new(html)));
         self
     }
 }
 
-/// What a command found.
+/// The output of a command.
 #[derive(Default)]
 pub struct Sheet<'a> {
     /// The page's title.
     pub title: String,
-    /// Below the title: what was measured, where, when, by what.
+    /// Below the title: the subject, the machine, the time, the program.
     pub about: Vec<String>,
-    /// What a person needs to know, in a sentence: first on a page, last on a terminal.
+    /// The conclusion, in a sentence: first on a page, last on a terminal.
     pub answer: String,
-    /// What was done and found in sum: a word and its figures.
+    /// Facts: a word and its figures.
     pub facts: Vec<(&'static str, String)>,
     /// What went wrong, and stands out: how (`failed`), and what.
     pub failures: Vec<(&'static str, String)>,
     /// Tables and charts.
     pub sections: Vec<Section<'a>>,
-    /// What a reader must know of the figures, one sentence each.
+    /// Notes on the figures, one sentence each.
     pub notes: Vec<String>,
     /// Of each of several subjects, below the rest; a terminal shows them on request only.
     pub subjects: Vec<Sheet<'a>>,
@@ -451,12 +450,12 @@ pub struct Sheet<'a> {
 }
 
 impl<'a> Sheet<'a> {
-    /// One more fact.
+    /// Adds a fact.
     pub fn fact(&mut self, word: &'static str, figures: impl Into<String>) {
         self.facts.push((word, figures.into()));
     }
 
-    /// One more section, if it has parts.
+    /// Adds a section, if it has parts.
     pub fn section(&mut self, section: Section<'a>) {
         if !section.parts.is_empty() {
             self.sections.push(section);
@@ -522,7 +521,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_unknown() {
+    fn nan_is_unknown() {
         assert_eq!(Value::from(f64::NAN), Value::Unknown);
         assert_eq!(Value::from(None::<u64>), Value::Unknown);
         assert_eq!(Value::from(Some(0_u64)), Value::Number(0.0));

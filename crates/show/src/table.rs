@@ -3,7 +3,7 @@
 use crate::terminal;
 use std::io::{self, Write};
 
-/// Where a column's text stands.
+/// A column's alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Text.
@@ -31,7 +31,7 @@ impl Table {
         Self::of(headings.iter().map(owned).collect())
     }
 
-    /// Where the columns are known only when the program runs.
+    /// As [`Table::new`], for columns known only at run time.
     pub fn of(headings: Vec<(String, String, Side)>) -> Self {
         Self {
             headings,
@@ -39,21 +39,21 @@ impl Table {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.push(cells.into());
     }
 
-    /// As [`Table::row`], where their number is known only when the program runs.
+    /// As [`Table::row`], for a number of cells known only at run time.
     pub fn push(&mut self, cells: Vec<String>) {
         let columns = self.headings.len();
         assert_eq!(cells.len(), columns, "a row has a cell for each column");
-        // Here already: a column is as wide as what is shown in it.
+        // Sanitised here, because the columns' widths depend on it.
         let shown = cells.iter().map(|cell| terminal::shown(cell).into_owned());
         self.rows.push(shown.collect());
     }
 
-    /// As lines of text; a column is as wide as its widest cell.
+    /// Writes lines of text; a column is as wide as its widest cell.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let all: Vec<usize> = (0..self.headings.len()).collect();
         self.write_columns(&all, &self.widths(), out)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_too_wide_for_its_lines_is_folded_and_names_its_rows_again() {
+    fn a_table_too_wide_for_its_lines_is_folded_and_repeats_the_names_of_rows() {
         let mut table = Table::new(&[
             ("state", "", Side::Left),
             ("exit", "µs", Side::Right),
@@ -173,7 +173,7 @@ mod tests {
             "state  exit  median\n         µs      µs\nC1        2     3.5\n\n\
              state  max\n        µs\nC1      12\n"
         );
-        // A line too short for anything gets one column each all the same.
+        // A line too short for any column has one nevertheless.
         assert_eq!(folded(1).matches("state").count(), 3);
     }
 }

@@ -1,9 +1,8 @@
-//! What this program prints, on its way to a terminal: the one place where text becomes bytes there.
+//! Output to terminals: the only place where text is written to one.
 //!
-//! Names of files, commands and devices are written by others. A control character in them would be
-//! an order to the terminal, and is shown in the form of JSON's strings instead: `\u001b`. So are
-//! characters that turn the direction of text. The only orders that reach a terminal are the styles
-//! of this module.
+//! Names of files, commands and devices come from elsewhere. A control character in them could control
+//! the terminal, and is shown as in JSON strings instead: `\u001b`. So are characters that change the
+//! direction of text. The only control sequences that reach a terminal are the styles of this module.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,19 +11,19 @@ use std::io::{self, IsTerminal, StderrLock, StdoutLock, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 
-/// Standard output, for people to read.
+/// Standard output for people.
 pub fn stdout() -> Shown<StdoutLock<'static>> {
     let styled = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     Shown::new(io::stdout().lock(), styled)
 }
 
-/// Standard error, for people to read.
+/// Standard error for people.
 pub fn stderr() -> Shown<StderrLock<'static>> {
     let styled = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     Shown::new(io::stderr().lock(), styled)
 }
 
-/// Standard output, for programs to read: the very bytes, unless it is a terminal.
+/// Standard output for programs: unchanged, unless it is a terminal.
 pub fn data() -> Box<dyn Write> {
     match io::stdout().is_terminal() {
         true => Box::new(Shown::new(io::stdout().lock(), false)),
@@ -47,7 +46,7 @@ pub fn say_plainly(words: impl fmt::Display) {
 
 /// Text of others within one line.
 pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_order) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 8);
@@ -56,36 +55,36 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// What a table looks like where nothing is styled: for tests.
+/// A table without styles, for tests.
 ///
 /// # Panics
-/// Where it is no text.
+/// If it is not UTF-8.
 pub fn plain(table: Vec<u8>) -> String {
     let mut out = Shown::new(Vec::new(), false);
     out.write_all(&table).unwrap();
     String::from_utf8(out.to).unwrap()
 }
 
-/// How words stand out: `{STYLE}words{STYLE:#}`, within a line.
+/// A style: `{STYLE}words{STYLE:#}`, within a line.
 ///
-/// On its way a style is one of Unicode's noncharacters, which are for use within a program and never
-/// part of text (Unicode 16, section 23.7). So nothing of others has to be taken for a style.
+/// Internally a style is one of Unicode's noncharacters, which are for use within a program and never
+/// part of text (Unicode 16, section 23.7). So no text from elsewhere can be mistaken for a style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style(Option<char>);
 
 /// No style.
 pub const PLAIN: Style = Style(None);
-/// What a line is about.
+/// The subject of a line.
 pub const STRONG: Style = Style(Some('\u{fdd0}'));
-/// What is beside the point.
+/// Less important text.
 pub const FAINT: Style = Style(Some('\u{fdd1}'));
-/// What a reader should look at.
+/// Values that deserve attention.
 pub const NOTABLE: Style = Style(Some('\u{fdd2}'));
-/// What is wrong.
+/// Errors.
 pub const BAD: Style = Style(Some('\u{fdd3}'));
-/// What is right.
+/// Success.
 pub const GOOD: Style = Style(Some('\u{fdd4}'));
-/// What is missing.
+/// Missing features.
 pub const ABSENT: Style = Style(Some('\u{fdd5}'));
 const END: char = '\u{fddf}';
 
@@ -111,18 +110,18 @@ fn rendered(mark: char) -> Option<anstyle::Style> {
     })
 }
 
-/// Shows what is written to it.
+/// A writer that makes text safe for a terminal.
 pub struct Shown<W: Write> {
     to: W,
     styled: bool,
-    /// The beginning of a character whose end is not written yet.
+    /// The beginning of an incomplete character.
     torn: Vec<u8>,
-    /// A style lasts to the end of its line at most.
+    /// A style ends at the latest with its line.
     is_in_style: bool,
 }
 
 impl<W: Write> Shown<W> {
-    /// To that writer; without `styled` styles are left out.
+    /// Writes to `to`; without `styled`, styles are omitted.
     pub fn new(to: W, styled: bool) -> Self {
         Self {
             to,
@@ -190,16 +189,16 @@ impl<W: Write> Write for Shown<W> {
 }
 
 fn push(out: &mut String, character: char) {
-    match is_order(character) {
+    match is_control(character) {
         // All of these have four digits.
         true => out.push_str(&format!("\\u{:04x}", u32::from(character))),
         false => out.push(character),
     }
 }
 
-/// Would a terminal do something else than show it? Control characters; those that turn the direction
-/// of text (Unicode 16, UAX 9) or end a line; and the marks of this module.
-pub fn is_order(character: char) -> bool {
+/// Whether a terminal may interpret the character: control characters; those that change the direction
+/// of text (Unicode 16, UAX 9) or end a line; and the style marks of this module.
+pub fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn no_order_of_others_reaches_the_terminal() {
+    fn no_foreign_control_sequence_reaches_the_terminal() {
         let hostile = "a\x1b]0;title\x07b\rc\u{7f}\u{9b}31m\u{202e}d\n\te".as_bytes();
         for styled in [false, true] {
             assert_eq!(
@@ -232,15 +231,15 @@ mod tests {
             "two\\u000alines\\u0009\\ufdd0"
         );
         assert_eq!(shown("µs, 日本"), "µs, 日本");
-        // A terminal of eight bits would take it for a control sequence.
+        // An 8-bit terminal would interpret it as a control sequence.
         assert_eq!(written(&[b"a\x9bb"], true), "a\u{fffd}b");
     }
 
     #[test]
-    fn what_json_means_stays_as_it_was() {
+    fn json_keeps_its_meaning() {
         let value = serde_json::json!({ "name": "\u{9b}31m\u{7f}\u{202e}\x1b" });
         let text = written(&[value.to_string().as_bytes()], false);
-        assert!(!text.contains(is_order), "{text}");
+        assert!(!text.contains(is_control), "{text}");
         assert_eq!(
             serde_json::from_str::<serde_json::Value>(&text).unwrap(),
             value
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_style_is_an_order_only_where_it_is_wanted_and_ends_with_its_line() {
+    fn a_style_is_written_only_if_enabled_and_ends_with_its_line() {
         let line = format!("{STRONG}a{STRONG:#} {PLAIN}b{PLAIN:#} {BAD}c\nd");
         assert_eq!(written(&[line.as_bytes()], false), "a b c\nd");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A sheet on a terminal: facts, tables, notes, and last the answer, where the reader's eye is.
+//! A sheet on a terminal: facts, tables, notes, and last the answer, nearest to the prompt.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::table::{self, Side};
 use crate::terminal::{BAD, STRONG};
 use crate::wrap;
 
-/// Letters of a name in a table.
+/// The maximum length of a name in a table.
 const NAME: usize = 32;
 
 /// Letters of a name where lines are too short for the table.
@@ -20,13 +20,13 @@ const FAILURES: usize = 12;
 /// How much of a sheet is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// The rows and columns that decide.
+    /// The most important rows and columns.
     Short,
     /// All of them.
     All,
 }
 
-/// The sheet as text.
+/// Writes the sheet as text.
 ///
 /// # Errors
 /// Of `out`.
@@ -118,7 +118,7 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
     Ok(())
 }
 
-/// A table alone.
+/// Writes a table.
 ///
 /// # Errors
 /// Of `out`.
@@ -203,7 +203,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
             Value::Text(_) | Value::Unknown => None,
         });
         let numbers: Vec<f64> = numbers.collect();
-        // A driver's figure of 2 µs is no measured 2.00.
+        // Whole figures, such as a driver's 2 µs, get no decimals.
         let whole = |factor: f64| {
             numbers
                 .iter()
@@ -229,8 +229,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
     (headings, lines)
 }
 
-/// What the column's numbers are multiplied with, and the unit that they have then. The unit of times
-/// is the one that fits the middle of them.
+/// The factor of the column's numbers, and the resulting unit. The unit of times suits their median.
 fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     match (unit, unit.as_time()) {
         (Unit::UsAsMs, _) => (1e-3, "ms"),
@@ -242,7 +241,7 @@ fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
                     let scale = scale_of(middle * ns);
                     (ns / scale.ns, scale.unit)
                 }
-                // A zero, or an unknown, has no unit.
+                // Only zeros or unknown values: no unit.
                 None => (1.0, ""),
             }
         }
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_table_shows_its_first_rows_and_how_many_there_are() {
+    fn a_long_table_shows_its_first_rows_and_the_number_of_others() {
         const NUMBER: &[Column<u64>] =
             &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
         let of = |rows: u64, detail| {

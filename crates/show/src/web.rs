@@ -10,10 +10,10 @@ use crate::page::framed;
 use crate::sheet::{Part, Section, Sheet, Table, Unit};
 use crate::text::alone;
 
-/// Rows of a table on a page; all are in the result's file.
+/// The maximum rows of a table on a page; the result's file has all.
 const MOST: usize = 200;
 
-/// The sheet as a whole page that opens offline.
+/// The sheet as a self-contained page.
 pub fn page(sheet: &Sheet<'_>) -> String {
     let mut body = String::new();
     content(sheet, Place::Page, &mut body);
@@ -111,7 +111,7 @@ fn section(section: &Section<'_>, place: Place, html: &mut String) {
     html.push_str("</section>");
 }
 
-/// A table alone, each figure in the unit that fits it.
+/// A table, each figure in a suitable unit.
 pub fn table(table: &Table) -> String {
     let heads: Vec<_> = table
         .headings
@@ -144,7 +144,7 @@ mod tests {
     use crate::sheet::tests::{COLUMNS, STATES};
 
     #[test]
-    fn a_page_has_the_answer_before_the_figures_and_no_markup_of_others() {
+    fn a_page_has_the_answer_before_the_figures_and_no_foreign_markup() {
         let mut sheet = Sheet {
             title: "Wakes".into(),
             answer: "<b>".into(),

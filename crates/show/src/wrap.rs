@@ -1,8 +1,8 @@
-//! Sentences in lines that a terminal holds.
+//! Wrapping sentences for terminals.
 
 use std::io::{self, IsTerminal, Write};
 
-/// How many columns standard output has; `None` where it is no terminal, or one that does not tell.
+/// The columns of standard output; `None` if it is not a terminal or does not report its size.
 pub fn terminal() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
@@ -11,7 +11,7 @@ pub fn terminal() -> Option<usize> {
     (columns > 0).then_some(columns.into())
 }
 
-/// What fits into a terminal of the usual width.
+/// The usual width of a terminal.
 pub const COLUMNS: usize = 80;
 
 /// Words after `start`, wrapped with this indent.
@@ -21,8 +21,8 @@ pub fn wrapped(out: &mut impl Write, start: &str, indent: usize, words: &str) ->
     writeln!(out)
 }
 
-/// Words from column `at` on, in lines of so many columns, further lines with this indent. The last
-/// line is not ended.
+/// Words from column `at` on, in lines of `columns`, further lines with this indent. Without a newline
+/// at the end.
 pub fn onward(
     out: &mut impl Write,
     columns: usize,

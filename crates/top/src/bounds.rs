@@ -1,4 +1,4 @@
-//! The pane of bounds: what keeps CPUs from deep states, and who holds it.
+//! The pane of bounds: what keeps CPUs from deep states, and its holders.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::sheet::{LIST_LEAST, Sheet};
 use crate::states;
 use crate::view::View;
 
-/// What rows can be sorted by.
+/// Sort orders.
 pub const ORDERS: [&str; 3] = ["bound", "kind", "holder"];
 
 /// The rows of the pane.
@@ -41,7 +41,7 @@ pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<&'a Bound> {
     rows
 }
 
-/// The lowest bound first; those that tell none last.
+/// The lowest bound first; unknown ones last.
 fn strictest(a: &Bound, b: &Bound) -> Ordering {
     let bound = |bound: &Bound| bound.bound_us.map_or(u64::MAX, u64::from);
     bound(a).cmp(&bound(b))
@@ -54,7 +54,7 @@ pub fn grid(bounds: &[&Bound]) -> Grid {
         Column::text("CPUs", 4, 3),
         Column::text("rules out", 9, 5),
         Column::text("held by", 10, 4),
-        Column::text("what it is", 20, 0),
+        Column::text("description", 20, 0),
     ];
     let row = |bound: &&Bound| {
         vec![
@@ -130,12 +130,14 @@ pub fn draw(view: &View, snapshot: &Snapshot, sheet: &mut Sheet) {
         (None, true) => {
             vec![sheet.line("No bound is held, and no state is disabled.", Tone::Faint)]
         }
-        (None, false) => vec![sheet.line("No bound has these words; Esc shows all.", Tone::Faint)],
+        (None, false) => {
+            vec![sheet.line("No bound matches the filter; Esc shows all.", Tone::Faint)]
+        }
     };
     sheet.list(&grid(&rows), selected, &more, &[]);
 }
 
-/// The bound in force and what it leaves, for CPUs that are alike.
+/// The bound in force and the allowed states, grouped by equal CPUs.
 fn in_force(snapshot: &Snapshot) -> Grid {
     let mut alike: Vec<(Vec<u32>, &Unit)> = Vec::new();
     for unit in snapshot.cpus.iter().filter(|unit| unit.online) {
@@ -160,14 +162,14 @@ fn in_force(snapshot: &Snapshot) -> Grid {
         columns: vec![
             Column::figures("in force", "µs", 5, 0),
             Column::text("CPUs", 6, 1),
-            Column::text("leaves", 10, 2),
+            Column::text("allows", 10, 2),
             Column::text("rules out", 10, 3),
         ],
         rows: alike.iter().map(row).collect(),
     }
 }
 
-/// A unit's states that may be used, and those that may not.
+/// A unit's allowed states, and the others.
 fn allowed(unit: &Unit) -> (Vec<&str>, Vec<&str>) {
     let names = |may: bool| {
         unit.states

@@ -1,6 +1,6 @@
-//! `reveille top --csv`: a line for each figure. The long form takes any number of CPUs, states and
-//! wakers, and any spreadsheet or data frame turns it: `what` says which of the model's lists a line
-//! belongs to, `figure` is the model's field.
+//! `reveille top --csv`: a line for each figure. The long form fits any number of CPUs, states and
+//! wakers, and spreadsheets and data frames can pivot it: `what` is the model's list, `figure` the
+//! model's field.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The columns; `docs/src/reference` describes them.
 pub const HEADING: &str = "time_unix_s,what,unit,name,command,figure,value\n";
 
-/// Writes a refresh's lines, without the heading. What is not known has no line.
+/// Writes a refresh's lines, without the heading. Unknown values have no line.
 pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
     let mut lines = Lines {
         time: format!("{:.3}", snapshot.time_unix_s),
@@ -38,12 +38,12 @@ pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
         lines.put(&place, "pid", bound.pid.map(f64::from));
     }
     lines.figures(&Place::of("own", "reveille"), &snapshot.own);
-    // Standard output is written in one go: a reader that comes late finds whole refreshes.
+    // One write: a reader that attaches later gets whole refreshes.
     out.write_all(lines.text.as_bytes())?;
     out.flush()
 }
 
-/// What a line's figure is about.
+/// The subject of a line's figure.
 struct Place<'a> {
     what: &'a str,
     unit: &'a str,
@@ -115,7 +115,7 @@ impl Lines {
         self.put(&place, "per_s", waker.per_s);
     }
 
-    /// The numbers and truths among the fields of a record, by their names in the model.
+    /// The numbers and booleans among the fields of a record, by their names in the model.
     fn figures(&mut self, place: &Place<'_>, record: &impl serde::Serialize) {
         let Ok(Value::Object(fields)) = serde_json::to_value(record) else {
             return;
@@ -131,7 +131,7 @@ impl Lines {
 
     fn put(&mut self, place: &Place<'_>, figure: &str, value: Option<f64>) {
         let Some(value) = value else { return };
-        // Shares and rates are not known to more than this.
+        // Shares and rates are not more precise than this.
         let value = (value * 1e4).round() / 1e4;
         let names = [place.what, place.unit, place.name, place.command]
             .map(quoted)
@@ -140,7 +140,7 @@ impl Lines {
     }
 }
 
-/// A field as RFC 4180 has it.
+/// A field in the form of RFC 4180.
 fn quoted(field: &str) -> String {
     match field.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_figure_and_what_is_unknown_has_none() {
+    fn a_line_is_a_figure_and_unknown_values_have_none() {
         let snapshot = Snapshot {
             time_unix_s: 5.0,
             machine: Unit {

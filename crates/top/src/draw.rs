@@ -1,5 +1,4 @@
-//! The picture of a moment: what the history holds, seen as the view says, in the size there is.
-//! Nothing is read from the machine here.
+//! Draws the history with the user's choices in a given size. Reads nothing from the machine.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::sheet::{Sheet, fitting};
 use crate::view::{Listed, Pane, View};
 use crate::{bounds, help, idle, numbers, wakers};
 
-/// What stays the same while one watches.
+/// The machine's constant properties.
 #[derive(Debug, Clone, Default)]
 pub struct About {
     /// The machine's name.
@@ -24,7 +23,7 @@ pub struct About {
     pub kernel: Option<String>,
 }
 
-/// All that a picture depends on, but for its size.
+/// All that a picture depends on, except its size.
 #[derive(Debug, Clone, Copy)]
 pub struct Picture<'a> {
     pub history: &'a History,
@@ -33,7 +32,7 @@ pub struct Picture<'a> {
     pub look: Look,
 }
 
-/// Lines of the terminal from which on a part is shown.
+/// The minimum height of the terminal for each part.
 const ROOM_FOR_TITLE: usize = 3;
 const ROOM_FOR_TABS: usize = 7;
 const ROOM_FOR_OWN_COST: usize = 12;
@@ -66,7 +65,7 @@ impl Picture<'_> {
         }
         let Some(snapshot) = self.snapshot() else {
             let wait = humantime::format_duration(self.view.interval.min(Duration::from_secs(1)));
-            sheet.put(&sheet.line(&format!("The first figures come in {wait}."), Tone::Faint));
+            sheet.put(&sheet.line(&format!("First figures in {wait}."), Tone::Faint));
             return;
         };
         if let (true, Some(note)) = (rows >= ROOM_FOR_NOTE, snapshot.notes.first()) {
@@ -85,7 +84,7 @@ impl Picture<'_> {
         }
     }
 
-    /// The list that keys move in, for a terminal of this height.
+    /// The size of the list for a terminal of this height.
     pub fn listed(&self, height: u16) -> Listed {
         let view = self.view;
         let rows = self.snapshot().map_or(0, |snapshot| match view.pane {
@@ -100,7 +99,7 @@ impl Picture<'_> {
         }
     }
 
-    /// What the pane's rows can be sorted by.
+    /// The pane's sort orders.
     fn orders(&self) -> &'static [&'static str] {
         match self.view.pane {
             Pane::Idle => &idle::ORDERS,
@@ -117,7 +116,7 @@ impl Picture<'_> {
         let interval = humantime::format_duration(self.view.interval);
         let mut pieces = vec!["reveille top".to_owned()];
         if self.view.frozen {
-            pieces.push("FROZEN (space goes on)".into());
+            pieces.push("FROZEN (space resumes)".into());
         }
         pieces.extend(self.about.host.clone());
         if let Some(snapshot) = self.snapshot() {
@@ -149,7 +148,7 @@ impl Picture<'_> {
         )
     }
 
-    /// The panes, and how the one that is shown is seen.
+    /// The panes, and the choices in the current one.
     fn tabs(&self, width: usize) -> Line<'static> {
         let span = |text: &str, tone| {
             Span::styled(self.look.text(text).into_owned(), self.look.style(tone))
@@ -165,21 +164,21 @@ impl Picture<'_> {
         }
         let taken: usize = spans.iter().map(Span::width).sum();
         let room = width.saturating_sub(taken);
-        let (seen, _) = fitting(self.look, &self.seen_as(), room, " · ");
-        let blanks = room.saturating_sub(Span::raw(&*seen).width());
+        let (choices, _) = fitting(self.look, &self.choices(), room, " · ");
+        let blanks = room.saturating_sub(Span::raw(&*choices).width());
         spans.push(Span::raw(" ".repeat(blanks)));
-        spans.push(span(&seen, Tone::Faint));
+        spans.push(span(&choices, Tone::Faint));
         Line::from(spans)
     }
 
-    fn seen_as(&self) -> Vec<String> {
+    fn choices(&self) -> Vec<String> {
         let (view, list) = (self.view, self.view.list());
-        let mut said = Vec::new();
+        let mut choices = Vec::new();
         if !list.filter.is_empty() {
-            said.push(format!("only \"{}\"", list.filter));
+            choices.push(format!("filter \"{}\"", list.filter));
         }
         if view.pane != Pane::Bounds {
-            said.push(match view.level {
+            choices.push(match view.level {
                 Level::Machine => "machine".into(),
                 Level::Package => "per package".into(),
                 Level::Core => "per core".into(),
@@ -187,13 +186,13 @@ impl Picture<'_> {
             });
         }
         if view.pane == Pane::Idle {
-            said.push(view.values.name().into());
+            choices.push(view.values.name().into());
         }
         let orders = self.orders();
         let reversed = if list.reversed { ", reversed" } else { "" };
         let order = orders[list.sort % orders.len()];
-        said.push(format!("by {order}{reversed}"));
-        said
+        choices.push(format!("by {order}{reversed}"));
+        choices
     }
 
     fn footer(&self, width: usize) -> (String, Tone) {

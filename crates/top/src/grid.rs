@@ -1,4 +1,4 @@
-//! Columns that fit the width there is: the least important ones give way first.
+//! Columns fitted to a width: the least important ones are omitted first.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -9,22 +9,22 @@ use crate::history::Trend;
 use crate::look::{Look, Tone, UNKNOWN};
 use reveille_show::table::Side;
 
-/// A column's heading and how it takes part in the width.
+/// A column's heading and its share of the width.
 #[derive(Debug, Clone)]
 pub struct Column {
     name: String,
     unit: &'static str,
     side: Side,
-    /// The higher, the earlier it gives way; no two columns of a grid have the same.
+    /// The column of the highest rank is omitted first; ranks in a grid are unique.
     rank: usize,
-    /// Its cells may be cut to this; `None`: never.
+    /// The width to which its cells may be truncated; `None`: never.
     least: Option<usize>,
-    /// What it has at least, so that it does not jump with each figure.
+    /// The minimum width, so that it does not change with each figure.
     steady: usize,
-    /// What it takes at most, if its cells want it.
+    /// The maximum width.
     most: usize,
     marked: Option<Order>,
-    /// Bars and trends, no words.
+    /// Contains bars or trends.
     drawn: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum Order {
 }
 
 impl Column {
-    /// Right-aligned figures, never cut.
+    /// Right-aligned figures, never truncated.
     pub fn figures(
         name: impl Into<String>,
         unit: &'static str,
@@ -56,7 +56,7 @@ impl Column {
         }
     }
 
-    /// Left-aligned words, never cut.
+    /// Left-aligned words, never truncated.
     pub fn words(name: &str, rank: usize) -> Self {
         Self {
             side: Side::Left,
@@ -64,7 +64,7 @@ impl Column {
         }
     }
 
-    /// Left-aligned text, cut to `least` columns where there is no room.
+    /// Left-aligned text, truncated to `least` columns if there is no room.
     pub fn text(name: &str, least: usize, rank: usize) -> Self {
         Self {
             least: Some(least),
@@ -98,13 +98,13 @@ impl Column {
     }
 }
 
-/// What stands in a column.
+/// The content of a cell.
 #[derive(Debug, Clone)]
 pub enum Cell {
     Text(String, Tone),
     /// 0 to 1.
     Bar(Option<f64>, Tone),
-    /// What was remembered, and the value that is drawn highest.
+    /// The trend, and the value of its full height.
     Trend(Trend, f32),
 }
 
@@ -113,7 +113,7 @@ impl Cell {
         Self::Text(text.into(), Tone::Plain)
     }
 
-    /// What this cell would like to have.
+    /// The width of the whole content.
     fn width(&self, look: Look) -> usize {
         match self {
             Self::Text(text, _) => Span::raw(&*look.text(text)).width(),
@@ -128,7 +128,7 @@ impl Cell {
             Self::Bar(None, _) => (UNKNOWN.to_owned(), Tone::Faint),
             Self::Trend(trend, top) => (look.trend(&trend.means(width), *top), Tone::Awake),
         };
-        // The newest value of a trend stands at the right.
+        // The newest value of a trend is at the right.
         let side = match self {
             Self::Trend(..) => Side::Right,
             _ => side,
@@ -145,18 +145,18 @@ fn padded(text: &str, width: usize, side: Side) -> String {
     }
 }
 
-/// A table that is fitted to a width.
+/// A table.
 #[derive(Debug, Default)]
 pub struct Grid {
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A table that is fitted to a width: lines are made where they are asked for.
+/// A table fitted to a width; lines are made on demand.
 pub struct Fitted<'a> {
     grid: &'a Grid,
     look: Look,
-    /// Which columns, and how wide.
+    /// The shown columns and their widths.
     chosen: Vec<(usize, usize)>,
     /// Blanks between them.
     gap: usize,
@@ -179,7 +179,7 @@ impl Fitted<'_> {
         ]
     }
 
-    /// These rows, as far as they are there.
+    /// These rows, as far as they exist.
     pub fn rows(&self, wanted: Range<usize>) -> impl Iterator<Item = Line<'static>> {
         let last = self.grid.rows.len();
         let wanted = wanted.start.min(last)..wanted.end.min(last);
@@ -218,7 +218,7 @@ impl Grid {
         }
     }
 
-    /// The table as text, as wide as it needs to be, without bars and trends.
+    /// The table as text in its full width, without bars and trends.
     pub fn write(mut self, look: Look, out: &mut impl Write) -> io::Result<()> {
         let drawn: Vec<bool> = self.columns.iter().map(|column| column.drawn).collect();
         for row in &mut self.rows {
@@ -237,7 +237,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Which columns are shown, and how wide.
+    /// The shown columns and their widths.
     fn choose(&self, look: Look, width: usize, gap: usize) -> Vec<(usize, usize)> {
         let wanted: Vec<usize> = (0..self.columns.len())
             .map(|column| self.wanted(look, column))
@@ -271,7 +271,7 @@ impl Grid {
         chosen
     }
 
-    /// The width that a column's cells and heading ask for.
+    /// The width of a column's cells and heading.
     fn wanted(&self, look: Look, index: usize) -> usize {
         let column = &self.columns[index];
         let heading = Span::raw(column.heading(look)).width();
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_column_gives_way_first() {
+    fn the_least_important_column_is_omitted_first() {
         assert_eq!(
             shown(60),
             "  3  a command of many words     12.5  █████     "
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_dash() {
+    fn an_unknown_value_is_a_dash() {
         let cell = Cell::Bar(None, Tone::Plain).draw(LOOK, 3, Side::Left);
         assert_eq!(cell.content, "-  ");
     }

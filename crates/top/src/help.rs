@@ -1,4 +1,4 @@
-//! What the keys do, and what is missing on this machine.
+//! The help: keys, and notes on this machine.
 
 use ratatui::text::{Line, Span};
 use reveille_watch::live::Snapshot;
@@ -8,27 +8,27 @@ use crate::sheet::Sheet;
 
 const KEYS: [(&str, &str); 13] = [
     ("q, Ctrl-C", "quit"),
-    ("Tab, 1 2 3", "pane: idle states, who wakes, bounds"),
+    ("Tab, 1 2 3", "pane: idle states, wakers, bounds"),
     (
         "↑ ↓ k j PgUp PgDn Home End",
-        "select a row; more of it stands below the list",
+        "select a row; its details are below the list",
     ),
     ("← →", "coarser, finer: machine, package, core, CPU"),
     ("m p o c", "machine, packages, cores, CPUs"),
-    ("v", "states by share, stay, uses, wake latency in turn"),
+    ("v", "next figure of states: share, stay, uses, latency"),
     ("s, r", "sort by the next column, reverse"),
-    ("/", "only rows with these words; Esc shows all again"),
-    ("space", "freeze the view; figures go on being gathered"),
-    ("+ -", "refresh more seldom, more often"),
-    ("Ctrl-L, Ctrl-Z", "draw anew, suspend"),
+    ("/", "filter rows by text; Esc shows all"),
+    ("space", "freeze the view; measuring continues"),
+    ("+ -", "longer, shorter refresh interval"),
+    ("Ctrl-L, Ctrl-Z", "redraw, suspend"),
     ("", ""),
     (
         "wake latency",
-        "of timers only: from expiry to the first instruction",
+        "timers only: from expiry to the first instruction",
     ),
 ];
 
-/// The widest keys and two blanks.
+/// The widest entry and two blanks.
 const KEYS_WIDTH: usize = 28;
 
 pub fn draw(snapshot: Option<&Snapshot>, sheet: &mut Sheet) {

@@ -1,11 +1,10 @@
-//! What the view shows: the latest snapshot, and of those before it only the trends, which stay
-//! small on a machine of many CPUs.
+//! The latest snapshot, and the trends of earlier ones, which are small even with many CPUs.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use reveille_watch::live::{Snapshot, Unit};
 
-/// Refreshes that trends reach back: two minutes at one a second.
+/// The length of trends in refreshes: two minutes at one per second.
 pub const REMEMBERED: usize = 120;
 
 #[derive(Debug, Clone, Default)]
@@ -13,20 +12,20 @@ pub struct History {
     latest: Option<Snapshot>,
     /// By the unit's label.
     trends: BTreeMap<String, VecDeque<Point>>,
-    /// How long each remembered refresh lasted, s.
+    /// The duration of each remembered refresh, s.
     lasted_s: VecDeque<f64>,
-    /// Refreshes so far, forgotten ones among them.
+    /// Refreshes so far, including forgotten ones.
     seen: usize,
 }
 
-/// What is remembered of a unit at a refresh.
+/// A unit's remembered figures at a refresh.
 #[derive(Debug, Clone, Copy, Default)]
 struct Point {
     awake_percent: Option<f32>,
     wakeups_per_s: Option<f32>,
 }
 
-/// Which figure of a unit is drawn over time.
+/// A figure of a unit that is drawn over time.
 #[derive(Debug, Clone, Copy)]
 pub enum Figure {
     AwakePercent,
@@ -52,7 +51,7 @@ impl History {
         if self.lasted_s.len() > REMEMBERED {
             self.lasted_s.pop_front();
         }
-        // A unit that is gone has gaps from now on; one that is new had gaps before.
+        // Units that are gone, or were not there before, have gaps.
         for points in self.trends.values_mut() {
             points.push_back(Point::default());
         }
@@ -76,7 +75,7 @@ impl History {
         self.latest = Some(snapshot);
     }
 
-    /// How far the trends reach back, s.
+    /// The time span of the trends, s.
     pub fn span_s(&self) -> f64 {
         self.lasted_s.iter().sum()
     }
@@ -101,8 +100,8 @@ impl Trend {
         self.points.iter().copied().flatten().reduce(f32::max)
     }
 
-    /// The trend in at most `width` values. Where it is longer, each value is the mean of several
-    /// refreshes, and always of the same ones, so that the picture moves and does not flicker.
+    /// The trend in at most `width` values. If it is longer, each value is the mean of several
+    /// refreshes, always of the same ones, so that the picture moves and does not flicker.
     pub fn means(&self, width: usize) -> Vec<Option<f32>> {
         let together = REMEMBERED.div_ceil(width.max(1));
         let mut groups: Vec<(f32, usize)> = Vec::new();
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_trend_is_of_means_and_forgets_what_is_old() {
+    fn a_narrow_trend_has_means_and_forgets_old_values() {
         let mut history = History::default();
         for refresh in 0..REMEMBERED + 60 {
             history.push(snapshot("machine", if refresh < 60 { 99.0 } else { 40.0 }));
@@ -189,7 +188,7 @@ mod tests {
         let before = trend(&history, "machine", 10);
         history.push(snapshot("machine", 0.0));
         let after = trend(&history, "machine", 10);
-        // 12 refreshes a value: the one that begins at 108 and ends at 119 stays what it was.
+        // 12 refreshes per value: the one from 108 to 119 does not change.
         let whole = Some((108..120).sum::<usize>() as f32 / 12.0);
         assert!(before.contains(&whole) && after.contains(&whole));
     }

@@ -13,10 +13,10 @@ use crate::sheet::Sheet;
 use crate::view::{List, Values, View};
 use crate::{numbers, states, wakers};
 
-/// What rows can be sorted by; the machine stays on top.
+/// Sort orders; the machine stays on top.
 pub const ORDERS: [&str; 5] = ["number", "awake", "wake-ups", "leaving", "frequency"];
 
-/// The widest name of a state in a heading.
+/// The maximum width of a state's name in a heading.
 const STATE_NAME: usize = 9;
 
 /// The rows of the pane.
@@ -46,7 +46,7 @@ pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<&'a Unit> {
     [&snapshot.machine].into_iter().chain(units).collect()
 }
 
-/// By figures the highest come first, unless reversed.
+/// The highest figures come first, unless reversed.
 fn direction(view: &View) -> Option<Order> {
     match (view.list().sort, view.list().reversed) {
         (0, _) => None,
@@ -64,7 +64,7 @@ fn figure(unit: &Unit, order: usize) -> Option<f64> {
     }
 }
 
-/// The unknown is below all.
+/// Unknown values come last.
 pub fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
     let known = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
     known(b).total_cmp(&known(a))
@@ -82,7 +82,7 @@ pub fn draw(picture: &Picture, snapshot: &Snapshot, sheet: &mut Sheet) {
     if !wakers.is_empty() {
         let named = &wakers[..wakers.len().min(WAKERS)];
         woken_by.push(Line::default());
-        woken_by.push(sheet.line(&format!("{} is woken by", unit.label), Tone::Strong));
+        woken_by.push(sheet.line(&format!("Wakers of {}", unit.label), Tone::Strong));
         let grid = wakers::grid(named, wakers::sum(&wakers), &List::default());
         woken_by.extend(sheet.table(&grid));
     }
@@ -90,22 +90,22 @@ pub fn draw(picture: &Picture, snapshot: &Snapshot, sheet: &mut Sheet) {
     sheet.list(&grid, selected, &more, &woken_by);
 }
 
-/// Wakers of the selected unit that are named: the most frequent ones.
+/// The number of wakers shown for the selected unit: the most frequent ones.
 const WAKERS: usize = 8;
 
-/// A state in a column: its name and who counts it.
+/// A state in a column: its name and what counts it.
 type StateKey<'a> = (&'a str, CountedBy);
 
-/// A column that is left out where no unit has the figure.
+/// A column that is omitted if no unit has the figure.
 struct Optional {
     name: &'static str,
     unit: &'static str,
-    /// Its place in [`ORDERS`], where rows can be sorted by it.
+    /// Its index in [`ORDERS`], if rows can be sorted by it.
     order: Option<usize>,
     text: fn(&Unit) -> String,
 }
 
-/// As they give way, the last one first.
+/// In narrow terminals the last one is omitted first.
 const OPTIONAL: [Optional; 6] = [
     Optional {
         name: "leaving",
@@ -145,9 +145,10 @@ const OPTIONAL: [Optional; 6] = [
     },
 ];
 
-/// When columns give way. Of the kernel's states the shallowest does first: deep ones tell most.
+/// The order in which columns are omitted. Of the kernel's states the shallowest is omitted first:
+/// deep ones matter most.
 const RANK_OF_SHALLOWEST: usize = 99;
-/// The hardware's states stand again below the list.
+/// The hardware's states are also below the list.
 const RANK_OF_HARDWARE: usize = 100;
 const RANK_OF_TREND: usize = 200;
 const RANK_OF_OPTIONAL: usize = 210;
@@ -196,7 +197,7 @@ fn columns(
     columns
 }
 
-/// The states of all units: those of the first, then what others have besides.
+/// The states of all units: those of the first unit, then others.
 fn states<'a>(units: &[&'a Unit]) -> Vec<StateKey<'a>> {
     let mut states: Vec<StateKey> = Vec::new();
     for state in units.iter().flat_map(|unit| &unit.states) {
@@ -205,7 +206,7 @@ fn states<'a>(units: &[&'a Unit]) -> Vec<StateKey<'a>> {
             states.push(key);
         }
     }
-    // The hardware's last, wherever they were found.
+    // The hardware's last.
     states.sort_by_key(|(_, counted_by)| *counted_by == CountedBy::Hardware);
     states
 }
@@ -222,7 +223,7 @@ fn state_unit(values: Values, counted_by: CountedBy) -> &'static str {
     }
 }
 
-/// How far the trends reach back, in words for a heading.
+/// The time span of the trends, for a heading.
 fn span(history: &History) -> &'static str {
     match history.span_s() {
         ..90.0 => "last minute",
@@ -267,7 +268,7 @@ fn row(
     cells
 }
 
-/// Cores that are of several kinds say which: `CPU 3 P`.
+/// The label with the kind of its cores, if there are several: `CPU 3 P`.
 fn label(unit: &Unit) -> String {
     match &unit.kind {
         Some(kind) => format!("{} {}", unit.label, short(kind)),
@@ -296,7 +297,7 @@ fn figure_cell(text: String) -> Cell {
     Cell::Text(text, tone)
 }
 
-/// Empty where the unit has no such state.
+/// Empty if the unit has no such state.
 fn state_cell(unit: &Unit, (name, counted_by): &StateKey, values: Values) -> Cell {
     let here = |state: &&StateShare| state.name == *name && state.counted_by == *counted_by;
     let Some(state) = unit.states.iter().find(here) else {
@@ -317,7 +318,7 @@ fn state_cell(unit: &Unit, (name, counted_by): &StateKey, values: Values) -> Cel
     }
 }
 
-/// The one figure that says most: all packages together, or else the platform, or the battery.
+/// The most comprehensive figure: all packages together, or the platform, or the battery.
 fn watts(power: &[Power]) -> Option<f64> {
     let of = |kind: PowerKind| power.iter().filter(move |power| power.kind == kind);
     let packages: Vec<f64> = of(PowerKind::Package).map(|power| power.watts).collect();

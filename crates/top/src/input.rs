@@ -13,33 +13,32 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::{SIGCONT, SIGWINCH};
 use signal_hook::low_level::pipe;
 
-/// How long further keys are waited for after the first, which ends a wait. With no time at all
-/// crossterm does not look.
+/// How long to wait for further keys after the first. With a timeout of 0 crossterm does not poll.
 const MORE_KEYS: Duration = Duration::from_millis(5);
 
 /// The terminal's keys and the process's signals.
 pub struct Input {
-    /// Where standard input is no terminal.
+    /// If standard input is not a terminal.
     terminal: Option<File>,
-    /// Readable once a signal has asked for the end.
+    /// Readable after a signal that ends the program.
     ends: UnixStream,
-    /// Readable after a change of size, and when the process goes on after a stop.
+    /// Readable after a change of size, and when the process continues after a stop.
     changes: UnixStream,
 }
 
-/// What happened meanwhile.
+/// An event during a wait.
 #[derive(Debug, Clone, Copy)]
-pub enum Happened {
+pub enum InputEvent {
     Key(KeyEvent),
-    /// The screen is to be drawn anew: a new size, or what others wrote meanwhile.
+    /// The screen must be redrawn: its size changed, or other programs wrote to it.
     Changed,
-    /// A signal asks for the end, or the terminal was closed.
+    /// A signal ends the program, or the terminal was closed.
     End,
 }
 
 impl Input {
     /// # Errors
-    /// Where there is no terminal to read keys from, or signals cannot be had.
+    /// If there is no terminal for keys, or signal handlers cannot be installed.
     pub fn open(ended_by: &[i32]) -> io::Result<Self> {
         let terminal = match io::stdin().is_terminal() {
             true => None,
@@ -52,8 +51,8 @@ impl Input {
         })
     }
 
-    /// Waits until then, or until something happens; which may be several keys at once.
-    pub fn wait(&mut self, until: Instant) -> io::Result<Vec<Happened>> {
+    /// Waits until then, or until events come; several keys may come at once.
+    pub fn wait(&mut self, until: Instant) -> io::Result<Vec<InputEvent>> {
         let stdin = io::stdin();
         let keys: BorrowedFd = match &self.terminal {
             Some(terminal) => terminal.as_fd(),
@@ -67,31 +66,31 @@ impl Input {
         ];
         match poll(&mut fds, timeout(until)) {
             Ok(_) => {}
-            // The signal has made one of the others readable.
+            // The signal has made one of the streams readable.
             Err(Errno::EINTR) => return Ok(Vec::new()),
             Err(error) => return Err(error.into()),
         }
         let [ended, typed, changed] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
         let closed = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
         if !ended.is_empty() || typed.intersects(closed) {
-            return Ok(vec![Happened::End]);
+            return Ok(vec![InputEvent::End]);
         }
         let mut happened = Vec::new();
         if !changed.is_empty() {
             let mut bytes = [0; 64];
             let _ = self.changes.read(&mut bytes)?;
-            happened.push(Happened::Changed);
+            happened.push(InputEvent::Changed);
         }
         while !typed.is_empty() && event::poll(MORE_KEYS)? {
             if let Event::Key(key) = event::read()? {
-                happened.push(Happened::Key(key));
+                happened.push(InputEvent::Key(key));
             }
         }
         Ok(happened)
     }
 }
 
-/// A stream that the signals write to.
+/// A stream that becomes readable after these signals.
 pub fn readable_after(signals: &[i32]) -> io::Result<UnixStream> {
     let (here, there) = UnixStream::pair()?;
     for signal in signals {
@@ -100,7 +99,7 @@ pub fn readable_after(signals: &[i32]) -> io::Result<UnixStream> {
     Ok(here)
 }
 
-/// The time left, rounded up: rounded down, the last millisecond would be spent in turning.
+/// The time left, rounded up: rounded down, the last millisecond would be a busy loop.
 pub fn timeout(until: Instant) -> PollTimeout {
     let left = until.saturating_duration_since(Instant::now());
     let left = Duration::from_millis(left.as_micros().div_ceil(1000) as u64);

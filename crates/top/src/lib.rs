@@ -1,8 +1,7 @@
-//! The live view of [`reveille_watch::live`]: what sleeps, what wakes it and what holds it awake, again
-//! and again. [`run`] shows it in a terminal, steered by keys; [`stream`] prints it as text, JSON or CSV.
+//! The live view of [`reveille_watch::live`]: what sleeps, what wakes it and what keeps it awake. [`run`]
+//! shows it in a terminal and takes keys; [`stream`] prints it as text, JSON or CSV.
 //!
-//! Drawing is a function of the history of snapshots, of what the user chose and of the size; it reads
-//! nothing.
+//! Drawing depends only on the history of snapshots, the user's choices and the size; it reads nothing.
 
 mod bounds;
 mod csv;
@@ -35,33 +34,32 @@ use reveille_watch::live::Snapshot;
 pub use draw::About;
 pub use screen::run;
 
-/// When figures are shown, and until when.
+/// The interval and the number of refreshes.
 #[derive(Debug, Clone)]
 pub struct Refresh {
-    /// From one to the next.
+    /// The time between refreshes.
     pub interval: Duration,
-    /// Refreshes until the end; `None`: until a signal or the user ends it.
+    /// The number of refreshes; `None`: until a signal or the user ends it.
     pub count: Option<u64>,
     /// Signals that end it.
     pub ended_by: Vec<i32>,
 }
 
-/// How figures are printed where no terminal has keys.
+/// The output format without a terminal view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Tables.
     Text,
-    /// An object a line for each refresh: the snapshot as it is.
+    /// One object per line and refresh: the snapshot.
     Json,
-    /// A line for each figure of each state, CPU and waker.
+    /// One line per figure of each state, CPU and waker.
     Csv,
 }
 
-/// Prints what `read` gives at each refresh, until a signal, the count, or a reader that goes away ends
-/// it.
+/// Prints the snapshot of `read` at each refresh, until a signal, the count, or a closed output ends it.
 ///
 /// # Errors
-/// Of the output, and what `read` returns.
+/// Of the output and of `read`.
 pub fn stream(
     about: About,
     refresh: &Refresh,

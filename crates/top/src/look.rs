@@ -1,25 +1,25 @@
-//! How things look on this terminal: with colours or without, with block characters or in ASCII.
+//! The terminal's style: with or without colours, with block characters or in ASCII.
 
 use std::borrow::Cow;
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
-use reveille_show::terminal::is_order;
+use reveille_show::terminal::is_control;
 
-/// What the terminal takes.
+/// What the terminal supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     pub colour: bool,
     pub utf8: bool,
 }
 
-/// What a piece of text is, which decides its style.
+/// The meaning of a piece of text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
     Strong,
     Faint,
-    /// Time awake, and what deserves a look.
+    /// Time awake, and values that deserve attention.
     Awake,
     Asleep,
     /// The title line and the selected row.
@@ -31,12 +31,12 @@ pub const UNKNOWN: &str = "-";
 
 const BLOCKS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// From little to much ink, as old plotters did it.
+/// From little to much ink.
 const ASCII_HEIGHTS: [char; 8] = ['.', ':', '-', '=', '+', '*', '%', '#'];
 
 impl Look {
-    /// By `NO_COLOR` (any value that is not empty: no-color.org) and the locale's character set,
-    /// where `LC_ALL` is stronger than `LC_CTYPE`, and that than `LANG`.
+    /// By `NO_COLOR` (any non-empty value: no-color.org) and the locale's character set; `LC_ALL`
+    /// overrides `LC_CTYPE`, which overrides `LANG`.
     pub fn of_environment() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -51,7 +51,7 @@ impl Look {
         }
     }
 
-    /// Two colours only, which can be read on dark and on light ground; the rest is weight.
+    /// Only two colours, readable on dark and light backgrounds; otherwise weight.
     pub fn style(self, tone: Tone) -> Style {
         let plain = Style::new();
         let coloured = |colour| match self.colour {
@@ -68,10 +68,10 @@ impl Look {
         }
     }
 
-    /// The text as this terminal can show it. Control characters, which a process may have in its
-    /// name, never reach the terminal.
+    /// The text in characters that this terminal can show. Control characters, which a process may
+    /// have in its name, never reach the terminal.
     pub fn text(self, text: &str) -> Cow<'_, str> {
-        let shown = |c: char| !is_order(c) && (self.utf8 || c.is_ascii());
+        let shown = |c: char| !is_control(c) && (self.utf8 || c.is_ascii());
         if text.chars().all(shown) {
             return text.into();
         }
@@ -91,7 +91,7 @@ impl Look {
         text.chars().map(replaced).collect::<String>().into()
     }
 
-    /// The text cut to `width` columns, with a mark where something was left out.
+    /// The text truncated to `width` columns, with a mark if something is missing.
     pub fn cut(self, text: &str, width: usize) -> String {
         let text = self.text(text);
         if Span::raw(&*text).width() <= width {
@@ -126,8 +126,7 @@ impl Look {
         bar
     }
 
-    /// Values as a line of little columns, `top` being the highest; a value that is not known is a
-    /// gap.
+    /// Values as a line of small columns; `top`: the highest value. An unknown value is a gap.
     pub fn trend(self, values: &[Option<f32>], top: f32) -> String {
         let heights = if self.utf8 { HEIGHTS } else { ASCII_HEIGHTS };
         let column = |value: &Option<f32>| match value {
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_says_so() {
+    fn truncated_text_has_a_mark() {
         assert_eq!(RICH.cut("kworker/0:1", 7), "kworke…");
         assert_eq!(PLAIN.cut("kworker/0:1", 7), "kworke~");
         assert_eq!(RICH.cut("kworker", 7), "kworker");
@@ -186,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_eighths_where_it_may() {
+    fn a_bar_has_eighths_with_utf_8() {
         assert_eq!(RICH.bar(0.5, 5), "██▌");
         assert_eq!(PLAIN.bar(0.5, 4), "##");
         assert_eq!(RICH.bar(7.0, 3), "███");
     }
 
     #[test]
-    fn a_trend_has_gaps_where_nothing_is_known() {
+    fn a_trend_has_gaps_for_unknown_values() {
         let values = [None, Some(0.0), Some(50.0), Some(100.0)];
         assert_eq!(RICH.trend(&values, 100.0), " ▁▅█");
         assert_eq!(PLAIN.trend(&values, 100.0), " .+#");

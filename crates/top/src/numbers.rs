@@ -1,4 +1,4 @@
-//! Figures as short text. What is not known is a dash, never zero.
+//! Figures as short text. An unknown value is a dash, never zero.
 
 use crate::look::UNKNOWN;
 
@@ -44,7 +44,7 @@ pub fn time(us: Option<f64>) -> String {
     })
 }
 
-/// A whole figure.
+/// A figure without decimals.
 pub fn whole(value: Option<f64>) -> String {
     known(value, |value| format!("{value:.0}"))
 }
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unknown_is_a_dash_and_zero_is_zero() {
+    fn unknown_is_a_dash_and_zero_is_zero() {
         assert_eq!(percent(None), "-");
         assert_eq!(percent(Some(f64::NAN)), "-");
         assert_eq!(percent(Some(0.0)), "0.0");
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_stay_short_whatever_their_size() {
+    fn figures_of_any_size_are_short() {
         assert_eq!(rate(Some(99.96)), "100");
         assert_eq!(rate(Some(123_456.0)), "123.5k");
         assert_eq!(latency_us(Some(850.0)), "0.85");

@@ -1,5 +1,4 @@
-//! When figures are printed, where no terminal has keys: every interval, until a signal, the count,
-//! or a reader that goes away ends it.
+//! The pace of printed output: every interval, until a signal, the count, or a closed output ends it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -39,7 +38,7 @@ impl Pace {
             let out = io::stdout();
             let mut fds = [
                 PollFd::new(self.ends.as_fd(), PollFlags::POLLIN),
-                // Only that its reader went away.
+                // Reports only that the reader has closed it.
                 PollFd::new(out.as_fd(), PollFlags::empty()),
             ];
             match poll(&mut fds, timeout(self.next)) {
@@ -48,7 +47,7 @@ impl Pace {
                 Err(error) => return Err(error.into()),
             }
         }
-        // After a long stop, one refresh and not all that were missed.
+        // After a long stop, only one of the missed refreshes.
         self.next = (self.next + self.interval).max(Instant::now());
         Ok(true)
     }

@@ -1,7 +1,7 @@
-//! Pictures of made-up machines, drawn into a buffer and held against those in `pictures/`.
+//! Pictures of invented machines, drawn into a buffer and compared with those in `pictures/`.
 //!
-//! After a change that is meant: `REVEILLE_DRAW=1 cargo test -p reveille-top pictures`, and look at what
-//! `git diff` shows.
+//! After an intended change: `REVEILLE_DRAW=1 cargo test -p reveille-top pictures`, then check
+//! `git diff`.
 
 mod machines;
 
@@ -108,7 +108,7 @@ fn a_virtual_machine_in_every_size() {
 }
 
 #[test]
-fn who_wakes_and_what_is_held() {
+fn wakers_and_bounds() {
     let history = history(machines::hybrid);
     for (name, keys) in [
         ("wakers", "2"),
@@ -123,7 +123,7 @@ fn who_wakes_and_what_is_held() {
 }
 
 #[test]
-fn help_and_frozen_are_seen() {
+fn help_of_a_frozen_view() {
     let history = history(machines::hybrid);
     holds("help-80x24", &text(&drawn(&history, " h", RICH, (80, 24))));
 }
@@ -168,7 +168,7 @@ fn no_size_is_too_small_for_any_machine() {
     let mut random = machines::Random::new(1);
     for width in 0..=120 {
         for height in 0..=40 {
-            // Every size, each with a machine and a view of its own.
+            // Every size, each with its own machine and view.
             let mut history = History::default();
             for _ in 0..random.below(3) {
                 history.push(random.snapshot());

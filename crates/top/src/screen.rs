@@ -1,4 +1,4 @@
-//! The view in a terminal: refreshed, steered by keys, and put away again however it ends.
+//! The view in a terminal, with keys. The terminal is restored however the program ends.
 
 use std::io::{self, stdout};
 use std::mem::ManuallyDrop;
@@ -16,17 +16,17 @@ use reveille_watch::live::Snapshot;
 use crate::Refresh;
 use crate::draw::{About, Picture};
 use crate::history::History;
-use crate::input::{Happened, Input};
+use crate::input::{Input, InputEvent};
 use crate::look::Look;
-use crate::view::{Then, View};
+use crate::view::{Action, View};
 
-/// Until the first figures come, at most.
+/// The longest time until the first figures.
 pub const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// Shows what `read` gives at each refresh, in a terminal, until the user, a signal or the count ends it.
+/// Shows the snapshot of `read` at each refresh, until the user, a signal or the count ends it.
 ///
 /// # Errors
-/// Where there is no terminal to read keys from, and what `read` returns.
+/// If there is no terminal for keys, and those of `read`.
 pub fn run(
     about: &About,
     refresh: &Refresh,
@@ -34,12 +34,12 @@ pub fn run(
 ) -> anyhow::Result<()> {
     let mut input = Input::open(&refresh.ended_by).map_err(|error| {
         Error::Usage(format!(
-            "no terminal to read keys from ({error}): take --text, --json or --csv"
+            "no terminal for keys ({error}): use --text, --json or --csv"
         ))
     })?;
-    let mut shown = Shown {
+    let mut screen = Screen {
         terminal: Terminal::enter()?,
-        seen: Seen {
+        state: State {
             about,
             look: Look::of_environment(),
             view: View::new(refresh.interval),
@@ -47,15 +47,15 @@ pub fn run(
             frozen: None,
         },
     };
-    let ended = shown.follow(&mut input, refresh.count, read);
-    drop(shown);
+    let ended = screen.follow(&mut input, refresh.count, read);
+    drop(screen);
     match ended {
         Err(error) if gone(&error) => Ok(()),
         ended => ended,
     }
 }
 
-/// Did the terminal go away?
+/// Whether the terminal was closed.
 fn gone(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref().and_then(io::Error::raw_os_error);
     matches!(
@@ -64,21 +64,21 @@ fn gone(error: &anyhow::Error) -> bool {
     )
 }
 
-struct Shown<'a> {
+struct Screen<'a> {
     terminal: Terminal,
-    seen: Seen<'a>,
+    state: State<'a>,
 }
 
-struct Seen<'a> {
+struct State<'a> {
     about: &'a About,
     look: Look,
     view: View,
     history: History,
-    /// The history as it was when the view was frozen.
+    /// The history at the time when the view was frozen.
     frozen: Option<History>,
 }
 
-impl Seen<'_> {
+impl State<'_> {
     fn picture(&self) -> Picture<'_> {
         Picture {
             history: self.frozen.as_ref().unwrap_or(&self.history),
@@ -88,51 +88,51 @@ impl Seen<'_> {
         }
     }
 
-    fn press(&mut self, key: KeyEvent, height: u16) -> Then {
+    fn press(&mut self, key: KeyEvent, height: u16) -> Action {
         let listed = self.picture().listed(height);
-        let then = self.view.press(key, listed);
+        let action = self.view.press(key, listed);
         match (self.view.frozen, &self.frozen) {
             (true, None) => self.frozen = Some(self.history.clone()),
             (false, Some(_)) => self.frozen = None,
             _ => {}
         }
-        then
+        action
     }
 }
 
-impl Shown<'_> {
+impl Screen<'_> {
     fn follow(
         &mut self,
         input: &mut Input,
         mut count: Option<u64>,
         mut read: impl FnMut() -> reveille_kernel::Result<Snapshot>,
     ) -> anyhow::Result<()> {
-        let mut next = Instant::now() + self.seen.view.interval.min(FIRST_LOOK);
+        let mut next = Instant::now() + self.state.view.interval.min(FIRST_LOOK);
         self.draw()?;
         while count != Some(0) {
             for happened in input.wait(next)? {
                 match happened {
-                    Happened::End => return Ok(()),
-                    Happened::Changed => self.draw_anew()?,
-                    Happened::Key(key) => {
-                        match self.seen.press(key, self.terminal.height()?) {
-                            Then::Quit => return Ok(()),
-                            Then::Suspend => self.suspend()?,
-                            Then::DrawAnew => self.draw_anew()?,
-                            Then::Draw => self.draw()?,
-                            Then::Nothing => {}
+                    InputEvent::End => return Ok(()),
+                    InputEvent::Changed => self.redraw()?,
+                    InputEvent::Key(key) => {
+                        match self.state.press(key, self.terminal.height()?) {
+                            Action::Quit => return Ok(()),
+                            Action::Suspend => self.suspend()?,
+                            Action::Redraw => self.redraw()?,
+                            Action::Draw => self.draw()?,
+                            Action::Nothing => {}
                         }
-                        next = next.min(Instant::now() + self.seen.view.interval);
+                        next = next.min(Instant::now() + self.state.view.interval);
                     }
                 }
             }
             let now = Instant::now();
             if now >= next {
-                self.seen.history.push(read()?);
+                self.state.history.push(read()?);
                 count = count.map(|left| left - 1);
-                // After a long stop, one refresh and not all that were missed.
-                next = (next + self.seen.view.interval).max(now);
-                if self.seen.frozen.is_none() {
+                // After a long stop, only one of the missed refreshes.
+                next = (next + self.state.view.interval).max(now);
+                if self.state.frozen.is_none() {
                     self.draw()?;
                 }
             }
@@ -141,31 +141,31 @@ impl Shown<'_> {
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        let picture = self.seen.picture();
+        let picture = self.state.picture();
         let terminal = &mut self.terminal.0;
         terminal.draw(|frame| picture.draw(frame.area(), frame.buffer_mut()))?;
         Ok(())
     }
 
-    fn draw_anew(&mut self) -> io::Result<()> {
-        // Not clear(), which asks the terminal where its cursor is and waits for an answer.
+    fn redraw(&mut self) -> io::Result<()> {
+        // Not clear(), which asks the terminal for its cursor position and waits for the answer.
         let size = self.terminal.0.size()?;
         self.terminal.0.resize(size.into())?;
         self.draw()
     }
 
-    /// Gives the terminal back to the shell until it lets this process go on.
+    /// Returns the terminal to the shell until it continues this process.
     fn suspend(&mut self) -> io::Result<()> {
         leave()?;
         self.terminal.0.show_cursor()?;
         raise(Signal::SIGTSTP)?;
         enter()?;
-        self.draw_anew()
+        self.redraw()
     }
 }
 
-/// The terminal, taken: raw, with a screen of its own. Dropping gives it back; a panic does so
-/// before it speaks.
+/// The terminal in raw mode, with the alternate screen. Dropping restores it; a panic restores it
+/// before its message.
 struct Terminal(ManuallyDrop<DefaultTerminal>);
 
 impl Terminal {
@@ -186,7 +186,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let cursor_is_back = self.0.show_cursor().is_ok();
-        // A panic has left already; leaving twice would write over what it said.
+        // A panic has left already; leaving twice would overwrite its message.
         if !std::thread::panicking() {
             let _ = leave();
         }
@@ -194,8 +194,8 @@ impl Drop for Terminal {
             // SAFETY: this is the only place that drops it, and it is not used after.
             unsafe { ManuallyDrop::drop(&mut self.0) };
         }
-        // Else the terminal is gone. ratatui's own drop would say so on standard error, which has
-        // gone with it, and panic.
+        // Otherwise the terminal is gone. ratatui's own drop would report that on standard error,
+        // which is gone too, and panic.
     }
 }
 

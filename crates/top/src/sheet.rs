@@ -1,4 +1,4 @@
-//! A part of the screen that is filled from above; what does not fit is left out.
+//! A part of the screen, filled from the top; lines that do not fit are omitted.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,12 +10,12 @@ use crate::look::{Look, Tone};
 
 pub struct Sheet<'a> {
     pub buffer: &'a mut Buffer,
-    /// What is still empty.
+    /// The empty rest.
     pub left: Rect,
     pub look: Look,
 }
 
-/// What a list keeps before something is shown below it: two lines of heading and four rows.
+/// The minimum of a list before something is shown below it: two lines of heading and four rows.
 pub const LIST_LEAST: usize = 6;
 /// A blank line, a title, two lines of heading and two rows.
 const REST_LEAST: usize = 6;
@@ -30,7 +30,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// Puts a line at the bottom of what is left.
+    /// Puts a line at the bottom of the empty rest.
     pub fn put_below(&mut self, line: &Line) {
         if self.left.height > 0 {
             self.left.height -= 1;
@@ -84,8 +84,7 @@ impl Sheet<'_> {
             .collect()
     }
 
-    /// A list with the selected row in view; below it as much of `more` as it leaves room for, and
-    /// of `rest` where all of these are there.
+    /// A list with the selected row in view; below it as much of `more` as fits, and then of `rest`.
     pub fn list(
         &mut self,
         grid: &Grid,
@@ -94,7 +93,7 @@ impl Sheet<'_> {
         rest: &[Line<'static>],
     ) {
         let fitted = grid.fit(self.look, self.width());
-        // The units give way first.
+        // The line of units is omitted first.
         let headings = match self.rows() {
             0 | 1 => 0,
             2..LIST_LEAST => 1,
@@ -131,13 +130,13 @@ impl Sheet<'_> {
             ..self.left
         };
         self.put(row);
-        // Of one weight and colour, or the bar would be full of patches.
+        // In one weight and colour, so that the bar is uniform.
         let style = self.look.style(Tone::Inverse);
         let style = style.fg(Color::Reset).remove_modifier(Modifier::DIM);
         self.buffer.set_style(here, style);
     }
 
-    /// As much of the lines as fits, and a word on the rest; half a table tells nothing.
+    /// As many of the lines as fit, and the number of the others; a few lines alone are useless.
     fn room_for(&self, lines: &[Line<'static>], room: usize) -> Vec<Line<'static>> {
         const WORTH_IT: usize = 7;
         if lines.len() <= room {
@@ -149,14 +148,14 @@ impl Sheet<'_> {
         let mut shown = lines[..room - 1].to_vec();
         let rest = lines.len() + 1 - room;
         shown.push(self.line(
-            &format!("{rest} more lines in a higher terminal"),
+            &format!("{rest} more lines: enlarge the terminal"),
             Tone::Faint,
         ));
         shown
     }
 }
 
-/// As many of the pieces as fit, the first one always, and how many they are.
+/// As many of the pieces as fit, but at least the first one, and their number.
 pub fn fitting(look: Look, pieces: &[String], width: usize, between: &str) -> (String, usize) {
     let mut line = String::new();
     for (used, piece) in pieces.iter().enumerate() {

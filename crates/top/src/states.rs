@@ -20,7 +20,7 @@ pub fn grid(unit: &Unit) -> Grid {
         Column::figures("median", "wake", 6, 4),
         Column::figures("p99", "latency,", 8, 5),
         Column::figures("max", "µs", 6, 6),
-        Column::figures("seen", "", 6, 7),
+        Column::figures("count", "", 6, 7),
         Column::figures("exit", "driver", 6, 11),
         Column::words("counted by", 12),
     ];
@@ -36,7 +36,7 @@ pub fn grid(unit: &Unit) -> Grid {
     Grid { columns, rows }
 }
 
-/// Where the governor's misses stand; without a governor that counts them there are none.
+/// The columns of the governor's misses, which only a governor that counts them has.
 const ABOVE_AND_BELOW: Range<usize> = 5..7;
 
 fn awake(unit: &Unit) -> Vec<Cell> {
@@ -55,10 +55,10 @@ fn awake(unit: &Unit) -> Vec<Cell> {
 fn state(state: &StateShare) -> Vec<Cell> {
     let latency = state.wake_latency;
     let median = latency.map(|latency| latency.median_ns);
-    // Slower than the driver's table promises: that is what one looks for.
-    let promised = state.exit_latency_us.map(|us| us as f64 * 1e3);
-    let tone = |ns: Option<f64>| match (ns, promised) {
-        (Some(ns), Some(promised)) if ns > promised => Tone::Awake,
+    // Highlight latencies above the driver's table.
+    let driver = state.exit_latency_us.map(|us| us as f64 * 1e3);
+    let tone = |ns: Option<f64>| match (ns, driver) {
+        (Some(ns), Some(driver)) if ns > driver => Tone::Awake,
         _ => Tone::Plain,
     };
     let latency_cell = |ns: Option<f64>| Cell::Text(numbers::latency_us(ns), tone(ns));
@@ -89,36 +89,36 @@ fn state(state: &StateShare) -> Vec<Cell> {
     ]
 }
 
-fn counted_by(who: CountedBy) -> &'static str {
-    match who {
+fn counted_by(counter: CountedBy) -> &'static str {
+    match counter {
         CountedBy::Kernel => "kernel",
         CountedBy::Trace => "BPF",
         CountedBy::Hardware => "hardware",
     }
 }
 
-/// Entries for each wake-up from which on they are worth a word: haltpoll makes two.
+/// The ratio of entries to wake-ups from which on both are shown: haltpoll has two.
 const MANY_MORE: f64 = 1.1;
 
-/// Whose states these are, and what else is known of it, most important first.
+/// The unit and its other figures, most important first.
 pub fn title(unit: &Unit) -> Vec<String> {
-    let mut said = vec![match &unit.kind {
+    let mut facts = vec![match &unit.kind {
         Some(kind) => format!("{} ({kind})", unit.label),
         None => unit.label.clone(),
     }];
     if !unit.online {
-        said.push("offline".into());
-        return said;
+        facts.push("offline".into());
+        return facts;
     }
     if let Some(bound) = unit.bound_us {
-        said.push(bound_and_what_it_leaves(unit, bound));
+        facts.push(bound_and_allowed(unit, bound));
     }
     if let Some(percent) = unit.leaving_percent {
-        said.push(format!("{percent:.1} % of the time leaving idle"));
+        facts.push(format!("{percent:.1} % of the time leaving idle"));
     }
     let more = |(entries, wakeups): &(f64, f64)| *entries > MANY_MORE * wakeups;
     if let Some((entries, _)) = unit.idle_entries_per_s.zip(unit.wakeups_per_s).filter(more) {
-        said.push(format!("{} idle entries/s", numbers::rate(Some(entries))));
+        facts.push(format!("{} idle entries/s", numbers::rate(Some(entries))));
     }
     if let Some(frequency) = unit.frequency {
         let by = match frequency.told_by {
@@ -137,31 +137,29 @@ pub fn title(unit: &Unit) -> Vec<String> {
             Some(false) => ", turbo off",
             None => "",
         };
-        said.push(format!(
+        facts.push(format!(
             "{:.0} MHz ({by}{range}{base}{turbo})",
             frequency.mhz
         ));
     }
     for power in &unit.power {
-        said.push(format!(
+        facts.push(format!(
             "{} {} W",
             power.meter,
             numbers::watts(Some(power.watts))
         ));
     }
     if let Some(percent) = unit.left_out_percent {
-        said.push(format!(
-            "{percent:.0} % of timers' wake-ups gave no latency"
-        ));
+        facts.push(format!("{percent:.0} % of timer wake-ups without latency"));
     }
     if let Some(smi) = unit.smi_per_s {
-        said.push(format!("{} SMIs/s", numbers::rate(Some(smi))));
+        facts.push(format!("{} SMIs/s", numbers::rate(Some(smi))));
     }
-    said
+    facts
 }
 
-/// CPUs taken together may have bounds of their own each: only of one is said what its bound leaves.
-fn bound_and_what_it_leaves(unit: &Unit, bound_us: u32) -> String {
+/// CPUs of a group may have different bounds: the allowed states are shown only for a single CPU.
+fn bound_and_allowed(unit: &Unit, bound_us: u32) -> String {
     if unit.cpus.len() > 1 {
         return format!("strictest bound {bound_us} µs");
     }
@@ -169,13 +167,13 @@ fn bound_and_what_it_leaves(unit: &Unit, bound_us: u32) -> String {
     let left = kernels.filter(|state| may_be_used(unit, state));
     let left: Vec<&str> = left.map(|state| &*state.name).collect();
     match left.is_empty() {
-        false => format!("bound {bound_us} µs leaves {}", left.join(", ")),
+        false => format!("bound {bound_us} µs allows {}", left.join(", ")),
         true => format!("bound {bound_us} µs"),
     }
 }
 
-/// Do the bound in force and the disabled states leave it? cpuidle's governors choose no state whose
-/// exit latency by the driver's table exceeds the bound; a state without a figure is not ruled out.
+/// Whether the bound in force allows the state and it is not disabled. cpuidle's governors choose no
+/// state whose exit latency in the driver's table exceeds the bound; a state without a figure is allowed.
 pub fn may_be_used(unit: &Unit, state: &StateShare) -> bool {
     let too_slow = match (unit.bound_us, state.exit_latency_us) {
         (Some(bound), Some(exit)) => exit > u64::from(bound),

@@ -1,4 +1,4 @@
-//! Tables one after another, for where there is no terminal: `reveille top | less`.
+//! Tables one after another, without a terminal: `reveille top | less`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use crate::look::{Look, UNKNOWN};
 use crate::view::{Pane, View};
 use crate::{bounds, idle, numbers, states, wakers};
 
-/// The wakers that are listed: the most frequent ones.
+/// The number of listed wakers: the most frequent ones.
 const WAKERS: usize = 20;
 
-/// Writes the tables of one refresh after the other.
+/// Writes the tables of each refresh.
 pub struct Tables {
     about: About,
     look: Look,
     /// The notes that were written last.
-    told: Vec<String>,
+    last_notes: Vec<String>,
 }
 
 impl Tables {
@@ -30,7 +30,7 @@ impl Tables {
                 colour: false,
                 ..Look::of_environment()
             },
-            told: Vec::new(),
+            last_notes: Vec::new(),
         }
     }
 
@@ -56,12 +56,12 @@ impl Tables {
             bounds::grid(&bounds::rows(snapshot, &view)).write(self.look, out)?;
         }
         self.line("", out)?;
-        if self.told != snapshot.notes {
+        if self.last_notes != snapshot.notes {
             for note in &snapshot.notes {
                 self.line(&format!("note: {note}"), out)?;
             }
             self.line("", out)?;
-            self.told.clone_from(&snapshot.notes);
+            self.last_notes.clone_from(&snapshot.notes);
         }
         out.flush()
     }

@@ -1,11 +1,11 @@
-//! What the user chose to see, and what each key changes in it.
+//! The user's choices, and how keys change them.
 
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use reveille_watch::live::Level;
 
-/// What the view shows, whatever the machine does.
+/// The user's choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
     pub pane: Pane,
@@ -34,13 +34,13 @@ impl Pane {
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "Idle",
-            Self::Wakers => "Who wakes",
+            Self::Wakers => "Wakers",
             Self::Bounds => "Bounds",
         }
     }
 }
 
-/// Which figure of each idle state stands in the list of CPUs.
+/// The figure of each idle state that the list of CPUs shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Values {
     #[default]
@@ -68,8 +68,8 @@ impl Values {
             Self::Stay => "mean stay",
             Self::Uses => "uses per second",
             Self::Median => "median wake latency",
-            Self::P99 => "p99 of wake latency",
-            Self::Max => "longest wake latency",
+            Self::P99 => "p99 wake latency",
+            Self::Max => "maximum wake latency",
         }
     }
 }
@@ -78,15 +78,15 @@ impl Values {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct List {
     pub selected: usize,
-    /// Which of the pane's sort orders.
+    /// Index of the pane's sort order.
     pub sort: usize,
     pub reversed: bool,
-    /// Rows that hold this text, in whatever case; all where it is empty.
+    /// Only rows that contain this text, in any case; empty: all.
     pub filter: String,
 }
 
 impl List {
-    /// Does a row with these words pass?
+    /// Whether a row with these words matches the filter.
     pub fn passes(&self, words: &[&str]) -> bool {
         let wanted = self.filter.to_lowercase();
         wanted.is_empty()
@@ -96,27 +96,27 @@ impl List {
     }
 }
 
-/// The list that keys move in, as it was drawn.
+/// The size of the drawn list, for keys that move in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Listed {
     pub rows: usize,
     /// Rows that fit on the screen.
     pub page: usize,
-    /// Sort orders that the pane knows.
+    /// The number of the pane's sort orders.
     pub orders: usize,
 }
 
-/// What is to be done after a key.
+/// What a key requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
+pub enum Action {
     Nothing,
     Draw,
-    DrawAnew,
+    Redraw,
     Suspend,
     Quit,
 }
 
-/// The refreshes that `+` and `-` step through, ms.
+/// The intervals of `+` and `-`, ms.
 const INTERVALS_MS: [u64; 8] = [250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000];
 
 impl View {
@@ -133,7 +133,7 @@ impl View {
         }
     }
 
-    /// The list of the pane that is shown.
+    /// The list of the current pane.
     pub fn list(&self) -> &List {
         &self.lists[self.pane as usize]
     }
@@ -142,16 +142,16 @@ impl View {
         &mut self.lists[self.pane as usize]
     }
 
-    pub fn press(&mut self, key: KeyEvent, listed: Listed) -> Then {
+    pub fn press(&mut self, key: KeyEvent, listed: Listed) -> Action {
         if key.kind == KeyEventKind::Release {
-            return Then::Nothing;
+            return Action::Nothing;
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
-                KeyCode::Char('c') => Then::Quit,
-                KeyCode::Char('z') => Then::Suspend,
-                KeyCode::Char('l') => Then::DrawAnew,
-                _ => Then::Nothing,
+                KeyCode::Char('c') => Action::Quit,
+                KeyCode::Char('z') => Action::Suspend,
+                KeyCode::Char('l') => Action::Redraw,
+                _ => Action::Nothing,
             };
         }
         if self.typing {
@@ -159,23 +159,23 @@ impl View {
         }
         if self.help {
             return match key.code {
-                KeyCode::Char('q') => Then::Quit,
+                KeyCode::Char('q') => Action::Quit,
                 _ => {
                     self.help = false;
-                    Then::Draw
+                    Action::Draw
                 }
             };
         }
         if self.scroll(key.code, listed) || self.choose(key.code, listed) {
-            return Then::Draw;
+            return Action::Draw;
         }
         match key.code {
-            KeyCode::Char('q' | 'Q') => Then::Quit,
-            _ => Then::Nothing,
+            KeyCode::Char('q' | 'Q') => Action::Quit,
+            _ => Action::Nothing,
         }
     }
 
-    fn type_filter(&mut self, key: KeyCode) -> Then {
+    fn type_filter(&mut self, key: KeyCode) -> Action {
         let list = self.list_mut();
         list.selected = 0;
         match key {
@@ -186,12 +186,12 @@ impl View {
                 list.filter.clear();
                 self.typing = false;
             }
-            _ => return Then::Nothing,
+            _ => return Action::Nothing,
         }
-        Then::Draw
+        Action::Draw
     }
 
-    /// Moves the selected row; false if the key is not for that.
+    /// Moves the selected row; false if the key has another meaning.
     fn scroll(&mut self, key: KeyCode, listed: Listed) -> bool {
         let last = listed.rows.saturating_sub(1);
         let list = self.list_mut();
@@ -209,7 +209,7 @@ impl View {
         true
     }
 
-    /// Chooses what is shown and how; false if the key is not for that.
+    /// Changes a choice; false if the key has another meaning.
     fn choose(&mut self, key: KeyCode, listed: Listed) -> bool {
         match key {
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.help = true,
@@ -248,7 +248,7 @@ impl View {
         }
     }
 
-    /// The nearest step on that side, if there is one.
+    /// Takes the nearest step on that side, if there is one.
     fn refresh_after(&mut self, on_side: impl Fn(Duration, Duration) -> bool) {
         let steps = INTERVALS_MS.into_iter().map(Duration::from_millis);
         let steps = steps.filter(|step| on_side(*step, self.interval));
@@ -288,24 +288,24 @@ mod tests {
         View::new(Duration::from_secs(1))
     }
 
-    fn press(view: &mut View, keys: &[KeyCode]) -> Then {
+    fn press(view: &mut View, keys: &[KeyCode]) -> Action {
         let press = |key: &KeyCode| view.press((*key).into(), LISTED);
         keys.iter().map(press).last().unwrap()
     }
 
-    fn chars(view: &mut View, keys: &str) -> Then {
+    fn chars(view: &mut View, keys: &str) -> Action {
         press(view, &keys.chars().map(KeyCode::Char).collect::<Vec<_>>())
     }
 
     #[test]
-    fn q_and_control_c_quit_wherever_one_is() {
+    fn q_and_control_c_quit_everywhere() {
         let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(chars(&mut view(), "q"), Then::Quit);
-        assert_eq!(chars(&mut view(), "hq"), Then::Quit);
+        assert_eq!(chars(&mut view(), "q"), Action::Quit);
+        assert_eq!(chars(&mut view(), "hq"), Action::Quit);
         let mut typing = view();
         chars(&mut typing, "/sq");
         assert_eq!(typing.list().filter, "sq");
-        assert_eq!(typing.press(control_c, LISTED), Then::Quit);
+        assert_eq!(typing.press(control_c, LISTED), Action::Quit);
     }
 
     #[test]
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(view.list().selected, 2);
         chars(&mut view, "Gg");
         assert_eq!(view.list().selected, 0);
-        // A list that has become empty has no row to select.
+        // An empty list has no row to select.
         let empty = Listed { rows: 0, ..LISTED };
         view.press(KeyCode::Down.into(), empty);
         assert_eq!(view.list().selected, 0);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_passes_rows_in_whatever_case() {
+    fn a_filter_ignores_case() {
         let list = List {
             filter: "SSH".into(),
             ..List::default()
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_steps_up_and_down_and_has_ends() {
+    fn the_interval_steps_up_and_down_within_limits() {
         let mut view = View::new(Duration::from_millis(1500));
         chars(&mut view, "+");
         assert_eq!(view.interval, Duration::from_secs(2));
@@ -385,6 +385,6 @@ mod tests {
         assert!(view.frozen && view.help);
         chars(&mut view, "x");
         assert!(view.frozen && !view.help);
-        assert_eq!(chars(&mut view, "x"), Then::Nothing);
+        assert_eq!(chars(&mut view, "x"), Action::Nothing);
     }
 }

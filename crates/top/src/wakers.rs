@@ -1,4 +1,4 @@
-//! The pane of wakers: who ends the CPUs' sleep, by name and rate.
+//! The pane of wakers: what ends the CPUs' sleep, by name and rate.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use crate::numbers;
 use crate::sheet::Sheet;
 use crate::view::{List, View};
 
-/// What rows can be sorted by.
-pub const ORDERS: [&str; 5] = ["wake-ups", "rate", "who", "kind", "CPU"];
+/// Sort orders.
+pub const ORDERS: [&str; 5] = ["wake-ups", "rate", "waker", "kind", "CPU"];
 
-/// A waker of one unit: of several CPUs, its wake-ups together.
+/// A waker of one unit, with its wake-ups summed over the unit's CPUs.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
     waker: &'a Waker,
-    /// Where the unit stands among its like.
+    /// The index of the unit.
     place: usize,
     woken: &'a str,
     per_s: Option<f64>,
@@ -53,7 +53,7 @@ pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<Row<'a>> {
     rows
 }
 
-/// Who wakes the CPUs of a unit, the most frequent first.
+/// The wakers of a unit, the most frequent first.
 pub fn of<'a>(unit: &'a Unit, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     let mut rows = together(&snapshot.wakers, std::slice::from_ref(unit));
     rows.retain(|row| row.place == 0);
@@ -61,7 +61,7 @@ pub fn of<'a>(unit: &'a Unit, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     rows
 }
 
-/// The most wake-ups first; where they are not seen, the highest rate.
+/// The most wake-ups first; if they are unknown, the highest rate.
 fn most(a: &Row, b: &Row) -> Ordering {
     descending(a.wakes_per_s, b.wakes_per_s).then(descending(a.per_s, b.per_s))
 }
@@ -71,7 +71,7 @@ pub fn draw(view: &View, snapshot: &Snapshot, sheet: &mut Sheet) {
     let empty = match (rows.is_empty(), snapshot.wakers.is_empty()) {
         (false, _) => "",
         (true, true) => "Nothing woke a CPU.",
-        (true, false) => "No waker has these words; Esc shows all.",
+        (true, false) => "No waker matches the filter; Esc shows all.",
     };
     let selected = view.list().selected.min(rows.len().saturating_sub(1));
     let empty = sheet.line(empty, Tone::Faint);
@@ -114,12 +114,12 @@ fn together<'a>(wakers: &'a [Waker], units: &'a [Unit]) -> Vec<Row<'a>> {
     rows
 }
 
-/// All wake-ups of these rows per second.
+/// The wake-ups of these rows per second.
 pub fn sum(rows: &[Row]) -> f64 {
     rows.iter().filter_map(|row| row.wakes_per_s).sum()
 }
 
-/// `all` is what the shares are of; `list` says how the rows are sorted.
+/// `all`: the whole of the shares; `list`: the sort order.
 pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
     let sorted = |order: usize, usual: Order| {
         let other = match usual {
@@ -139,7 +139,7 @@ pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
         Column::figures("rate", "/s", 7, 5).sorted(sorted(1, Order::Descending)),
         Column::words("woken", 2).sorted(sorted(4, Order::Ascending)),
         Column::words("kind", 4).sorted(sorted(3, Order::Ascending)),
-        Column::text("who", 12, 1).sorted(sorted(2, Order::Ascending)),
+        Column::text("waker", 12, 1).sorted(sorted(2, Order::Ascending)),
     ];
     let row = |row: &Row| {
         let wakes = row.wakes_per_s;
@@ -176,18 +176,18 @@ fn kind(kind: WakerKind) -> &'static str {
 /// `virtio1-input.0 (26)`, `tick_nohz_handler`, `hrtimer_wakeup of sshd (812)`,
 /// `reschedule from make (4711)`.
 fn who(waker: &Waker) -> String {
-    let mut said = waker.name.clone();
+    let mut name = waker.name.clone();
     if let Some(irq) = waker.irq {
-        said.push_str(&format!(" ({irq})"));
+        name.push_str(&format!(" ({irq})"));
     }
     let joined = match waker.kind {
         WakerKind::Ipi => " from ",
         _ => " of ",
     };
     match (&waker.command, waker.pid) {
-        (Some(command), Some(pid)) => format!("{said}{joined}{command} ({pid})"),
-        (Some(command), None) if *command != waker.name => format!("{said}{joined}{command}"),
-        (None, Some(pid)) => format!("{said}{joined}process {pid}"),
-        _ => said,
+        (Some(command), Some(pid)) => format!("{name}{joined}{command} ({pid})"),
+        (Some(command), None) if *command != waker.name => format!("{name}{joined}{command}"),
+        (None, Some(pid)) => format!("{name}{joined}process {pid}"),
+        _ => name,
     }
 }

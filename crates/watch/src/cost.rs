@@ -1,11 +1,11 @@
 //! What waking costs a workload.
 //!
 //! A CPU that is leaving an idle state executes nothing, so no profiler shows it. BPF programs
-//! follow every wake-up of the workload's tasks and sum up, in the kernel, where the time between
-//! the wake-up and the task's first instruction went: leaving the idle state, interrupt and
-//! scheduler, or queueing behind others. [`Follower`] loads them and gives [`Tallies`];
-//! [`Cost::of`] makes them a result, which says what each idle state cost and what it would save
-//! to forbid it; [`show`] names its figures. The book's method chapter on it defines the terms.
+//! follow every wake-up of the workload's tasks and add up, in the kernel, the time between the
+//! wake-up and the task's first instruction: leaving the idle state, interrupt and scheduler, or
+//! queueing behind others. [`Follower`] loads them and returns [`Tallies`]; [`Cost::of`] makes the
+//! result: what each idle state cost, and what forbidding it would save; [`show`] has the names of
+//! its figures. The book's method chapter on it defines the terms.
 
 #[cfg(feature = "bpf")]
 mod account;
@@ -41,9 +41,9 @@ pub use tallies::{Cause, Counted, Pair, PairSums, StackSums, Tallies, Totals, Wa
 /// Whose wake-ups are followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Workload {
-    /// A process with its threads, and what it forks from now on.
+    /// A process with its threads, and the processes that it forks from now on.
     Process(u32),
-    /// The tasks of a cgroup and of those below it, by the number of its folder.
+    /// The tasks of a cgroup and its descendants, by the inode of its folder.
     Cgroup(u64),
     /// All tasks but this program's own.
     All,

@@ -1,15 +1,15 @@
-//! What sleeps and what wakes it, between two readings: the model behind `reveille top`.
+//! Idle states and wakers between two readings: the model of `reveille top`.
 //!
-//! [`Watch::start`], then a [`Watch::snapshot`] per refresh. With BPF nothing is added to the
-//! machine but programs that sum up what happens anyway; without it (no root, or no BTF) what sysfs
-//! and /proc count is shown, and [`Snapshot::notes`] says what is missing.
+//! [`Watch::start`], then a [`Watch::snapshot`] per refresh. The BPF programs only add up events
+//! that happen anyway; without BPF (no root, or no BTF) the counts of sysfs and /proc are shown, and
+//! [`Snapshot::notes`] lists what is missing.
 //!
-//! - `reading`: what is read at one moment; `change`: what a CPU did between two of them; `unit`:
-//!   CPUs taken together; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
-//! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the kernel side; `seen`: what comes out of it.
+//! - `reading`: the machine at one moment; `change`: a CPU between two readings; `unit`: groups of
+//!   CPUs; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
+//! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the BPF programs; `seen`: their data.
 
 mod change;
-// Without BPF nothing fills these.
+// Unused without BPF.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod hardware;
 #[cfg(feature = "bpf")]
@@ -51,7 +51,7 @@ use crate::Result;
 /// How to watch.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// See idle periods by BPF where that can be had.
+    /// Trace idle periods with BPF if it is available.
     pub bpf: bool,
 }
 
@@ -61,11 +61,11 @@ impl Default for Options {
     }
 }
 
-/// A machine that is being watched. Dropping it takes the BPF programs off.
+/// A watched machine. Dropping it removes the BPF programs.
 pub struct Watch {
     root: Root,
     trace: Option<Trace>,
-    /// Why there is no trace, and what else stays as it is.
+    /// Why there is no trace, and other constant notes.
     notes: Vec<String>,
     names: Names,
     meters: Vec<Meter>,
@@ -74,7 +74,7 @@ pub struct Watch {
     before: Moment,
 }
 
-/// A reading, and what goes with it.
+/// A reading with its interrupt counts and own cost.
 struct Moment {
     reading: Reading,
     interrupts: Option<Interrupts>,
@@ -82,18 +82,18 @@ struct Moment {
 }
 
 impl Watch {
-    /// Begins to watch. `root` is the running machine, or a recorded one: that has no trace.
+    /// Starts watching. `root` is the running machine, or a recorded one, which has no trace.
     ///
     /// # Errors
-    /// Where not even the list of CPUs can be read. That BPF cannot be had is no error but a note.
+    /// If the list of CPUs cannot be read. Unavailable BPF is not an error but a note.
     pub fn start(root: &Root) -> Result<Self> {
         Self::start_with(root, Options::default())
     }
 
-    /// As [`Watch::start`], in another way.
+    /// [`Watch::start`] with options.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Watch::start`].
     pub fn start_with(root: &Root, options: Options) -> Result<Self> {
         let idle = Idle::read(root)?;
         let mut notes = Vec::new();
@@ -103,8 +103,8 @@ impl Watch {
         };
         if trace.is_none() {
             notes.push(
-                "without BPF wake latencies and wakers are not seen, and a sleep is counted when \
-                 it is over"
+                "without BPF wake latencies and wakers are unknown, and a sleep is counted when it \
+                 is over"
                     .to_owned(),
             );
         }
@@ -128,10 +128,10 @@ impl Watch {
         })
     }
 
-    /// What happened since the last call, or since the start.
+    /// The interval since the last call, or since the start.
     ///
     /// # Errors
-    /// Where the machine or the BPF programs' sums cannot be read any more.
+    /// If the machine or the BPF programs' data can no longer be read.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let mut idle = self.before.reading.idle.clone();
         idle.reread(&self.root)?;
@@ -200,13 +200,13 @@ impl Watch {
         let mut bounded = bounded.map(|cpu| bounds::in_force_us(cpu, self.requests.bound_us));
         if !honoured(idle) && bounded.any(|bound| bound.is_some()) {
             notes.push(
-                "nothing looks at latency bounds here: that takes a cpuidle driver and a governor"
+                "nothing looks at latency bounds here: they need a cpuidle driver and a governor"
                     .to_owned(),
             );
         }
         if let Some(unplaced @ 1..) = self.trace.as_ref().map(Trace::unplaced) {
             notes.push(format!(
-                "{unplaced} wake-ups had too many different causes to tell them apart"
+                "{unplaced} wake-ups have no known waker: the table of wakers is full"
             ));
         }
         notes
@@ -219,7 +219,7 @@ impl Moment {
         let mut reading = Reading::make(root, idle, meters);
         if let Some(trace) = trace {
             reading.seen = Some(trace.seen(&reading.idle));
-            // Sleeps are read by now, not before.
+            // The time at which sleeps were read.
             reading.at = Instant::now();
         }
         Self {
@@ -230,7 +230,7 @@ impl Moment {
     }
 }
 
-/// A package's meters go to its row; all of them to the machine's.
+/// Adds a package's meters to its row, and all meters to the machine's.
 fn add_power(units: &mut Units, power: Vec<(Option<u32>, Power)>) {
     for (package, power) in power {
         let label = package.map(|package| format!("package {package}"));

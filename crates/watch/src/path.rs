@@ -1,13 +1,13 @@
-//! Where the time of a packet goes that reaches this machine.
+//! The latency of packets that reach this machine, by stage.
 //!
 //! BPF programs on tracepoints follow a packet from the interrupt that announced it to its end: the
-//! reply to an ICMP echo request, or the first instruction of the reader that it wakes. What they
-//! see is a [`Packet`]; its time falls into [`Stage`]s, each from the instant before to the one that
-//! it is named for; [`Path`] sums them up by the idle state that the packet met. [`delays`] are what
-//! else adds to the latency there: coalescing, affinity, power management.
+//! reply to an ICMP echo request, or the first instruction of the reader that it wakes. They record
+//! a [`Packet`]; its time is divided into [`Stage`]s, each from the previous instant to its own;
+//! [`Path`] summarises them by the idle state that the packet met. [`delays`] lists other causes of
+//! latency: coalescing, affinity, power management.
 //!
-//! The instant at which a packet reached the card is in no tracepoint. What the CPU took to its first
-//! code after that is therefore not in the figures, unless the sender runs on this machine, too.
+//! No tracepoint has the instant at which a packet reached the card. So the figures do not include
+//! the time from there to the CPU's first code, unless the sender runs on this machine.
 
 pub mod delays;
 #[cfg(feature = "bpf")]
@@ -30,7 +30,7 @@ pub use summary::{
 
 use serde::{Deserialize, Serialize};
 
-/// Which packets are followed, and to where.
+/// Which packets are followed, and to which end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follow {

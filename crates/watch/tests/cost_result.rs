@@ -1,4 +1,4 @@
-//! The result of `reveille cost` as a reader gets it.
+//! The result of `reveille cost` for readers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use reveille_watch::cost::{
     Tallies, Totals, WaitSums, read, show,
 };
 
-/// A second in which a thread with an evil name waited 1000 times, 80 µs each, for CPU 1 in C6.
+/// A second in which a thread with a hostile name waited 1000 times, 80 µs each, for CPU 1 in C6.
 fn tallies() -> Tallies {
     let state = |name: &str, us| State {
         name: name.to_owned(),
@@ -100,12 +100,12 @@ fn html(cost: &Cost) -> String {
 }
 
 #[test]
-fn a_result_says_what_was_lost_and_how_to_regain_it() {
+fn a_result_has_the_loss_and_the_setting_against_it() {
     let cost = cost(&tallies());
     assert_eq!(cost.lost_share, Some(0.08));
     assert_eq!(
         cost.sentence,
-        "80 ms of 1 s were waits for CPUs in C6; `reveille hold --latency 100us` would regain about \
+        "80 ms of 1 s were waits for CPUs in C6; `reveille hold --latency 100us` would save about \
          70 ms."
     );
     let c6 = &cost.by_state[0];
@@ -116,14 +116,14 @@ fn a_result_says_what_was_lost_and_how_to_regain_it() {
     // The ten unknown waits are estimated by the others, and are in no total.
     assert_eq!(c6.estimate.as_ref().unwrap().leaving_ns, 800_000);
     assert_eq!(cost.waited.leaving_ns, 80_000_000);
-    // What counting takes, 50 ns a run, is in neither.
+    // Neither includes the kernel's counting, 50 ns per run.
     assert_eq!(cost.overhead.per_wakeup_ns, Some(500.0));
     assert_eq!(cost.overhead.per_new_task_ns, Some(1000.0));
     assert_eq!(cost.overhead.counting_per_wakeup_ns, Some(300.0));
 }
 
 #[test]
-fn where_requests_are_not_kept_to_it_names_the_one_that_can_be() {
+fn without_a_driver_that_honours_requests_only_no_sleep_is_recommended() {
     let tallies = tallies();
     let mut about_nothing = cost(&tallies);
     assert!(about_nothing.sentence.contains("100us"));
@@ -161,7 +161,7 @@ fn the_page_has_the_sentence_the_tables_and_the_charts() {
         "class=\"bars\"",
         "id=\"cpus\"",
         "id=\"forbidding\"",
-        "not in what was lost. Estimate: 800 µs, by the mean",
+        "the loss does not include them. Estimate: 800 µs, by the mean",
     ] {
         assert!(html.contains(part), "{part}");
     }
@@ -175,7 +175,7 @@ fn a_threads_name_is_no_markup() {
 }
 
 #[test]
-fn nothing_followed_makes_a_page_that_says_so() {
+fn without_wake_ups_the_page_has_no_figures() {
     let nothing = Tallies {
         elapsed: Duration::from_secs(2),
         ..Tallies::default()
@@ -183,8 +183,8 @@ fn nothing_followed_makes_a_page_that_says_so() {
     let cost = cost(&nothing);
     assert_eq!(cost.lost_share, Some(0.0));
     assert_eq!(cost.overhead.per_wakeup_ns, None);
-    assert!(html(&cost).contains("No wake-up of the workload was seen in 2 s"));
-    // Not even time.
+    assert!(html(&cost).contains("The workload had no wake-up in 2 s"));
+    // Without elapsed time.
     assert_eq!(super_short().lost_share, None);
 }
 
@@ -193,7 +193,7 @@ fn super_short() -> Cost {
 }
 
 #[test]
-fn what_is_no_result_is_refused_in_a_line() {
+fn other_files_are_refused_in_a_line() {
     let refused = |text: &[u8]| read(text).unwrap_err();
     assert!(refused(b"{").contains("cut short"));
     assert!(refused(b"{}").contains("no schema_version"));
@@ -206,7 +206,7 @@ fn what_is_no_result_is_refused_in_a_line() {
 fn every_column_is_a_field_of_the_json() {
     let json = serde_json::to_value(cost(&tallies())).unwrap();
     for (table, headings) in show::reference() {
-        // No interrupt woke anybody here.
+        // Without wake-ups by interrupts.
         if table != "by_interrupt[]" {
             assert_eq!(
                 sheet::not_in_json(&json, table, &headings),

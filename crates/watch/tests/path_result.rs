@@ -1,4 +1,4 @@
-//! The result of `reveille path` as a reader gets it.
+//! The result of `reveille path` for readers.
 
 use reveille_show::page::is_page;
 use reveille_show::{sheet, web};
@@ -102,15 +102,15 @@ fn every_stage_is_in_the_chart_and_in_the_tables() {
 }
 
 #[test]
-fn an_estimate_is_dashed_and_said_to_be_one_and_names_cannot_become_markup() {
+fn an_estimate_is_dashed_and_labelled_and_names_cannot_become_markup() {
     let html = page_of(&path());
-    assert!(html.contains("not seen, estimate of the wake-up: 133 µs"));
+    assert!(html.contains("wake-up, estimate: 133 µs"));
     assert!(html.contains("(an estimate: night &lt;i&gt;, source remote)"));
     assert!(html.contains("C6&lt;b&gt;") && !html.contains("C6<b>"));
 }
 
 #[test]
-fn without_packets_the_page_says_so() {
+fn without_packets_the_page_has_no_figures() {
     let mut path = path();
     path.groups.clear();
     let html = page_of(&path);
@@ -118,7 +118,7 @@ fn without_packets_the_page_says_so() {
 }
 
 #[test]
-fn what_is_no_path_json_is_refused() {
+fn other_json_is_refused() {
     assert!(read(b"{}").unwrap_err().contains("schema_version"));
 }
 
@@ -126,6 +126,6 @@ fn what_is_no_path_json_is_refused() {
 fn every_column_is_a_field_of_the_json() {
     let json = serde_json::to_value(path()).unwrap();
     let (list, headings) = &show::reference()[0];
-    // In words, which the JSON has no need of.
+    // Follows from the stage.
     assert_eq!(sheet::not_in_json(&json, list, headings), ["until"]);
 }

@@ -9,9 +9,9 @@ run 0 reveille path --ping --count 20 --duration 60s --out /tmp/pings
 kill "$pinging"
 echo 0 >/sys/class/net/lo/queues/rx-0/rps_cpus
 says "path" "^Packets   20 of" "$output"
-says "path" "^Where the CPU slept in \(C1\|C2\|C3\) (asleep for" "$output"
+says "path" "^With the CPU asleep in \(C1\|C2\|C3\) (for" "$output"
 says "path" "^wake       first code after idle" "$output"
 says "path" "Announced by: another CPU" "$(printf '%s' "$output" | tr '\n' ' ')"
 says "path" "^lo, packet steering (RPS): queue 0: handled by CPU 1" "$output"
 run 0 reveille report /tmp/pings
-says "the page" "Where the time of pings goes" "$(cat /tmp/pings/report.html)"
+says "the page" "Latency of pings by stage" "$(cat /tmp/pings/report.html)"

@@ -11,7 +11,7 @@ said '"counted_by":"trace"'
 said '"wake_latency":{"count":[1-9]'
 said '"leaving_percent":[0-9]'
 said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
-said 'not told by this kernel'
+said 'this kernel does not report who sends'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0

@@ -9,4 +9,4 @@ said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0
-if grep -q 'not told by this kernel' /tmp/begun; then fail "it has ipi:ipi_send_cpu"; fi
+if grep -q 'this kernel does not report who sends' /tmp/begun; then fail "it has ipi:ipi_send_cpu"; fi

@@ -1,49 +1,50 @@
-//! Is the setting that came out best better than the others, or the luckiest of several?
+//! A permutation test of whether the best setting is better than the others, or the luckiest of
+//! several.
 //!
-//! The best one is chosen by the figures that are then to show it, so that a test of two settings
-//! that were named beforehand would be wrong too often. Were all settings the same, a round's
-//! figures could as well have come in any order, for the order of turns was drawn: in each of many
-//! re-enactments every round's figures are dealt out anew, the best one of *those* is chosen, and the
-//! largest of its differences from the others is noted. A difference counts only if few re-enactments
-//! have so large a one (the maximum over a family of tests: Westfall and Young, "Resampling-Based
-//! Multiple Testing", 1993, section 2.3). So the choice and the number of settings are in the p-value,
-//! and all differences from the best together are wrong in no more than the stated share of trials.
+//! The figures that select the best setting are also those that are tested, so a test of two settings
+//! named beforehand would be wrong too often. If all settings were the same, a round's figures could
+//! have come in any order, because the order of turns was drawn. So in each of many permutations every
+//! round's figures are reassigned, the best setting of *those* is chosen, and the largest of its
+//! differences from the others is recorded. A difference counts only if few permutations have one as
+//! large (the maximum over a family of tests: Westfall and Young, "Resampling-Based Multiple Testing",
+//! 1993, section 2.3). So the p-value accounts for the choice and the number of settings, and all
+//! differences from the best together are wrong in at most the stated share of trials.
 //!
 //! The figures are aligned ranks (Hodges and Lehmann, "Rank Methods for Combination of Independent
 //! Experiments in Analysis of Variance", Annals of Mathematical Statistics 33, 1962): the round's
-//! median is taken off, and all that is left is ranked together. So a machine that drifts and a turn
-//! that was disturbed do little harm, and other than ranks within a round they keep apart two settings
-//! that are both far from the rest. Normal scores (van der Waerden, 1952) of the ranks keep the lead of
-//! one setting over many. The difference is that of the means over its standard error; its variance is
-//! halfway between that of the two settings, which unequal spreads want, and that of all of them, which
-//! few rounds want. Any such choice keeps the promise; these see more than others that were tried.
+//! median is subtracted, and all residuals are ranked together. So drift of the machine and disturbed
+//! turns have little effect, and, unlike ranks within a round, they distinguish two settings that are
+//! both far from the rest. Normal scores (van der Waerden, 1952) of the ranks keep the lead of one
+//! setting over many. The statistic is the difference of the means over its standard error; its variance
+//! is the mean of that of the two settings, which suits unequal spreads, and that of all of them, which
+//! suits few rounds. Any such choice keeps the error rate; these have more power than others that were
+//! tried.
 
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::quantile::median;
 
-/// Re-enactments; with the trial itself they are a round number.
+/// Permutations; with the trial itself a round number.
 pub const PERMUTATIONS: u32 = 9_999;
 
-/// So that the same figures always say the same.
+/// A fixed seed, so that the same figures always give the same result.
 const SEED: u64 = 0x7265_7665_696c_6c65;
 
-/// Far above what rounding does to a lead, in standard errors or as a share of it, and far below what
-/// parts two leads.
+/// A tolerance for leads, in standard errors or as a share: far above rounding errors, and far below
+/// real differences.
 const ROUNDING: f64 = 1e-9;
 
-/// Figures that differ by less, as a share of the largest, are the same: rounding parted them.
+/// Figures that differ by less than this share of the largest are equal but for rounding.
 const SAME: f64 = 1e-13;
 
-/// A round's ranks, by setting; `None` where a setting has no figure in it.
+/// A round's ranks, by setting; `None` if a setting has no figure in it.
 type Round = Vec<Option<f64>>;
 
-/// How likely it is, were all settings the same, that whichever comes out best is as far below any
-/// other as `best` is below each: the p-values of all comparisons with the best one together.
+/// The p-values of all comparisons with the best setting together: the probability, if all settings
+/// were the same, that the best one is as far below any other as `best` is below each.
 ///
 /// `figures` has each setting's figure of each round; less is better. `None` for `best` itself and
-/// where the two have fewer than two rounds in common. No p-value is below one in
-/// `permutations` + 1.
+/// if the two have fewer than two rounds in common. No p-value is below one in `permutations` + 1.
 pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) -> Vec<Option<f64>> {
     let mut rounds = aligned_ranks(figures);
     to_normal_scores(&mut rounds);
@@ -70,13 +71,13 @@ pub fn p_values(figures: &[Vec<Option<f64>>], best: usize, permutations: u32) ->
         .collect()
 }
 
-/// Deals of the same lead sum the same numbers in other orders: rounding must not part them.
+/// Permutations with the same lead add the same numbers in other orders: this allows for rounding.
 fn barely(seen: f64) -> f64 {
     seen - ROUNDING * seen.abs().max(1.0)
 }
 
-/// By round: each figure less its round's median, ranked among all of all rounds; those that tie
-/// share their ranks' mean.
+/// By round: each figure less its round's median, ranked among all of all rounds; ties get the mean
+/// of their ranks.
 fn aligned_ranks(figures: &[Vec<Option<f64>>]) -> Vec<Round> {
     let count = figures.iter().map(Vec::len).max().unwrap_or(0);
     let of_round = |round: usize| -> Round {
@@ -115,7 +116,7 @@ fn to_normal_scores(rounds: &mut [Round]) {
     }
 }
 
-/// Deals a round's figures out anew to the settings that have one.
+/// Permutes a round's figures among the settings that have one.
 fn deal(round: &mut Round, random: &mut fastrand::Rng) {
     let mut known: Vec<&mut f64> = round.iter_mut().flatten().collect();
     for place in (1..known.len()).rev() {
@@ -127,8 +128,8 @@ fn deal(round: &mut Round, random: &mut fastrand::Rng) {
     }
 }
 
-/// By how much the one is below the other: the mean of the rounds' differences over its standard
-/// error. `None` with fewer than two rounds.
+/// How far one is below the other: the mean of the rounds' differences over its standard error.
+/// `None` with fewer than two rounds.
 fn below(rounds: &[Round], one: usize, other: usize, pooled: f64) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for round in rounds {
@@ -144,13 +145,13 @@ fn below(rounds: &[Round], one: usize, other: usize, pooled: f64) -> Option<f64>
     }
     let own = (squares - sum * sum / count) / (count - 1.0);
     let variance = f64::midpoint(own.max(0.0), pooled);
-    // Below this they do not vary.
+    // Below this there is no variation.
     let error = (variance.max(1e-9) / count).sqrt();
     Some(sum / count / error)
 }
 
-/// The variance of a difference between two settings within a round, taken over all settings: what
-/// is left of the ranks without their setting's mean.
+/// The variance of a difference between two settings within a round, over all settings: of the ranks
+/// less their setting's mean.
 fn pooled_variance(rounds: &[Round], settings: usize) -> f64 {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for setting in 0..settings {
@@ -163,7 +164,7 @@ fn pooled_variance(rounds: &[Round], settings: usize) -> f64 {
     2.0 * squares / f64::max(freedom, 1.0)
 }
 
-/// By how much the setting of the lowest mean rank is below the one that it is furthest below.
+/// The largest lead of the setting of the lowest mean rank.
 fn lead(rounds: &[Round], settings: usize) -> f64 {
     let mean = |setting: usize| {
         let known = || rounds.iter().filter_map(|round| round[setting]);
@@ -188,8 +189,8 @@ mod tests {
     use crate::rounds::ERROR;
 
     #[test]
-    fn ranks_are_those_of_what_is_left_of_the_rounds_medians() {
-        // Medians 20 and 100: left are -10, 0, 5 and 0, -3, 40.
+    fn ranks_are_those_of_residuals_from_the_rounds_medians() {
+        // Medians 20 and 100: the residuals are -10, 0, 5 and 0, -3, 40.
         let figures = [
             vec![Some(10.0), Some(100.0)],
             vec![Some(20.0), Some(97.0)],
@@ -224,13 +225,13 @@ mod tests {
         near(Some(lead(&rounds, 2)), 3.0 / (2.7_f64 / 3.0).sqrt());
         near(below(&rounds[..2], 0, 1, 0.5), 2.5 / 0.25_f64.sqrt());
         assert_eq!(below(&rounds[1..3], 0, 1, 3.0), None, "one round with both");
-        // What does not vary at all.
+        // Without variation.
         let same = [rounds[0].clone(), rounds[0].clone()];
         near(below(&same, 0, 1, 0.0), 3.0 / (1e-9_f64 / 2.0).sqrt());
         assert_eq!(pooled_variance(&rounds[..1], 2), 0.0);
         assert_eq!(pooled_variance(&[round([None, None])], 2), 0.0);
         assert_eq!(lead(&[round([None, None])], 2), 0.0);
-        // The lowest mean leads, in however many rounds: 2 is below 3 in two of them.
+        // The lowest mean leads, in any number of rounds: 2 is below 3 in two of them.
         let twice = round([Some(3.0), Some(2.0)]);
         let alone = round([None, Some(2.0)]);
         let uneven = [twice.clone(), twice, alone.clone(), alone];
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn large_figures_tie_where_only_rounding_parts_them() {
+    fn large_figures_that_differ_only_by_rounding_tie() {
         let known = |figures: [f64; 2]| figures.map(Some).to_vec();
         let low = known([1_000_000.1, 2_000_000.1]);
         let high = known([1_000_000.4, 2_000_000.4]);
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn two_settings_that_never_overlap_are_as_sure_as_their_rounds_allow_and_no_surer() {
+    fn the_p_value_of_two_separate_settings_is_the_lowest_for_their_rounds() {
         let quick: Vec<Option<f64>> = (0..6).map(|round| Some(f64::from(round))).collect();
         let slow: Vec<Option<f64>> = quick.iter().map(|one| Some((*one)? + 50.0)).collect();
         let p_values = p_values(&[quick, slow], 0, PERMUTATIONS);
@@ -279,8 +280,8 @@ mod tests {
     }
 
     #[test]
-    fn leads_that_tie_are_as_large_whatever_rounding_made_of_them() {
-        // Of the 2^n swaps so many have a lead as large: all of them, counted by another program.
+    fn leads_that_tie_count_as_large_despite_rounding() {
+        // How many of the 2^n swaps have a lead as large: all were counted by another program.
         let is_near = |one: &[f64], other: &[f64], exact: f64| {
             let known = |figures: &[f64]| figures.iter().copied().map(Some).collect();
             let p_value = p_values(&[known(one), known(other)], 0, PERMUTATIONS)[1].unwrap();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn no_p_value_is_below_what_the_permutations_can_tell() {
+    fn no_p_value_is_below_the_resolution_of_the_permutations() {
         let setting = |level: f64| -> Vec<Option<f64>> {
             (0..30)
                 .map(|round| Some(level + f64::from(round * 7 % 5)))
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(p_values(&[vec![], vec![]], 0, 99), [None, None]);
     }
 
-    /// A machine that drifts and stumbles: the settings' levels and spreads, in shuffled order.
+    /// A machine with drift and disturbances: the settings' levels and spreads, in shuffled order.
     fn trial(
         random: &mut fastrand::Rng,
         rounds: usize,
@@ -359,9 +360,9 @@ mod tests {
         figures
     }
 
-    /// The share of trials in which the best one is told apart from one that is as good or better
-    /// in truth, and the share in which it is told apart from all that are worse.
-    fn told(rounds: usize, settings: &[(f64, f64)], drifts: f64) -> (f64, f64) {
+    /// The share of trials in which the best one is distinguished from one that is truly as good or
+    /// better, and the share in which it is distinguished from all that are worse.
+    fn distinguished(rounds: usize, settings: &[(f64, f64)], drifts: f64) -> (f64, f64) {
         const TRIES: u32 = 400;
         const FEW: u32 = 199;
         let mut random = fastrand::Rng::with_seed(rounds as u64 + 31 * settings.len() as u64);
@@ -387,16 +388,16 @@ mod tests {
     }
 
     #[test]
-    fn a_best_one_among_equals_is_told_apart_in_no_more_trials_than_promised() {
-        // Three standard errors of 5 % of 400 are 3.3 points. The lower limit: a test that never says
-        // anything would keep the promise, too.
+    fn the_best_among_equals_is_distinguished_in_at_most_the_stated_share_of_trials() {
+        // Three standard errors of 5 % of 400 are 3.3 points. The lower limit excludes a test that
+        // never finds anything.
         for (rounds, settings) in [(10, 5), (10, 12), (6, 3), (20, 4)] {
             let same = vec![(0.0, 3.0); settings];
-            let (wrong, _) = told(rounds, &same, 0.0);
-            let (drifting, _) = told(rounds, &same, 1.0);
+            let (wrong, _) = distinguished(rounds, &same, 0.0);
+            let (drifting, _) = distinguished(rounds, &same, 1.0);
             let trial = format!("{settings} settings, {rounds} rounds: {wrong}, {drifting}");
             assert!((0.01..=0.083).contains(&wrong), "{trial}");
-            // The best median is then mostly an early turn's, and not told apart more often.
+            // With drift the best median is mostly an early turn's, but not distinguished more often.
             assert!(drifting <= 0.083, "{trial}");
         }
         // Several equals far ahead of others, and of unequal spreads.
@@ -407,24 +408,24 @@ mod tests {
             (60.0, 3.0),
             (80.0, 3.0),
         ];
-        let (wrong, _) = told(10, &two_of_five, 0.0);
+        let (wrong, _) = distinguished(10, &two_of_five, 0.0);
         assert!(wrong <= 0.083, "two of five: {wrong}");
         let spreads = [1.0, 2.0, 4.0, 8.0, 16.0].map(|spread| (0.0, spread));
-        let (wrong, _) = told(10, &spreads, 0.0);
+        let (wrong, _) = distinguished(10, &spreads, 0.0);
         assert!(wrong <= 0.083, "unequal spreads: {wrong}");
     }
 
     #[test]
-    fn a_setting_that_is_clearly_best_is_told_apart_from_all_others() {
+    fn a_setting_that_is_clearly_best_is_distinguished_from_all_others() {
         for settings in [3, 5, 12] {
             let mut levels = vec![(30.0, 3.0); settings];
             levels[1].0 = 0.0;
-            let (wrong, right) = told(10, &levels, 1.0);
+            let (wrong, right) = distinguished(10, &levels, 1.0);
             assert!(right >= 0.7, "{settings} settings: {right}");
             assert!(wrong <= 0.05, "{settings} settings: {wrong}");
         }
-        // And a small lead in few trials only: there is noise to see through.
-        let (_, right) = told(10, &[(0.0, 3.0), (1.0, 3.0), (1.0, 3.0)], 1.0);
+        // A small lead only in few trials, because of the noise.
+        let (_, right) = distinguished(10, &[(0.0, 3.0), (1.0, 3.0), (1.0, 3.0)], 1.0);
         assert!(right < 0.5, "{right}");
     }
 }

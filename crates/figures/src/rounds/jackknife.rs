@@ -1,17 +1,17 @@
 //! The difference of the 99th percentiles, paired by round.
 //!
-//! A round of a hundred requests has no p99 of its own, all rounds together have one. Its interval
-//! comes from leaving out one round at a time, of both settings (the delete-a-group jackknife):
-//! Shao and Wu, "A General Theory for Jackknife Variance Estimation", Annals of Statistics 17
-//! (1989), show that it holds for quantiles where each group has more requests than the square root
-//! of all; Student's distribution with one degree of freedom less than rounds gives its width.
+//! A round of a hundred requests has no p99, but all rounds together have one. Its interval comes
+//! from leaving out one round at a time, of both settings (the delete-a-group jackknife): Shao and Wu,
+//! "A General Theory for Jackknife Variance Estimation", Annals of Statistics 17 (1989), show that it
+//! is valid for quantiles if each group has more requests than the square root of all; Student's
+//! distribution with one degree of freedom less than rounds gives its width.
 
 use super::{ERROR, Estimate, rounds_needed, summarise};
 use crate::quantile::P99;
 use crate::student;
 
-/// The p99 of `of` less that of `from`; each round's figures stand at the same place in both.
-/// `None` where either has too few figures for a p99.
+/// The p99 of `of` less that of `from`; each round's figures have the same index in both. `None` if
+/// either has too few figures for a p99.
 ///
 /// The interval is there from as many rounds on as the medians' needs.
 pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Estimate> {
@@ -35,13 +35,13 @@ pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Estimate> {
     });
     Some(Estimate {
         estimate,
-        // Figures so coarse that no round matters say nothing of how the rounds differ.
+        // If the figures are so coarse that no round matters, the variation of rounds is unknown.
         interval: interval.filter(|(low, high)| low < high),
         rounds: count as u64,
     })
 }
 
-/// All figures of both settings together, one round left out.
+/// All figures of both settings, without round `out`.
 fn pooled(rounds: &[(&[f64], &[f64])], out: Option<usize>) -> (Vec<f64>, Vec<f64>) {
     let mut all = (Vec::new(), Vec::new());
     for (place, (of, from)) in rounds.iter().enumerate() {
@@ -53,13 +53,13 @@ fn pooled(rounds: &[(&[f64], &[f64])], out: Option<usize>) -> (Vec<f64>, Vec<f64
     all
 }
 
-/// Of a sample that is not empty.
+/// The p99 of a non-empty sample.
 fn p99(figures: &mut [f64]) -> f64 {
     figures.sort_unstable_by(f64::total_cmp);
     P99.of(figures).expect("a round has figures")
 }
 
-/// The jackknife's, from what is estimated without each group.
+/// The jackknife's standard error, from the estimates without each group.
 fn standard_error(without: &[f64]) -> f64 {
     let count = without.len() as f64;
     let mean = without.iter().sum::<f64>() / count;
@@ -89,10 +89,10 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_about_as_often_as_it_says() {
+    fn the_coverage_of_the_interval_is_about_as_stated() {
         const TRIES: u32 = 600;
         let mut random = fastrand::Rng::with_seed(11);
-        // Two settings whose p99 differs by 10; each round has a level of its own, shared by both.
+        // Two settings whose p99 differs by 10; each round has its own level, shared by both.
         let mut sample = |effect: f64| -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
             let mut rounds = (Vec::new(), Vec::new());
             for _ in 0..10 {
@@ -172,7 +172,7 @@ mod tests {
     fn a_round_without_figures_of_one_setting_counts_for_neither() {
         let (mut of, mut from) = (stairs(3.0), stairs(1.0));
         let alone = p99_difference(&slices(&of), &slices(&from));
-        // Beside the others: figures that would be all of the tail.
+        // Figures that would be the whole tail.
         of.insert(2, vec![1e6; 100]);
         from.insert(2, Vec::new());
         of.push(Vec::new());
@@ -181,8 +181,8 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_both_settings_share_in_a_round_takes_nothing_from_the_interval() {
-        // Each round has a level of its own, and the difference in each is 10.
+    fn a_level_that_both_settings_share_in_a_round_does_not_widen_the_interval() {
+        // Each round has its own level, and the difference in each is 10.
         let from: Vec<Vec<f64>> = (0..8)
             .map(|round: i32| {
                 let level = f64::from(round * round) * 7.0;
@@ -194,7 +194,7 @@ mod tests {
             .map(|round| round.iter().map(|figure| figure + 10.0).collect())
             .collect();
         let difference = p99_difference(&slices(&of), &slices(&from)).unwrap();
-        // The difference without any round is 10 as well: an interval of no width is none.
+        // The difference without any one round is 10 as well: there is no interval of zero width.
         assert_eq!((difference.estimate, difference.interval), (10.0, None));
         assert_eq!(difference.rounds, 8);
     }

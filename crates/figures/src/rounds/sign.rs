@@ -1,17 +1,17 @@
 //! Figures over rounds: the median, an exact interval, and shares of paired differences.
 //!
-//! The round is the unit: within one, I/Os share what the machine happened to do, so that their number
-//! says little of how well a figure is known. An interval is that of the sign test: from the k-th
-//! least to the k-th greatest of n rounds, with k the greatest for which
-//! P(B(n, 1/2) < k) ≤ 2.5 %. It supposes nothing but that rounds are independent (Conover, "Practical
-//! Nonparametric Statistics", 3rd edition, section 3.2). It needs 6 rounds.
+//! The round is the unit: I/Os within a round share the state of the machine, so their number shows
+//! little about the precision of a figure. The interval is that of the sign test: from the k-th
+//! smallest to the k-th largest of n rounds, with the largest k for which P(B(n, 1/2) < k) ≤ 2.5 %. It
+//! assumes only independent rounds (Conover, "Practical Nonparametric Statistics", 3rd edition, section
+//! 3.2), and needs 6 of them.
 
 use serde::{Deserialize, Serialize};
 
 use super::Estimate;
 use crate::quantile::{MEDIAN, P90, P99, Share};
 
-/// What an interval leaves out at each end.
+/// The probability beyond each end of an interval.
 const SIDE: f64 = 0.025;
 
 impl Estimate {
@@ -32,15 +32,15 @@ impl Estimate {
         })
     }
 
-    /// Is it shown to be above zero? With too few rounds for an interval: does it look so?
+    /// Whether the interval, or with too few rounds the estimate, is above zero.
     pub fn is_above_zero(&self) -> bool {
         self.interval.map_or(self.estimate, |(low, _)| low) > 0.0
     }
 }
 
-/// The order statistic, from 1, at which the interval over so many rounds begins.
+/// The order statistic, from 1, at which the interval begins.
 fn order(rounds: usize) -> Option<usize> {
-    /// Beyond, the chances below are too small for a number; nobody has so many rounds.
+    /// Above this the probabilities underflow.
     const ROUNDS_MAX: usize = 1000;
     if rounds > ROUNDS_MAX {
         return None;
@@ -60,7 +60,7 @@ fn order(rounds: usize) -> Option<usize> {
     (order > 0).then_some(order)
 }
 
-/// How large the one is beside the other, per cent, round by round: `parts` and `wholes` are paired.
+/// The ratio of `parts` to `wholes`, per cent, paired by round.
 ///
 /// `None` where the wholes are not shown to be above zero: there is nothing then to have a share of. A
 /// single round whose whole is not above zero is left out, and not counted among the rounds.
@@ -75,17 +75,16 @@ pub fn share_percent(parts: &[Option<f64>], wholes: &[Option<f64>]) -> Option<Es
     Estimate::over(above.map(|(part, whole)| 100.0 * part / whole))
 }
 
-/// The quantiles of one turn. A quantile is the smallest value that at least that share does not
-/// exceed: type 1 of Hyndman and Fan (1996); it always occurred.
+/// The quantiles of one turn, of type 1 (Hyndman and Fan, 1996): values that occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// Figures in the sample.
     pub count: u64,
     /// The smallest value that half of the sample does not exceed.
     pub median: f64,
-    /// `None` where it would be the maximum.
+    /// `None` if it would be the maximum.
     pub p90: Option<f64>,
-    /// `None` where it would be the maximum.
+    /// `None` if it would be the maximum.
     pub p99: Option<f64>,
     /// The largest.
     pub max: f64,
@@ -143,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_share_of_a_loss_that_is_not_shown() {
+    fn there_is_no_share_of_an_insignificant_loss() {
         let part = [Some(1.0); 6];
         let unclear = [5.0, 5.0, 5.0, 5.0, 5.0, -1.0].map(Some);
         assert_eq!(share_percent(&part, &unclear), None);
-        // Too few rounds to show anything: the estimate stands alone.
+        // Too few rounds for an interval: only the estimate.
         let share = share_percent(&part[..2], &unclear[..2]).unwrap();
         assert_eq!((share.estimate, share.interval), (20.0, None));
         assert_eq!(share_percent(&part[..1], &[Some(0.0)]), None);
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantile_that_would_be_the_maximum_is_not_told() {
+    fn a_quantile_that_would_be_the_maximum_is_omitted() {
         let mut sample: Vec<u64> = (1..=1000).rev().collect();
         let of = Quantiles::of(&mut sample).unwrap();
         assert_eq!(

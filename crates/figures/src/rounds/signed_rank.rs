@@ -7,15 +7,15 @@
 //! Statistics 34 (1963); Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods" (3rd
 //! edition, 2014), section 3.1 to 3.3.
 //!
-//! It supposes that the rounds' differences lie symmetrically about the true one. The shuffled order
-//! within a round makes it so: had the settings no effect, either of two could as well have come
-//! first, whatever the machine drifts. Nothing is supposed of spreads or tails; a round that was
-//! disturbed has the weight of its rank only.
+//! It assumes that the rounds' differences are symmetric about the true one. The shuffled order within
+//! a round ensures this: without an effect of the settings either of two could have come first,
+//! however the machine drifts. There is no assumption about spreads or tails; a disturbed round has
+//! only the weight of its rank.
 
 use super::Estimate;
 
-/// An average this small beside the largest difference is zero but for rounding: on which side of zero
-/// an interval ends must not hang on that.
+/// An average smaller than this share of the largest difference is zero but for rounding: the side of
+/// zero on which an interval ends must not depend on it.
 const ROUNDING: f64 = 1e-12;
 
 /// The estimate from the rounds' differences, with an interval that leaves out at most `error` at
@@ -49,9 +49,9 @@ pub fn median_difference(differences: &[f64], error: f64) -> Option<Estimate> {
     })
 }
 
-/// How many rounds there must be for an interval that leaves out at most `error`.
+/// The number of rounds that an interval with error probability `error` needs.
 pub fn rounds_needed(error: f64) -> usize {
-    // The least chance of the test is that of all differences on one side: 2 in 2^n.
+    // The smallest p-value is that of all differences on one side: 2 in 2^n.
     (1..64)
         .find(|&rounds| order(rounds, error).is_some())
         .unwrap_or(64)
@@ -62,7 +62,7 @@ fn averages(rounds: usize) -> usize {
 }
 
 /// The order statistic, from 1, of the Walsh averages at which the interval begins; it ends at the
-/// same one from above. `None` where even the outermost leave out more than `error`.
+/// same one from above. `None` if even the outermost have a larger error probability than `error`.
 fn order(rounds: usize, error: f64) -> Option<usize> {
     let mut below = 0.0;
     let side = error / 2.0;
@@ -74,7 +74,7 @@ fn order(rounds: usize, error: f64) -> Option<usize> {
     Some(within.count()).filter(|&order| order > 0)
 }
 
-/// P(T = t) for t from 0: each rank from 1 to `rounds` is in the sum or not, with even chances.
+/// P(T = t) for t from 0: each rank from 1 to `rounds` is in the sum with probability 1/2.
 fn distribution(rounds: usize) -> Vec<f64> {
     let mut chances = vec![0.0; averages(rounds) + 1];
     chances[0] = 1.0;
@@ -98,7 +98,7 @@ mod tests {
     use crate::rounds::{Against, ERROR};
 
     #[test]
-    fn the_order_is_that_of_the_tables() {
+    fn the_order_statistic_is_that_of_the_tables() {
         // Hollander, Wolfe and Chicken, table A.4: n = 10 has P(T <= 8) = 0.024, so from the 9th.
         assert_eq!(order(10, ERROR), Some(9));
         assert_eq!(order(6, ERROR), Some(1));
@@ -117,14 +117,14 @@ mod tests {
         assert_eq!(median_difference(&[], ERROR), None);
     }
 
-    /// A machine that drifts, with tails: two settings in shuffled order, `effect` between them.
+    /// A machine with drift and tails: two settings in shuffled order, with the difference `effect`.
     fn rounds(random: &mut fastrand::Rng, rounds: usize, effect: f64) -> Vec<f64> {
         let mut drift = 50.0;
         let mut one = |random: &mut fastrand::Rng| {
             let mut difference = [0.0; 2];
             let first = random.usize(0..2);
             for setting in [first, 1 - first] {
-                // Upwards all the time, and now and then somebody else's work.
+                // Steady drift, and occasional other load.
                 drift += 3.0 * random.f64() + if random.f64() < 0.05 { 80.0 } else { 0.0 };
                 let requests: Vec<f64> = (0..15)
                     .map(|_| drift - 4.0 * random.f64().max(1e-9).ln() + effect * setting as f64)
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_truth_as_often_as_it_says_on_a_machine_that_drifts() {
+    fn the_coverage_of_the_interval_is_as_stated_on_a_machine_that_drifts() {
         const TRIES: u32 = 2000;
         let mut random = fastrand::Rng::with_seed(7);
         for (count, effect) in [(6, 0.0), (10, -5.0), (15, 2.0)] {
@@ -191,13 +191,13 @@ mod tests {
         averages.sort_by(f64::total_cmp);
         let interval = median_difference(&differences, ERROR).unwrap().interval;
         assert_eq!(interval, Some((averages[8], averages[46])));
-        // What is left out at both ends together: 2 * 0.0244 (table A.4).
+        // The error probability of both ends together: 2 * 0.0244 (table A.4).
         let left_out: f64 = distribution(10).iter().take(9).sum();
         assert!((left_out - 25.0 / 1024.0).abs() < 1e-12, "{left_out}");
     }
 
     #[test]
-    fn fewer_errors_take_more_rounds() {
+    fn a_smaller_error_needs_more_rounds() {
         // 2 in 2^n: 3.1 % with six rounds, 0.8 % with eight, 0.1 % with eleven.
         let needed = [0.05, 0.025, 0.01, 0.001].map(rounds_needed);
         assert_eq!(needed, [6, 7, 8, 11]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_has_a_chance_for_each_sum_of_ranks() {
+    fn the_distribution_has_a_probability_for_each_sum_of_ranks() {
         // Three ranks: 0, 1, 2, 3 (two ways), 4, 5, 6 of eight.
         let eighths: Vec<f64> = distribution(3)
             .into_iter()

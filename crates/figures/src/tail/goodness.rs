@@ -1,19 +1,19 @@
-//! Does the fitted distribution fit? Anderson and Darling's statistic weighs the ends, where a tail
-//! must be right. With fitted parameters its distribution hangs on the shape (Choulakian and
-//! Stephens, "Goodness-of-Fit Tests for the Generalized Pareto Distribution", Technometrics 43,
-//! 2001, tabulate it); here it is simulated, which holds for any shape and count.
+//! The goodness of fit. Anderson and Darling's statistic gives weight to the ends, which matter for a
+//! tail. With fitted parameters its distribution depends on the shape (Choulakian and Stephens,
+//! "Goodness-of-Fit Tests for the Generalized Pareto Distribution", Technometrics 43, 2001, tabulate
+//! it); here it is simulated, for any shape and count.
 
 use super::pareto::Pareto;
 use crate::random::Random;
 
-/// Simulated samples at most.
+/// The maximum number of simulated samples.
 const SAMPLES: u32 = 200;
 
-/// Once so many of them fit worse than the data, the fit is good enough to stop: Besag and Clifford,
-/// "Sequential Monte Carlo p-values", Biometrika 78 (1991).
+/// The simulation stops when this many fit worse than the data: Besag and Clifford, "Sequential Monte
+/// Carlo p-values", Biometrika 78 (1991).
 const WORSE: u32 = 25;
 
-/// Any number; always the same one, so that the same data give the same answer.
+/// A fixed seed, so that the same data give the same result.
 const SEED: u64 = 1991;
 
 /// The share of samples from the fitted distribution that fit it worse than these excesses do.
@@ -38,7 +38,7 @@ pub(super) fn p_value(excesses: &[f64], fit: Pareto) -> f64 {
 /// The statistic A² of an ascending sample.
 fn anderson_darling(sorted: &[f64], fit: Pareto) -> f64 {
     let count = sorted.len();
-    // Keeps the logarithms finite where the largest value is at the end of the distribution.
+    // Keeps the logarithms finite if the largest value is at the end of the distribution.
     let survival = |x: f64| fit.survival(x).clamp(1e-300, 1.0 - 1e-16);
     let survivals: Vec<f64> = sorted.iter().map(|&x| survival(x)).collect();
     let sum: f64 = (0..count)
@@ -64,7 +64,7 @@ mod tests {
         scale: 1.0,
     };
 
-    /// The middle of each of `count` parts of equal probability: what fits best of all.
+    /// The middle of each of `count` parts of equal probability: the best possible fit.
     fn ideal(count: usize, fit: Pareto) -> Vec<f64> {
         let beyond = |at: usize| 1.0 - (at as f64 + 0.5) / count as f64;
         (0..count)
@@ -94,11 +94,11 @@ mod tests {
     }
 
     #[test]
-    fn the_p_value_is_one_for_the_best_fit_and_the_least_there_is_for_none() {
+    fn the_p_value_is_one_for_the_best_fit_and_minimal_for_the_worst() {
         let ideal = ideal(200, EXPONENTIAL);
         // Each of the first 25 simulated samples fits worse, and then it stops.
         assert_eq!(p_value(&ideal, EXPONENTIAL), 1.0);
-        // Two heaps: none of 200 samples fits worse, and the data count as one more.
+        // Two clusters: none of 200 samples fits worse, and the data count as one more.
         let heaps: Vec<f64> = (0..200)
             .map(|at| if at < 100 { 1.0 } else { 20.0 } + f64::from(at) / 100.0)
             .collect();

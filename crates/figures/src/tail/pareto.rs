@@ -1,9 +1,9 @@
 //! The generalised Pareto distribution of excesses: `P(X > x) = (1 + shape x / scale)^(-1/shape)`.
 
-/// Below this the shape is taken for 0, the exponential distribution, which is the limit.
+/// Below this the shape counts as 0, the limit, which is the exponential distribution.
 const EXPONENTIAL: f64 = 1e-9;
 
-/// The likelihood has no maximum below -1; between that and -1/2 its theory does not hold.
+/// The likelihood has no maximum below -1; between -1 and -1/2 its theory does not apply.
 const SHAPE_MIN: f64 = -0.5;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,8 +14,8 @@ pub(super) struct Pareto {
 }
 
 impl Pareto {
-    /// By maximum likelihood. With `ratio = shape / scale` the likelihood has its maximum over the
-    /// shape at the mean of `ln (1 + ratio x)`, and one dimension is left to search: Grimshaw,
+    /// The maximum likelihood fit. With `ratio = shape / scale` the likelihood has its maximum over
+    /// the shape at the mean of `ln (1 + ratio x)`, which leaves a search in one dimension: Grimshaw,
     /// "Computing Maximum Likelihood Estimates for the Generalized Pareto Distribution",
     /// Technometrics 35 (1993).
     pub(super) fn fit(excesses: &[f64]) -> Self {
@@ -49,21 +49,21 @@ impl Pareto {
         }
     }
 
-    /// `ratio` is `shape / scale`, where that is known to the caller.
+    /// The distribution with `ratio = shape / scale`.
     fn log_likelihood(self, excesses: &[f64], ratio: f64) -> f64 {
         let count = excesses.len() as f64;
         if self.shape == 0.0 {
             return -count * (self.scale.ln() + 1.0);
         }
         if self.shape > SHAPE_MIN {
-            // At the maximum over the shape the sum of logarithms is shape times count.
+            // At the maximum over the shape, the sum of logarithms is shape times count.
             return -count * (self.scale.ln() + 1.0 + self.shape);
         }
         let logs: f64 = excesses.iter().map(|x| (ratio * x).ln_1p()).sum();
         -count * self.scale.ln() - (1.0 + 1.0 / self.shape) * logs
     }
 
-    /// The log likelihood of these excesses; minus infinity where one of them cannot be.
+    /// The log likelihood of these excesses; minus infinity if one of them is impossible.
     pub(super) fn likelihood(self, excesses: &[f64]) -> f64 {
         let count = excesses.len() as f64;
         if self.shape.abs() < EXPONENTIAL {
@@ -108,7 +108,7 @@ pub(super) fn excess_per_scale(shape: f64, rarer: f64) -> f64 {
     (shape * rarer.ln()).exp_m1() / shape
 }
 
-/// The place of the maximum of a function that may have several: a grid, then golden sections.
+/// The maximum of a function that may have several local ones: a grid, then golden sections.
 pub(super) fn maximum(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
     const GRID: usize = 24;
     const SECTIONS: usize = 28;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn near_shape_zero_all_of_it_goes_over_into_the_exponential() {
+    fn near_shape_zero_everything_approaches_the_exponential() {
         for shape in [-2e-9, -5e-10, 5e-10, 2e-9] {
             let nearly = Pareto { shape, scale: 3.0 };
             near(nearly.survival(6.0), (-2.0_f64).exp());
@@ -245,7 +245,7 @@ mod tests {
         ] {
             let fit = Pareto::fit(&excesses);
             let (reached, best) = (fit.likelihood(&excesses), best_of_grid(&excesses));
-            // The grid misses the maximum by a little; the fit may not.
+            // The grid may miss the maximum slightly; the fit must not.
             assert!(
                 reached >= best - 1e-6 && reached <= best + 0.02,
                 "{fit:?}: {reached}, not {best}"
@@ -278,14 +278,14 @@ mod tests {
             (at(0.0), at(0.2e-9), at(-0.2e-9)),
             (exponential, exponential, exponential)
         );
-        // Just at the limit it is no longer taken for one, and comes to nearly the same.
+        // Just above the limit the general formula gives nearly the same.
         let nearly = at(EXPONENTIAL / 4.0);
         assert!(nearly.shape > 0.0);
         near(nearly.scale, 4.0);
     }
 
     #[test]
-    fn the_short_form_of_the_likelihood_is_the_long_one_where_it_is_used() {
+    fn the_short_form_of_the_likelihood_equals_the_long_one() {
         // At the mean, at the mean of the logarithms, and at the least shape that is allowed.
         let excesses = [2.0, 4.0, 9.0];
         for ratio in [0.0, 0.2, -0.05, -0.11] {

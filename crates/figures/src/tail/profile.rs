@@ -1,18 +1,18 @@
 //! The interval of a far quantile by profile likelihood: all quantiles whose best fit is not
-//! significantly less likely than the best one of all. It is as lopsided as the question is.
+//! significantly less likely than the best one. It is asymmetric, as it should be.
 
 use super::pareto::{Pareto, excess_per_scale, maximum};
 
 /// Half the 95 % point of the chi-squared distribution with one degree of freedom, 3.841.
 const HALF_CHI_SQUARED: f64 = 1.920_729;
 
-/// A quantile this many times the estimate is no bound.
+/// A quantile this many times the estimate is not a useful bound.
 const TOO_WIDE: f64 = 50.0;
 
-/// Shapes that are tried.
+/// The shapes tried.
 const SHAPES: (f64, f64) = (-0.5, 2.0);
 
-/// The 95 % interval of the excess that one in `rarer` exceeds; `None` where it has no useful end.
+/// The 95 % interval of the excess that one in `rarer` exceeds; `None` without a useful upper end.
 pub(super) fn interval(excesses: &[f64], fit: Pareto, rarer: f64) -> Option<(f64, f64)> {
     let best = fit.quantile(rarer);
     let likely = fit.likelihood(excesses) - HALF_CHI_SQUARED;
@@ -21,14 +21,14 @@ pub(super) fn interval(excesses: &[f64], fit: Pareto, rarer: f64) -> Option<(f64
     if is_likely(high_end) {
         return None;
     }
-    // Below the largest excess nothing is excluded by itself: the quantile may lie within the data.
+    // The quantile may lie within the data, so the largest excess does not limit it.
     Some((
         crossing(0.0, best, &is_likely),
         crossing(high_end, best, &is_likely),
     ))
 }
 
-/// The largest log likelihood of all distributions with that quantile.
+/// The maximum log likelihood of the distributions with that quantile.
 fn profile(excesses: &[f64], quantile: f64, rarer: f64) -> f64 {
     let at = |shape: f64| Pareto {
         shape,
@@ -38,7 +38,7 @@ fn profile(excesses: &[f64], quantile: f64, rarer: f64) -> f64 {
     at(best).likelihood(excesses)
 }
 
-/// Where likely quantiles begin, between one that is not and one that is.
+/// The boundary of the likely quantiles, between one that is not and one that is.
 fn crossing(unlikely: f64, likely: f64, is_likely: &dyn Fn(f64) -> bool) -> f64 {
     const HALVINGS: usize = 24;
     let (mut out, mut within) = (unlikely, likely);
@@ -69,7 +69,8 @@ mod tests {
             .collect()
     }
 
-    /// How far below the best fit the best one with that quantile is, from a fine grid of shapes.
+    /// The log likelihood of the best fit less that of the best one with that quantile, from a fine
+    /// grid of shapes.
     fn below_best(excesses: &[f64], fit: Pareto, quantile: f64, rarer: f64) -> f64 {
         let likelihood = |shape: f64| {
             let scale = quantile / ((rarer.powf(shape) - 1.0) / shape);
@@ -77,7 +78,7 @@ mod tests {
                 |x: f64| (1.0 + shape * x / scale).max(0.0).powf(-1.0 / shape - 1.0) / scale;
             excesses.iter().map(|&x| density(x).ln()).sum::<f64>()
         };
-        // Halves of a thousandth: never 0, where the formula has no value.
+        // Halves of a thousandth: never 0, for which the formula has no value.
         let most = (-1000..4000)
             .map(|shape| likelihood((f64::from(shape) + 0.5) / 2000.0))
             .fold(f64::NEG_INFINITY, f64::max);

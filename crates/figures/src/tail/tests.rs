@@ -13,7 +13,7 @@ fn sample(seed: u64, count: usize, mut draw: impl FnMut(&mut Random) -> f64) -> 
     sample
 }
 
-/// How many of so many samples give an interval that holds `truth(1 in N)`, and how many give none.
+/// How many of the samples give an interval that contains `truth(1 in N)`, and how many give none.
 fn coverage(
     runs: u64,
     draw: impl Fn(&mut Random) -> f64,
@@ -37,7 +37,7 @@ fn coverage(
     (held as f64 / (runs - refused) as f64, refused)
 }
 
-/// Without optimisation a run takes a tenth of a second; `cargo test --release` does more of them.
+/// Without optimisation a run takes a tenth of a second; `cargo test --release` does more.
 const RUNS: u64 = if cfg!(debug_assertions) { 40 } else { 200 };
 
 #[test]
@@ -113,7 +113,7 @@ fn a_fit_finds_the_parameters_of_a_large_sample() {
     }
 }
 
-/// Two heaps far apart; so large a share is in the farther one.
+/// Two clusters far apart, with this share in the farther one.
 fn two_heaps(seed: u64, far_share: f64) -> Vec<i64> {
     sample(seed, 10_000, |random| {
         let second = if random.uniform() < far_share {
@@ -126,7 +126,7 @@ fn two_heaps(seed: u64, far_share: f64) -> Vec<i64> {
 }
 
 #[test]
-fn a_far_heap_too_small_for_a_fit_of_its_own_is_refused() {
+fn a_far_cluster_too_small_for_its_own_fit_is_refused() {
     for seed in 0..10 {
         let tail = estimate(&two_heaps(seed, 0.004));
         let Tail::Refused(why) = tail else {
@@ -140,7 +140,7 @@ fn a_far_heap_too_small_for_a_fit_of_its_own_is_refused() {
 }
 
 #[test]
-fn a_far_heap_with_datapoints_enough_is_the_tail() {
+fn a_far_cluster_with_enough_datapoints_is_the_tail() {
     let tail = estimate(&two_heaps(5, 0.012));
     let Tail::Estimated(estimate) = tail else {
         panic!("{tail:?}")
@@ -213,7 +213,7 @@ fn values_of_one_step_are_spread_evenly_over_it() {
 }
 
 #[test]
-fn what_equals_the_threshold_lies_above_its_middle() {
+fn values_equal_to_the_threshold_lie_above_its_middle() {
     // Four values at the threshold: spread over the step they would lie at -3.75, -1.25, 1.25 and
     // 3.75; none may be below zero, and none beyond a quarter of the step but by its own place.
     let spread = spread_ties(1000, &[1000, 1000, 1000, 1000, 1010, 1500]).unwrap();
@@ -242,7 +242,7 @@ fn ideal(count: usize, parent: Pareto) -> Vec<i64> {
 }
 
 #[test]
-fn an_exponential_tail_without_noise_gives_back_what_made_it() {
+fn an_exponential_tail_without_noise_gives_its_parameters() {
     let parent = Pareto {
         shape: 0.0,
         scale: 1_000_000.0,
@@ -293,7 +293,7 @@ fn two_thousand_datapoints_are_enough_and_few_have_as_many_exceedances_as_one_in
 }
 
 #[test]
-fn a_tail_without_a_mean_is_refused_and_says_so() {
+fn a_tail_without_a_mean_is_refused() {
     let of = |shape: f64| estimate(&ideal(10_000, Pareto { shape, scale: 1e6 }));
     let Tail::Refused(why) = of(1.3) else {
         panic!("not refused");

@@ -25,7 +25,7 @@ fn the_test_gives_the_published_figures() {
     // Their interval is 0.595217 to 0.982705; below, Newcombe's limit is further out.
     is_near(comparison.b_slower_low, 0.558_382);
     is_near(comparison.b_slower_high, 0.982_705);
-    // The other way round all of it lies on the other side of a half.
+    // Exchanged, everything lies on the other side of a half.
     let turned = compare(&mut b, &mut a).unwrap();
     is_near(turned.p_value, 0.005_786_2);
     is_near(turned.b_slower, 1.0 - 0.788_961);
@@ -34,7 +34,7 @@ fn the_test_gives_the_published_figures() {
 }
 
 #[test]
-fn samples_without_a_difference_are_seldom_called_different() {
+fn samples_without_a_difference_rarely_differ_significantly() {
     let mut called = 0;
     let mut left_out = 0;
     const RUNS: u64 = 300;
@@ -52,7 +52,7 @@ fn samples_without_a_difference_are_seldom_called_different() {
 }
 
 #[test]
-fn the_interval_of_a_difference_of_medians_holds_the_true_one() {
+fn the_interval_of_a_difference_of_medians_contains_the_true_one() {
     let mut held = 0;
     const RUNS: u64 = 200;
     for seed in 0..RUNS {
@@ -92,7 +92,7 @@ fn a_tail_that_differs_is_seen_at_p99_and_not_at_the_median() {
 }
 
 #[test]
-fn the_difference_of_p99s_is_told_where_both_have_one() {
+fn the_difference_of_p99s_needs_a_p99_of_both() {
     let values = |count: i64| (0..count).collect::<Vec<i64>>();
     let p99 = |a, b| compare(&mut values(a), &mut values(b)).unwrap().p99;
     assert!(p99(1000, 1000).is_some());
@@ -113,7 +113,7 @@ fn samples_that_do_not_vary_are_compared_without_a_division_by_zero() {
 }
 
 #[test]
-fn samples_that_do_not_overlap_are_as_sure_as_their_size_allows_and_no_surer() {
+fn the_p_value_of_separate_samples_is_the_lowest_for_their_sizes() {
     let low: Vec<i64> = (1..=10).collect();
     let high: Vec<i64> = (11..=20).collect();
     let comparison = compare(&mut low.clone(), &mut high.clone()).unwrap();
@@ -130,7 +130,7 @@ fn samples_that_do_not_overlap_are_as_sure_as_their_size_allows_and_no_surer() {
     let many: Vec<i64> = (11..=40).collect();
     let comparison = compare(&mut low.clone(), &mut many.clone()).unwrap();
     assert!((comparison.p_value / (2.0 / 847_660_528.0) - 1.0).abs() < 1e-9);
-    // Nearly separate: Student's distribution alone would be surer than the arrangements allow.
+    // Nearly separate: Student's distribution alone would give a lower p-value than the arrangements.
     let mut nearly = high;
     nearly[0] = 10;
     let comparison = compare(&mut low.clone(), &mut nearly).unwrap();
@@ -138,13 +138,13 @@ fn samples_that_do_not_overlap_are_as_sure_as_their_size_allows_and_no_surer() {
         comparison.p_value >= 0.999_999 * 2.0 / 184_756.0,
         "{comparison:?}"
     );
-    // Never zero, however many.
+    // Never zero, for any size.
     let (mut low, mut high) = (vec![1; 50_000], vec![2; 50_000]);
     assert!(compare(&mut low, &mut high).unwrap().p_value > 0.0);
 }
 
-/// How often the interval of `b_slower` held the truth, and how often equality was refused, where B
-/// is A shifted by `shift` standard deviations.
+/// How often the interval of `b_slower` contains the truth, and how often equality is rejected, if B is
+/// A shifted by `shift` standard deviations.
 fn of_shifted(shift: f64, count: usize, runs: u64) -> (f64, f64) {
     use statrs::distribution::{ContinuousCDF, Normal};
     let truth = Normal::standard().cdf(shift / std::f64::consts::SQRT_2);
@@ -167,7 +167,7 @@ fn of_shifted(shift: f64, count: usize, runs: u64) -> (f64, f64) {
 }
 
 #[test]
-fn ten_against_ten_keep_their_promises_with_and_without_overlap() {
+fn ten_against_ten_keep_their_error_rates_with_and_without_overlap() {
     const RUNS: u64 = 2000;
     // 1.5 points are three standard errors of a share of 5 %.
     let (held, refused) = of_shifted(0.0, 10, RUNS);
@@ -185,7 +185,7 @@ fn ten_against_ten_keep_their_promises_with_and_without_overlap() {
 }
 
 #[test]
-fn the_interval_is_no_wider_than_ranks_of_that_many_have_to_be() {
+fn the_interval_is_no_wider_than_necessary_for_ranks() {
     let mut a: Vec<i64> = (0..100).map(|at| at * 10).collect();
     let mut b: Vec<i64> = (0..100).map(|at| at * 10 + 5).collect();
     let comparison = compare(&mut a, &mut b).unwrap();
@@ -217,7 +217,7 @@ fn the_interval_of_a_difference_is_that_of_its_formula() {
 }
 
 #[test]
-fn a_p99_has_an_interval_where_both_samples_bound_it() {
+fn a_p99_has_an_interval_if_both_samples_bound_it() {
     // Ranks 1 to 1000: p99 is the 990th. Of the binomial distribution of 1000 and 0.99: its interval
     // goes from the 983rd to the 997th, so that of a difference is sqrt(7² + 7²) wide to either side.
     let sample = || (1..=1000).collect::<Vec<i64>>();
@@ -230,7 +230,7 @@ fn a_p99_has_an_interval_where_both_samples_bound_it() {
 }
 
 #[test]
-fn a_difference_is_significant_where_zero_is_outside_its_interval() {
+fn a_difference_is_significant_if_zero_is_outside_its_interval() {
     let of = |low_ns, high_ns| {
         let difference = Difference {
             a_ns: 0,

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Wake-ups of one CPU, seen from inside its idle loop.
+ * Wake-ups of one CPU, observed in its idle loop.
  *
  * A source launches an event for a known instant, the launch time (LT). Probes take the time
  * before idle (TBI) and after idle (TAI) at power:cpu_idle, and at the first interrupt's entry
- * (TIntr). What is seen in one idle period is gathered in `now`; a launch that fell into it is
- * settled when the CPU next enters idle, outside any measured span: it becomes an event in the
- * ring buffer, or is counted as dropped, with the reason.
+ * (TIntr). `now` holds the current idle period; a launch that fell into it is settled when the CPU
+ * next enters idle, outside any measured span: it becomes an event in the ring buffer, or is
+ * counted as dropped, by reason.
  *
  * The timer source needs no thread on the measured CPU: the timer's callback arms the next launch.
- * The remote source is a thread on another CPU, whose message to this one is stamped where the
- * kernel sends it.
+ * The remote source is a thread on another CPU; its message is timestamped where the kernel sends
+ * it.
  *
  * Only the measured CPU writes `hot.now`, `fired` and, with the timer source, `armed`. The programs
  * at idle and at interrupts run with interrupts off; the timer's callback (a softirq) and
- * start_timer (a system call) do not, so what an interrupt takes they complete first: `pending` is
- * cleared before a launch is settled, and set when all the rest of it stands. NMIs only count. With
- * the remote source the waking CPU fills `armed` and sets `pending` last; the measured CPU takes it
- * and clears `pending`.
+ * start_timer (a system call) do not, so they clear `pending` before they settle a launch, and set
+ * it last when they fill one in. NMIs only count. With the remote source the waking CPU fills
+ * `armed` and sets `pending` last; the measured CPU clears `pending`.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -29,18 +28,17 @@
 #include <bpf/bpf_tracing.h>
 #include "intf.h"
 
-/* Kernel flags of bpf_timer_start: 6.4 and 6.7. The header on the build machine may be older. */
+/* Flags of bpf_timer_start since 6.4 and 6.7. The build machine's header may be older. */
 #define TIMER_ABSOLUTE (1ULL << 0)
 #define TIMER_PINNED (1ULL << 1)
 
 #define CLOCK_MONOTONIC 1
 
-/* From 6.2 on: memory of the kernel, read as a type of its own without a call. */
+/* Since 6.2: reads kernel memory as a given type without a helper call. */
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
 
 #define AWAKE (-1)
 
-/* A time that never comes. */
 #define NEVER (~0ULL)
 
 /* Set before loading. */
@@ -49,43 +47,43 @@ const volatile enum source source;
 const volatile unsigned int counters;
 /* Index of the SMI count among the counters, or MAX_COUNTERS. */
 const volatile unsigned int smi_counter = MAX_COUNTERS;
-/* Of all timer interrupts only the expiry can be seen (no irq_vectors:local_timer_entry). */
+/* The kernel lacks irq_vectors:local_timer_entry: the timer's expiry stands for its interrupt. */
 const volatile bool expiry_is_interrupt;
-/* Bit N: state N polls: an interrupt does not end it. */
+/* Bit N: state N polls, so an interrupt does not end it. */
 const volatile unsigned int polling_states;
 
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
 unsigned long long distances[DISTANCES];
-/* The remote source's: the thread that wakes, by the kernel's own number of it (0: none), and when
- * it began to wait. */
+/* The remote source's waking thread, by its ID in the initial PID namespace (0: none), and when it
+ * began to wait. */
 unsigned int waker;
 unsigned long long waker_armed_at;
 unsigned int stop;
 
 /* Read by the program. */
 unsigned long long launched;
-/* A launch is settled by one of these: an event that was sent, or a drop. */
+/* Each settled launch is either sent or dropped. */
 unsigned long long sent;
 struct drops dropped;
 unsigned long long idle_entries;
 unsigned long long timer_flags;
 /* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
- * They are settled, too, but that CPU does not write what the measured one does. */
+ * They are settled, but not counted in `dropped`, which only the measured CPU writes. */
 unsigned long long strayed;
 /* The measured CPU went offline or came back. */
 unsigned int replugged;
-/* What characterisation measures, ns. */
+/* Results of the characterisation, ns. */
 unsigned long long costs[COST_ROUNDS];
 
 static unsigned int next_distance;
-/* The instant of the timer that is being armed just now, from timer:hrtimer_start. */
+/* The expiry of the timer that is being armed, from timer:hrtimer_start. */
 static bool arming;
 static unsigned long long armed_expiry;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	/* Some 6000 events: 60 000 per second between two looks of the reader. */
+	/* Some 6000 events: at ten reads per second, 60 000 events per second. */
 	__uint(max_entries, 512 << 10);
 } events SEC(".maps");
 
@@ -107,11 +105,11 @@ struct {
 	__type(value, struct alarm);
 } alarms SEC(".maps");
 
-/* How much of an event is sent: a constant by the time the program is verified. */
+/* The size of a sent event: constant when the program is verified. */
 #define EVENT_SIZE (offsetof(struct event, counters) + counters * sizeof(struct counted))
 
-/* A bounded loop over a constant, so that old verifiers unroll it; `counters` is read-only data, so
- * what is beyond it is removed as dead code. Before idle and after it differ in the field. */
+/* The loop is bounded by a constant, so that old verifiers accept it; `counters` is read-only data,
+ * so the verifier removes the rest as dead code. */
 #define READ_COUNTERS(field)                                                                       \
 	_Pragma("unroll") for (unsigned int i = 0; i < MAX_COUNTERS; i++)                          \
 	{                                                                                          \
@@ -138,7 +136,7 @@ static __always_inline bool is_message(enum vector vector)
 	       vector == VECTOR_IPI;
 }
 
-/* The count that a launch belongs to if it makes no datapoint; NULL if it makes one. */
+/* The drop count of a launch; NULL if it becomes a datapoint. */
 static __always_inline unsigned long long *judge(const struct launch *launch)
 {
 	unsigned long long first;
@@ -147,7 +145,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 				   : !hot.now.tbi || hot.now.tbi >= launch->time)
 		return &dropped.not_idle;
 	if (launch->by_flag && hot.now.tai && hot.now.tintr > hot.now.tai) {
-		/* The flag brings no interrupt: one that came after idle is somebody else's. */
+		/* A flag comes without an interrupt: this one is unrelated. */
 		hot.now.tintr = 0;
 		hot.now.vector = VECTOR_NONE;
 		hot.now.interrupts--;
@@ -159,7 +157,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 		return &dropped.not_idle;
 	if (hot.now.nmis)
 		return &dropped.nmi;
-	/* Without TAI the counters were not read in this window. */
+	/* Without TAI the counters were not read in this period. */
 	if (smi_counter < MAX_COUNTERS && hot.now.tai &&
 	    hot.now.counters[smi_counter].after != hot.now.counters[smi_counter].before)
 		return &dropped.smi;
@@ -176,8 +174,8 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 		if (!is_message(hot.now.vector))
 			return &dropped.other_interrupt;
 	}
-	/* One interrupt serves several timers. Where another was due before LT and the interrupt
-	 * came after it, the CPU was on its way already when the launch came. */
+	/* One interrupt serves several timers. If another was due before LT and the interrupt came
+	 * after LT, the CPU was already waking at LT. */
 	if (hot.timer_due < launch->time)
 		return &dropped.earlier_timer;
 	return NULL;
@@ -193,7 +191,7 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.armed_at = launch->armed_at;
 		hot.now.by_flag = launch->by_flag;
 		hot.now.source = source;
-		/* No wake-up of the reader: it comes by itself, in batches. */
+		/* No wake-up of the reader: it polls. */
 		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
 			   ? &dropped.ring_full
 			   : &sent;
@@ -204,7 +202,7 @@ static __always_inline void settle(const struct launch *launch)
 static __always_inline void settle_armed(void)
 {
 	settle(&hot.armed);
-	/* A full barrier: what wakes fills it anew when it sees this. */
+	/* A full barrier: the waking CPU reuses `armed` when it sees this. */
 	__sync_lock_test_and_set(&hot.armed.pending, 0);
 }
 
@@ -227,10 +225,10 @@ static __always_inline void settle_what_fired(void)
 }
 
 /*
- * When the measured CPU's own timer is due to interrupt it, by CLOCK_MONOTONIC: what its clock
- * event device is programmed for, so timers that run in softirqs are in it, and a timer with slack
- * by the end of that. While the CPU sleeps nobody makes it earlier: another CPU neither arms a
- * timer here that would be the first (hrtimer_check_target()) nor programs this CPU's device.
+ * When the measured CPU's own timer is due, CLOCK_MONOTONIC: the time for which its clock event
+ * device is programmed. This includes timers that run in softirqs, and a timer with slack by the
+ * end of its slack. It cannot become earlier while the CPU sleeps: another CPU neither arms a timer
+ * here that would be the first (hrtimer_check_target()) nor programs this CPU's device.
  */
 static __always_inline unsigned long long timer_due(void)
 {
@@ -266,7 +264,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
 		if (!hot.idle)
-			return 0; /* its entry was not seen: the probes came in between */
+			return 0; /* the probes were attached during this idle period */
 		hot.now.tai = bpf_ktime_get_ns();
 		hot.idle = 0;
 		READ_COUNTERS(after)
@@ -280,8 +278,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 	return 0;
 }
 
-/* A message that finds the CPU awake: nothing of it is still to come, and a CPU that never idles
- * would never settle it. */
+/* A message to an awake CPU is settled at once: a CPU that never idles would never settle it. */
 static __always_inline void settle_message_to_awake(enum vector vector, bool launched_before)
 {
 	if (source != SOURCE_REMOTE || !launched_before || hot.armed.by_flag ||
@@ -290,7 +287,7 @@ static __always_inline void settle_message_to_awake(enum vector vector, bool lau
 	settle_armed();
 }
 
-/* Has the CPU polled again since the timer's callback? Not while other softirqs run after it. */
+/* Whether the CPU polls again since the timer's callback: false if other softirqs ran. */
 static __always_inline bool polls_again(void)
 {
 	return polling_states >> (hot.now.state & 31) & 1 && hot.now.softirqs == hot.fired_softirqs;
@@ -306,7 +303,7 @@ static __always_inline int interrupt(enum vector vector)
 	time = bpf_ktime_get_ns();
 	launched_before = hot.armed.pending && time >= hot.armed.time;
 	if (hot.awake_counts && !hot.idle) {
-		/* The floor on a CPU that runs code: the interrupt alone is the datapoint. */
+		/* The floor on an awake CPU: the interrupt alone makes the datapoint. */
 		if (!launched_before)
 			return 0;
 		begin_window(AWAKE, 0);
@@ -317,8 +314,8 @@ static __always_inline int interrupt(enum vector vector)
 		settle_armed();
 		return 0;
 	}
-	/* Only an idle period whose entry was seen is looked at: until it ends, and after that for
-	 * the one interrupt that ended it, if that is taken only then. */
+	/* Only idle periods whose entry was seen count: until they end, and then for the one
+	 * interrupt that ended them, if it is taken after TAI. */
 	if (!hot.idle && (!hot.now.tai || hot.now.tintr)) {
 		settle_message_to_awake(vector, launched_before);
 		return 0;
@@ -326,19 +323,19 @@ static __always_inline int interrupt(enum vector vector)
 	if (hot.idle && hot.fired.pending) {
 		settle_fired();
 		if (polls_again()) {
-			/* It took the timer's interrupt without leaving its idle state, and what
-			 * follows the callback is a new silent time. */
+			/* It took the timer's interrupt without leaving its idle state: a new
+			 * silent time begins after the callback. */
 			begin_window(hot.now.state, hot.now.entry);
 			hot.now.tbi = hot.fired_until;
 		} else {
-			/* It is awake, though it has not told of the end of idle yet: no launch
-			 * before the next entry wakes it. */
+			/* It is awake, before power:cpu_idle reports it: no launch before the next
+			 * entry wakes it. */
 			hot.now.tbi = 0;
 		}
 	}
 	hot.now.interrupts++;
 	if (hot.idle && !launched_before)
-		return 0; /* before the launch: it only counts */
+		return 0;
 	if (!hot.now.tintr) {
 		hot.now.tintr = time;
 		hot.now.vector = vector;
@@ -395,9 +392,9 @@ int BPF_PROG(on_nmi_handler)
 }
 
 /*
- * Offline for less than two looks at it are apart: its timers, counters and threads are elsewhere
- * since. A CPU that goes offline has a target below online; one on which a module registers its
- * callbacks (msr, a PMU) has not.
+ * The CPU may be offline for less than the reader's interval, but its timers, counters and threads
+ * have moved. A CPU that goes offline has a target below CPUHP_ONLINE; when a module registers its
+ * callbacks (msr, a PMU), the target is not below it.
  */
 SEC("tp_btf/cpuhp_enter")
 int BPF_PROG(on_cpuhp_enter, unsigned int changed, int target)
@@ -408,9 +405,9 @@ int BPF_PROG(on_cpuhp_enter, unsigned int changed, int target)
 }
 
 /*
- * Any timer that is armed on the measured CPU leads to where its hrtimers are kept. Their symbol
- * (hrtimer_bases) would too, but only with CONFIG_KALLSYMS_ALL. Without high resolution the tick
- * serves timers, and `expires_next` is not kept up to date.
+ * Any timer armed on the measured CPU points to its hrtimer_cpu_base. The symbol hrtimer_bases
+ * would need CONFIG_KALLSYMS_ALL. Without high resolution the tick serves timers, and
+ * `expires_next` is not kept up to date.
  */
 static __always_inline void find_timers(struct hrtimer *hrtimer)
 {
@@ -427,7 +424,7 @@ static __always_inline void find_timers(struct hrtimer *hrtimer)
 		hot.timers = (unsigned long long)base;
 }
 
-/* Where the kernel arms relatively, only it knows the instant; it tells it here. */
+/* A relative timer's expiry is known only here. */
 SEC("tp_btf/hrtimer_start")
 int BPF_PROG(on_hrtimer_start, struct hrtimer *hrtimer)
 {
@@ -449,7 +446,7 @@ static int arm_next(struct alarm *alarm)
 	unsigned long long launch = armed_at + distance;
 	long result;
 
-	/* Before it is started: where start_timer is held up, the callback may come at once. */
+	/* Before the timer is started: its callback may run at once. */
 	hot.armed.time = launch;
 	hot.armed.armed_at = armed_at;
 	hot.armed.pending = 1;
@@ -484,7 +481,7 @@ static int on_alarm(void *map, __u32 *key, struct alarm *alarm)
 	/* The CPU has not been idle since the launch before. */
 	if (hot.fired.pending)
 		settle_fired();
-	/* Not where its interrupt was the datapoint (floor). */
+	/* Cleared already if its interrupt was the datapoint (floor). */
 	pending = hot.armed.pending;
 	hot.fired.time = hot.armed.time;
 	hot.fired.armed_at = hot.armed.armed_at;
@@ -514,7 +511,7 @@ int start_timer(void *context)
 	result = bpf_timer_set_callback(&alarm->timer, on_alarm);
 	if (result)
 		return result;
-	/* Ask the kernel which flags it knows: it refuses the others. */
+	/* The kernel refuses flags that it does not support. */
 	timer_flags = TIMER_ABSOLUTE | TIMER_PINNED;
 	result = arm_next(alarm);
 	if (result == -EINVAL) {
@@ -533,7 +530,7 @@ int start_timer(void *context)
  * send that CPU a message and wait for the answer.
  */
 
-/* Run by the thread that wakes. What number it has in its own PID namespace says nothing here. */
+/* Run by the waking thread: its ID in its own PID namespace is of no use here. */
 SEC("syscall")
 int begin_to_wake(void *context)
 {
@@ -543,13 +540,13 @@ int begin_to_wake(void *context)
 
 static __always_inline bool is_waker(void)
 {
-	/* The idle task has the number 0, too. */
+	/* The idle task's ID is 0, too. */
 	return waker && (__u32)bpf_get_current_pid_tgid() == waker;
 }
 
 /*
- * The launch is stamped as late on its way as this kernel lets us: by the thread before its system
- * call, here before the message is queued, and where an interrupt is sent, just before that.
+ * The launch is timestamped as late as this kernel allows: by the thread before its system call,
+ * here before the message is queued, or, for an interrupt, just before it is sent.
  */
 SEC("fentry/smp_call_function_single")
 int BPF_PROG(on_message, int target)
@@ -573,7 +570,7 @@ int BPF_PROG(on_ipi_sent, unsigned int target)
 	return 0;
 }
 
-/* The measured CPU polls or monitors its flag: it is written, and no interrupt sent. */
+/* The measured CPU polls or monitors its flag, so no interrupt is sent. */
 SEC("tp_btf/sched_wake_idle_without_ipi")
 int BPF_PROG(on_flag_written, int target)
 {
@@ -583,8 +580,8 @@ int BPF_PROG(on_flag_written, int target)
 }
 
 /*
- * Characterisation: what the instrument's own steps cost, run on the measured CPU. Not "syscall"
- * programs: those may sleep, and the verifier keeps perf-event arrays from them.
+ * Characterisation: the cost of the probes' own steps, run on the measured CPU. Not "syscall"
+ * programs: those may sleep, and the verifier refuses them perf-event arrays.
  */
 
 SEC("raw_tp")
@@ -598,7 +595,7 @@ int cost_of_timestamp(void *context)
 	return 0;
 }
 
-/* All counters, as the probes read them; one timestamp is in the figure. */
+/* All counters, as the probes read them; includes one timestamp. */
 SEC("raw_tp")
 int cost_of_counters(void *context)
 {

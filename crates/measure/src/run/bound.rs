@@ -1,5 +1,5 @@
-//! A latency bound that somebody else holds on the measured CPU: it rules out idle states, and the
-//! result has no datapoint of them.
+//! A foreign latency bound on the measured CPU: it rules out idle states, so the result has no
+//! datapoint of them.
 
 use reveille_kernel::{Idle, Root, bounds, pm_qos, requests};
 
@@ -11,8 +11,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// The bound in force on a CPU now. `None` where there is none, where it rules out no state, and
-    /// where the idle governor does not keep to it.
+    /// The bound in force on a CPU now. `None` if there is none, it rules out no state, or the idle
+    /// governor does not respect it.
     pub fn in_force(root: &Root, cpu: u32) -> Option<Self> {
         let request_us = pm_qos::current_bound_us().ok().flatten();
         Self::of(&Idle::read(root).ok()?, cpu, request_us)
@@ -27,7 +27,7 @@ impl Bound {
         matters.then_some(Self { us, rules_out })
     }
 
-    /// What to note of one that is in force when the run begins.
+    /// The note on a bound that is in force when the run begins.
     pub fn note(&self, cpu: u32) -> String {
         format!(
             "a latency bound of {} µs on CPU {cpu}, which this run did not set, rules out {}",
@@ -37,7 +37,7 @@ impl Bound {
     }
 }
 
-/// What to note of a bound that changed during the run.
+/// The note on a bound that changed during the run.
 pub fn change(cpu: u32, start: Option<&Bound>, end: Option<&Bound>) -> Option<String> {
     let words = |bound: Option<&Bound>| match bound {
         Some(bound) => format!("{} µs (rules out {})", bound.us, bound.rules_out.join(", ")),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_the_governor_does_not_keep_to_is_not_noted() {
+    fn a_bound_that_the_governor_ignores_is_not_noted() {
         assert_eq!(noted(&machine("haltpoll", "100"), None), None);
         assert!(noted(&machine("haltpoll", "n/a"), None).is_some());
         let mut idle = machine("menu", "100");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_noted_with_both_ends_and_a_bound_that_stays_is_not() {
+    fn a_change_is_noted_with_both_values_and_an_unchanged_bound_is_not() {
         let bound = |us| Bound::of(&machine("menu", "0"), 0, us);
         let (tight, wide) = (bound(Some(1)), bound(Some(100)));
         let change =

@@ -1,4 +1,4 @@
-//! Measuring with BPF programs in the idle loop.
+//! Measuring with the BPF probe.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use crate::kernel::{Counts, Kernel, Setup, types};
 use crate::source::{self, EventSource};
 use crate::{Result, floor, probe_cost};
 
-/// Can the probes be loaded here at all? They come off at once.
+/// Checks that the probes can be loaded; they are removed at once.
 ///
 /// # Errors
-/// [`crate::Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
+/// [`crate::Error::Cannot`] if BTF, the tracepoint `power:cpu_idle` or the right to load BPF
 /// programs is missing.
 pub fn try_bpf(cpu: u32) -> Result<()> {
     let setup = Setup {
@@ -44,10 +44,10 @@ impl Run<'_> {
             }
             let mut kernel = self.load(source.source(), &counters)?;
             let mut costs = self.costs(&kernel)?;
-            if costs.per_counter(counters.events.len()) > DEAR_COUNTER_NS {
+            if costs.per_counter(counters.events.len()) > EXPENSIVE_COUNTER_NS {
                 self.note(format!(
                     "SMIs and residencies are not counted: reading a counter takes {:.0} ns here \
-                     (a hypervisor answers), which would be in the way",
+                     (a hypervisor intercepts it), which would disturb the measurement",
                     costs.per_counter(counters.events.len())
                 ));
                 counters = Counters::default();
@@ -79,7 +79,7 @@ impl Run<'_> {
     }
 
     fn load(&mut self, source: Source, counters: &Counters) -> Result<Kernel> {
-        self.tell("loading the probes", 0.0);
+        self.report("loading the probes", 0.0);
         Kernel::load(&Setup {
             cpu: self.options.cpu,
             source: source::kernel_side(source),
@@ -103,18 +103,18 @@ impl Run<'_> {
         source: &mut dyn EventSource,
         conversion: &Conversion,
     ) -> Result<()> {
-        self.tell("characterising", 0.0);
+        self.report("characterising", 0.0);
         let cpu = self.options.cpu;
         if !kernel.find_timers(cpu)? {
             self.note(format!(
-                "a launch just after another timer of CPU {cpu} is not dropped, and looks too fast: \
+                "launches just after another timer of CPU {cpu} are not dropped, and seem too fast: \
                  this kernel does not show when the CPU's next timer is due"
             ));
         }
         source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
         source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
         if source.source() == Source::Timer && !kernel.timer_is_pinned() {
-            // Without the flag a timer that is armed on an idle CPU moves to a busy one.
+            // Without the flag, a timer armed on an idle CPU moves to a busy one.
             self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
         }
         self.floor(kernel, source, conversion)?;
@@ -138,7 +138,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The floor: in the poll state where there is one, else on a CPU that is kept awake.
+    /// The floor: in the poll state if there is one, otherwise on a CPU that is kept awake.
     fn floor(
         &mut self,
         kernel: &Kernel,
@@ -167,7 +167,7 @@ impl Run<'_> {
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),
             None if !self.over() => self.note(format!(
-                "no floor for the source {:?}: it woke no CPU that does not sleep",
+                "no floor for the source {:?}: too few wake-ups without sleep",
                 source.source()
             )),
             None => {}
@@ -185,7 +185,7 @@ impl Run<'_> {
     ) -> Result<Vec<i64>> {
         let mut latencies = Vec::new();
         let goal = FLOOR_GOAL;
-        let phase = "measuring the floor, where nothing sleeps";
+        let phase = "measuring the floor, without sleep";
         let gathering = Gathering {
             kernel,
             source,
@@ -211,9 +211,9 @@ impl Run<'_> {
     ) -> Result<bool> {
         let reader = Reader::of(kernel)?;
         let mut before = reader.counts()?;
-        reader.take(); // what characterising left
+        reader.take(); // events of the characterisation
         drop(reader);
-        // One may be on its way still: it is judged from here on.
+        // One may still be in progress; it counts from here on.
         self.outcome.counts.launched += before.on_its_way();
         let over = self.each_phase(kernel, source, conversion, &mut before);
         let on_its_way = before.on_its_way();
@@ -224,7 +224,7 @@ impl Run<'_> {
         over
     }
 
-    /// `before`: the kernel side's counts up to the last phase that was done.
+    /// `before`: the counts at the end of the last phase.
     fn each_phase(
         &mut self,
         kernel: &Kernel,
@@ -247,7 +247,7 @@ impl Run<'_> {
                     run.keep(datapoint)
                 });
                 let now = gathered.counts;
-                // Asked after the last period that gave a datapoint was over.
+                // Read after the last period with a datapoint was over.
                 self.compare(gathered.periods, entries, self.cpuidle_entries());
                 if let Some(why) = gathered.gave_up {
                     self.gave_up.get_or_insert(why);
@@ -273,7 +273,7 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Gathers until the goal is met, the run is over, or nothing comes any more.
+    /// Gathers until the goal is met, the run is over, or no more datapoints come.
     fn gather(
         &mut self,
         gathering: Gathering<'_>,
@@ -346,7 +346,7 @@ impl Run<'_> {
                 Err(error) => break Err(error),
             };
             let done = goal.done(now_kept, start.elapsed());
-            self.tell(phase, done);
+            self.report(phase, done);
             let now = kernel.counts();
             if now.settled() != settled {
                 (settled, last_settled) = (now.settled(), Instant::now());
@@ -379,7 +379,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Ends the run where the CPUs that it needs were offline, if only between two looks.
+    /// Ends the run if the CPUs that it needs were offline, even briefly.
     fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
         if kernel.was_offline() {
             self.end_early(format!("CPU {} went offline", self.options.cpu));
@@ -389,8 +389,8 @@ impl Run<'_> {
     }
 }
 
-/// Bit N: state N polls. Without cpuidle state 0 is `idle=poll`; with it, state 0 may be one that
-/// sleeps, on machines that do not poll.
+/// Bit N: state N polls. Without cpuidle state 0 is `idle=poll`; with it, state 0 may be a sleep
+/// state.
 fn polling_states(states: &[IdleState]) -> u32 {
     match (states.is_empty(), limits::poll(states)) {
         (true, _) => 1,
@@ -402,26 +402,26 @@ fn polls(polling_states: u32, state: u32) -> bool {
     state < u32::BITS && polling_states >> state & 1 == 1
 }
 
-/// Launches that the CPU had not settled when the measurement of a source ended.
+/// Reason of a drop: not settled when the measurement of a source ended.
 const ON_ITS_WAY: &str = "still on its way at the end";
 
-/// What became of one phase.
+/// The outcome of one phase.
 struct Gathered {
     /// Events of the last batch beyond the number asked for.
     beyond: u64,
-    /// Events that were there when it began.
+    /// Events of before it began.
     stale: u64,
-    /// Idle periods that datapoints were kept of, and that are over.
+    /// Idle periods that are over and have datapoints.
     periods: u64,
-    /// Why it ended before its goal, where nothing came any more.
+    /// Why it ended before its goal, for lack of datapoints.
     gave_up: Option<String>,
-    /// The kernel side's at the end.
+    /// The BPF programs' counts at the end.
     counts: Counts,
     elapsed: Duration,
     result: Result<()>,
 }
 
-/// Reads the events of the kernel side.
+/// Reads the BPF programs' events.
 struct Reader<'a> {
     kernel: &'a Kernel,
     events: RingBuffer<'a>,
@@ -444,13 +444,12 @@ impl<'a> Reader<'a> {
         Ok(self.events.consume()?)
     }
 
-    /// What was read and not yet taken.
+    /// The events that were read and not yet taken.
     fn take(&self) -> Vec<types::event> {
         self.batch.take()
     }
 
-    /// The counts at a moment at which all events that they tell of have been read, and no others:
-    /// the CPU may be between sending one and counting it.
+    /// Counts that match the events read: the CPU may be between sending one and counting it.
     fn counts(&self) -> Result<Counts> {
         loop {
             self.consume()?;
@@ -463,10 +462,10 @@ impl<'a> Reader<'a> {
 }
 
 /// A counter that takes longer to read is not read: a register takes some 30 ns (RDPMC) to 100 ns
-/// (RDMSR); beyond, a hypervisor answers, and a VM exit before each idle period is a disturbance.
-const DEAR_COUNTER_NS: f64 = 250.0;
+/// (RDMSR); beyond, a hypervisor intercepts it, and a VM exit before each idle period disturbs.
+const EXPENSIVE_COUNTER_NS: f64 = 250.0;
 
-/// What the instrument's own steps cost on the measured CPU.
+/// The cost of the probes' own steps on the measured CPU.
 struct Costs {
     timestamp: Cost,
     counters: Cost,
@@ -479,8 +478,8 @@ impl Costs {
 
     fn described(self, counters: &Counters) -> Characterisation {
         let mut characterisation = Characterisation {
-            // A latency begins at an armed instant and ends at a clock reading, which comes by the
-            // length of one reading after what it is to mark.
+            // A latency begins at an armed instant and ends at a clock reading, which returns one
+            // reading's duration after the moment that it marks.
             overhead_ns: typical(&self.timestamp).round() as i64,
             clock: "CLOCK_MONOTONIC".into(),
             ..Default::default()
@@ -497,12 +496,11 @@ impl Costs {
     }
 }
 
-/// What it costs as a rule: one interrupt among the tries would move their mean.
+/// The median: one interrupt among the repetitions would move the mean.
 fn typical(cost: &Cost) -> f64 {
     cost.median_ns.unwrap_or(cost.mean_ns)
 }
 
-/// What is gathered from, and how long.
 struct Gathering<'a> {
     kernel: &'a Kernel,
     source: &'a mut dyn EventSource,
@@ -524,19 +522,19 @@ fn why_nothing_comes(
     let why = if now.strayed > before.strayed {
         "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
     } else if launched == 0 {
-        "the kernel side saw none of its launches"
+        "the BPF programs saw none of its launches"
     } else if 2 * not_idle > launched {
         "the CPU was not idle at most of its launches; something else runs on it"
     } else {
-        "all of its launches were dropped or are on their way"
+        "all of its launches were dropped or are in progress"
     };
     format!(
-        "for {} s no datapoint came from the source {source:?} ({phase}): {why}",
+        "no datapoint for {} s from the source {source:?} ({phase}): {why}",
         silent.as_secs()
     )
 }
 
-/// What was dropped between two moments, by reason in words.
+/// Drops between two moments, by reason.
 fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
     let (b, n) = (before.dropped, now.dropped);
     vec![

@@ -1,4 +1,4 @@
-//! Measuring with a waiting thread, where BPF cannot be had.
+//! Measuring with the user probe.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
 
-/// Why a launch was dropped that no sleep came before.
+/// Reason of a drop.
 const LATE: &str = "the launch had passed before the thread slept";
 
 impl Run<'_> {
@@ -18,26 +18,25 @@ impl Run<'_> {
         if self.options.sources.iter().any(|source| source != "timer") {
             return Err(match self.options.probe {
                 Some(_) => Error::Usage(
-                    "the user probe can only be woken by a timer: leave --source at timer, or \
-                     measure with --probe bpf"
+                    "the user probe can only be woken by a timer: use --source timer or --probe bpf"
                         .into(),
                 ),
                 None => Error::Cannot(
-                    "another source than the timer needs BPF, which is unavailable here: leave \
-                     --source at timer"
+                    "sources other than timer need BPF, which is unavailable here: use --source \
+                     timer"
                         .into(),
                 ),
             });
         }
         self.note(
-            "user probe: the figure reaches from the timer's instant to the first instruction of \
-             a waiting thread, as cyclictest measures; interrupt, scheduling and the return to \
-             user space are in it, so it is above what the BPF probe sees",
+            "user probe: the latency ends at the first instruction of a waiting thread, as in \
+             cyclictest; it includes interrupt, scheduling and the return to user space, so it is \
+             longer than with the BPF probe",
         );
         if self.states.is_empty() {
             self.note(
-                "the idle state of each datapoint is unknown, and whether the CPU slept at each \
-                 launch: it has no cpuidle states; datapoints of times in which it was idle for \
+                "the CPU has no cpuidle states: the idle state of each datapoint is unknown, and \
+                 whether the CPU slept at each launch; datapoints of times in which it was idle \
                  less than half by /proc/stat are dropped",
             );
         }
@@ -86,7 +85,7 @@ impl Run<'_> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut latencies = Vec::new();
         let awake = Awake::keep(&[self.options.cpu])?;
-        let phase = "measuring the floor, where nothing sleeps";
+        let phase = "measuring the floor, without sleep";
         let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
             latencies.push(datapoint.wake_latency_ns);
             Ok(())
@@ -156,7 +155,7 @@ impl Run<'_> {
                     Err(error) => break Err(error),
                 };
                 let done = goal.done(now_kept, start.elapsed());
-                self.tell(phase, done);
+                self.report(phase, done);
                 if waiting.moved.load(Ordering::Relaxed) {
                     self.end_early(format!("CPU {} went offline", plan.cpu));
                 }
@@ -168,8 +167,8 @@ impl Run<'_> {
                 }
                 if last_kept.elapsed() > NOTHING_KEPT {
                     let why = format!(
-                        "for {} s no datapoint came ({phase}): the CPU was not idle at the \
-                         launches; something else runs on it",
+                        "no datapoint for {} s ({phase}): the CPU was not idle at the launches; \
+                         something else runs on it",
                         last_kept.elapsed().as_secs()
                     );
                     if goal.duration.is_none() {
@@ -188,8 +187,8 @@ impl Run<'_> {
         });
         if !prompt {
             self.note(
-                "the waiting thread has no real-time priority (it needs CAP_SYS_NICE): where other \
-                 threads want this CPU, their time is in the figure",
+                "the waiting thread has no real-time priority (it needs CAP_SYS_NICE): the latency \
+                 may include other threads' time on this CPU",
             );
         }
         Waited {
@@ -204,13 +203,13 @@ impl Run<'_> {
     }
 }
 
-/// What became of one phase of waiting.
+/// The outcome of one phase.
 struct Waited {
     launched: u64,
     late: u64,
     awake: u64,
     beyond: u64,
-    /// Why it ended before its goal, where nothing came any more.
+    /// Why it ended before its goal, for lack of datapoints.
     gave_up: Option<String>,
     elapsed: Duration,
     result: Result<()>,

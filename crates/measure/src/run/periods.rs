@@ -1,6 +1,6 @@
-//! The second method: idle periods that datapoints are kept of, as cpuidle must have counted them.
+//! The second method: the idle periods with datapoints, for comparison with cpuidle's counts.
 
-/// How many there must have been.
+/// The number of idle periods that cpuidle must have counted.
 #[derive(Debug, Default)]
 pub struct Periods {
     count: u64,
@@ -8,12 +8,12 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// A datapoint. `entry`: the number of the idle entry that was seen before it, 0 for none;
-    /// `polls`: in a state in which a CPU takes interrupts without leaving it.
+    /// Adds a datapoint. `entry`: the number of the idle entry before it, 0: none was seen; `polls`:
+    /// the CPU takes interrupts without leaving the state.
     ///
-    /// Each datapoint must have a period of its own, and is held against cpuidle as if it had, even
-    /// where the probe says that it shares one: that is what would be wrong. Only polling gives
-    /// several of one, which come one after another.
+    /// Each datapoint must have its own period, and counts as if it had even if the probe's entry
+    /// number differs: that would be the error to detect. Only polling gives several
+    /// consecutive datapoints of one period.
     pub fn add(&mut self, entry: u64, polls: bool) {
         if !polls || entry == 0 || entry != self.last_entry {
             self.count += 1;
@@ -21,7 +21,7 @@ impl Periods {
         self.last_entry = entry;
     }
 
-    /// Of those that are over, at `entry`, the last idle entry: cpuidle counts a period then.
+    /// The periods that are over at `entry`, the last idle entry: cpuidle counts a period at its end.
     pub fn over_by(&self, entry: u64) -> u64 {
         let is_in_it = self.last_entry != 0 && self.last_entry == entry;
         self.count - u64::from(is_in_it)
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn each_datapoint_of_a_state_that_sleeps_takes_a_period() {
+    fn each_datapoint_of_a_sleep_state_takes_a_period() {
         assert_eq!(of(&[(4, false), (5, false), (7, false)]).over_by(9), 3);
         // One entry cannot have given three.
         assert_eq!(of(&[(4, false), (4, false), (4, false)]).over_by(9), 3);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_time_of_polling_there_may_be_several() {
+    fn one_period_of_polling_may_have_several_datapoints() {
         assert_eq!(
             of(&[(4, true), (4, true), (5, true), (6, false)]).over_by(9),
             3
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_goes_on_is_not_counted_yet() {
+    fn a_period_that_is_not_over_is_not_counted() {
         assert_eq!(of(&[(4, false), (5, false)]).over_by(5), 1);
         assert_eq!(Periods::default().over_by(0), 0);
     }

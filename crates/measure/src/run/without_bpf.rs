@@ -1,14 +1,14 @@
-//! What stands for the BPF probe in a program that was built without it.
+//! Replaces the BPF probe in a build without BPF.
 
 use super::Run;
 use crate::{Error, Result};
 
 /// # Errors
-/// Always: see the message.
+/// Always.
 pub fn try_bpf(_cpu: u32) -> Result<()> {
     Err(Error::Cannot(
-        "this program was built without BPF (clang or libbpf's headers were missing then): install \
-         them and build again; --probe user measures without"
+        "this program was built without BPF (clang or libbpf's headers were missing): install them \
+         and build again; --probe user works without BPF"
             .into(),
     ))
 }

@@ -1,8 +1,8 @@
-//! Another CPU wakes the measured one without warning, and without any device.
+//! Another CPU wakes the measured one, without a device; the measured CPU cannot predict it.
 //!
-//! `read()` of a perf event that is bound to the measured CPU, done elsewhere, makes the kernel
-//! send that CPU a message and wait for the answer. A halted CPU gets an interrupt for it; one that
-//! polls, or monitors its flag with MWAIT, only sees the flag change.
+//! Reading a perf event of the measured CPU from another CPU makes the kernel send the measured
+//! CPU a message and wait for the answer. A halted CPU gets an interrupt; one that polls, or
+//! monitors its flag with MWAIT, only sees the flag change.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,19 +29,18 @@ pub struct Remote {
     elsewhere: Elsewhere,
     event: OwnedFd,
     thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
-    /// The waking thread found itself on another CPU.
+    /// The waking thread was moved to another CPU.
     moved: Arc<AtomicBool>,
 }
 
 impl Remote {
     /// # Errors
-    /// [`Error::Cannot`] on a machine with one usable CPU, or where perf events are refused.
+    /// [`Error::Cannot`] if only one CPU is usable, or perf events are refused.
     pub fn new(cpu: u32, idle: &Idle) -> Result<Self> {
         let elsewhere = Elsewhere::than(cpu, idle)?;
         let Some(&waking_cpu) = elsewhere.cpus.first() else {
             return Err(Error::Cannot(
-                "source remote: a second CPU must wake the measured one, and this machine has no \
-                 other that may be used"
+                "source remote: a second CPU must wake the measured one, and no other CPU is usable"
                     .into(),
             ));
         };
@@ -72,15 +71,15 @@ impl EventSource for Remote {
             at_interrupt,
         } = kernel.launch_stamps;
         let flag = match before_queueing {
-            true => "where the kernel queues the message",
+            true => "when the kernel queues the message",
             false => "by the thread before its system call",
         };
         let interrupt = match at_interrupt {
-            true => "where the kernel sends it",
+            true => "when the kernel sends it",
             false => flag,
         };
         format!(
-            "perf event read on CPU {} ({}); an interrupt is stamped {interrupt}, a flag {flag}",
+            "perf event read on CPU {} ({}); an interrupt is timestamped {interrupt}, a flag {flag}",
             self.waking_cpu,
             self.elsewhere.core()
         )
@@ -90,8 +89,8 @@ impl EventSource for Remote {
         let same_core = self.elsewhere.same_core == Some(true);
         same_core.then(|| {
             format!(
-                "source remote: CPU {} wakes CPU {} and shares its core, for no CPU of another core \
-                 may be used: the core is awake at each launch, so deep states look faster than \
+                "source remote: CPU {} wakes CPU {} and shares its core, because no CPU of another \
+                 core is usable: the core is awake at each launch, so deep states seem faster than \
                  they are",
                 self.waking_cpu, self.cpu
             )
@@ -179,9 +178,9 @@ struct Waker {
     cpu: u32,
     event: OwnedFd,
     shared: Arc<Shared<types::bss>>,
-    /// Tells the kernel side which thread this is.
+    /// Registers this thread with the BPF programs.
     begin: OwnedFd,
-    /// The kernel side does not: this thread takes the launch time before its system call.
+    /// This thread takes the launch time, before its system call; the BPF programs do not.
     stamps: bool,
     distances: Vec<u64>,
     stop: Arc<AtomicBool>,
@@ -191,13 +190,12 @@ struct Waker {
 impl Waker {
     fn run(self) -> std::io::Result<()> {
         placement::bind(self.cpu).map_err(std::io::Error::other)?;
-        // Where the priority is refused, launches come later than planned; they are stamped as
-        // they come.
+        // Without the priority, launches come later than planned; their timestamps stay correct.
         placement::be_prompt();
         run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;
         let mut event = File::from(self.event);
         let mut value = [0u8; 8];
-        // A launch is the kernel side's from where `pending` is set to where it clears it.
+        // While `pending` is set, the launch belongs to the BPF programs.
         let place = self.shared.at(0);
         let pending: &AtomicU32 = word!(place, types::bss, hot.armed.pending);
         for &distance in self.distances.iter().cycle() {
@@ -211,7 +209,7 @@ impl Waker {
                 break;
             }
             if pending.load(Acquire) != 0 {
-                continue; // the launch before is not settled: the CPU was not idle since
+                continue; // the CPU was not idle since the previous launch
             }
             word!(place, types::bss, waker_armed_at).store(armed_at, Relaxed);
             if self.stamps {

@@ -1,4 +1,4 @@
-//! A BPF timer on the measured CPU itself. Everywhere, but the CPU knows when it will be woken.
+//! A BPF timer on the measured CPU. Available everywhere, but the CPU knows when it will be woken.
 
 use reveille_results::Source;
 
@@ -6,7 +6,7 @@ use super::event_source::{EventSource, wait_until_settled};
 use crate::Result;
 use crate::kernel::Kernel;
 
-/// Each launch is armed by the callback of the one before, so nothing else runs on the CPU.
+/// Each callback arms the next launch, so nothing else runs on the CPU.
 pub struct Timer {
     cpu: u32,
 }
@@ -25,7 +25,7 @@ impl EventSource for Timer {
     fn arming(&self, kernel: &Kernel) -> String {
         let instant = match kernel.timer_is_absolute() {
             true => "absolute",
-            false => "relative (the instant as timer:hrtimer_start tells it)",
+            false => "relative (launch time from timer:hrtimer_start)",
         };
         let place = match kernel.timer_is_pinned() {
             true => "pinned to the CPU",

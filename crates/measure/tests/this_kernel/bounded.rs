@@ -1,4 +1,4 @@
-//! A latency bound that somebody else holds while it is measured.
+//! A foreign latency bound during a measurement.
 
 use reveille_kernel::requests::{Request, honoured, is_kept_to};
 use reveille_kernel::{Idle, Root};
@@ -7,8 +7,8 @@ use crate::gathered::{options, run};
 use crate::need_bpf;
 
 #[test]
-fn a_bound_of_somebody_else_is_noted_in_the_result() {
-    const TEST: &str = "a_bound_of_somebody_else_is_noted_in_the_result";
+fn a_foreign_bound_is_noted_in_the_result() {
+    const TEST: &str = "a_foreign_bound_is_noted_in_the_result";
     let _alone = need_bpf!();
     let options = options(50);
     let idle = Idle::read(&Root::default()).unwrap();

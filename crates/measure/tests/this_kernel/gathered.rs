@@ -10,24 +10,24 @@ use reveille_measure::{
 use reveille_results::Datapoint;
 use reveille_results::description::Probe;
 
-/// Of a CPU that is idle for so much of the time, %, there are thousands of datapoints to be had in
-/// the time that [`options`] allows.
+/// A CPU that is idle for this share of the time, %, gives thousands of datapoints in the time that
+/// [`options`] allows.
 const ENOUGH: f64 = 20.0;
 
-/// Not by `available_cpus`, which a cgroup's quota makes fewer.
+/// Not from `available_cpus`, which a cgroup's quota reduces.
 pub fn last_cpu() -> u32 {
     let idle = Idle::read(&Root::default()).unwrap();
     idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number
 }
 
-/// So many datapoints on the last CPU, at distances of 0.2 to 2 ms.
+/// Options for this many datapoints on the last CPU, at distances of 0.2 to 2 ms.
 pub fn options(datapoints: u64) -> Options {
     Options {
         cpu: last_cpu(),
         probe: Some(Probe::Bpf),
         sources: vec!["timer".into()],
         datapoints: Some(datapoints),
-        // A bound, for a CPU that others keep busy.
+        // A limit for a busy CPU.
         duration: Some(std::time::Duration::from_secs(20)),
         distances: Distances::new(200_000, 2_000_000).unwrap(),
         protocol: Protocol::Random,
@@ -55,7 +55,7 @@ impl Sink for Gathered {
     fn notice(&mut self, _notice: Notice) {}
 }
 
-/// Measures on a thread of its own: a run keeps its thread off the measured CPU.
+/// Measures on a new thread, because a run keeps its thread off the measured CPU.
 pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
     let run = || {
         let mut gathered = Gathered(Vec::new());
@@ -71,17 +71,16 @@ pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
-/// As [`run`]: a run keeps its thread off the measured CPU. `None`, with a
-/// word, where fewer than `least` datapoints came because the CPU was busy with something else.
+/// As [`run`]. `None`, with a message, if fewer than `least` datapoints came because the CPU was busy.
 ///
 /// # Panics
-/// Where fewer came although the CPU was idle for long enough.
+/// If fewer came although the CPU was idle for long enough.
 pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapoint>, Outcome)> {
     let idle_s = || load::idle_ticks(&Root::default()).unwrap()[&options.cpu] as f64 / 100.0;
     let (begun, before_s) = (Instant::now(), idle_s());
     let (datapoints, outcome) = run(options);
     let idle_percent = (idle_s() - before_s) / begun.elapsed().as_secs_f64() * 100.0;
-    // On a busy CPU, too: there they are dropped.
+    // Also on a busy CPU, where launches are dropped.
     assert!(
         outcome.counts.launched > 0,
         "nothing was launched: {:?}",

@@ -1,5 +1,5 @@
-//! The probes on the running kernel, for real. They need root and BPF; without, each test says
-//! that it was skipped and why.
+//! The probes on the running kernel. The tests need root and BPF; otherwise each reports that it
+//! was skipped and why.
 
 mod bounded;
 mod gathered;
@@ -23,10 +23,10 @@ use reveille_measure::Protocol;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::{First, Source, WokenBy};
 
-/// Two measurements at a time would be each other's noise.
+/// One measurement at a time: two would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Skips with a word where the probes cannot be loaded.
+/// Skips with a message if the probes cannot be loaded.
 macro_rules! need_bpf {
     () => {{
         let guard = crate::ALONE
@@ -75,7 +75,7 @@ fn every_launch_is_a_datapoint_or_a_counted_drop() {
         let mut options = options(300);
         options.probe = Some(probe);
         options.sources = sources.iter().map(|source| (*source).into()).collect();
-        // Two phases: what is on its way from one to the next is counted once.
+        // Two phases: a launch between them is counted once.
         options.deepest = deepest_and_shallowest(options.cpu);
         let Some((_, outcome)) = gather("every launch", &options, 0) else {
             return;
@@ -116,7 +116,7 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
     assert_eq!(accounted, counts.launched, "{counts:?}");
 }
 
-/// Names of states; none where there is no cpuidle.
+/// Names of states; none without cpuidle.
 fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
     let idle = Idle::read(&Root::default()).unwrap();
     let states = &idle.cpu(cpu).unwrap().states;
@@ -138,7 +138,7 @@ fn cpuidle_counts_at_least_the_idle_periods_that_datapoints_are_kept_of() {
             return println!("skipped: the second method: no cpuidle here");
         };
         assert!(entries >= counts.idle_periods, "{counts:?}");
-        // No datapoint without a period; but a CPU that polls may give many of one.
+        // No datapoint without a period, but polling may give many of one.
         assert!(counts.idle_periods > 0, "{counts:?}");
         let contradicts = |note: &String| note.contains("second method contradicts");
         assert!(
@@ -177,7 +177,7 @@ fn another_cpu_wakes_it_without_warning() {
     let waking = all
         .clone()
         .find(|cpu| arming.contains(&format!("CPU {cpu} (")));
-    let waking = waking.expect("it says which CPU wakes");
+    let waking = waking.expect("it names the waking CPU");
     assert_eq!(
         arming.contains("another core"),
         !siblings.is_empty() && !siblings.contains(&waking),
@@ -192,7 +192,7 @@ fn another_cpu_wakes_it_without_warning() {
     }
 }
 
-/// In a container a thread has another number than the kernel's own.
+/// In a container a thread has another ID than in the initial namespace.
 #[test]
 fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
     let _alone = need_bpf!();
@@ -202,15 +202,15 @@ fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
 #[test]
 fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
     let _alone = need_bpf!();
-    // The floor is found before the run. A disturbance makes either longer, and neither shorter:
-    // of several runs the least of each is the nearest to what it would be without.
+    // The floor is measured before the run. A disturbance makes either longer, never shorter: the
+    // minimum of several runs is closest to the undisturbed value.
     let (mut least_floor, mut least_median) = (i64::MAX, i64::MAX);
     for _ in 0..5 {
         let Some((mut datapoints, outcome)) = gather("the floor", &options(300), 250) else {
             return;
         };
         let floor = &outcome.characterisation.floors[0];
-        // Where the governor polls much, the floor's own state is among them.
+        // If the governor polls often, the floor's state is among them.
         datapoints.retain(|datapoint| datapoint.requested_state.as_ref() != Some(&floor.state));
         if datapoints.len() < 50 {
             println!("skipped: {}: the CPU polled nearly always", module_path!());
@@ -228,7 +228,7 @@ fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
 }
 
 #[test]
-fn a_sweep_takes_so_many_datapoints_at_each_distance() {
+fn a_sweep_takes_the_requested_datapoints_at_each_distance() {
     let _alone = need_bpf!();
     let mut options = options(0);
     options.datapoints = None;

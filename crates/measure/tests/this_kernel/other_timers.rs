@@ -1,4 +1,4 @@
-//! Launches beside other timers of the measured CPU, set for instants that the test knows.
+//! Launches near other timers of the measured CPU, which expire at known instants.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use reveille_results::Datapoint;
 use crate::gathered::{last_cpu, options, run};
 use crate::{has_another_cpu, need_bpf};
 
-/// By how much the kernel may let a sleep end later, ns: the least that there is.
+/// The timer slack, ns: the minimum.
 const SLACK_NS: i64 = 1;
 
 /// Sleeps on the measured CPU until `stop` is set; returns the instants for which it set its timer.
@@ -22,7 +22,7 @@ fn sleep_again_and_again(stop: &AtomicBool) -> Vec<i64> {
     let mut here = CpuSet::new();
     here.set(last_cpu() as usize).unwrap();
     sched_setaffinity(Pid::from_raw(0), &here).unwrap();
-    // SAFETY: it takes a number and changes this thread alone.
+    // SAFETY: it takes a number and changes only this thread.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, SLACK_NS) };
     let clock = ClockId::CLOCK_MONOTONIC;
     let mut random = fastrand::Rng::with_seed(7);

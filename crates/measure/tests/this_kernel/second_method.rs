@@ -1,5 +1,5 @@
 //! The same wake-ups by a second method: the kernel's tracer records idle and timer events beside
-//! our probes, and both must tell the same latencies and silent times.
+//! our probes, and both must give the same latencies and silent times.
 
 use reveille_results::description::Probe;
 
@@ -11,7 +11,7 @@ use crate::tracefs::{Instance, Seen};
 const AGREEMENT_NS: i64 = 3_000;
 
 #[test]
-fn the_kernels_tracer_tells_the_same_latencies() {
+fn the_kernels_tracer_gives_the_same_latencies() {
     let _alone = need_bpf!();
     let options = options(300);
     let tracer = match Instance::start(options.cpu) {
@@ -67,8 +67,8 @@ fn the_kernels_tracer_tells_the_same_latencies() {
     );
 }
 
-/// A thread cannot run before the interrupt that wakes it: compared wake-up by wake-up, for two
-/// probes in two runs would also compare the machine's mood.
+/// A thread cannot run before the interrupt that wakes it. Compared wake-up by wake-up, because two
+/// runs would also compare the machine's load.
 #[test]
 fn the_user_probe_sees_each_wake_up_after_its_interrupt() {
     let _alone = need_bpf!();

@@ -1,4 +1,4 @@
-//! Launches so close together that the next one comes while the CPU is awake for the one before.
+//! Launches so close together that the next one comes while the CPU is awake for the previous one.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::gathered::{options, run};
 use crate::need_bpf;
 
 /// A CPU that halts takes the timer's interrupt, runs its callback, which arms the next launch, and
-/// only then comes out of idle: a launch in between wakes nobody.
+/// only then leaves idle: a launch in between wakes no CPU.
 #[test]
 fn a_cpu_that_halts_gives_no_more_datapoints_than_it_went_idle() {
     let _alone = need_bpf!();

@@ -1,5 +1,4 @@
-//! A CPU that a thread keeps busy never sleeps: nothing can be a wake-up there, whatever wakes and
-//! whatever looks.
+//! A CPU that a thread keeps busy never sleeps: there are no wake-ups, with any source and probe.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -37,7 +36,7 @@ fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// What a measurement of a CPU that never sleeps comes to.
+/// Measures a CPU that never sleeps.
 fn measured(probe: Probe, source: &str) -> Outcome {
     let mut options = options(1_000_000);
     options.probe = Some(probe);
@@ -70,13 +69,13 @@ fn measured(probe: Probe, source: &str) -> Outcome {
 }
 
 #[test]
-fn no_timer_wakes_a_cpu_that_never_sleeps() {
+fn a_timer_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = need_bpf!();
     measured(Probe::Bpf, "timer");
 }
 
 #[test]
-fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
+fn another_cpu_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = need_bpf!();
     if !has_another_cpu() {
         return println!(
@@ -88,7 +87,7 @@ fn no_other_cpu_wakes_a_cpu_that_never_sleeps() {
 }
 
 #[test]
-fn the_user_probe_wakes_no_cpu_that_never_sleeps() {
+fn the_user_probe_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
     let _alone = crate::ALONE
         .lock()
         .unwrap_or_else(|error| error.into_inner());
@@ -110,11 +109,11 @@ fn a_run_that_gave_up_is_not_completed() {
     }
 }
 
-/// The user probe sees the CPU only before and after. Who keeps it busy here writes down when.
+/// The user probe checks the CPU only before and after a wait. The spinning thread records when it runs.
 #[test]
 fn the_user_probe_keeps_no_launch_that_met_a_busy_cpu() {
     const BUSY: Duration = Duration::from_millis(2);
-    /// The thread may have been about to run, or just have gone to sleep.
+    /// The thread may be about to run, or just have gone to sleep.
     const EDGE_NS: u64 = 100_000;
     let _alone = crate::ALONE
         .lock()

@@ -1,9 +1,9 @@
-//! The kernel's own tracer, as a second witness: an instance of ours, taken down at the end.
+//! The kernel's tracer as a second method, in its own instance, which is removed at the end.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// What the tracer saw on one CPU.
+/// The trace of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Seen {
     IdleEntry,
@@ -14,7 +14,7 @@ pub enum Seen {
 pub struct Instance(PathBuf);
 
 impl Instance {
-    /// Traces idle and timer events of `cpu` in CLOCK_MONOTONIC; `Err` says why it cannot.
+    /// Traces idle and timer events of `cpu` in CLOCK_MONOTONIC; `Err` has the reason if it cannot.
     pub fn start(cpu: u32) -> Result<Self, String> {
         let tracing = PathBuf::from("/sys/kernel/tracing");
         if !tracing.join("instances").is_dir() {
@@ -36,7 +36,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// What was seen, in order: time in ns (to the µs), and what.
+    /// The events in order: time in ns (to the µs), and event.
     pub fn stop(self) -> Vec<(u64, Seen)> {
         fs::write(self.0.join("tracing_on"), "0").unwrap();
         let trace = fs::read_to_string(self.0.join("trace")).unwrap();

@@ -1,4 +1,4 @@
-//! Stacked bars: what a time is made of, a row each. As SVG for pages, as letters for a terminal.
+//! Stacked bars of times, a row each. As SVG for pages, as letters for a terminal.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,7 +9,7 @@ use crate::markup::escape;
 use crate::quantity::duration;
 use crate::wrap;
 
-/// The drawing, in its own units.
+/// The size of the drawing, in its units.
 const NARROW_LEFT: f64 = 140.0;
 const WIDE_LEFT: f64 = 300.0;
 const RIGHT: f64 = 880.0;
@@ -17,43 +17,43 @@ const FULL_WIDTH: f64 = 980.0;
 const ROW: f64 = 34.0;
 const BAR: f64 = 22.0;
 const BOTTOM: f64 = 44.0;
-/// Letters of a row's name on a page.
+/// The maximum length of a row's name on a page.
 const NAME: usize = 40;
-/// Letters of a name that fit beside wide bars.
+/// The maximum length of a name beside wide bars.
 const SHORT: usize = 16;
 /// Letters in a terminal's longest bar.
 const LETTERS: f64 = 56.0;
 
-/// A part that rows are made of.
+/// A part of bars.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// In the legend.
+    /// Its name in the legend.
     pub name: String,
-    /// Stands for it on a terminal.
+    /// Its letter on a terminal.
     pub letter: char,
-    /// Not seen but estimated: dashed on a page, not drawn on a terminal.
+    /// Estimated: dashed on a page, not drawn on a terminal.
     pub is_estimate: bool,
 }
 
 /// A bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Before it.
+    /// The label before it.
     pub name: String,
-    /// How long each part is, ns, in order: the part's place in the legend.
+    /// The lengths of its parts, ns, with their indices in the legend.
     pub lengths: Vec<(usize, f64)>,
-    /// Behind it.
+    /// The total after it, ns.
     pub total_ns: f64,
 }
 
 /// Bars over one axis of time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// What is drawn, for who cannot see it.
+    /// The text alternative.
     pub label: String,
-    /// What the axis is of.
+    /// The label of the axis.
     pub axis: &'static str,
-    /// What bars are made of.
+    /// The parts of the bars.
     pub parts: Vec<Part>,
     /// From top to bottom.
     pub rows: Vec<Row>,
@@ -73,12 +73,12 @@ impl Bars {
         lengths.any(|(part, ns)| *part == place && *ns > 0.0)
     }
 
-    /// Twice as many parts as colours can be told apart.
+    /// Parts beyond the number of colours repeat them in pale.
     fn pale(place: usize) -> &'static str {
         if place < COLOURS { "" } else { " pale" }
     }
 
-    /// The legend and the drawing; nothing where nothing took time.
+    /// The legend and the drawing; empty if all times are 0.
     pub fn html(&self) -> String {
         let longest = self.longest();
         if longest <= 0.0 {
@@ -172,7 +172,7 @@ impl Bars {
         html + "</div>"
     }
 
-    /// A line for each row, with as many letters of each part as it has of the length.
+    /// Writes a line for each row; the number of a part's letters is proportional to its length.
     ///
     /// # Errors
     /// Of `out`.
@@ -196,7 +196,7 @@ impl Bars {
         wrap::wrapped(out, "", 2, &drawn.collect::<Vec<_>>().join(", "))
     }
 
-    /// Rounded where parts end, so that the bar is as long as its whole.
+    /// Rounds the ends of parts, so that the bar has the length of the whole.
     fn letters(&self, row: &Row, scale: f64) -> String {
         let (mut bar, mut end, mut letters) = (String::new(), 0.0, 0);
         for (place, ns) in &row.lengths {
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_has_as_many_letters_for_each_part_as_it_has_of_the_whole() {
+    fn the_letters_of_a_part_are_proportional_to_its_length() {
         let bars = bars();
         assert_eq!(
             bars.letters(&bars.rows[0], 2_000.0),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_has_a_rectangle_for_each_part_and_names_what_it_drew() {
+    fn a_drawing_has_a_rectangle_and_a_name_for_each_part() {
         let html = bars().html();
         assert_eq!(html.matches("<rect class=\"stage\"").count(), 2);
         assert_eq!(html.matches("<rect class=\"unseen\"").count(), 1);

@@ -1,4 +1,4 @@
-//! Distributions as curves: the histogram, and the share of wakes that take at least so long.
+//! Distributions as curves: histogram and exceedance.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::chart::{Frame, Mark, Quantity};
 /// One curve's sample.
 #[derive(Debug, Clone)]
 pub struct Curve<'a> {
-    /// Colour, and dashes if it has them.
+    /// The class of its colour and, if any, its dashes.
     pub class: String,
     /// Wake latencies, ns, ascending; not empty.
     pub latencies: &'a [i64],
@@ -25,8 +25,8 @@ const BINS: usize = 160;
 /// Points of an exceedance curve per decade of the share: finer than a line's width.
 const POINTS_PER_DECADE: f64 = 48.0;
 
-/// The histogram: the share of the datapoints in each of 160 bins that are equally wide on the
-/// logarithmic axis. The share's axis is logarithmic too, for the tail's sake.
+/// The histogram: the share of the datapoints in each of 160 bins of equal width on the logarithmic
+/// axis. The axis of the share is logarithmic too, to show the tail.
 pub fn histogram(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mark]) -> String {
     let histograms: Vec<Vec<u32>> = curves.iter().map(|curve| bins(latency, curve)).collect();
     let shares = |counts: &[u32], curve: &Curve<'_>| -> Vec<f64> {
@@ -47,7 +47,7 @@ pub fn histogram(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mark
         .max(1);
     let frame = Frame {
         x: latency,
-        // Half of one datapoint, so that a bin with a single one is seen; room above for words.
+        // From half a datapoint, so that a bin with a single one is visible; with room above for text.
         y: Axis::logarithmic(0.5 / most as f64, (greatest * 3.0).min(1.0)),
         x_name: "wake latency",
         y_name: "share of the wakes, per bin",
@@ -68,7 +68,7 @@ pub fn histogram(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mark
     })
 }
 
-/// How many datapoints of the curve fall into each bin.
+/// The counts of the curve's datapoints by bin.
 fn bins(latency: Axis, curve: &Curve<'_>) -> Vec<u32> {
     let bin = latency.binning(BINS);
     let mut counts = vec![0; BINS];
@@ -78,7 +78,7 @@ fn bins(latency: Axis, curve: &Curve<'_>) -> Vec<u32> {
     counts
 }
 
-/// The outline of the bins; where one is empty it is at the axis.
+/// The outline of the bins; empty ones are at the axis.
 fn steps(frame: &Frame<'_>, shares: &[f64]) -> String {
     let bottom = frame.y(frame.y.min);
     let edge = |bin: usize| frame.x(frame.x.value(bin as f64 / BINS as f64));
@@ -95,8 +95,8 @@ fn steps(frame: &Frame<'_>, shares: &[f64]) -> String {
     path
 }
 
-/// The complementary distribution: how many wakes take at least so long, down to 1 in as many as
-/// there are datapoints. Beyond them the tail's estimate is drawn in dashes, with its interval.
+/// The exceedance (complementary distribution), down to 1 in the number of datapoints. Beyond it the
+/// tail's estimate is dashed, with its interval.
 pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mark]) -> String {
     let far = curves.iter().map(|curve| match curve.tail {
         Some(tail) => tail.exceeded_by_one_in.max(curve.latencies.len() as u64),
@@ -107,7 +107,7 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
         x: latency,
         y: Axis::logarithmic(10f64.powf(-far.log10().ceil()), 1.0),
         x_name: "wake latency",
-        y_name: "wakes that take at least so long",
+        y_name: "exceedance",
         x_quantity: Quantity::Duration,
         y_quantity: Quantity::OneIn,
     };
@@ -123,7 +123,7 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
     })
 }
 
-/// The staircase through the sample: at a datapoint, the share of those that are not below it.
+/// The staircase through the sample: at a datapoint, the share of datapoints not below it.
 fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
     let count = sorted.len();
     let mut path = String::new();
@@ -142,7 +142,7 @@ fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
     path
 }
 
-/// The generalised Pareto tail from the greatest datapoint to the far quantile:
+/// The generalised Pareto tail from the largest datapoint to the far quantile:
 /// P(X > x) = N_u/n · (1 + ξ (x − u)/σ)^(−1/ξ), and e^(−(x − u)/σ) for ξ = 0 (Coles, "An
 /// Introduction to Statistical Modeling of Extreme Values", equation 4.2 and section 4.3.3).
 fn estimate(frame: &Frame<'_>, curve: &Curve<'_>, tail: &Estimate, svg: &mut String) {
@@ -150,7 +150,7 @@ fn estimate(frame: &Frame<'_>, curve: &Curve<'_>, tail: &Estimate, svg: &mut Str
     let far = 1.0 / tail.exceeded_by_one_in.max(1) as f64;
     let mut path = String::new();
     let first = 1.0 / curve.latencies.len() as f64;
-    /// Enough that the line is smooth.
+    /// Enough for a smooth line.
     const PIECES: u32 = 24;
     for piece in 0..=PIECES {
         let probability = first * (far / first).powf(f64::from(piece) / f64::from(PIECES));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bins_of_a_histogram_sum_to_the_datapoints_also_where_the_axis_ends_before_them() {
+    fn the_bins_of_a_histogram_add_up_to_the_datapoints_even_beyond_the_axis() {
         let latencies = [-5, 0, 7, 130, 4_000, 5_000_000];
         let counts = bins(Axis::logarithmic(100.0, 10_000.0), &curve(&latencies));
         assert_eq!(counts.iter().sum::<u32>(), 6);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_survival_curve_begins_at_all_and_ends_at_one_in_the_count_over_the_greatest() {
+    fn an_exceedance_curve_begins_at_1_and_ends_at_one_in_the_count() {
         let latencies: Vec<i64> = (1..=1000).collect();
         let frame = Frame {
             x: Axis::logarithmic(1.0, 1000.0),

@@ -1,4 +1,4 @@
-//! What every chart has: axes, grid, names and reference lines.
+//! The frame of charts: axes, grid, labels and reference lines.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::axis::{Axis, Scale};
 use crate::markup::escape;
 use crate::quantity;
 
-/// The plot's place in the drawing, in units of the drawing.
+/// The position of the plot, in units of the drawing.
 pub const LEFT: f64 = 80.0;
 /// From the top of the drawing to the plane.
 pub const TOP: f64 = 30.0;
@@ -18,7 +18,7 @@ pub const HEIGHT: f64 = 280.0;
 const FULL_WIDTH: f64 = 584.0;
 const FULL_HEIGHT: f64 = 356.0;
 
-/// What an axis shows: how its values are written.
+/// How the values of an axis are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Nanoseconds.
@@ -36,7 +36,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// A value in words, for the ticks of an axis.
+    /// A value as text, for ticks.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Duration => quantity::duration(value),
@@ -49,7 +49,7 @@ impl Quantity {
         }
     }
 
-    /// As the page's script knows it.
+    /// The name in the page's script.
     fn name(self) -> &'static str {
         match self {
             Self::Duration => "duration",
@@ -77,47 +77,47 @@ fn short_share(share: f64) -> String {
     format!("{percent:.decimals$}%")
 }
 
-/// A figure that the datapoints are seen against, drawn across the whole plot.
+/// A reference value, drawn across the whole plot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// On the axis of the wake latency, ns.
     pub value: f64,
     /// Its name.
     pub text: String,
-    /// `driver` or `floor`, and a colour if it has one.
+    /// Its class: `driver` or `floor`, and a colour if it has one.
     pub class: String,
 }
 
-/// A chart's axes and names.
+/// A chart's axes and labels.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// From left to right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// From bottom to top.
+    /// The vertical axis.
     pub y: Axis,
-    /// What the axis across is of.
+    /// The label of the horizontal axis.
     pub x_name: &'a str,
-    /// What the axis up is of.
+    /// The label of the vertical axis.
     pub y_name: &'a str,
-    /// How ticks across are written.
+    /// How horizontal ticks are written.
     pub x_quantity: Quantity,
-    /// How ticks up are written.
+    /// How vertical ticks are written.
     pub y_quantity: Quantity,
 }
 
 impl Frame<'_> {
-    /// Where that value is in the drawing, from its left.
+    /// The horizontal position of a value in the drawing.
     pub fn x(&self, value: f64) -> f64 {
         LEFT + WIDTH * self.x.fraction(value)
     }
 
-    /// Where that value is in the drawing, from its top.
+    /// The vertical position of a value in the drawing, from its top.
     pub fn y(&self, value: f64) -> f64 {
         TOP + HEIGHT * (1.0 - self.y.fraction(value))
     }
 
-    /// The chart around what `draw` puts into it. `label` is read to who cannot see it; `attributes`
-    /// go to the drawing as they are.
+    /// The chart with the content of `draw`. `label` is the text alternative; `attributes` are copied to
+    /// the drawing.
     pub fn svg(&self, label: &str, attributes: &str, draw: impl FnOnce(&mut String)) -> String {
         let mut svg = String::new();
         let (x, y) = (
@@ -187,8 +187,8 @@ impl Frame<'_> {
         );
     }
 
-    /// Marks on the vertical axis, each with its words at the right end. One that is beyond the
-    /// axis has its words at that edge, and no line.
+    /// Marks on the vertical axis, each with its text at the right end. A mark beyond the axis has only
+    /// its text, at that edge.
     pub fn marks_across(&self, marks: &[Mark], svg: &mut String) {
         for (place, mark) in marks.iter().enumerate() {
             let y = self.y(mark.value);
@@ -202,7 +202,7 @@ impl Frame<'_> {
                     mark.text.clone(),
                 )
             };
-            // Beside each other where they are close, so that neither hides the other's words.
+            // Side by side if they are close, so that the texts do not overlap.
             let close = marks[..place]
                 .iter()
                 .any(|other| (self.y(other.value) - y).abs() < LINE);
@@ -222,7 +222,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Marks on the horizontal axis, their words one below the other at the given end.
+    /// Marks on the horizontal axis, their texts one below the other at the given end.
     pub fn marks_down(&self, marks: &[Mark], end: End, svg: &mut String) {
         for (place, mark) in marks.iter().enumerate() {
             let x = self.x(mark.value);
@@ -230,7 +230,7 @@ impl Frame<'_> {
             let line = LINE * place as f64;
             let y = match end {
                 End::Top => TOP + 13.0 + line,
-                // The lowest line is the estimates', whose bars are on the axis.
+                // The lowest line belongs to the estimates, whose bars are on the axis.
                 End::Bottom => TOP + HEIGHT - 26.0 - line,
             };
             let _ = write!(
@@ -246,10 +246,10 @@ impl Frame<'_> {
     }
 }
 
-/// From one line of words to the next.
+/// The line height of text.
 const LINE: f64 = 17.0;
 
-/// Where the words of marks are: where the curves leave room.
+/// The position of marks' texts: where the curves leave room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// At the top of the plane.
@@ -262,7 +262,7 @@ fn minor(major: bool) -> &'static str {
     if major { "" } else { " class=\"minor\"" }
 }
 
-/// What the page's script needs to read a value off a place.
+/// The data with which the page's script converts positions to values.
 fn axis_data(axis: Axis, quantity: Quantity) -> String {
     let scale = match axis.scale {
         Scale::Logarithmic => "log",

@@ -1,4 +1,4 @@
-//! A density as a picture, with the outliers on it one by one.
+//! A density as a picture, with single outliers.
 
 use std::fmt::Write as _;
 
@@ -7,19 +7,19 @@ use crate::chart::{Frame, Mark};
 use crate::density::Density;
 use crate::quantity;
 
-/// How many shades a density has.
+/// The number of shades.
 pub const SHADES: usize = 8;
 
-/// Datapoints drawn singly, in one colour.
+/// Datapoints drawn individually, in one colour.
 #[derive(Debug, Clone)]
 pub struct Dots {
     /// The class of their colour.
     pub class: String,
-    /// For each: its place in the result's list of outliers, and its values on the two axes.
+    /// For each: its index in the result's list of outliers, and its values on the two axes.
     pub dots: Vec<(usize, f64, f64)>,
 }
 
-/// Draws a density. `result` is the result's place in the page's data.
+/// Draws a density. `result`: the result's index in the page's data.
 pub fn heat(
     frame: &Frame<'_>,
     label: &str,
@@ -62,7 +62,7 @@ fn cells(density: &Density, svg: &mut String) {
     legend(density, &levels, svg);
 }
 
-/// The shade of a level: the levels are spread over all shades, so that the fullest is the darkest.
+/// The shade of a level: levels are spread over all shades, so that the fullest cells are the darkest.
 fn shade(place: usize, levels: usize) -> usize {
     match levels {
         0 | 1 => SHADES / 2,
@@ -100,7 +100,7 @@ fn legend(density: &Density, levels: &[u32], svg: &mut String) {
     );
 }
 
-/// All dots of a colour are one path of strokes without length: their round ends are the dots.
+/// All dots of a colour are one path of strokes of zero length, whose round ends are the dots.
 fn singly(frame: &Frame<'_>, dots: &Dots, svg: &mut String) {
     let mut path = String::new();
     let mut rows = String::new();

@@ -1,4 +1,4 @@
-//! Made-up machines: one that looks real and is hybrid, a virtual one, and any one.
+//! Invented machines: a realistic hybrid one, a virtual one, and random ones.
 
 use reveille_watch::live::*;
 
@@ -254,7 +254,7 @@ fn bounds() -> Vec<Bound> {
     ]
 }
 
-/// Two CPUs below a hypervisor: no frequency, no power, no driver's figures worth a word.
+/// Two CPUs under a hypervisor: no frequency, no power, no useful driver's figures.
 pub fn virtual_machine(refresh: usize) -> Snapshot {
     let states = |idle: f64| {
         let state = |index: u32, name: &str, share: f64, latency| StateShare {
@@ -305,7 +305,7 @@ pub fn virtual_machine(refresh: usize) -> Snapshot {
     }
 }
 
-/// Drawn machines, the same ones in each run.
+/// Random machines, the same ones in each run.
 pub struct Random(u64);
 
 impl Random {

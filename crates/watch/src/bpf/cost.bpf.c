@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What waking costs a workload: every wake-up of its tasks, from the instant at which it was due to
- * the instant at which the task runs, summed up here by where the time went.
+ * What waking costs a workload: sums over every wake-up of its tasks, from the instant at which it
+ * was due to the instant at which the task runs, by part.
  *
- * Each CPU keeps what became of its last idle period (`struct cpu`): when it was entered, when the
- * first code ran after it, what was sent to it meanwhile. Each followed task carries its wake-up
- * in its task storage from sched_waking to the sched_switch that runs it; there the two are put
- * together (`settle`) and added to tables. No event is sent to the program.
+ * Each CPU keeps its last idle period (`struct cpu`): when it was entered, when the first code ran
+ * after it, and whether an interrupt or flag was sent to it. Each followed task keeps its wake-up
+ * in its task storage from sched_waking to the sched_switch that runs it; there `settle` combines
+ * the two and adds them to tables. No event is sent to the program.
  *
- * A sleeping CPU can be in the way twice. The CPU that the task is to run on may sleep: that is
- * seen at the switch. And the CPU that takes the interrupt which issues the wake-up may have slept
- * until then, before sched_waking: that is seen at sched_waking, and carried along (`before`).
+ * A sleeping CPU can delay a wake-up twice. The CPU that is to run the task may sleep: sched_switch
+ * shows that. And the CPU that takes the interrupt which issues the wake-up may have slept until
+ * then: sched_waking shows that, and the task keeps it (`before`).
  *
- * Which tasks are followed is decided where memory may be had for it: in sched_process_fork, and by
- * the iterator that the program runs at the start. A task without storage is not followed.
+ * Storage of a task is allocated only where that is safe: in sched_process_fork, and by the
+ * iterator that the program runs at the start. A task without storage is not followed.
  *
- * Only a CPU itself writes its `struct cpu`, but for `sent`; the scheduler's tracepoints run with
+ * Only a CPU itself writes its `struct cpu`, except `sent`; the scheduler's tracepoints run with
  * interrupts off.
  */
 #include "cost_kernel.h"
@@ -27,27 +27,27 @@
 #include "cost.h"
 #include "pid_namespace.h"
 
-/* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
+/* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
 /* include/linux/interrupt.h */
 #define TIMER_SOFTIRQ 1
 #define SOFTIRQS 10
 
-/* Levels of cgroups that are searched upwards. */
+/* Levels of ancestor cgroups that are searched. */
 #define CGROUP_LEVELS 32
 
 #define CAUSE(kind) ((unsigned int)(kind) << CAUSE_SHIFT)
 
 /* Set before loading. */
 const volatile enum follow follow;
-/* The process, for FOLLOW_PROCESS; this program's own otherwise, which is left out. By its number
- * in this program's PID namespace. */
+/* With FOLLOW_PROCESS, the process to follow; otherwise this program's own, which is left out. In
+ * this program's PID namespace. */
 const volatile unsigned int process;
 const volatile unsigned long long cgroup;
 const volatile bool stacks;
-/* sched_switch tells the state that the task gave its CPU away in (Linux 5.18 and later). */
-const volatile bool tells_state;
+/* sched_switch has the previous task's state as an argument (since Linux 5.18). */
+const volatile bool has_prev_state;
 
 /* Read by the program. */
 struct missed missed;
@@ -55,34 +55,34 @@ struct missed missed;
 /* Cleared until all programs are attached. */
 unsigned int counting;
 
-/* In the order of use: what one event touches shares lines of the cache. */
+/* In the order of use: fields that one event accesses share cache lines. */
 struct cpu {
-	unsigned long long entered; /* 0: none was seen */
+	unsigned long long entered; /* 0: none was observed */
 	/* The first code since: at the interrupt or after idle. 0 while it sleeps. */
 	unsigned long long first;
 	/* The last interrupt or flag from another CPU that was the first in an idle period. */
 	unsigned long long sent;
-	/* The idle task last gave way. */
+	/* The last switch from the idle task. */
 	unsigned long long busy_since;
 	/* Expiry of the first and the last hrtimer since `entered`, CLOCK_MONOTONIC; 0 for none. */
 	unsigned long long first_expiry;
 	unsigned long long last_expiry;
-	/* Cause of the interrupt that was served last. */
+	/* Cause of the last interrupt. */
 	unsigned int interrupt;
-	/* Is one served now? (The preemption count, which tells, is not everywhere to be read.) */
+	/* In an interrupt now; the preemption count is not readable on all architectures. */
 	unsigned char in_interrupt;
 	unsigned char in_softirq;
 	/* Of the idle period that began at `entered`. */
 	unsigned char place;
 	unsigned char polling;
 	unsigned char interrupts;
-	/* The softirq that was served last, and what asked for each. */
+	/* The last softirq, and the cause that raised each. */
 	unsigned char softirq;
 	unsigned int raised[SOFTIRQS];
 	struct counts counts;
-	/* By place: of tasks that run here. Written by this CPU alone. */
+	/* By place: waits of tasks that run here. Only this CPU writes it. */
 	struct waits waits[PLACES];
-	/* By place: of the interrupts taken here, where another CPU runs the task. */
+	/* By place: waits for this CPU to take an interrupt, if another CPU runs the task. */
 	struct waits before[PLACES];
 } __attribute__((aligned(64)));
 
@@ -101,7 +101,7 @@ struct {
 	__type(value, __u32);
 } places SEC(".maps");
 
-/* [place][bucket]: of leaving; of scheduling where the CPU was awake, of queueing where busy. */
+/* [place][bucket]: of leaving; if the CPU was awake, of scheduling; if busy, of queueing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, PLACES *BUCKETS);
@@ -109,7 +109,7 @@ struct {
 	__type(value, __u64);
 } distributions SEC(".maps");
 
-/* Where a pair's sums are: looked up when a task's waker is another one than before. */
+/* The index of a pair's sums: looked up when a task's waker has changed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PAIRS);
@@ -128,25 +128,25 @@ unsigned int pairs_used;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 1); /* 16384 where stacks are wanted */
+	__uint(max_entries, 1); /* 16384 with stacks */
 	__uint(key_size, 4);
 	__uint(value_size, 127 * 8);
 } traces SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* 16384 where stacks are wanted */
+	__uint(max_entries, 1); /* 16384 with stacks */
 	__type(key, struct stack_key);
 	__type(value, struct stack_waits);
 } stack_waits SEC(".maps");
 
-/* A pair, by a hash of it, and where its sums are. */
+/* A pair's hash, and the index of its sums. */
 struct known {
 	unsigned long long hash; /* 0: none */
 	unsigned long long index;
 };
 
-/* A followed task, and the wake-up that it waits to run from. */
+/* A followed task and its current wake-up. */
 struct task {
 	unsigned long long waking; /* 0: none */
 	/* The interrupted CPU's part, before `waking`: leaving idle, and its handler. */
@@ -154,9 +154,9 @@ struct task {
 	unsigned long long handler;
 	/* Its stay in the idle state, before that. */
 	unsigned long long stay;
-	/* What this thread lost in all. */
+	/* This thread's total loss. */
 	unsigned long long lost;
-	/* The cgroup that was looked at last, and whether it belongs to the workload. */
+	/* The last checked cgroup, and whether it belongs to the workload. */
 	unsigned long long cgroup;
 	unsigned int belongs;
 	unsigned int waking_cpu;
@@ -164,15 +164,14 @@ struct task {
 	int kernel_stack;
 	int user_stack;
 	unsigned int waker_process;
-	/* It sleeps: it was switched out in order to wait. */
+	/* It was switched out in order to wait. */
 	unsigned char blocked;
 	/* The wake-up was complete before the task had been switched out. */
 	unsigned char early;
-	/* The CPU whose interrupt woke it was asleep, or in a polling state; PLACE_BUSY: neither.
-	 */
+	/* The idle state of the CPU whose interrupt woke it; PLACE_BUSY: none. */
 	unsigned char before_place;
 	unsigned char before_unknown;
-	/* Who wakes it, and the last of each kind, tasks and others, that did. */
+	/* The waker, and the last pair of each kind: tasks, and others. */
 	struct pair pair;
 	struct known known[2];
 };
@@ -198,7 +197,7 @@ static __always_inline bool is_idle_task(void)
 	return !bpf_get_current_pid_tgid();
 }
 
-/* By its own cgroup or one above it; looked up again only when the task has moved. */
+/* By its cgroup or an ancestor; searched again only when the task has moved. */
 static __always_inline bool in_cgroup(struct task_struct *p, struct task *task)
 {
 	struct cgroup *at = ((struct task_struct___cost *)p)->cgroups->dfl_cgrp;
@@ -247,7 +246,7 @@ static __always_inline void begin_to_follow(struct task_struct *p, bool blocked)
  * Idle states
  */
 
-/* Only where it was seen to enter an idle state: of a CPU that has not done so nothing is known. */
+/* False if no idle entry was observed: the CPU's state is unknown then. */
 static __always_inline bool sleeps(const struct cpu *cpu)
 {
 	return cpu->entered && !cpu->first;
@@ -278,7 +277,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 	return 0;
 }
 
-/* Another CPU sends this one an interrupt, or sets the flag that it watches. */
+/* Another CPU sends this one an interrupt, or sets the flag that it monitors. */
 static __always_inline int sent_to(__u32 target)
 {
 	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &target);
@@ -312,7 +311,7 @@ static __always_inline int interrupt(unsigned int cause)
 		return 0;
 	cpu->interrupt = cause;
 	cpu->in_interrupt = 1;
-	/* A polling CPU is awake already, and leaves its state only when a task is due. */
+	/* A polling CPU is awake, and leaves its state only for a task. */
 	if (sleeps(cpu) && !cpu->polling)
 		cpu->first = bpf_ktime_get_ns();
 	if (cpu->interrupts < 2)
@@ -373,7 +372,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	if (cpu->in_interrupt)
 		cpu->interrupt = CAUSE(CAUSE_TIMER);
-	/* Clocks other than the monotonic one run by an offset to it. */
+	/* Converted to CLOCK_MONOTONIC: other clocks have an offset to it. */
 	if (!bpf_core_field_exists(timer->base->offset))
 		return 0;
 	expiry = timer->node.expires - timer->base->offset;
@@ -383,7 +382,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	return 0;
 }
 
-/* A device's interrupt leaves its work to a softirq, which may wake tasks: the device does. */
+/* A device's interrupt raises a softirq, whose wake-ups are attributed to the device. */
 SEC("tp_btf/softirq_raise")
 int BPF_PROG(on_softirq_raise, unsigned int vector)
 {
@@ -432,16 +431,16 @@ static __always_inline unsigned int cause_here(struct cpu *cpu)
 		return cpu->softirq < SOFTIRQS ? cpu->raised[cpu->softirq] : CAUSE(CAUSE_OTHER);
 	if (!is_idle_task())
 		return CAUSE(CAUSE_TASK);
-	/* The idle loop itself wakes tasks only on behalf of other CPUs. */
+	/* The idle loop wakes tasks only for other CPUs. */
 	return CAUSE(CAUSE_CALL);
 }
 
-/* When the event was due that woke this CPU and now wakes a task; 0 if that is not known. */
+/* The instant of the event that woke this CPU and now wakes a task; 0: unknown. */
 static __always_inline unsigned long long due(struct cpu *cpu, unsigned int cause)
 {
 	switch (cause >> CAUSE_SHIFT) {
 	case CAUSE_TIMER:
-		/* What waits in the timer wheel runs in a softirq, after an hrtimer brought it. */
+		/* Timers of the timer wheel run in a softirq that an hrtimer raises. */
 		if (!cpu->in_interrupt && cpu->softirq == TIMER_SOFTIRQ)
 			return cpu->first_expiry;
 		return cpu->last_expiry;
@@ -457,7 +456,7 @@ static __always_inline bool by_task(const struct task *task)
 	return task->pair.cause >> CAUSE_SHIFT == CAUSE_TASK;
 }
 
-/* Was the wake-up that is issued now held up because this CPU slept when its event came? */
+/* Finds out whether this CPU slept when the event of this wake-up came. */
 static __always_inline void look_back(struct task *task, struct cpu *cpu)
 {
 	unsigned long long event;
@@ -524,7 +523,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	return 0;
 }
 
-/* The task's CPU is chosen by now; on a kernel that leaves waking to that CPU, this runs there. */
+/* The task's CPU is chosen by now; this may run on that CPU. */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
 {
@@ -537,7 +536,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 	return 0;
 }
 
-/* A new task's first run; sched_waking does not tell of it. */
+/* A new task's first run, for which there is no sched_waking. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *p)
 {
@@ -599,7 +598,7 @@ struct parts {
 	bool unknown;
 };
 
-/* This CPU's. */
+/* Adds a wait for this CPU. */
 static __always_inline void add_wait(struct cpu *cpu, unsigned int place, const struct parts *parts)
 {
 	struct waits *sum = &cpu->waits[place & (PLACES - 1)];
@@ -620,7 +619,7 @@ static __always_inline void add_wait(struct cpu *cpu, unsigned int place, const 
 							 : parts->leaving);
 }
 
-/* That of the CPU that took the interrupt. */
+/* Adds the wait for the CPU that took the interrupt. */
 static __always_inline void add_wait_before(const struct task *task)
 {
 	__u32 key = task->waking_cpu;
@@ -638,13 +637,13 @@ static __always_inline void add_wait_before(const struct task *task)
 		return;
 	}
 	ADD(sum->leaving_ns, task->before);
-	/* Two CPUs may write at once, and the smaller win: by little, and seldom. */
+	/* If two CPUs write at once, the smaller value may win: rare, and a small error. */
 	if (task->before > sum->longest_ns)
 		sum->longest_ns = task->before;
 	add_to_distribution(task->before_place, task->before);
 }
 
-/* That two of a task's pairs have the same is not to be expected in the age of the universe. */
+/* 64 bits: collisions between a task's pairs are negligible. */
 static __always_inline unsigned long long hash(const struct pair *pair)
 {
 	const __u64 *words = (const __u64 *)pair;
@@ -657,7 +656,7 @@ static __always_inline unsigned long long hash(const struct pair *pair)
 	return hash;
 }
 
-/* Where the sums of a pair are; PAIRS where the table is full. */
+/* The index of a pair's sums; PAIRS if the table is full. */
 static __always_inline __u32 pair_index(const struct pair *pair)
 {
 	__u32 *found = bpf_map_lookup_elem(&pairs, pair);
@@ -670,7 +669,7 @@ static __always_inline __u32 pair_index(const struct pair *pair)
 	index = ADD(pairs_used, 1);
 	if (index >= PAIRS)
 		return PAIRS;
-	/* Where two CPUs do so at once, one is first, and the other's index stays unused. */
+	/* If two CPUs do so at once, the second one's index stays unused. */
 	bpf_map_update_elem(&pairs, pair, &index, BPF_NOEXIST);
 	found = bpf_map_lookup_elem(&pairs, pair);
 	return found ? *found : PAIRS;
@@ -732,22 +731,21 @@ static __always_inline void add_stacks(const struct task *task, unsigned int pla
 	ADD(sum->waited_ns, waited);
 }
 
-/* From waking to running, as the CPU that runs the task now saw it. */
+/* Divides the time from waking to running by the state of the CPU that runs the task. */
 static __always_inline unsigned int divide(const struct task *task, const struct cpu *cpu,
 					   unsigned long long now, struct parts *parts)
 {
 	unsigned long long waking = task->waking, from = waking, busy = cpu->busy_since;
 
 	if (cpu->first > waking && cpu->polling) {
-		/* It was awake: what it took is the way through interrupt and idle loop. */
+		/* It was awake: the time went into interrupt and idle loop. */
 		parts->stay = waking > cpu->entered ? waking - cpu->entered : 0;
 		parts->scheduling = busy > waking ? busy - waking : 0;
 		parts->queueing = now - waking - parts->scheduling;
 		return cpu->place;
 	}
 	if (cpu->first > waking) {
-		/* It was asleep, or about to be. Until it was sent word, the waker had work to do.
-		 */
+		/* It was asleep, or about to be; until the message was sent, the waker was busy. */
 		if (cpu->sent > waking && cpu->sent < cpu->first)
 			from = cpu->sent;
 		if (busy < cpu->first)
@@ -780,7 +778,7 @@ static __always_inline void add_loss(struct counts *counts, struct task *task,
 	}
 }
 
-/* The task runs: its wake-up is over. */
+/* Ends the wake-up of a task that now runs. */
 static __always_inline void settle(struct task_struct *next, struct task *task, struct cpu *cpu,
 				   unsigned long long now)
 {
@@ -790,7 +788,7 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 	bool asleep, before = task->before_place != PLACE_BUSY;
 
 	if (task->target == here && !cpu->entered && cpu->busy_since > task->waking) {
-		/* The CPU idled, and may have slept since before the programs came. */
+		/* The CPU idled, and may have slept since before the programs were attached. */
 		ADD(missed.unseen, 1);
 		return;
 	}
@@ -829,24 +827,24 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 		add_stacks(task, place, parts.leaving + parts.scheduling + parts.queueing);
 }
 
-/* The task gives its CPU away: in order to wait, or because another one is to run. */
+/* The task gives up its CPU, in order to wait or because it is preempted. */
 static __always_inline void leave_cpu(struct task *task, struct task_struct *p, bool preempted,
-				      unsigned int told_state)
+				      unsigned int prev_state)
 {
 	unsigned int state = ((struct task_struct___cost *)p)->__state;
 
 	if (task->blocked && task->waking) {
-		/* It has run, and nobody was told (seen where prev was a hidden process). */
+		/* It has run without an event (observed if prev was a hidden process). */
 		ADD(missed.unseen, 1);
 		task->waking = 0;
 	}
-	task->blocked = !preempted && (tells_state ? told_state : state);
+	task->blocked = !preempted && (has_prev_state ? prev_state : state);
 	if (!task->early)
 		return;
 	/*
-	 * Most often it had not begun to sleep and went on running: nothing was waited for. But it
-	 * may have been woken on its way out (Linux 6.12 leaves it queued for a while, and looks
-	 * for other work with the run queue unlocked): then it runs again when its turn comes.
+	 * Usually it had not begun to sleep and continued to run: there was no wait. But it may
+	 * have been woken while it was switched out (Linux 6.12 leaves it queued for a while, and
+	 * looks for other work with the run queue unlocked): then it runs again in its turn.
 	 */
 	task->early = 0;
 	if (!task->blocked || state)
@@ -856,7 +854,7 @@ static __always_inline void leave_cpu(struct task *task, struct task_struct *p, 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	unsigned int state = tells_state ? ctx[3] : 0;
+	unsigned int state = has_prev_state ? ctx[3] : 0;
 	struct cpu *cpu = this_cpu();
 	unsigned long long now = 0;
 	struct task *task;
@@ -884,7 +882,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /*
- * Which tasks
+ * Choosing tasks
  */
 
 SEC("tp_btf/sched_process_fork")
@@ -900,7 +898,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Run by the program when all else is attached: the tasks that are there already. */
+/* Run by the program when all else is attached: starts to follow the existing tasks. */
 SEC("iter/task")
 int follow_present(struct bpf_iter__task *context)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The kernel's types that cost.bpf.c touches beyond those of kernel.h, as far as it does. */
+/* The kernel types that cost.bpf.c uses besides those of kernel.h, with only the fields used. */
 #ifndef REVEILLE_COST_KERNEL_H
 #define REVEILLE_COST_KERNEL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that the programs touch, as far as they touch them. CO-RE relocates the
- * fields by name, so no vmlinux.h is needed.
+ * The kernel types that the programs use, with only the fields used. CO-RE relocates the fields by
+ * name, so no vmlinux.h is needed.
  */
 #ifndef REVEILLE_KERNEL_H
 #define REVEILLE_KERNEL_H

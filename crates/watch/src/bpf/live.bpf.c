@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What sleeps and what wakes it, on all CPUs, without adding an event.
+ * Idle periods and their wakers on all CPUs, without events of its own.
  *
- * Of each idle period the probes note its ends (TBI and TAI at power:cpu_idle), its first interrupt
- * (TIntr), and the timers that this interrupt runs. When the CPU next enters idle, outside any
- * measured span, the period is settled: its time goes to its state, its end to whoever caused it,
- * and if that was a timer whose expiry fell into the period, its wake latency into a histogram:
- * first of (TAI, TIntr) - expiry. Nothing is sent: the program that shows it reads the sums once
- * per refresh, from memory that it shares, so watching wakes nobody.
+ * For each idle period the probes record its ends (TBI and TAI at power:cpu_idle), its first
+ * interrupt (TIntr), and the timers that this interrupt runs. When the CPU next enters idle,
+ * outside any measured span, the period is settled: its time is added to its state, its end to its
+ * waker, and if that was a timer whose expiry fell into the period, its wake latency, first of
+ * (TAI, TIntr) - expiry, to a histogram. Nothing is sent: the program reads the sums once per
+ * refresh from shared memory, so watching wakes no CPU.
  *
- * The clock event was programmed for the earliest node.expires of all timers, so that is the
- * instant at which the CPU was to wake; a timer with slack that ran before its own is no candidate.
+ * The clock event is programmed for the earliest node.expires of all timers, so that is when the
+ * CPU should wake; a timer with slack that ran before its own expiry is not considered.
  *
  * Only the CPU itself writes its `struct cpu`, and interrupts do not nest inside these programs;
- * only the senders are written by whoever sends.
+ * senders write only `sender` and `late`.
  */
 #include "kernel.h"
 #include <linux/bpf.h>
@@ -26,16 +26,16 @@
 
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 
-/* Between a message and its interrupt; hypervisors take their time. */
+/* The longest time between a message and its interrupt; long because of hypervisors. */
 #define UNDERWAY_NS 100000ULL
 
 /* Set before loading. */
-/* Bit N: state N polls, and goes on after an interrupt that gave it no work. */
+/* Bit N: state N polls, and continues after an interrupt that gave it no work. */
 const volatile unsigned int polling_states = 1;
 const volatile unsigned int counters;
-/* The kernel tells of every call that is queued for another CPU (since 6.6). */
+/* The kernel has csd:csd_queue_cpu, for each call queued for another CPU (since 6.6). */
 const volatile bool has_csd_queue_cpu;
-/* Addresses of functions, 0 where they are not known. */
+/* Addresses of functions; 0: unknown. */
 const volatile unsigned long long hrtimer_wakeup;
 const volatile unsigned long long posix_timer_fn;
 const volatile unsigned long long it_real_fn;
@@ -45,7 +45,7 @@ const volatile unsigned long long delayed_work_timer_fn;
 
 /* The number of the refresh, from 1: counters are read once for each. */
 unsigned long long refresh;
-/* Wake-ups that found no place in `wakers`. */
+/* Wake-ups that did not fit into `wakers`. */
 unsigned long long unplaced;
 
 /* The last message to several CPUs at once. */
@@ -99,14 +99,14 @@ static __always_inline bool polls(const struct cpu *cpu)
 	return polling_states >> (cpu->state & 31) & 1;
 }
 
-/* Counters are asked for once per refresh, and read where no sleep is disturbed. */
+/* Reads the counters once per refresh, without disturbing a sleep. */
 static __always_inline void sample(struct cpu *cpu)
 {
 	__u32 first = bpf_get_smp_processor_id() * MAX_COUNTERS;
 
 	if (!counters || cpu->sampled == refresh)
 		return;
-	/* A bounded loop over a constant, so that old verifiers unroll it. */
+	/* Bounded by a constant, so that old verifiers accept it. */
 	_Pragma("unroll") for (__u32 i = 0; i < MAX_COUNTERS; i++)
 	{
 		struct bpf_perf_event_value value = {};
@@ -181,13 +181,13 @@ static __always_inline void put_command(char *to, const char *from)
 	__builtin_memcpy(to, from, 16);
 }
 
-/* Could its interrupt have been on its way when the period began? */
+/* Whether its interrupt may have been in flight when the period began. */
 static __always_inline bool was_underway(const struct sender *sender, const struct cpu *cpu)
 {
 	return sender->time + UNDERWAY_NS > cpu->tbi && sender->time < cpu->tintr;
 }
 
-/* Fills in who sent it; leaves it unknown where that was not seen. */
+/* Fills in the sender, if it is known. */
 static __always_inline __u32 name_sender(struct cpu *cpu, struct waker *waker)
 {
 	const struct sender *sender = &cpu->sender;
@@ -229,7 +229,7 @@ static __always_inline void count_waker(struct cpu *cpu, __u32 number)
 		pid = name_sender(cpu, &waker);
 	woken = bpf_map_lookup_elem(&wakers, &waker);
 	if (woken) {
-		/* The key holds the CPU: nobody else counts here. */
+		/* The key contains the CPU, so no other CPU writes here. */
 		woken->times++;
 		woken->pid = pid;
 		return;
@@ -239,13 +239,13 @@ static __always_inline void count_waker(struct cpu *cpu, __u32 number)
 		__sync_fetch_and_add(&unplaced, 1);
 }
 
-/* The period that ended before this idle entry. */
+/* Settles the period that ended before this idle entry. */
 static __always_inline void settle(struct cpu *cpu, __u32 number)
 {
 	__u32 key = number * MAX_STATES + (__u32)cpu->state;
 	struct tally *tally;
 
-	/* Not seen from its beginning to its end. */
+	/* Not observed from its beginning to its end. */
 	if (!cpu->tbi || !cpu->tai)
 		return;
 	if ((__u32)cpu->state >= MAX_STATES)
@@ -255,7 +255,7 @@ static __always_inline void settle(struct cpu *cpu, __u32 number)
 		return;
 	tally->uses++;
 	tally->time += cpu->tai - cpu->tbi;
-	/* The flag is what woke, unless an interrupt had ended the sleep already. */
+	/* The flag woke the CPU, unless an interrupt had ended the sleep before. */
 	if (cpu->sender.by_flag && cpu->sender.period == cpu->period &&
 	    (polls(cpu) || !cpu->tintr || cpu->tintr > cpu->tai))
 		cpu->cause = CAUSE_FLAG;
@@ -313,11 +313,11 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 }
 
 /*
- * What ends idle periods.
+ * Interrupts that end idle periods.
  */
 
-/* The idle loop: what ended a state that is entered with interrupts off is taken there, as soon as
- * they are on again after TAI. Once another task runs, an interrupt is somebody else's. */
+/* If a state is entered with interrupts off, the idle task takes the interrupt that ended it, as
+ * soon as they are on again after TAI. Once another task runs, interrupts are unrelated. */
 static __always_inline bool is_idle_task(void)
 {
 	return bpf_get_current_pid_tgid() == 0;
@@ -336,7 +336,7 @@ static __always_inline int interrupt(enum cause cause, __u32 irq)
 		return 0;
 	}
 	if (cpu->interrupts++) {
-		/* The one before gave a polling CPU nothing to do. */
+		/* The previous one gave a polling CPU no work. */
 		forget_cause(cpu);
 	} else {
 		cpu->tintr = time;
@@ -364,7 +364,7 @@ INTERRUPT(spurious_apic_entry, CAUSE_OTHER)
 INTERRUPT(thermal_apic_entry, CAUSE_OTHER)
 INTERRUPT(threshold_apic_entry, CAUSE_OTHER)
 INTERRUPT(deferred_error_apic_entry, CAUSE_OTHER)
-/* ipi: arm64 and others, where only the vector's words tell what for. */
+/* ipi: arm64 and others, where only the vector's text has its purpose. */
 INTERRUPT(ipi_entry, CAUSE_CALL_FUNCTION)
 
 SEC("tp_btf/local_timer_entry")
@@ -372,7 +372,7 @@ int BPF_PROG(on_local_timer_entry)
 {
 	struct cpu *cpu = this_cpu();
 
-	/* A CPU that never idles, or has not since watching began, is asked at its tick. */
+	/* A CPU that has not idled since watching began reads its counters at its tick. */
 	if (cpu && (cpu->tai || !cpu->tbi))
 		sample(cpu);
 	return interrupt(CAUSE_TIMER, 0);
@@ -445,7 +445,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 
 	if (!runs_timers(cpu))
 		return 0;
-	/* In the monotonic clock: other clocks are ahead of it by their base's offset. */
+	/* Converted to CLOCK_MONOTONIC: other clocks are ahead by their base's offset. */
 	expires = BPF_CORE_READ(timer, node.expires) - BPF_CORE_READ(timer, base, offset);
 	if (expires <= cpu->tbi)
 		cpu->overdue = 1;
@@ -453,7 +453,7 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	cpu->expires = expires;
 	own_hrtimer(&cpu->hrtimer, timer);
-	/* Where the timer's interrupt has no tracepoint of its own. */
+	/* If the timer's interrupt has no tracepoint of its own. */
 	if (cpu->cause == CAUSE_DEVICE && !BPF_CORE_READ(timer, is_soft))
 		cpu->cause = CAUSE_TIMER;
 	return 0;
@@ -482,7 +482,7 @@ int BPF_PROG(on_timer_expire_entry, struct timer_list *timer)
 }
 
 /*
- * Messages of other CPUs, seen where they are sent.
+ * Messages from other CPUs, observed where they are sent.
  */
 
 static __always_inline void sign(struct sender *sender, __u64 function)
@@ -513,14 +513,14 @@ static __always_inline void send(__u32 number, __u64 function, bool by_flag)
 	/* The first sender of a period is its waker. */
 	if (cpu->sender.period != period) {
 		sign(&cpu->sender, function);
-		/* A full barrier: who sees the period sees the rest. */
+		/* A full barrier: a reader that sees the period sees the rest. */
 		__sync_lock_test_and_set(&cpu->sender.period, period);
 	}
 	if (by_flag)
 		cpu->sender.by_flag = 1;
 }
 
-/* Raw: a pointer to a function is no argument that the verifier lets a typed program read. */
+/* Raw: the verifier does not let a typed program read a pointer to a function. */
 SEC("raw_tp/csd_queue_cpu")
 int on_csd_queue_cpu(struct bpf_raw_tracepoint_args *context)
 {
@@ -532,7 +532,7 @@ int on_csd_queue_cpu(struct bpf_raw_tracepoint_args *context)
 SEC("tp_btf/ipi_send_cpu")
 int BPF_PROG(on_ipi_send_cpu, unsigned int number, unsigned long callsite, void *callback)
 {
-	/* A call was seen where it was queued, with the function that is to be called. */
+	/* A call was observed when it was queued, with its function. */
 	if (!callback || !has_csd_queue_cpu)
 		send(number, (__u64)callback, false);
 	return 0;

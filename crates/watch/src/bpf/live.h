@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What crosses between the live view's BPF programs and the program that shows it; times are
- * CLOCK_MONOTONIC, ns. The program's types come from the object's BTF, which has no macros: MAX_*,
- * BUCKETS and BUCKETS_PER_OCTAVE stand in live/kernel.rs, too.
+ * The data exchanged between the live view's BPF programs and the program; times are
+ * CLOCK_MONOTONIC, ns. The Rust types come from the object's BTF, which has no macros: MAX_*,
+ * BUCKETS and BUCKETS_PER_OCTAVE are also defined in live/kernel.rs and live/latencies.rs.
  */
 #ifndef REVEILLE_LIVE_H
 #define REVEILLE_LIVE_H
 
-/* CPUIDLE_STATE_MAX of the kernel; the state that is entered without a driver has index 1. */
+/* The kernel's CPUIDLE_STATE_MAX; the state entered without a driver has index 1. */
 #define MAX_STATES 10
 
-/* Hardware counters that are read on each CPU. */
+/* Hardware counters per CPU. */
 #define MAX_COUNTERS 16
-/* In the place of a counter that could not be read. */
+/* The value of a counter that could not be read. */
 #define COUNTER_UNREADABLE (~0ULL)
 
 /*
- * A histogram's buckets: values below 8 each their own, then eight to an octave up to 2^27 ns
+ * A histogram's buckets: one for each value below 8, then eight to an octave up to 2^27 ns
  * (134 ms), so that a bucket is at most 1/8 wide.
  */
 #define BUCKETS_PER_OCTAVE 8
@@ -30,25 +30,25 @@ enum cause {
 	/* An interrupt by another CPU, or by this one. */
 	CAUSE_CALL_FUNCTION,
 	CAUSE_RESCHEDULE,
-	/* Another CPU wrote the flag that this one monitors or polls: no interrupt. */
+	/* Another CPU wrote the flag that this one monitors or polls, without an interrupt. */
 	CAUSE_FLAG,
 	CAUSE_IRQ_WORK,
 	CAUSE_OTHER,
 };
 
-/* Who sent a message to a CPU; written by the sender. */
+/* The sender of a message to a CPU; written by the sender. */
 struct sender {
 	/* The receiver's idle period in which it was sent; written last. */
 	unsigned long long period;
 	unsigned long long time;
-	/* What is to be called there; 0 if only rescheduling. */
+	/* The function to be called there; 0: only rescheduling. */
 	unsigned long long function;
 	unsigned int pid;
 	unsigned int by_flag;
 	char command[16];
 };
 
-/* A timer that expired: its function and who set it. */
+/* An expired timer: its function and the thread that set it. */
 struct owner {
 	unsigned long long function;
 	unsigned int pid;
@@ -56,13 +56,13 @@ struct owner {
 	char command[16];
 };
 
-/* One CPU's present idle period; from the wake-up on, the last one. Only the CPU itself writes it,
- * the senders aside. */
+/* A CPU's current idle period; from the wake-up on, the last one. Only the CPU itself writes it,
+ * except `sender` and `late`. */
 struct cpu {
 	/* Odd while the CPU settles one period and begins the next. */
 	unsigned int seq;
 	int state;
-	/* Idle states entered so far; the present period's number. */
+	/* Idle states entered so far: the current period's number. */
 	unsigned long long period;
 	/* 0 before the first entry. */
 	unsigned long long tbi;
@@ -75,34 +75,34 @@ struct cpu {
 	unsigned int nmis;
 	enum cause cause;
 	unsigned int irq;
-	/* What comes from now on has nothing to do with this period. */
+	/* Later interrupts do not belong to this period. */
 	unsigned int closed;
 	/* A timer ran that was due before the period began. */
 	unsigned int overdue;
-	/* Of the timers that the first interrupt ran, the first to be due. */
+	/* The earliest expiry of the timers that the first interrupt ran. */
 	unsigned long long expires;
 	struct owner hrtimer;
-	/* The first timer of the timer wheel that it ran: the tick's reason. */
+	/* The first timer of the timer wheel that it ran: the reason of the tick. */
 	struct owner wheel;
 
-	/* Periods that somebody ended. */
+	/* Periods with a known cause of their end. */
 	unsigned long long wakeups;
-	/* Of them, those that a timer ended, and of these, those that gave a latency. */
+	/* Of them, those that a timer ended, and those of these with a latency. */
 	unsigned long long by_timer;
 	unsigned long long latencies;
 
-	/* Counters as read at the first idle entry or tick after the program asked. */
+	/* Counters, read at the first idle entry or tick after each refresh. */
 	unsigned long long sampled;
 	unsigned long long sampled_at;
 	unsigned long long counters[MAX_COUNTERS];
 
-	/* The first message that came while it slept, and the last one that came while it did not:
-	 * its interrupt may arrive in the sleep that follows. */
+	/* The first message during the sleep, and the last one before, whose interrupt may come
+	 * during the sleep. */
 	struct sender sender __attribute__((aligned(64)));
 	struct sender late;
 } __attribute__((aligned(64)));
 
-/* One idle state of one CPU, since the programs were attached. */
+/* An idle state of a CPU, since the programs were attached. */
 struct tally {
 	unsigned long long uses;
 	unsigned long long time;
@@ -112,23 +112,23 @@ struct tally {
 	unsigned int latencies[BUCKETS];
 };
 
-/* Who ended idle periods of a CPU. */
+/* What ended idle periods of a CPU. */
 struct waker {
 	unsigned int cpu;
 	enum cause cause;
-	/* The timer's function or what was called; 0 where there is none. */
+	/* The timer's function or the called one; 0: none. */
 	unsigned long long function;
 	/* A device's interrupt. */
 	unsigned int irq;
-	/* Where `command` is empty: who set the timer. */
+	/* The process that set the timer, if `command` is empty. */
 	unsigned int pid;
-	/* Who set the timer or sent the message. */
+	/* The command that set the timer or sent the message. */
 	char command[16];
 };
 
 struct woken {
 	unsigned long long times;
-	/* The last of those of that command. */
+	/* The last process of that command. */
 	unsigned int pid;
 };
 

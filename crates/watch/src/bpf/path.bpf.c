@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Where the time of a packet goes that reaches this machine.
+ * The latency of received packets, by stage.
  *
  * Every CPU keeps when it last went to sleep and woke, which interrupt it serves, and which
- * interrupt asked for the softirq that receives packets. A packet that is looked for takes these
- * instants along when it reaches the protocols (net:netif_receive_skb), and is then the one that
- * its CPU handles (`now`) until the next packet or the end of the softirq. What happens in between
- * belongs to it: an echo reply is queued, or a socket's reader is woken. From there it is followed
- * by the reply's skb or by the reader's thread, in a hash.
+ * interrupt raised the softirq that receives packets. A matching packet copies these instants when
+ * it reaches the protocols (net:netif_receive_skb), and is then its CPU's current packet (`now`)
+ * until the next one or the end of the softirq. The events in between belong to it: an echo reply
+ * is queued, or a socket's reader is woken. From there it is followed by the reply's skb or by the
+ * reader's thread, in a hash.
  *
- * Only a CPU itself writes its `struct cpu`. Interrupts do nest inside what these programs watch,
- * but not inside the programs; what an interrupt learns goes to fields of its own (`serving_irq`,
- * `raised`) until the softirq takes it.
+ * Only a CPU itself writes its `struct cpu`. Interrupts nest inside the observed code, but not
+ * inside the programs; an interrupt writes its own fields (`interrupt`, `raised`) until the softirq
+ * takes them.
  */
 #include "path_kernel.h"
 #include <linux/bpf.h>
@@ -22,7 +22,7 @@
 #include <bpf/bpf_tracing.h>
 #include "path.h"
 
-/* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
+/* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
 /* include/linux/interrupt.h */
 #define NET_RX_SOFTIRQ 3
@@ -38,32 +38,32 @@
 /* More fragments, or an offset (include/net/ip.h). */
 #define FRAGMENT 0x3fff
 
-/* Packets that the driver handed over and that GRO holds back: 8 at a time (gro_normal_batch). */
+/* Packets handed over by the driver and held back by GRO: 8 at a time (gro_normal_batch). */
 #define HANDED 16
-/* The rate is bounded anew in each of these, ns. */
+/* The interval in which the rate is limited, ns. */
 #define RATE_WINDOW 100000000ULL
 
 /* Set before loading. */
 const volatile enum follow follow;
-/* 0: of all interfaces. */
+/* 0: all interfaces. */
 const volatile unsigned int interface;
-/* The interface has no device: its senders are on this machine. */
+/* The interface has no device, so its senders are on this machine. */
 const volatile bool senders_here;
 /* The network namespace whose packets are followed. */
 const volatile unsigned int namespace;
-/* 0: any. Host's byte order. */
+/* 0: any. Host byte order. */
 const volatile unsigned int port;
-/* The index of the state that polls, from which interrupts need not wake; below 0: none. */
+/* The index of the polling state, which interrupts do not always end; below 0: none. */
 const volatile int poll_state = -2;
 /* The kernel has sock:sk_data_ready. */
 const volatile bool sees_data_ready;
-/* Packets followed in a window on one CPU before some are left out. */
+/* The most packets followed in a window on one CPU. */
 const volatile unsigned int budget = 1000;
 
 /* Read by the program. */
 struct counts counts;
 
-/* What made a CPU look for packets. */
+/* What raised the receiving softirq. */
 struct raised {
 	unsigned long long slept;
 	unsigned long long woke;
@@ -84,26 +84,26 @@ struct cpu {
 	unsigned long long woke;
 	int state;
 	unsigned int idle;
-	/* The first code was the one after idle, and what woke it is still to come. */
+	/* The code after idle ran first; the interrupt that woke the CPU is still to come. */
 	unsigned int interrupt_to_come;
-	/* In the idle loop, between the end of an idle state and whatever comes next. */
+	/* In the idle loop, after the end of an idle state. */
 	unsigned int in_idle_loop;
-	/* The interrupt that is served now; its time is 0 where there is none. */
+	/* The current interrupt; its time is 0 if there is none. */
 	unsigned long long interrupt;
 	enum cause cause;
 	unsigned int irq;
 	unsigned int in_softirq;
-	/* Asked for, and taken by the softirq. */
+	/* Of the raised softirq, and of the running one. */
 	struct raised raised;
 	struct raised taken;
 	unsigned long long softirq;
 	unsigned int position;
-	/* A packet's address on its way to being a number: see slot_of(). */
+	/* A packet's address as a number: see slot_of(). */
 	unsigned long long address;
-	/* The packet in work; `skb` is 0 where there is none. */
+	/* The current packet; `skb` is 0 if there is none. */
 	unsigned long long skb;
 	struct packet now;
-	/* Of the present window: packets seen, and every how manieth is followed. */
+	/* The current window: packets seen, and every `stride`-th is followed. */
 	unsigned long long window;
 	unsigned int seen;
 	unsigned int stride;
@@ -123,7 +123,7 @@ struct {
 	__uint(max_entries, 4 << 20);
 } packets SEC(".maps");
 
-/* Echo requests whose reply is on its way, by the reply's skb. */
+/* Echo requests with a queued reply, by the reply's skb. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -144,7 +144,7 @@ struct departure {
 	unsigned long long transport;
 };
 
-/* Packets that were sent on this machine and may arrive on it, by their skb. */
+/* Packets sent on this machine that may arrive on it, by their skb. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -178,9 +178,9 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 	if (state == PWR_EVENT_EXIT) {
 		cpu->in_idle_loop = 1;
 		if (!cpu->idle)
-			return 0; /* its entry was not seen: how it slept is not known */
+			return 0; /* its entry was not observed */
 		cpu->idle = 0;
-		/* Polling has taken interrupts without ending; what ends it is the flag. */
+		/* Polling takes interrupts without ending; the flag ends it. */
 		if (!cpu->woke || cpu->state == poll_state) {
 			cpu->woke = bpf_ktime_get_ns();
 			cpu->interrupt_to_come = 1;
@@ -205,7 +205,7 @@ static __always_inline int interrupt_entry(enum cause cause, unsigned int irq)
 	cpu->interrupt = bpf_ktime_get_ns();
 	cpu->cause = cause;
 	cpu->irq = irq;
-	/* A CPU that polls may take many interrupts in one idle period: each meets it idle. */
+	/* A polling CPU may take many interrupts in one idle period: each meets it idle. */
 	if (cpu->idle && (!cpu->woke || (cpu->state == poll_state && !cpu->in_softirq)))
 		cpu->woke = cpu->interrupt;
 	return 0;
@@ -271,13 +271,13 @@ int BPF_PROG(on_softirq_raise, unsigned int vector)
 	if (cpu->interrupt)
 		cpu->raised.cause = cpu->cause;
 	else if (cpu->in_idle_loop && !cpu->in_softirq)
-		/* Idle was ended by the flag that it monitors: the message has no interrupt. */
+		/* The monitored flag ended idle: the message has no interrupt. */
 		cpu->raised.cause = CAUSE_OTHER_CPU;
 	else
 		cpu->raised.cause = CAUSE_SOFTWARE;
 	if (cpu->raised.cause == CAUSE_SOFTWARE)
 		return 0;
-	/* In a softirq the CPU has been awake for a while, though it may not have left idle yet. */
+	/* In a softirq the CPU is awake, though it may not have left idle yet. */
 	if (cpu->woke && !cpu->in_softirq && (cpu->idle || cpu->interrupt_to_come)) {
 		cpu->raised.slept = cpu->slept;
 		cpu->raised.woke = cpu->woke;
@@ -290,7 +290,7 @@ int BPF_PROG(on_softirq_raise, unsigned int vector)
  * Receiving.
  */
 
-/* The packet in work has come to nothing. */
+/* Gives up the current packet. */
 static __always_inline void give_up(struct cpu *cpu)
 {
 	if (!cpu->skb)
@@ -333,7 +333,7 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	return 0;
 }
 
-/* After each poll; the packets that it found have been handled, or wait in another CPU's queue. */
+/* After each poll: its packets have been handled, or wait in another CPU's queue. */
 SEC("tp_btf/napi_poll")
 int BPF_PROG(on_napi_poll)
 {
@@ -346,7 +346,7 @@ int BPF_PROG(on_napi_poll)
 
 /*
  * A slot of the table by a packet's address: skbs are some 256 bytes apart. The verifier forbids
- * shifting a pointer; what has been stored and loaded again is a number to it.
+ * shifting a pointer; stored and loaded again, it is a number.
  */
 static __always_inline struct handed *slot_of(struct cpu *cpu, const struct sk_buff *skb)
 {
@@ -379,7 +379,7 @@ DRIVER(napi_gro_frags_entry)
 DRIVER(netif_receive_skb_entry)
 DRIVER(netif_receive_skb_list_entry)
 
-/* What is read of a packet's headers. */
+/* Fields of a packet's headers. */
 struct headers {
 	/* The transport's first 8 bytes. */
 	union {
@@ -401,7 +401,7 @@ struct headers {
 	bool fragment;
 };
 
-/* `ip`: the network header, of a packet whose skb->protocol that is. */
+/* `ip`: the network header; `protocol`: skb->protocol. */
 static __always_inline bool read_headers(const unsigned char *ip, __u16 protocol,
 					 struct headers *headers)
 {
@@ -417,7 +417,7 @@ static __always_inline bool read_headers(const unsigned char *ip, __u16 protocol
 		headers->fragment = ((header[6] << 8) | header[7]) & FRAGMENT;
 		length = (header[0] & 15) * 4;
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
-		/* Extension headers are not looked through: such packets are none of ours. */
+		/* Packets with extension headers do not match. */
 		headers->family = 6;
 		headers->protocol = header[6];
 		length = 40;
@@ -455,19 +455,19 @@ static __always_inline bool is_looked_for(const struct headers *headers)
 	       headers->ports.destination == bpf_htons(port);
 }
 
-/* The rate's bound: of too many packets each `stride`-th is followed. */
+/* Limits the rate: only every `stride`-th of too many packets is followed. */
 static __always_inline bool is_sampled(struct cpu *cpu, unsigned long long time)
 {
 	if (!cpu->stride || time - cpu->window > RATE_WINDOW) {
 		cpu->stride = cpu->seen / budget + 1;
-		/* A CPU that had nothing to do for long has no rate. */
+		/* After a long pause the previous rate is meaningless. */
 		if (time - cpu->window > 2 * RATE_WINDOW)
 			cpu->stride = 1;
 		cpu->seen = 0;
 		cpu->window = time;
 	}
 	cpu->seen++;
-	/* By the rate of the window before; a burst after a quiet one is cut off. */
+	/* By the rate of the previous window; a burst after a quiet one is cut off. */
 	return cpu->seen % cpu->stride == 0 && cpu->seen / cpu->stride <= 2 * budget;
 }
 
@@ -508,7 +508,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if ((interface && skb->dev->ifindex != interface) ||
 	    skb->dev->nd_net.net->ns.inum != namespace)
 		return 0;
-	/* The network header is only marked after this tracepoint; the data begins with it. */
+	/* The network header is set only after this tracepoint; the data begins with it. */
 	if (!read_headers(skb->data, skb->protocol, &headers) || !is_looked_for(&headers))
 		return 0;
 	count(&counts.seen);
@@ -534,7 +534,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	now->sent = 0;
 	departure = bpf_map_lookup_elem(&departures, &key);
 	if (departure) {
-		/* An skb's memory is used again: it must still be the same packet. */
+		/* An skb's memory is reused: this checks that it is the same packet. */
 		if (departure->transport == headers.transport)
 			now->sent = departure->time;
 		bpf_map_delete_elem(&departures, &key);
@@ -545,7 +545,7 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 
 static __always_inline void send(struct packet *packet)
 {
-	/* No wake-up of the reader: it comes by itself, in batches. */
+	/* No wake-up of the reader: it polls. */
 	if (bpf_ringbuf_output(&packets, packet, sizeof(*packet), BPF_RB_NO_WAKEUP))
 		count(&counts.ring_full);
 	else
@@ -613,7 +613,7 @@ int BPF_PROG(on_net_dev_xmit, struct sk_buff *skb, int result)
 	unsigned long long key = (unsigned long long)skb;
 	struct packet *packet = bpf_map_lookup_elem(&replies, &key);
 
-	/* A driver that was busy gets it again. */
+	/* A busy driver gets it again. */
 	if (!packet || result)
 		return 0;
 	packet->transmitted = bpf_ktime_get_ns();
@@ -642,7 +642,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	struct cpu *cpu = this_cpu();
 	__u32 reader;
 
-	/* What an interrupt wakes while the packet is in work is not the packet's. */
+	/* Wake-ups by an interrupt do not belong to the packet. */
 	if (!cpu || !cpu->skb || cpu->interrupt || (sees_data_ready && !cpu->now.ready) ||
 	    task->flags & PF_KTHREAD)
 		return 0;
@@ -677,8 +677,8 @@ int BPF_PROG(on_sched_switch, bool preempted, struct task_struct *before, struct
 		return 0;
 	packet->reader_cpu = bpf_get_smp_processor_id();
 	/*
-	 * Asleep when the wake-up began: not the CPU that received, nor one that fell asleep later
-	 * while the reader waited elsewhere.
+	 * Only if it was asleep when the wake-up began: not the receiving CPU, and not one that
+	 * went to sleep later while the reader waited elsewhere.
 	 */
 	if (packet->reader_cpu != packet->cpu && cpu->slept <= packet->waking &&
 	    cpu->woke >= packet->waking) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The few kernel types that path.bpf.c touches, as far as it touches them. CO-RE relocates the
- * fields by name, so no vmlinux.h is needed.
+ * The kernel types that path.bpf.c uses, with only the fields used. CO-RE relocates the fields by
+ * name, so no vmlinux.h is needed.
  */
 #ifndef REVEILLE_PATH_KERNEL_H
 #define REVEILLE_PATH_KERNEL_H

@@ -1,5 +1,5 @@
-//! What following costs, by the kernel's own account, from short windows: to count costs each run
-//! of a program some 50 ns itself, so that it is not done all the time.
+//! The programs' cost as the kernel counts it, in short windows: counting itself costs some 50 ns
+//! per run of a program.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -12,11 +12,11 @@ use super::tallies::Counted;
 use crate::{Error, Result};
 use reveille_kernel::bpf::{Counting, RunTime, run_time};
 
-/// The kernel counts this long, from the start on, and again after each pause.
+/// The kernel counts for this time from the start on, and again after each pause.
 const WINDOW: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(2250);
 
-/// The program that begins to follow a new task, counted apart.
+/// The program that starts to follow a new task, counted separately.
 const OF_NEW_TASKS: &str = "on_fork";
 
 /// All wake-ups on the machine since the programs were loaded.
@@ -48,7 +48,7 @@ impl Account {
         Ok(Some(Self { closed, thread }))
     }
 
-    /// Ends the window that is open, and gives what all of them saw.
+    /// Ends the current window and returns the sums of all windows.
     pub fn close(self) -> Result<Counted> {
         drop(self.closed);
         self.thread.join().expect("the account's thread ends well")

@@ -1,4 +1,4 @@
-//! From what was summed up in the kernel to the result.
+//! From the kernel's sums to the result.
 
 use std::collections::BTreeMap;
 
@@ -16,36 +16,36 @@ use super::result::{
 use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, show};
 
-/// What the kernel side does not tell.
+/// The parts of the result that the BPF programs do not provide.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
     /// `reveille 0.1.0`.
     pub tool: String,
     /// RFC 3339, UTC.
     pub started: String,
-    /// The program and its arguments, as they were given.
+    /// The program and its arguments.
     pub command_line: Vec<String>,
     /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
     pub workload: String,
-    /// What ended following.
+    /// Why following ended.
     pub ended: Ended,
     /// The machine it ran on.
     pub machine: Identity,
-    /// cpuidle's driver; `None` where none is registered.
+    /// cpuidle's driver, if any.
     pub driver: Option<String>,
-    /// cpuidle's governor; `None` where there is none.
+    /// cpuidle's governor, if any.
     pub governor: Option<String>,
-    /// The driver and the governor keep to latency requests.
+    /// The driver and the governor honour latency requests.
     pub honours_requests: bool,
     /// Names of devices' interrupts.
     pub interrupts: Option<Interrupts>,
-    /// A result with measured latencies, for the estimate where this run cannot tell: its
-    /// name and description.
+    /// A result with measured latencies, for estimates of waits of unknown instant: its name and
+    /// description.
     pub measured: Option<(String, Description)>,
 }
 
 impl Cost {
-    /// The result of what was summed up.
+    /// The result of these sums.
     pub fn of(tallies: &Tallies, about: About) -> Self {
         let totals = &tallies.totals;
         let all = tallies.all_waits();
@@ -95,7 +95,7 @@ impl Cost {
     }
 }
 
-/// The states that were met, from the shallowest, after `busy` and `awake`.
+/// The states with waits, from the shallowest, after `busy` and `awake`.
 fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<StateCost> {
     let mut all = vec![
         state_cost(tallies, BUSY_PLACE, "busy", false, None),
@@ -140,7 +140,7 @@ fn state_cost(
         Some(counts) => Distribution::of(counts),
         None => Distribution::default(),
     };
-    // Where nothing is left, the distribution is of something else.
+    // For a state that is not left, the distribution is of other times.
     let sleeps = place >= OTHER_PLACE && !polling;
     let quantile = |share| sleeps.then(|| distribution.quantile_ns(share)).flatten();
     let known = sums.count - sums.unknown;
@@ -159,7 +159,6 @@ fn state_cost(
         p99_leaving_ns: quantile(0.99),
         distribution: match polling {
             false => distribution,
-            // Nothing is left, so that there is nothing to distribute.
             true => Distribution::default(),
         },
         estimate: None,
@@ -199,7 +198,7 @@ fn cause_name(cause: Cause, interrupts: Option<&Interrupts>) -> String {
                 let mut lines = all.lines.iter();
                 lines.find(|line| line.name == irq.to_string())
             });
-            // Chip, hardware number and trigger come first, the device's name last.
+            // The device's name follows chip, hardware number and trigger.
             let device = line.and_then(|line| line.description.split_whitespace().last());
             match device {
                 Some(device) => format!("{device} (irq {irq})"),
@@ -299,27 +298,28 @@ fn notes(tallies: &Tallies) -> Vec<String> {
     let mut notes = Vec::new();
     if !tallies.sees_sending {
         notes.push(
-            "This kernel does not tell when one CPU sends word to another (ipi:ipi_send_cpu): what \
-             the waker does from the wake-up until then, about 1 µs, counts as leaving the idle \
-             state, and waits for a CPU that another one's request woke are of unknown instant."
+            "This kernel does not report when one CPU sends an interrupt to another \
+             (ipi:ipi_send_cpu): the waker's time from the wake-up until then, about 1 µs, counts as \
+             leaving the idle state, and the instant is unknown for waits for a CPU that another \
+             one's request woke."
                 .to_owned(),
         );
     }
     if totals.pairs_full > 0 {
         notes.push(format!(
-            "The table of pairs was full: {} wake-ups are in the totals, but not by pair.",
+            "The table of pairs was full: {} wake-ups are in the totals, but in no pair.",
             totals.pairs_full
         ));
     }
     if totals.stacks_full + totals.stacks_failed > 0 {
         notes.push(format!(
-            "Of {} wake-ups the waker's stack is missing.",
+            "The waker's stack is missing for {} wake-ups.",
             totals.stacks_full + totals.stacks_failed
         ));
     }
     if totals.unfollowed > 0 {
         notes.push(format!(
-            "{} tasks could not be followed, for want of memory in the kernel.",
+            "{} tasks could not be followed: the kernel had no memory.",
             totals.unfollowed
         ));
     }

@@ -1,10 +1,10 @@
 //! The machine's idle states by name, from the shallowest to the deepest, and their places in the
-//! kernel side's tables.
+//! BPF programs' tables.
 
 use reveille_kernel::Idle;
 use reveille_results::schema::DEFAULT_IDLE;
 
-/// The kernel's polling state; sysfs does not mark it otherwise (CPUIDLE_FLAG_POLLING).
+/// The name of the kernel's polling state; sysfs does not show CPUIDLE_FLAG_POLLING.
 const POLL: &str = "POLL";
 
 /// FIRST_STATE_PLACE, PLACE_OTHER and PLACES of cost.h.
@@ -14,16 +14,16 @@ pub(super) const BUSY_PLACE: u32 = 1;
 pub(super) const AWAKE_PLACE: u32 = 0;
 pub(super) const PLACES: u32 = 16;
 
-/// One idle state. CPUs of different kinds that have a state of the same name share it.
+/// An idle state. States of the same name on different kinds of CPUs are one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// As the driver calls it: `C6`.
+    /// The driver's name: `C6`.
     pub name: String,
     /// The CPU polls: it is awake, and no wait for it counts as lost.
     pub polling: bool,
-    /// The driver's figure, µs; the greatest where CPUs differ.
+    /// The driver's figure, µs; the maximum if CPUs differ.
     pub exit_latency_us: Option<u64>,
-    /// Where the driver has it: (CPU, index).
+    /// The driver's entries: (CPU, index).
     pub at: Vec<(u32, u32)>,
 }
 
@@ -35,7 +35,7 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// By the drivers' tables: by exit latency, and by index where that is the same.
+    /// By the drivers' exit latencies, then by index.
     pub fn of(idle: &Idle) -> Self {
         let mut states: Vec<(u32, State)> = Vec::new();
         let mut add = |name: &str, latency: Option<u64>, cpu: u32, index: u32| {
@@ -72,7 +72,7 @@ impl Depth {
         }
     }
 
-    /// The place of a state by depth; what there is no place for is counted as other.
+    /// The place of a state by depth; states beyond the table count as other.
     pub(super) fn place(order: usize) -> u32 {
         match FIRST_STATE_PLACE + order as u32 {
             place if place < PLACES => place,
@@ -80,7 +80,7 @@ impl Depth {
         }
     }
 
-    /// The state that has that place.
+    /// The state at a place.
     pub(super) fn at_place(&self, place: u32) -> Option<&State> {
         self.states
             .get(place.checked_sub(FIRST_STATE_PLACE)? as usize)

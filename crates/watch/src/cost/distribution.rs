@@ -1,11 +1,11 @@
-//! Waits counted over buckets: eight for each power of two (see `bucket` in cost.bpf.c).
+//! A histogram of waits, eight buckets for each power of two (see `bucket` in cost.bpf.c).
 
 use serde::{Deserialize, Serialize};
 
 /// Buckets of a distribution (BUCKETS of cost.h).
 pub const BUCKETS: usize = 288;
 
-/// So many waits, each at least `from_ns` and below `below_ns`.
+/// A bucket: waits of at least `from_ns` and below `below_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bin {
     /// The lower edge, ns.
@@ -16,11 +16,11 @@ pub struct Bin {
     pub count: u64,
 }
 
-/// The bins that are not empty, ascending. The last bucket holds everything from its lower edge.
+/// The non-empty bins, ascending. The last bucket has no upper limit.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Distribution {
-    /// Ascending, none empty.
+    /// Ascending, without empty ones.
     pub bins: Vec<Bin>,
 }
 
@@ -43,8 +43,8 @@ impl Distribution {
         self.bins.iter().map(|bin| bin.count).sum()
     }
 
-    /// The quantile of that share, ns, taken to lie evenly within its bin (a bin is at most 12.5 %
-    /// wide). `None` where fewer than ten waits lie beyond it, for then it is not known.
+    /// A quantile, ns, interpolated within its bin (a bin is at most 12.5 % wide). `None` if fewer
+    /// than ten waits lie beyond it.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         const BEYOND: f64 = 10.0;
         // 100 * (1 - 0.9) is a little below 10.
@@ -65,7 +65,7 @@ impl Distribution {
         Some(bin.from_ns + (width * left / bin.count as f64) as u64)
     }
 
-    /// The variance, ns², each wait taken as its bin's middle; `None` for fewer than two.
+    /// The variance, ns², with each wait at the middle of its bin; `None` for fewer than two.
     pub(crate) fn variance_ns2(&self) -> Option<f64> {
         let count = self.count() as f64;
         if count < 2.0 {
@@ -93,7 +93,7 @@ fn lower_edge(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// As the kernel side computes it.
+    /// As in cost.bpf.c.
     fn bucket(ns: u64) -> usize {
         match ns {
             0..8 => ns as usize,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_and_variance_are_those_of_what_was_counted() {
+    fn quantiles_and_variance_are_those_of_the_counted_waits() {
         let mut counts = vec![0; BUCKETS];
         for ns in 1000..2000 {
             counts[bucket(ns)] += 1;
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_counted_has_no_quantile_and_no_variance() {
+    fn an_empty_distribution_has_no_quantile_and_no_variance() {
         let none = Distribution::of(&[0; BUCKETS]);
         assert_eq!(
             (none.count(), none.quantile_ns(0.5), none.variance_ns2()),

@@ -1,4 +1,4 @@
-//! The kernel side: loading the BPF programs with what this kernel has, and reading their tables.
+//! Loads the BPF programs with the features that this kernel has, and reads their tables.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ const STATES: u32 = 16;
 const POLLING: u32 = 0x80;
 const CAUSE_SHIFT: u32 = 24;
 
-/// Different stacks that are kept; a full table is counted.
+/// The size of the table of stacks; stacks beyond it are counted.
 const MOST_STACKS: u32 = 16384;
 
-/// Without these nothing can be followed: group, name, the kernel's option.
+/// The required tracepoints: group, name, the kernel's option.
 const NEEDED: [(&str, &str, &str); 4] = [
     ("sched", "sched_waking", "CONFIG_TRACEPOINTS"),
     ("sched", "sched_wakeup", "CONFIG_TRACEPOINTS"),
@@ -41,25 +41,25 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ("power", "cpu_idle", "CONFIG_CPU_IDLE"),
 ];
 
-/// The loaded and attached programs. Dropping it takes them off; so does the end of the process,
-/// however it ends.
+/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
+/// way.
 pub struct Follower {
     skel: CostSkel<'static>,
     variables: Shared<types::bss>,
     depth: Depth,
     sees_sending: bool,
-    /// Until it is closed.
+    /// `None` once it is closed.
     account: Cell<Option<Account>>,
     began: Instant,
     issued_before: u64,
 }
 
 impl Follower {
-    /// Follows from now on. With `stacks` the wakers' stacks are taken as well, which costs a µs or
-    /// more at each wake-up.
+    /// Starts following. `stacks`: also record the wakers' stacks, which costs 1 µs or more per
+    /// wake-up.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
+    /// [`Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, workload: &Workload, stacks: bool) -> Result<Self> {
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
@@ -67,10 +67,11 @@ impl Follower {
         }
         let depth = Depth::of(idle);
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
-        // Before 5.18 sched_switch has an argument less, and to read it is refused.
-        let load = |tells_state| load(&btf, cpus, workload, stacks, tells_state);
+        // Before 5.18 sched_switch lacks the previous task's state, and the verifier refuses to
+        // read it.
+        let load = |has_prev_state| load(&btf, cpus, workload, stacks, has_prev_state);
         let mut skel = load(true).or_else(|_| load(false))?;
-        tell_places(&skel, &depth, cpus)?;
+        set_places(&skel, &depth, cpus)?;
         skel.attach().map_err(kernel::cannot_load)?;
         let variables = Shared::of(&skel.maps.bss, 1)?;
         let mut follower = Self {
@@ -94,10 +95,10 @@ impl Follower {
         Ok(follower)
     }
 
-    /// Stops, and gives what was summed up.
+    /// Stops following and returns the sums.
     ///
     /// # Errors
-    /// Where the kernel's tables cannot be read.
+    /// If the kernel's tables cannot be read.
     pub fn finish(&self) -> Result<Tallies> {
         self.count(false);
         let elapsed = self.began.elapsed();
@@ -116,15 +117,15 @@ impl Follower {
         })
     }
 
-    /// How long it has followed.
+    /// The time since the start.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The processes whose stacks were taken so far: their memory maps are wanted while they live.
+    /// The processes with stacks so far; their memory maps must be read while they live.
     ///
     /// # Errors
-    /// Where the kernel's table cannot be read.
+    /// If the kernel's table cannot be read.
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         let mut processes = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
@@ -135,10 +136,10 @@ impl Follower {
         Ok(processes)
     }
 
-    /// The wakers' stacks, those first for which was waited longest.
+    /// The wakers' stacks, longest waits first.
     ///
     /// # Errors
-    /// Where the kernel's tables cannot be read.
+    /// If the kernel's tables cannot be read.
     pub fn stacks(&self) -> Result<Vec<StackSums>> {
         let mut all = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
@@ -176,7 +177,7 @@ impl Follower {
         Ok(addresses.take_while(|address| *address != 0).collect())
     }
 
-    /// Runs the iterator over the tasks that are there.
+    /// Runs the iterator over the existing tasks.
     fn follow_present(&self) -> Result<()> {
         let link = self.skel.progs.follow_present.attach()?;
         let mut iter = Iter::new(&link)?;
@@ -287,7 +288,7 @@ impl Follower {
     }
 }
 
-/// What each CPU has counted.
+/// Each CPU's data.
 fn of_cpus(cpus: &impl MapCore) -> Result<Vec<types::cpu>> {
     let mut all = Vec::new();
     for cpu in 0..cpus.max_entries() {
@@ -307,7 +308,7 @@ fn load(
     cpus: u32,
     workload: &Workload,
     stacks: bool,
-    tells_state: bool,
+    has_prev_state: bool,
 ) -> Result<CostSkel<'static>> {
     let mut open = CostSkelBuilder::default().open(kernel::storage())?;
     let rodata = open.maps.rodata_data.as_deref_mut();
@@ -315,7 +316,7 @@ fn load(
     rodata.pid_namespace = kernel::pid_namespace()?;
     rodata.process = std::process::id();
     rodata.stacks = stacks;
-    rodata.tells_state = tells_state;
+    rodata.has_prev_state = has_prev_state;
     match *workload {
         Workload::Process(pid) => {
             rodata.follow = types::follow::FOLLOW_PROCESS;
@@ -338,8 +339,8 @@ fn load(
     open.load().map_err(kernel::cannot_load)
 }
 
-/// Tells the kernel side each idle state's place in the tables.
-fn tell_places(skel: &CostSkel<'_>, depth: &Depth, cpus: u32) -> Result<()> {
+/// Sets each idle state's place in the tables.
+fn set_places(skel: &CostSkel<'_>, depth: &Depth, cpus: u32) -> Result<()> {
     for (order, state) in depth.states.iter().enumerate() {
         let place = Depth::place(order) | if state.polling { POLLING } else { 0 };
         let at = state.at.iter();
@@ -367,7 +368,7 @@ fn pair(pair: &types::pair) -> Pair {
     }
 }
 
-/// A table's bytes as what they are; all of these types are numbers and letters, of any bits.
+/// Converts a table's bytes; all of these types consist of integers, for which any bits are a value.
 fn plain<T: Copy + Default>(bytes: &[u8]) -> T {
     assert!(
         bytes.len() >= mem::size_of::<T>(),

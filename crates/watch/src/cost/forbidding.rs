@@ -1,17 +1,17 @@
-//! What it would save to forbid idle states, from what was seen.
+//! What forbidding idle states would save, estimated from the observed waits.
 //!
-//! With the states below a depth forbidden, a CPU that was asleep in one of them would have been in
-//! the deepest state that is left. Each of the N waits in a forbidden state is replaced by one in
-//! that state, and the difference of the sums is saved:
+//! With the states below a depth forbidden, a CPU asleep in one of them would have been in the
+//! deepest remaining state. Each of the N waits in a forbidden state is replaced by one in that
+//! state, and the difference of the sums is saved:
 //!
 //! ```text
 //! saved = sum over forbidden states of leaving  -  N × mean(left)
 //! ```
 //!
-//! The interval is the normal one of 95 % for a run whose waits are drawn anew from the same
-//! distributions: its variance is the sum of n × s² over the forbidden states, and N × s² + N² × s²/n
-//! for the state that is left (its N waits, and that its mean is known from n waits only). What a
-//! setting changes besides, such as the frequency or what the governor chooses, is not in it.
+//! The 95 % interval is normal, for a run whose waits are drawn again from the same distributions:
+//! its variance is the sum of n × s² over the forbidden states, plus N × s² + N² × s²/n for the
+//! remaining state (its N waits, and its mean from n waits only). Other effects of a setting, such
+//! as on the frequency or the governor's choice, are not included.
 
 use super::Depth;
 use super::result::{Forbidding, Replacement, StateCost};
@@ -22,8 +22,7 @@ pub(super) const ENOUGH: u64 = 30;
 /// Normal quantile of a two-sided 95 % interval.
 const Z: f64 = 1.959_964;
 
-/// Every depth that forbids a state in which something was lost, from the deepest allowed down to
-/// no sleep at all.
+/// Every depth that forbids a state with a loss, down to no sleep.
 pub(super) fn all(depth: &Depth, seen: &[StateCost]) -> Vec<Forbidding> {
     let mut all = Vec::new();
     let first_sleep = depth.states.iter().position(|state| !state.polling);
@@ -32,7 +31,7 @@ pub(super) fn all(depth: &Depth, seen: &[StateCost]) -> Vec<Forbidding> {
     };
     for order in (first_sleep..depth.states.len()).rev() {
         let lost = cost_of(&depth.states[order].name, seen);
-        // Forbidding just one more state in which nothing was lost changes nothing.
+        // Forbidding one more state without a loss changes nothing.
         if lost.is_some_and(|cost| cost.waited.leaving_ns > 0) && enough(depth, order, seen) {
             all.push(from(depth, order, seen));
         }
@@ -40,7 +39,7 @@ pub(super) fn all(depth: &Depth, seen: &[StateCost]) -> Vec<Forbidding> {
     all
 }
 
-/// An interval needs waits to rest on.
+/// Whether there are enough waits for an interval.
 fn enough(depth: &Depth, order: usize, seen: &[StateCost]) -> bool {
     let forbidden = depth.states[order..].iter();
     let costs = forbidden.filter_map(|state| cost_of(&state.name, seen));
@@ -52,7 +51,7 @@ fn cost_of<'a>(name: &str, seen: &'a [StateCost]) -> Option<&'a StateCost> {
     seen.iter().find(|cost| cost.state == name)
 }
 
-/// The state at `order` and all below it are forbidden.
+/// Forbids the state at `order` and all deeper ones.
 fn from(depth: &Depth, order: usize, seen: &[StateCost]) -> Forbidding {
     let forbidden: Vec<String> = depth.states[order..]
         .iter()
@@ -95,7 +94,7 @@ fn from(depth: &Depth, order: usize, seen: &[StateCost]) -> Forbidding {
     }
 }
 
-/// The roundest bound that the deepest allowed state keeps and the state at `order` does not.
+/// The roundest bound that allows the deepest remaining state, and not the state at `order`.
 fn bound(allowed_us: Option<u64>, depth: &Depth, order: usize) -> u64 {
     let least = match allowed_us {
         Some(us) => us,
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forbidden_states_waits_take_as_long_as_those_that_were_seen_above_it() {
+    fn waits_in_a_forbidden_state_are_replaced_by_observed_ones_above_it() {
         // 1000 waits in C6 of 81.92 µs at the mean, 1000 in C1E of 1.28 µs.
         let seen = [cost("C1E", 500, 1), cost("C6", 500, 64)];
         let all = all(&server(), &seen);
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_state_above_it_nothing_is_waited_for() {
+    fn without_a_remaining_state_waits_are_saved_entirely() {
         let depth = Depth {
             states: vec![state("POLL", 0), state("haltpoll idle", 1)],
         };
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_lost_there_is_nothing_to_forbid() {
+    fn without_a_loss_there_is_nothing_to_forbid() {
         assert_eq!(all(&server(), &[]), []);
         assert_eq!(all(&Depth::default(), &[]), []);
     }

@@ -1,4 +1,4 @@
-//! What waking cost, for people: the names, units and words of its figures.
+//! The names, units and sentences of `cost`'s figures.
 
 mod distributions;
 
@@ -11,25 +11,25 @@ use super::result::{
     Cost, CpuCost, Ended, Forbidding, InterruptCost, PairCost, Replacement, StateCost,
 };
 
-/// Less than this share of the time is not worth a setting.
+/// A loss below this share of the time is not worth a setting.
 const WORTH: f64 = 0.001;
 
-/// One thread's share of all that was lost from which on its time speaks for the workload's.
+/// From this share of the loss on, one thread's loss is reported as the workload's.
 const ALONE: f64 = 0.95;
 
-/// Bars of pairs; the others are in the table below.
+/// The most bars of pairs; the table has all of them.
 const MOST_BARS: usize = 12;
 
-const FOOT: &str = "Waits are summed over threads, which may wait at the same time. What is lost is \
-                    the time that CPUs took to leave idle states; interrupt, scheduler and queueing \
-                    stand apart. Where the instant of an event is unknown, nothing is counted, and \
-                    an estimate is named as one.";
+const FOOT: &str = "Waits are summed over threads, which may wait at the same time. The loss is the \
+                    time that CPUs took to leave idle states, without interrupt, scheduler and \
+                    queueing. If the instant of an event is unknown, nothing is counted; estimates \
+                    are labelled.";
 
 const STATES: &[Column<StateCost>] = &[
     Column::words(
         "state",
         "CPU was",
-        "Idle state of the CPU that was waited for, or `awake`, or `busy` with another task",
+        "State of the CPU when the wait began: an idle state, `awake`, or `busy` with another task",
         |state| state.state.as_str().into(),
     ),
     Column::driver(
@@ -65,15 +65,15 @@ const STATES: &[Column<StateCost>] = &[
         "mean_leaving_ns",
         "mean",
         Unit::Ns,
-        "Mean time to leave the state, over waits whose instant is known",
+        "Mean time to leave the state, over waits of known instant",
         |state| state.mean_leaving_ns.into(),
     ),
     Column::measured(
         "median_leaving_ns",
         "median",
         Unit::Ns,
-        "Median time to leave the state; unknown with fewer than ten waits beyond, as the other \
-         quantiles",
+        "Median time to leave the state; like the other quantiles unknown with fewer than ten waits \
+         beyond it",
         |state| state.median_leaving_ns.into(),
     ),
     Column::detail(Column::measured(
@@ -113,7 +113,7 @@ const STATES: &[Column<StateCost>] = &[
     ),
 ];
 
-/// `busy` and `awake` are no states to leave.
+/// `busy` and `awake` are not left.
 fn sleeps(state: &StateCost, ns: u64) -> Value {
     state.mean_leaving_ns.map(|_| ns).into()
 }
@@ -200,7 +200,7 @@ const INTERRUPTS: &[Column<InterruptCost>] = &[
         "leaving_ns",
         "lost",
         Unit::Ns,
-        "Time CPUs took to leave idle states, over all of these wake-ups",
+        "Time CPUs took to leave idle states, over these wake-ups",
         |one| one.waited.leaving_ns.into(),
     ),
     Column::measured(
@@ -260,18 +260,18 @@ const FORBIDDING: &[Column<Forbidding>] = &[
     Column::words(
         "deepest_allowed",
         "deepest allowed",
-        "The deepest idle state that stays allowed; `no sleep` where none does",
+        "The deepest allowed idle state; `no sleep`: none",
         |one| one.deepest_allowed.as_deref().unwrap_or("no sleep").into(),
     ),
     Column::words(
         "replaced_by",
-        "a wait then takes",
+        "replacement",
         "What replaces each wait for a CPU in a forbidden state",
         |one| {
             match one.replaced_by {
-                Replacement::Seen => "as those seen there",
+                Replacement::Seen => "mean observed wait",
                 Replacement::Driver => "the driver's exit latency",
-                Replacement::Nothing => "nothing",
+                Replacement::Nothing => "no wait",
             }
             .into()
         },
@@ -299,7 +299,7 @@ const FORBIDDING: &[Column<Forbidding>] = &[
     ),
 ];
 
-/// The columns of every table, by the list in `cost.json` that holds its rows.
+/// The columns of every table, by the list of its rows in `cost.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     vec![
         ("by_state[]", Column::headings(STATES)),
@@ -310,13 +310,13 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     ]
 }
 
-/// The result for every medium.
+/// The result as a sheet.
 pub fn sheet(cost: &Cost) -> Sheet<'_> {
     let mut about = vec![counted(cost.wakeups, "wake-up"), time(cost.elapsed_ns)];
     about.extend(cost.machine.words());
     about.extend([cost.started.clone(), cost.tool.clone()]);
     let mut sheet = Sheet {
-        title: format!("What waking cost: {}", cost.workload),
+        title: format!("Cost of waking: {}", cost.workload),
         about: vec![about.join(" · ")],
         answer: cost.sentence.clone(),
         foot: FOOT,
@@ -349,7 +349,7 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
     cpus.sort_by_key(|cpu| std::cmp::Reverse((cpu.waited.leaving_ns, cpu.waits)));
     sheet.section(Section::new("cpus", "By CPU").table(Table::of("Waits by CPU", CPUS, cpus)));
     let table = Table::of("Deeper idle states forbidden", FORBIDDING, &cost.forbidding);
-    let heading = "What forbidding idle states would save";
+    let heading = "Savings by forbidding idle states";
     sheet.section(Section::new("forbidding", heading).table(table));
     sheet
 }
@@ -385,7 +385,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     }
     let (scheduling, queueing) = (time(waited.scheduling_ns), time(waited.queueing_ns));
     sheet.fact(
-        "Besides",
+        "Other",
         format!("{scheduling} in interrupt and scheduler, {queueing} queueing behind others"),
     );
     let overhead = &cost.overhead;
@@ -393,7 +393,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
         sheet.fact(
             "Cost",
             format!(
-                "{} for each of the {} wake-ups on the machine, {} of CPU time",
+                "{} for each of {} wake-ups on the machine, {} of CPU time",
                 duration(ns),
                 overhead.machine_wakeups,
                 share(of_time)
@@ -402,7 +402,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// Waits that are in no figure.
+/// A note on waits of unknown instant.
 fn unknown(state: &StateCost) -> Option<String> {
     let waits = state.unknown_waits;
     (waits > 0).then(|| {
@@ -412,11 +412,11 @@ fn unknown(state: &StateCost) -> Option<String> {
                 time(estimate.leaving_ns),
                 estimate.by
             ),
-            None => "No estimate: give --result.".to_owned(),
+            None => "For an estimate, use --result.".to_owned(),
         };
         format!(
-            "For {} for CPUs in {} the event's instant is unknown (a device's interrupt); they are \
-             not in what was lost. {estimate}",
+            "The event's instant is unknown for {} for CPUs in {} (a device's interrupt); the loss \
+             does not include them. {estimate}",
             counted(waits, "wait"),
             state.state
         )
@@ -443,8 +443,8 @@ fn bars(cost: &Cost) -> Bars {
     rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
     rows.truncate(MOST_BARS);
     Bars {
-        label: "Waiting time of each pair of waker and task, by its parts".to_owned(),
-        axis: "waited in all",
+        label: "Waiting time by waker and task".to_owned(),
+        axis: "total waiting time",
         parts: vec![
             part("leaving the idle state", 'l'),
             part("interrupt and scheduler", 's'),
@@ -455,11 +455,11 @@ fn bars(cost: &Cost) -> Bars {
     }
 }
 
-/// What a person needs to know of a result, in a sentence.
+/// The conclusion, in a sentence.
 pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
     if cost.wakeups == 0 {
         return format!(
-            "No wake-up of the workload was seen in {}: it ran without a pause, or not at all.",
+            "The workload had no wake-up in {}: it ran without a pause, or not at all.",
             time(cost.elapsed_ns)
         );
     }
@@ -468,21 +468,21 @@ pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
     let Some(worst) = worst.filter(|state| state.waited.leaving_ns > 0) else {
         return match cost.met_sleeping_cpu {
             0 => "No wake-up met a sleeping CPU: nothing was lost.",
-            _ => "No wait for a sleeping CPU is of known length: what was lost is unknown.",
+            _ => "No wait for a sleeping CPU has a known length: the loss is unknown.",
         }
         .to_owned();
     };
     let lost = lost(cost, &worst.state, worst.waited.leaving_ns);
     if cost.lost_share.is_some_and(|share| share < WORTH) {
-        return format!("{lost}: below a thousandth of the time, and not worth a setting.");
+        return format!("{lost}: less than 0.1% of the time, and not worth a setting.");
     }
     let of_worst = |one: &&Forbidding| one.forbidden.first() == Some(&worst.state);
     match cost.forbidding.iter().find(of_worst) {
         Some(forbidding) if forbidding.saved_low_ns > 0 => {
-            format!("{lost}; {}.", regain(forbidding, honours_requests))
+            format!("{lost}; {}.", saving(forbidding, honours_requests))
         }
-        Some(_) => format!("{lost}; by these waits, forbidding it would regain nothing."),
-        None => format!("{lost}; too few waits are known to estimate what forbidding it regains."),
+        Some(_) => format!("{lost}; by these waits, forbidding it would save nothing."),
+        None => format!("{lost}; too few waits are known to estimate the saving by forbidding it."),
     }
 }
 
@@ -502,14 +502,14 @@ fn lost(cost: &Cost, state: &str, leaving_ns: u64) -> String {
     }
 }
 
-fn regain(forbidding: &Forbidding, honours_requests: bool) -> String {
-    // Where no driver keeps to requests, only the request for no sleep at all can be met.
+fn saving(forbidding: &Forbidding, honours_requests: bool) -> String {
+    // If no driver honours requests, only the request for no sleep can be met.
     let bound = match (honours_requests, forbidding.latency_bound_us) {
         (false, _) | (true, 0) => "0".to_owned(),
         (true, us) => format!("{us}us"),
     };
     let saved = time(forbidding.saved_ns);
-    format!("`reveille hold --latency {bound}` would regain about {saved}")
+    format!("`reveille hold --latency {bound}` would save about {saved}")
 }
 
 fn time(ns: u64) -> String {

@@ -1,9 +1,9 @@
-//! Wakers' stacks as folded lines, which flame graphs are drawn from: frames from the outermost to
-//! the innermost, and the µs that was waited for what they woke.
+//! Wakers' stacks as folded lines for flame graphs: frames from the outermost to the innermost, and
+//! the waiting time of the tasks that they woke, µs.
 //!
-//! A process may be gone when its stacks are named, and may have been in a mount namespace of its own,
-//! where a path is another file. So the maps of its memory are read while it lives, and the files are
-//! opened that it has mapped; names come from their symbols.
+//! A process may have ended when its stacks are symbolized, and may have its own mount namespace,
+//! in which a path is another file. So its memory maps are read and its mapped files opened while it
+//! lives.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -20,33 +20,33 @@ use reveille_kernel::Root;
 
 use super::tallies::{Cause, StackSums};
 
-/// A part of a process's memory that is code of a file.
+/// A mapping of a file's code in a process's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mapping {
     start: u64,
     end: u64,
     offset: u64,
-    /// As /proc/PID/maps has them: not of one file alone, for btrfs shows the device of all its
-    /// subvolumes, and each of these numbers its files by itself.
+    /// From /proc/PID/maps. They do not identify a file: btrfs shows one device for all its
+    /// subvolumes, each of which has its own inode numbers.
     device: String,
     inode: u64,
-    /// As the process sees it: a name, and no way to the file.
+    /// The path in the process's mount namespace, which may be another file here.
     name: PathBuf,
 }
 
-/// What a process has mapped, and that file where it could be opened.
+/// A mapping, and its file if it could be opened.
 type Opened = (Mapping, Option<Rc<File>>);
 
-/// The code that processes have in memory, as it was seen last.
+/// The code mappings of processes, at the last look.
 #[derive(Debug, Default)]
 pub struct Maps {
     processes: HashMap<u32, Vec<Opened>>,
-    /// Each file once, by the device and inode that stat(2) tells of it.
+    /// Each file once, by its device and inode from stat(2).
     files: HashMap<(u64, u64), Rc<File>>,
 }
 
 impl Maps {
-    /// Reads the maps of processes that live.
+    /// Reads the maps of living processes.
     pub fn look(&mut self, root: &Root, processes: &[u32]) {
         for process in processes {
             let text = root.text(&format!("proc/{process}/maps"));
@@ -55,14 +55,14 @@ impl Maps {
                 .flat_map(|t| t.lines())
                 .filter_map(mapping)
                 .collect();
-            // What has ended, or is a kernel thread, has none.
+            // Ended processes and kernel threads have none.
             if mappings.is_empty() {
                 continue;
             }
             let before = self.processes.remove(process).unwrap_or_default();
             let opened = |mapping: Mapping| {
                 let same = before.iter().find(|(seen, _)| *seen == mapping);
-                // What could not be opened is tried again.
+                // Files that could not be opened are tried again.
                 let file = same.and_then(|(_, file)| file.clone());
                 let file = file.or_else(|| self.kept(open(root, *process, &mapping)?));
                 (mapping, file)
@@ -72,7 +72,7 @@ impl Maps {
         }
     }
 
-    /// One descriptor for each file, however many processes have mapped it.
+    /// One descriptor per file, for any number of processes.
     fn kept(&mut self, file: File) -> Option<Rc<File>> {
         let metadata = file.metadata().ok()?;
         let number = (metadata.dev(), metadata.ino());
@@ -80,8 +80,7 @@ impl Maps {
         Some(kept.clone())
     }
 
-    /// How many of the files that processes had mapped at the last look could not be opened: their
-    /// functions have no names.
+    /// The number of mapped files that could not be opened: their functions have no names.
     pub fn unopened(&self) -> usize {
         let mapped = self.processes.values().flatten();
         let unopened = mapped.filter(|(_, file)| file.is_none());
@@ -97,12 +96,12 @@ impl Maps {
     }
 }
 
-/// The file that a process has mapped, whatever its path is here, and though it was removed.
+/// Opens the file that a process has mapped, even if its path differs here or it was removed.
 fn open(root: &Root, process: u32, mapping: &Mapping) -> Option<File> {
     let Mapping { start, end, .. } = mapping;
     let mapped = format!("proc/{process}/map_files/{start:x}-{end:x}");
     let regular = |path: &Path| {
-        // Whatever the process may have put there: nothing is waited for.
+        // Do not block, whatever the process has put there.
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new()
             .read(true)
@@ -111,7 +110,7 @@ fn open(root: &Root, process: u32, mapping: &Mapping) -> Option<File> {
             .ok()?;
         file.metadata().ok()?.is_file().then_some(file)
     };
-    // Not for everyone who may follow (CAP_CHECKPOINT_RESTORE), nor in every kernel.
+    // Needs CAP_CHECKPOINT_RESTORE, and not every kernel has it.
     regular(&root.path(&mapped)).or_else(|| {
         let seen = format!("proc/{process}/root{}", mapping.name.display());
         let file = regular(&root.path(&seen))?;
@@ -119,7 +118,7 @@ fn open(root: &Root, process: u32, mapping: &Mapping) -> Option<File> {
     })
 }
 
-/// A line of /proc/PID/maps, if it is of code in a file (proc_pid_maps(5)).
+/// Parses a line of /proc/PID/maps, if it is code of a file (proc_pid_maps(5)).
 fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
@@ -139,8 +138,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     })
 }
 
-/// The stacks as folded lines; a frame whose function has no name is called by its file, or by its
-/// address.
+/// The stacks as folded lines; a function without a name is shown by its file, or by its address.
 pub fn fold(stacks: &[StackSums], maps: &Maps) -> String {
     let symbolizer = Symbolizer::new();
     let mut text = String::new();
@@ -159,7 +157,7 @@ pub fn fold(stacks: &[StackSums], maps: &Maps) -> String {
         let kernel = kernel.map(|address| kernel_frame(&symbolizer, *address));
         frames.extend(kernel.take_while(|frame| !is_ours(frame)));
         frames.push(format!("wakes {}", stack.pair.wakee));
-        // A semicolon parts frames, and a space the figure.
+        // Semicolons separate frames.
         let frames: Vec<String> = frames.iter().map(|frame| frame.replace(';', ":")).collect();
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{} {}", frames.join(";"), stack.waited_ns / 1000);
@@ -172,7 +170,7 @@ fn user_frame(symbolizer: &Symbolizer, maps: &Maps, process: u32, address: u64) 
         return format!("{address:#x}");
     };
     let offset = address - mapping.start + mapping.offset;
-    // By its descriptor: a path may lead elsewhere here.
+    // By descriptor: the path may be another file here.
     let source = file
         .as_ref()
         .map(|file| Source::Elf(Elf::new(format!("/proc/self/fd/{}", file.as_raw_fd()))));
@@ -188,12 +186,12 @@ fn user_frame(symbolizer: &Symbolizer, maps: &Maps, process: u32, address: u64) 
     }
 }
 
-/// From here on it is the instrument: how the kernel calls its program.
+/// Frames of the BPF program itself.
 fn is_ours(frame: &str) -> bool {
     frame.starts_with("bpf_trace_run") || frame.starts_with("bpf_prog_")
 }
 
-/// Flame graphs colour the kernel's frames by this ending.
+/// Flame graphs colour the kernel's frames by the suffix `_[k]`.
 fn kernel_frame(symbolizer: &Symbolizer, address: u64) -> String {
     match symbolizer.symbolize_single(&Source::Kernel(Kernel::default()), Input::AbsAddr(address)) {
         Ok(Symbolized::Sym(symbol)) => format!("{}_[k]", symbol.name),
@@ -227,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_a_line_from_the_outermost_frame_to_what_it_wakes() {
+    fn a_stack_is_a_line_from_the_outermost_frame_to_the_woken_task() {
         let stack = StackSums {
             pair: Pair {
                 waker: "a;b".to_owned(),
@@ -257,7 +255,7 @@ mod tests {
         assert!(frame.contains("fold"), "{frame}");
     }
 
-    /// A recorded process that has this program mapped at its own place, by number 00:27 257.
+    /// A recorded process that has this program mapped at the same addresses, as inode 257 of 00:27.
     fn record(root: &std::path::Path, process: u32, own: &Mapping) {
         let folder = root.join(format!("proc/{process}/map_files"));
         std::fs::create_dir_all(&folder).unwrap();
@@ -274,7 +272,7 @@ mod tests {
         std::os::unix::fs::symlink(file, folder.join(name)).unwrap();
     }
 
-    /// Where this program's own code is, and an address in it.
+    /// The mapping of this program's code, and an address in it.
     fn own_mapping() -> (Mapping, u64) {
         let (mut maps, this) = (Maps::default(), std::process::id());
         maps.look(&Root::default(), &[this]);
@@ -282,9 +280,9 @@ mod tests {
         (maps.find(this, address).unwrap().0.clone(), address)
     }
 
-    /// As of two subvolumes of btrfs, of which each has a file 257.
+    /// As on two subvolumes of btrfs that each have an inode 257.
     #[test]
-    fn two_files_of_one_number_in_maps_are_two() {
+    fn two_files_with_the_same_inode_in_maps_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let (own, address) = own_mapping();
@@ -308,7 +306,7 @@ mod tests {
         let (own, address) = own_mapping();
         let this = std::env::current_exe().unwrap();
         let mut maps = Maps::default();
-        // The one ends before its file is opened; the others have the same one.
+        // Process 1 ends before its file is opened; the others have the same file.
         for process in 1..=3 {
             record(folder.path(), process, &own);
         }
@@ -323,11 +321,11 @@ mod tests {
         assert_eq!((maps.files.len(), maps.unopened()), (1, 1));
     }
 
-    /// As in a container: what the process has mapped is another file here.
+    /// As in a container: the path of the mapped file is another file here.
     #[test]
-    fn a_function_has_its_name_where_its_file_is_another_one_by_its_path_here() {
+    fn a_function_has_its_name_even_if_its_path_is_another_file_here() {
         const CHILD: &str = "REVEILLE_TEST_IS_THE_CHILD";
-        let test = "a_function_has_its_name_where_its_file_is_another_one_by_its_path_here";
+        let test = "a_function_has_its_name_even_if_its_path_is_another_file_here";
         if std::env::var_os(CHILD).is_some() {
             // Until it is killed, or the other one has ended.
             let _ = std::io::Read::read(&mut std::io::stdin(), &mut [0]);
@@ -381,7 +379,7 @@ mod tests {
         let _ = child.kill();
         child.wait().unwrap();
         let Some(there) = there else {
-            return println!("skipped: {test}: no mount namespace to be had: {refused:?}");
+            return println!("skipped: {test}: no mount namespace: {refused:?}");
         };
         // The same program has the same function at the same place of its file.
         let address = fold as *const () as u64;

@@ -1,10 +1,10 @@
-//! In place of the stacks where the program was built without BPF.
+//! Replaces the stacks in a build without BPF.
 
 use reveille_kernel::Root;
 
 use super::tallies::StackSums;
 
-/// Empty: without BPF there are no stacks.
+/// Always empty.
 #[derive(Debug, Default)]
 pub struct Maps {}
 
@@ -12,7 +12,7 @@ impl Maps {
     /// Reads nothing.
     pub fn look(&mut self, _: &Root, _: &[u32]) {}
 
-    /// Files that could not be opened: none is tried.
+    /// Always 0.
     pub fn unopened(&self) -> usize {
         0
     }

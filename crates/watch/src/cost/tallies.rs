@@ -1,4 +1,4 @@
-//! What the kernel side summed up, as plain data.
+//! The BPF programs' sums as plain data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use super::Depth;
 pub struct WaitSums {
     /// Waits.
     pub count: u64,
-    /// Of these, where the instant of the event that woke the CPU is not known.
+    /// Waits for which the instant of the event that woke the CPU is unknown.
     pub unknown: u64,
-    /// For the CPU to leave its idle state, of those whose instant is known.
+    /// Time until the CPU left its idle state, over waits of known instant.
     pub leaving_ns: u64,
-    /// For interrupt and scheduler.
+    /// Time in interrupt and scheduler.
     pub scheduling_ns: u64,
-    /// Behind other tasks.
+    /// Time behind other tasks.
     pub queueing_ns: u64,
     /// The longest single time of leaving.
     pub longest_ns: u64,
-    /// In the idle state, from its entry to the event that ended it.
+    /// Time in the idle state, from its entry to the event that ended it.
     pub stay_ns: u64,
 }
 
 impl WaitSums {
-    /// Sums up; of the longest, the longer one.
+    /// Adds the sums; takes the maximum of the longest times.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.unknown += other.unknown;
@@ -37,51 +37,51 @@ impl WaitSums {
     }
 }
 
-/// Who issued a wake-up.
+/// What issued a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// A running thread.
     Task,
     /// A timer's interrupt.
     Timer,
-    /// The device's interrupt, by its number.
+    /// A device's interrupt, by its number.
     Device(u32),
     /// Another CPU's request.
     Call,
-    /// An interrupt of another kind.
+    /// Another kind of interrupt.
     Other,
 }
 
-/// A waker and what it woke, by the names of the threads; an interrupt has no name.
+/// A waker and the woken threads, by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair {
     /// The thread's name (`comm`); empty for an interrupt.
     pub waker: String,
     /// The woken thread's name (`comm`).
     pub wakee: String,
-    /// By what the waker woke.
+    /// The kind of waker.
     pub cause: Cause,
 }
 
-/// What a pair's wake-ups waited for; times in ns.
+/// Sums of a pair's wake-ups; times in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PairSums {
     /// Wake-ups.
     pub wakeups: u64,
     /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
-    /// For CPUs to leave their idle states.
+    /// Time until CPUs left their idle states.
     pub leaving_ns: u64,
-    /// For interrupt and scheduler.
+    /// Time in interrupt and scheduler.
     pub scheduling_ns: u64,
-    /// Behind other tasks.
+    /// Time behind other tasks.
     pub queueing_ns: u64,
     /// The longest single time of leaving.
     pub longest_ns: u64,
 }
 
 impl PairSums {
-    /// Sums up; of the longest, the longer one.
+    /// Adds the sums; takes the maximum of the longest times.
     pub fn add(&mut self, other: &Self) {
         self.wakeups += other.wakeups;
         self.asleep += other.asleep;
@@ -92,14 +92,14 @@ impl PairSums {
     }
 }
 
-/// What there is one of; times in ns.
+/// Totals of the workload; times in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Followed wake-ups.
     pub wakeups: u64,
     /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
-    /// Of these, those that met a CPU that polled.
+    /// Of these, those that met a polling CPU.
     pub polling: u64,
     /// As [`super::Missed::moved`].
     pub moved: u64,
@@ -113,74 +113,74 @@ pub struct Totals {
     pub stacks_failed: u64,
     /// As [`super::Missed::unfollowed_tasks`].
     pub unfollowed: u64,
-    /// What the thread that lost most waited for CPUs to leave idle states.
+    /// Time until CPUs left idle states, of the thread that lost most.
     pub most_ns: u64,
-    /// Its number; 0 where nobody lost anything.
+    /// That thread's ID; 0 if nothing was lost.
     pub most_pid: u32,
     /// Its name (`comm`).
     pub most_name: String,
 }
 
-/// What the kernel counted of the programs that follow, in windows of time.
+/// The programs' cost as the kernel counts it, in windows of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     /// The windows together.
     pub elapsed: Duration,
     /// All wake-ups on the machine in them.
     pub machine_wakeups: u64,
-    /// Of all programs' runs, the kernel's own counting in it.
+    /// Run time of all programs but that for new tasks, including the kernel's counting.
     pub run_time_ns: u64,
-    /// How often one of them ran.
+    /// Runs of these programs.
     pub runs: u64,
-    /// Tasks that were forked, and what it took to begin to follow them: not in the run time.
+    /// Forked tasks.
     pub new_tasks: u64,
-    /// What it took to begin to follow these, the kernel's own counting in it.
+    /// Run time of the program that starts to follow them, including the kernel's counting.
     pub new_tasks_ns: u64,
-    /// What is counted for a program that does nothing, each run.
+    /// The counted run time of a program that does nothing, per run.
     pub counting_ns: u64,
 }
 
 impl Counted {
-    /// What following took, without what counting did.
+    /// Run time without the kernel's counting.
     pub(super) fn following_ns(&self) -> u64 {
         self.run_time_ns
             .saturating_sub(self.runs * self.counting_ns)
     }
 
-    /// What beginning to follow new tasks took.
+    /// Run time for new tasks without the kernel's counting.
     pub(super) fn beginning_ns(&self) -> u64 {
         self.new_tasks_ns
             .saturating_sub(self.new_tasks * self.counting_ns)
     }
 }
 
-/// A waker's stacks, and what those that it woke from there waited.
+/// A waker's stacks, and the waits of the tasks that it woke there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StackSums {
-    /// The waker and what it woke.
+    /// The waker and the woken threads.
     pub pair: Pair,
     /// The waker's process; 0 for the idle task.
     pub process: u32,
-    /// The place that the target CPU was in.
+    /// The place of the target CPU.
     pub place: u32,
-    /// Addresses, innermost first; empty where they could not be had.
+    /// Kernel addresses, innermost first; empty if unavailable.
     pub kernel: Vec<u64>,
-    /// Of the process, likewise.
+    /// User addresses, innermost first; empty if unavailable.
     pub user: Vec<u64>,
     /// Wake-ups from there.
     pub wakeups: u64,
-    /// From these wake-ups to the tasks' first instruction, ns, in sum.
+    /// Total time from these wake-ups to the tasks' first instruction, ns.
     pub waited_ns: u64,
 }
 
-/// All that was summed up.
+/// All sums.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Tallies {
-    /// How long was followed.
+    /// Duration.
     pub elapsed: Duration,
-    /// The idle states that places stand for.
+    /// The idle states of the places.
     pub depth: Depth,
-    /// What there is one of.
+    /// Totals of the workload.
     pub totals: Totals,
     /// By (CPU, place).
     pub waits: BTreeMap<(u32, u32), WaitSums>,
@@ -188,11 +188,11 @@ pub struct Tallies {
     pub distributions: BTreeMap<u32, Vec<u64>>,
     /// By waker and woken thread; those beyond the kernel's table are in the totals only.
     pub pairs: BTreeMap<Pair, PairSums>,
-    /// All wake-ups on the machine, whoever's.
+    /// All wake-ups on the machine.
     pub issued: u64,
-    /// What the programs cost; `None` where the kernel does not count it.
+    /// The programs' cost; `None` if the kernel does not count it.
     pub counted: Option<Counted>,
-    /// The kernel tells when an interrupt or flag is sent to another CPU.
+    /// The kernel reports when an interrupt or flag is sent to another CPU.
     pub sees_sending: bool,
 }
 

@@ -1,4 +1,4 @@
-//! In place of the follower where the program was built without BPF.
+//! Replaces the follower in a build without BPF.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reveille_kernel::Idle;
 use super::{StackSums, Tallies, Workload};
 use crate::{Error, Result};
 
-/// Never there.
+/// No follower in this build.
 pub enum Follower {}
 
 impl Follower {
@@ -15,28 +15,28 @@ impl Follower {
     /// Always [`Error::Cannot`].
     pub fn start(_: &Idle, _: &Workload, _: bool) -> Result<Self> {
         Err(Error::Cannot(
-            "this reveille was built without BPF, by which wake-ups are followed; build it with \
+            "following wake-ups needs BPF, and this program was built without it; build it with \
              clang and libbpf-dev"
                 .into(),
         ))
     }
 
-    /// Never called: there is no follower.
+    /// Never called.
     pub fn finish(&self) -> Result<Tallies> {
         match *self {}
     }
 
-    /// As [`Follower::finish`].
+    /// Never called.
     pub fn elapsed(&self) -> Duration {
         match *self {}
     }
 
-    /// As [`Follower::finish`].
+    /// Never called.
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         match *self {}
     }
 
-    /// As [`Follower::finish`].
+    /// Never called.
     pub fn stacks(&self) -> Result<Vec<StackSums>> {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! What one CPU did between two readings.
+//! One CPU between two readings.
 
 use reveille_kernel::counters::Counter;
 use reveille_kernel::{Cpu, IdleState, bounds};
@@ -10,7 +10,7 @@ use crate::live::model::{CountedBy, FrequencyFrom};
 use crate::live::reading::Reading;
 use crate::live::seen::{Sample, Seen, SeenState};
 
-/// The index in the trace of what the kernel does without a driver.
+/// The index in the trace of the state that the kernel enters without a driver.
 const DEFAULT_IDLE_INDEX: u32 = 1;
 
 /// Ticks of /proc/stat (USER_HZ): 10 ms on every architecture in use.
@@ -25,7 +25,7 @@ pub struct Change {
     pub states: Vec<StateChange>,
     pub wakeups: Option<u64>,
     pub entries: Option<u64>,
-    /// Wake-ups by timers since watching began, and those of them that gave a latency.
+    /// Wake-ups by timers since watching began, and those of them with a latency.
     pub by_timer: Option<(u64, u64)>,
     pub hardware: Vec<HardwareShare>,
     pub mhz: Option<(f64, FrequencyFrom)>,
@@ -41,10 +41,10 @@ pub struct StateChange {
     pub counted_by: CountedBy,
     /// Time in the state, within the interval.
     pub time_ns: Option<f64>,
-    /// Stays that ended in the interval, and how long they were.
+    /// Stays that ended in the interval, and their total time.
     pub uses: Option<u64>,
     pub stays_ns: Option<f64>,
-    /// cpuidle's uses, too deep and not deep enough.
+    /// cpuidle's `usage`, `above` (too deep) and `below` (not deep enough).
     pub counted_uses: Option<u64>,
     pub above: Option<u64>,
     pub below: Option<u64>,
@@ -55,7 +55,7 @@ pub struct StateChange {
     pub latencies: Latencies,
 }
 
-/// What a residency counter of the processor says.
+/// The share of a residency counter of the processor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HardwareShare {
     pub name: String,
@@ -64,8 +64,8 @@ pub struct HardwareShare {
 }
 
 impl Change {
-    /// The change of a CPU of the second reading. Where it was not there before, or offline, only
-    /// what needs no difference is known.
+    /// The change of a CPU of the second reading. If it was absent or offline before, its
+    /// differences are unknown.
     pub fn between(
         before: &Reading,
         after: &Reading,
@@ -96,7 +96,7 @@ impl Change {
             }
         };
         let samples = samples.and_then(|(before, after)| Samples::between(counters, before, after));
-        let told = after
+        let current = after
             .mhz
             .get(&number)
             .map(|&mhz| (mhz, FrequencyFrom::Cpufreq));
@@ -110,14 +110,14 @@ impl Change {
             by_timer: seen
                 .as_ref()
                 .map(|(_, seen)| (seen.by_timer, seen.latencies)),
-            mhz: samples.as_ref().and_then(Samples::mhz).or(told),
+            mhz: samples.as_ref().and_then(Samples::mhz).or(current),
             smis: samples.as_ref().and_then(Samples::smis),
             hardware: samples.map_or_else(Vec::new, |samples| samples.shares()),
             bound_us: bounds::in_force_us(cpu, request_us),
         }
     }
 
-    /// Time in no idle state; `None` where a state's time is not known.
+    /// Share of the time in no idle state; `None` if a state's time is unknown.
     pub fn awake_percent(&self) -> Option<f64> {
         if !self.online || self.states.is_empty() || self.elapsed_s <= 0.0 {
             return None;
@@ -132,7 +132,7 @@ fn difference(seen: &Option<(Seen, Seen)>, of: impl Fn(&Seen) -> u64) -> Option<
     of(after).checked_sub(of(before))
 }
 
-/// By cpuidle's counters.
+/// States by cpuidle's counters.
 fn counted(before: Option<&Cpu>, after: &Cpu) -> Vec<StateChange> {
     let change = |state: &IdleState| {
         let earlier = before
@@ -160,8 +160,8 @@ fn counted(before: Option<&Cpu>, after: &Cpu) -> Vec<StateChange> {
     after.states.iter().map(change).collect()
 }
 
-/// What BPF saw goes before what cpuidle counts: it knows the present sleep, too. States without a
-/// driver's description are added when they have been entered.
+/// Replaces cpuidle's counts by BPF's, which include the current sleep. Adds states without a
+/// driver's description once they have been entered.
 fn see(states: &mut Vec<StateChange>, before: &Seen, after: &Seen) {
     let never = SeenState::default();
     for (index, now) in after.states.iter().enumerate() {
@@ -196,8 +196,7 @@ fn undescribed(index: u32) -> StateChange {
     }
 }
 
-/// cpuidle counts a sleep when it is over, with all of its length: what goes beyond the interval
-/// belongs to an earlier one.
+/// Limits cpuidle's times to the interval: it counts a sleep when it is over, with its whole length.
 fn limit(states: &mut [StateChange], elapsed_s: f64) {
     let sum: f64 = states.iter().filter_map(|state| state.time_ns).sum();
     let excess = sum / (elapsed_s * 1e9);
@@ -208,7 +207,7 @@ fn limit(states: &mut [StateChange], elapsed_s: f64) {
     }
 }
 
-/// Without cpuidle and BPF: idle by /proc/stat.
+/// Idle time by /proc/stat, without cpuidle and BPF.
 fn by_ticks(before: &Reading, after: &Reading, number: u32) -> Option<StateChange> {
     let ticks = |reading: &Reading| reading.idle_ticks.as_ref()?.get(&number).copied();
     let idle = ticks(after)?.checked_sub(ticks(before)?)?;
@@ -221,14 +220,14 @@ fn by_ticks(before: &Reading, after: &Reading, number: u32) -> Option<StateChang
 /// Two samples of a CPU's counters.
 struct Samples<'a> {
     counters: &'a [Counter],
-    /// How much each grew.
+    /// Increase of each counter.
     grown: Vec<Option<u64>>,
     tsc: u64,
     elapsed_s: f64,
 }
 
 impl<'a> Samples<'a> {
-    /// `None` where the CPU has not read them in between, or has no TSC beside them.
+    /// `None` if the CPU has not read them in between, or has no TSC.
     fn between(counters: &'a [Counter], before: &Sample, after: &Sample) -> Option<Self> {
         let grown: Vec<Option<u64>> = before
             .values
@@ -257,7 +256,7 @@ impl<'a> Samples<'a> {
         self.grown[place]
     }
 
-    /// While it ran: MPERF counts at the TSC's rate then, APERF at the core's.
+    /// The frequency while it ran: MPERF then counts at the TSC's rate, APERF at the core's.
     fn mhz(&self) -> Option<(f64, FrequencyFrom)> {
         let tsc_mhz = self.tsc as f64 / self.elapsed_s / 1e6;
         let (aperf, mperf) = (self.grown("aperf")?, self.grown("cc0_percent")?);
@@ -267,7 +266,7 @@ impl<'a> Samples<'a> {
         })
     }
 
-    /// How many, and in how many seconds.
+    /// The number of SMIs, and in how many seconds.
     fn smis(&self) -> Option<(u64, f64)> {
         Some((self.grown("smi_count")?, self.elapsed_s))
     }

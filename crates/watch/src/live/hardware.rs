@@ -1,21 +1,21 @@
-//! The processor's own counters (perf's cstate and msr PMUs), opened for each CPU so that the BPF
-//! programs read them where they count: a read from elsewhere would wake the CPU.
+//! The processor's counters (perf's cstate and msr PMUs), opened for each CPU so that the BPF
+//! programs read them on that CPU: a read from another one would wake it.
 
 use std::os::fd::OwnedFd;
 
 use reveille_kernel::counters::{self, Counter, Scope};
 use reveille_kernel::{Idle, Root};
 
-/// The counters of this machine, in an order of their own.
+/// The counters of this machine.
 #[derive(Default)]
 pub struct Hardware {
     pub counters: Vec<Counter>,
-    /// CPU, place in `counters`, event.
+    /// CPU, index in `counters`, event.
     pub events: Vec<(u32, usize, OwnedFd)>,
 }
 
 impl Hardware {
-    /// Opens what the machine has and this user may: none where it has only a TSC.
+    /// Opens the counters that the machine has and this user may open; none if there is only a TSC.
     pub fn open(root: &Root, idle: &Idle, most: usize) -> Self {
         let mut counters = counters::discover(root);
         counters.truncate(most);
@@ -39,13 +39,13 @@ impl Hardware {
     }
 }
 
-/// How a residency counter's state is shown, such as `CC6` or `PC2`; `None` for other counters.
+/// The name of a residency counter's state, such as `CC6` or `PC2`; `None` for other counters.
 pub fn state_name(counter: &Counter) -> Option<String> {
     Some(counter.column.strip_suffix("_percent")?.to_uppercase())
 }
 
-/// Whom a counter's share is shown for: a core's for the CPU that reads it and all that it belongs
-/// to, a package's only for packages and the machine.
+/// Whether a counter's share is shown for CPUs and cores; a package's is shown only for packages and
+/// the machine.
 pub fn is_for_cpus(counter: &Counter) -> bool {
     matches!(counter.scope, Scope::Cpu | Scope::Core)
 }

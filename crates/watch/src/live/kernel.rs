@@ -1,4 +1,4 @@
-//! The kernel side of the live view: loading it, and reading what it has summed up.
+//! Loads the live view's BPF programs, and reads their data.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -27,43 +27,43 @@ pub const MAX_STATES: usize = 10;
 pub const MAX_COUNTERS: usize = 16;
 const COUNTER_UNREADABLE: u64 = u64::MAX;
 
-/// Different wakers that are told apart at once: so many for the machine, and for each CPU.
+/// The size of the table of wakers: for the machine, plus for each CPU.
 const WAKERS: u32 = 4096;
 const WAKERS_PER_CPU: u32 = 64;
 
-/// How many of them are read at once.
+/// Wakers per read.
 const BATCH: u32 = 1024;
 
-/// What the programs are told before they are loaded.
+/// The programs' parameters, set before loading.
 pub struct Setup<'a> {
-    /// One more than the highest number that a CPU of this machine may have.
+    /// One more than the highest possible CPU number.
     pub cpus: u32,
     /// Bit N: state N polls.
     pub polling_states: u32,
     pub symbols: Option<&'a Symbols>,
-    /// How many counters each CPU has at most.
+    /// The highest number of counters of a CPU.
     pub counters: usize,
-    /// Opened counters: CPU, place among its counters, event.
+    /// Opened counters: CPU, index among its counters, event.
     pub events: &'a [(u32, usize, OwnedFd)],
 }
 
-/// The loaded and attached programs. Dropping it takes them off; so does the end of the process.
+/// The loaded and attached programs. Dropping it removes them; so does the end of the process.
 pub struct Kernel {
     skel: LiveSkel<'static>,
     variables: Shared<types::bss>,
     cpus: Shared<types::cpu>,
     tallies: Shared<types::tally>,
     counters: usize,
-    /// Wakers as they were read last, by the bytes of their keys.
+    /// Wakers at the last read, by the bytes of their keys.
     wakers: HashMap<Vec<u8>, u64>,
-    /// The kernel tells who sends interrupts to other CPUs.
-    pub tells_senders: bool,
+    /// The kernel reports who sends interrupts to other CPUs.
+    pub reports_senders: bool,
 }
 
 impl Kernel {
     /// # Errors
-    /// [`Error::Cannot`] where BTF, the tracepoint `power:cpu_idle` or the right to load BPF
-    /// programs is missing.
+    /// [`Error::Cannot`] if BTF, the tracepoint `power:cpu_idle` or the right to load BPF programs
+    /// is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
@@ -93,26 +93,26 @@ impl Kernel {
             tallies,
             counters: setup.counters,
             wakers: HashMap::new(),
-            tells_senders: btf.tracepoint("ipi_send_cpu"),
+            reports_senders: btf.tracepoint("ipi_send_cpu"),
         })
     }
 
-    /// Has every CPU read its counters anew, at its next idle entry or tick.
+    /// Makes every CPU read its counters at its next idle entry or tick.
     pub fn ask_for_counters(&self) {
         word!(self.variables.at(0), types::bss, refresh).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Wake-ups whose waker found no place in the table.
+    /// Wake-ups whose waker did not fit into the table.
     pub fn unplaced(&self) -> u64 {
         word!(self.variables.at(0), types::bss, unplaced).load(Ordering::Relaxed)
     }
 
-    /// What a CPU has done so far.
+    /// A CPU's data so far.
     pub fn seen(&self, number: u32) -> Seen {
         let first = number as usize * MAX_STATES;
         let place = self.cpus.at(number as usize);
         let seq = word!(place, types::cpu, seq);
-        // The kernel holds it odd for less than a microsecond; it cannot be met so forever.
+        // It is odd for less than a microsecond at a time, so few tries are enough.
         for _ in 0..1000 {
             let before = seq.load(Ordering::Acquire);
             let cpu = place.read();
@@ -134,7 +134,7 @@ impl Kernel {
         if cpu.tbi > 0
             && let Some(state) = states.get_mut(cpu.state as usize)
         {
-            // Not settled yet: it lasts, or has ended and no other has begun.
+            // Not settled yet: it is current, or it has ended and no other has begun.
             let until = if cpu.tai > 0 { cpu.tai } else { at_ns };
             state.time_ns += until.saturating_sub(cpu.tbi);
         }
@@ -153,24 +153,24 @@ impl Kernel {
         }
     }
 
-    /// Who has ended idle periods since this was asked last.
+    /// The wakers since the last call.
     pub fn ended(&mut self) -> Result<Vec<Ended>> {
         let map = &self.skel.maps.wakers;
         let (mut ended, mut quiet) = (Vec::new(), Vec::new());
         for (key, value) in map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
             let (waker, woken) = (record::<types::waker>(&key), record::<types::woken>(&value));
             let before = self.wakers.insert(key.clone(), woken.times).unwrap_or(0);
-            // Less than before: it had been put out, and came again.
+            // Less than before: it was deleted, and came again.
             let times = match woken.times.checked_sub(before) {
                 Some(times) => times,
                 None => woken.times,
             };
             match times {
                 0 => quiet.push(key),
-                times => ended.push(told(&waker, &woken, times)),
+                times => ended.push(assemble_ended(&waker, &woken, times)),
             }
         }
-        // Threads come and go, and their names with them: who is quiet makes room.
+        // Threads come and go: quiet wakers make room for new ones.
         if self.wakers.len() * 2 > map.max_entries() as usize {
             for key in quiet {
                 map.delete(&key)?;
@@ -180,7 +180,7 @@ impl Kernel {
         Ok(ended)
     }
 
-    /// What the programs have cost so far, if the kernel counts that.
+    /// The programs' run time so far, if the kernel counts it.
     pub fn run_time(&self) -> Result<RunTime> {
         kernel::run_time_of_all(self.skel.object())
     }
@@ -196,7 +196,7 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);
     rodata.posix_timer_fn = address("posix_timer_fn").unwrap_or(0);
     rodata.it_real_fn = address("it_real_fn").unwrap_or(0);
-    // Its name before 6.10, and since.
+    // tick_nohz_handler since 6.10.
     let tick = address("tick_nohz_handler").or_else(|| address("tick_sched_timer"));
     rodata.tick = tick.unwrap_or(0);
     rodata.process_timeout = address("process_timeout").unwrap_or(0);
@@ -229,11 +229,11 @@ fn state(tally: &types::tally) -> SeenState {
     }
 }
 
-fn told(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
+fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
     use types::cause;
     let command = waker.command.map(|byte| byte as u8);
     let command = CStr::from_bytes_until_nul(&command).unwrap_or_default();
-    // A thread chooses its name: what is shown on a terminal must not steer it.
+    // A thread chooses its name: it must not control the terminal.
     let command = command.to_string_lossy().replace(char::is_control, " ");
     Ended {
         cpu: waker.cpu,
@@ -254,7 +254,6 @@ fn told(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
     }
 }
 
-/// Plain data as the kernel gave it.
 fn record<T: Default>(bytes: &[u8]) -> T {
     let mut record = T::default();
     assert_eq!(bytes.len(), size_of::<T>(), "the map holds these records");
@@ -265,7 +264,6 @@ fn record<T: Default>(bytes: &[u8]) -> T {
 }
 
 fn now_ns() -> u64 {
-    // It cannot fail for a clock that every kernel has.
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC");
     now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
@@ -304,8 +302,8 @@ mod tests {
             Ok(kernel) => kernel,
             Err(error) => return println!("skipped: sampling: {error}"),
         };
-        assert_eq!(kernel.seen(0).sample, None, "nobody has asked");
-        // CPU 0 reads them when it next sleeps or ticks: this thread sleeps there, again and again.
+        assert_eq!(kernel.seen(0).sample, None, "no sample was requested");
+        // CPU 0 reads them when it next sleeps or ticks: this thread sleeps there repeatedly.
         let mut cpu_0 = CpuSet::new();
         cpu_0.set(0).unwrap();
         sched_setaffinity(Pid::from_raw(0), &cpu_0).unwrap();

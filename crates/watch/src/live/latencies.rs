@@ -1,10 +1,10 @@
-//! Wake latencies in a histogram: eight buckets to an octave, as `bpf/live.h` has it.
+//! A histogram of wake latencies, eight buckets to an octave, as in `bpf/live.h`.
 
 use crate::live::WakeLatency;
 
 const BUCKETS_PER_OCTAVE: u64 = 8;
 
-/// A p99 is told where ten lie beyond it.
+/// A p99 needs ten latencies beyond it.
 const ENOUGH_FOR_P99: u64 = 1000;
 
 /// Counted latencies, ns.
@@ -17,7 +17,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of several CPUs together.
+    /// Adds another CPU's latencies.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -29,7 +29,7 @@ impl Latencies {
         }
     }
 
-    /// `None` where none was seen.
+    /// `None` if there are none.
     pub fn summary(&self) -> Option<WakeLatency> {
         (self.count > 0).then(|| WakeLatency {
             count: self.count,
@@ -44,7 +44,7 @@ impl Latencies {
         self.sum_ns as f64 / self.count.max(1) as f64
     }
 
-    /// The middle of the bucket in which the quantile lies.
+    /// The middle of the quantile's bucket.
     fn quantile_ns(&self, quantile: f64) -> f64 {
         let rank = (quantile * self.count as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_buckets_and_the_greatest_is_exact() {
+    fn quantiles_are_those_of_the_buckets_and_the_maximum_is_exact() {
         let mut buckets = vec![0; 200];
         // 100 of 1024 to 1151 ns, and one of 5000 ns.
         buckets[64] = 100;

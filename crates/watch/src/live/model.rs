@@ -1,11 +1,11 @@
-//! What a refresh shows: the one model behind the terminal view, `--json` and `--csv`.
+//! The data of a refresh: the model of the terminal view, `--json` and `--csv`.
 //!
-//! Rates and shares are of the time between two readings. What is not known is `None`, never zero.
+//! Rates and shares refer to the time between two readings. Unknown values are `None`, never zero.
 
 pub use reveille_kernel::bounds::{Bound, BoundKind};
 use serde::Serialize;
 
-/// Changes when a field of the JSON or CSV changes its meaning or goes away.
+/// Incremented when a field of the JSON or CSV changes its meaning or is removed.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The machine between two readings.
@@ -13,132 +13,131 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub struct Snapshot {
     /// [`SCHEMA_VERSION`] of the writer.
     pub schema_version: u32,
-    /// When the second reading was made: seconds since 1970.
+    /// Time of the second reading, seconds since 1970.
     pub time_unix_s: f64,
-    /// Between the two readings.
+    /// Time between the two readings.
     pub elapsed_s: f64,
-    /// The cpuidle driver; `None` where there is none.
+    /// The cpuidle driver, if any.
     pub driver: Option<String>,
-    /// cpuidle's governor; `None` where there is none.
+    /// cpuidle's governor, if any.
     pub governor: Option<String>,
     /// All online CPUs together.
     pub machine: Unit,
-    /// By number; empty where the kernel does not tell packages.
+    /// By number; empty if the kernel does not report packages.
     pub packages: Vec<Unit>,
-    /// By package and number; empty where the kernel does not tell cores.
+    /// By package and number; empty if the kernel does not report cores.
     pub cores: Vec<Unit>,
-    /// Ascending by number; offline ones are among them.
+    /// By number, including offline CPUs.
     pub cpus: Vec<Unit>,
-    /// Who wakes CPUs, the most wake-ups first. Empty where that cannot be seen: `notes` says why.
+    /// Wakers of CPUs, most wake-ups first. Empty if unknown; `notes` has the reason.
     pub wakers: Vec<Waker>,
-    /// What keeps CPUs from deep states, and who.
+    /// Latency bounds and their holders.
     pub bounds: Vec<Bound>,
-    /// What watching takes of the machine.
+    /// The cost of watching.
     pub own: OwnCost,
     /// What is missing or estimated, why, and what would help: a sentence each.
     pub notes: Vec<String>,
 }
 
-/// Which CPUs a [`Unit`] is made of.
+/// The kind of a [`Unit`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// All of them.
+    /// All CPUs.
     #[default]
     Machine,
-    /// Those of a processor package.
+    /// The CPUs of a processor package.
     Package,
     /// The threads of a core.
     Core,
-    /// A single one.
+    /// A single CPU.
     Cpu,
 }
 
-/// A CPU, or several taken together.
+/// A CPU, or a group of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Unit {
-    /// Which CPUs it is made of.
+    /// The kind of group.
     pub level: Level,
-    /// `machine`, `package 0`, `core 3` (`core 1:3` where there are several packages), `CPU 5`.
+    /// `machine`, `package 0`, `core 3` (`core 1:3` with several packages), `CPU 5`.
     pub label: String,
-    /// What sets its cores apart on a hybrid machine, such as `performance cores`.
+    /// The kind of its cores on a hybrid machine, such as `performance cores`.
     pub kind: Option<String>,
-    /// The CPUs in it, ascending, offline ones among them.
+    /// Its CPUs, ascending, including offline ones.
     pub cpus: Vec<u32>,
-    /// At least one of them is online.
+    /// At least one of its CPUs is online.
     pub online: bool,
-    /// As the driver orders them, then the hardware's own counters ([`CountedBy::Hardware`]), which
-    /// are not to be added to the former. Of several CPUs: their mean share, their uses together.
+    /// In the driver's order, then the hardware's counters ([`CountedBy::Hardware`]), which do not
+    /// add up with the former. For several CPUs: mean shares, summed uses.
     pub states: Vec<StateShare>,
     /// Share of the time in no idle state.
     pub awake_percent: Option<f64>,
-    /// Idle periods that ended, per second, all CPUs of the unit together: an interrupt that a
-    /// polling CPU takes without leaving its state is not counted.
+    /// Idle periods that ended, per second, summed over the unit's CPUs; without interrupts that a
+    /// polling CPU takes without leaving its state.
     pub wakeups_per_s: Option<f64>,
-    /// Idle states entered, per second: more than wake-ups where a driver enters another one when
-    /// the first is over (haltpoll).
+    /// Idle states entered, per second: more than wake-ups if a driver enters a second state after
+    /// the first (haltpoll).
     pub idle_entries_per_s: Option<f64>,
-    /// `None` where neither counters nor cpufreq tell, or no CPU is online.
+    /// `None` if neither counters nor cpufreq report it, or no CPU is online.
     pub frequency: Option<Frequency>,
-    /// Of the machine and of packages, by the meters that there are; else empty.
+    /// Power of the machine and of packages, by the available meters; empty for others.
     pub power: Vec<Power>,
-    /// Of the uses of all states: those that were too deep for the time they lasted (cpuidle's
-    /// `above`).
+    /// Share of all states' uses that were too deep for their duration (cpuidle's `above`).
     pub above_percent: Option<f64>,
-    /// Of the uses of all states: those where a deeper one would have been better (`below`).
+    /// Share of all states' uses for which a deeper state would have been better (`below`).
     pub below_percent: Option<f64>,
-    /// Share of the time that went into leaving idle states: uses × mean measured latency, over the
-    /// states whose latency has been seen.
+    /// Share of the time spent leaving idle states: uses × mean measured latency, over states with
+    /// a latency.
     pub leaving_percent: Option<f64>,
-    /// Of the wake-ups by timers since watching began: those that gave no latency (the timer was
+    /// Share of the wake-ups by timers since watching began that have no latency (the timer was
     /// overdue, or something else came first).
     pub left_out_percent: Option<f64>,
-    /// The lowest latency bound in force, µs; `None` where there is none or it cannot be read
-    /// (`notes` says so).
+    /// The lowest latency bound in force, µs; `None` if there is none or it cannot be read (then
+    /// there is a note).
     pub bound_us: Option<u32>,
-    /// Counted in the interval by the processor, of the machine only where all CPUs tell.
+    /// SMIs counted by the processor, per second; for several CPUs only if all count them.
     pub smi_per_s: Option<f64>,
 }
 
 /// An idle state of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct StateShare {
-    /// As cpuidle or the hardware's counter names it.
+    /// The name in cpuidle or of the hardware's counter.
     pub name: String,
     /// N of `stateN`; `None` for the hardware's counters.
     pub index: Option<u32>,
-    /// Whose figures these are.
+    /// The origin of the figures.
     pub counted_by: CountedBy,
     /// Share of the time, 0 to 100.
     pub share_percent: Option<f64>,
-    /// Mean length of a stay, µs; `None` where none ended.
+    /// Mean length of a stay, µs; `None` if none ended.
     pub mean_stay_us: Option<f64>,
-    /// Stays that ended, per second, all CPUs of the unit together.
+    /// Stays that ended, per second, summed over the unit's CPUs.
     pub uses_per_s: Option<f64>,
-    /// Of its uses: too deep for the time they lasted.
+    /// Share of its uses that were too deep for their duration.
     pub above_percent: Option<f64>,
-    /// Of its uses: a deeper state would have been better.
+    /// Share of its uses for which a deeper state would have been better.
     pub below_percent: Option<f64>,
-    /// On all CPUs of the unit.
+    /// Disabled on all CPUs of the unit.
     pub disabled: Option<bool>,
-    /// The driver's figure.
+    /// The driver's figure, µs.
     pub exit_latency_us: Option<u64>,
     /// The driver's figure, µs.
     pub target_residency_us: Option<u64>,
-    /// As measured passively, since watching began.
+    /// Observed since watching began.
     pub wake_latency: Option<WakeLatency>,
 }
 
-/// Who tells how long a state lasted.
+/// The origin of a state's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountedBy {
-    /// cpuidle's counters: what the kernel asked for.
+    /// cpuidle's counters: the state that the kernel requested.
     #[default]
     Kernel,
-    /// `power:cpu_idle`, seen by BPF: what the kernel asked for.
+    /// `power:cpu_idle`, traced by BPF: the state that the kernel requested.
     Trace,
-    /// The processor's residency counter: what it did.
+    /// The processor's residency counter: the state that it was in.
     Hardware,
 }
 
@@ -152,36 +151,36 @@ pub struct WakeLatency {
     pub mean_ns: f64,
     /// From a histogram whose buckets are at most 1/8 wide.
     pub median_ns: f64,
-    /// As the median; `None` on fewer than 1000, where fewer than ten lie beyond it.
+    /// Like the median; `None` for fewer than 1000, because fewer than ten lie beyond it.
     pub p99_ns: Option<f64>,
     /// Exact.
     pub max_ns: u64,
 }
 
-/// How fast the cores run while they run.
+/// The cores' frequency while they run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Frequency {
-    /// Mean over the unit's CPUs that tell.
+    /// Mean over the unit's CPUs that report it.
     pub mhz: f64,
-    /// Which of the two figures it is.
+    /// Its origin.
     pub told_by: FrequencyFrom,
-    /// Lowest and highest, and the one without turbo, MHz.
+    /// `cpuinfo_min_freq`: the lowest, MHz.
     pub min_mhz: Option<f64>,
-    /// `cpuinfo_max_freq`: the highest, turbo included, MHz.
+    /// `cpuinfo_max_freq`: the highest, with turbo, MHz.
     pub max_mhz: Option<f64>,
-    /// `base_frequency`, without turbo, MHz; only intel_pstate tells it.
+    /// `base_frequency`, without turbo, MHz; only intel_pstate reports it.
     pub base_mhz: Option<f64>,
-    /// Is turbo allowed?
+    /// Turbo is allowed.
     pub turbo: Option<bool>,
 }
 
-/// What a CPU's frequency was read from.
+/// The origin of a CPU's frequency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrequencyFrom {
-    /// APERF over MPERF: the mean while it ran, by the processor's counters.
+    /// APERF over MPERF, the processor's counters: the mean while it ran.
     Counters,
-    /// cpufreq's `scaling_cur_freq`: a moment's figure.
+    /// cpufreq's `scaling_cur_freq`: a momentary value.
     Cpufreq,
 }
 
@@ -192,7 +191,7 @@ pub struct Power {
     pub meter: String,
     /// What the meter covers.
     pub kind: PowerKind,
-    /// Mean of the interval, or the moment's where a battery tells only that.
+    /// Mean of the interval; of a battery that reports only that, the momentary value.
     pub watts: f64,
 }
 
@@ -202,11 +201,11 @@ pub struct Power {
 pub enum PowerKind {
     /// A package's RAPL domain.
     Package,
-    /// RAPL: its cores.
+    /// RAPL: a package's cores.
     Cores,
-    /// RAPL: its graphics or other parts.
+    /// RAPL: a package's graphics or other parts.
     Uncore,
-    /// RAPL: its memory.
+    /// RAPL: a package's memory.
     Dram,
     /// RAPL: the whole platform.
     Platform,
@@ -214,49 +213,49 @@ pub enum PowerKind {
     Battery,
 }
 
-/// Somebody who sends interrupts to a CPU, or sets its timers.
+/// A source of a CPU's interrupts, timers or messages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Waker {
-    /// By what the CPU is reached.
+    /// The kind of event.
     pub kind: WakerKind,
     /// Interrupt: the device's or handler's name. Timer: the function that it calls, or the
-    /// command of the thread that sleeps. IPI: what is called or `reschedule`.
+    /// command of the sleeping thread. IPI: the called function or `reschedule`.
     pub name: String,
-    /// The command behind it: who set the timer, who sent the IPI; `None` where that is unknown.
+    /// The command that set the timer or sent the IPI; `None`: unknown.
     pub command: Option<String>,
-    /// Of that command; `None` where it is unknown or the kernel itself.
+    /// Of that command; `None`: unknown, or the kernel.
     pub pid: Option<u32>,
-    /// Interrupts: the number.
+    /// The number of an interrupt.
     pub irq: Option<u32>,
     /// The CPU that is woken or interrupted.
     pub cpu: u32,
-    /// How often it came, asleep or awake; `None` where only wake-ups are seen.
+    /// How often it came, to a sleeping or awake CPU; `None` if only wake-ups are counted.
     pub per_s: Option<f64>,
-    /// How often it was the first to come in an idle period, and so ended it; `None` where only
-    /// interrupts are counted (without BPF).
+    /// How often it came first in an idle period, and so ended it; `None` if only interrupts are
+    /// counted (without BPF).
     pub wakes_per_s: Option<f64>,
 }
 
-/// By what a CPU is woken.
+/// What wakes a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WakerKind {
     /// A device.
     Interrupt,
-    /// A high-resolution timer, the scheduler's tick among them.
+    /// A high-resolution timer, including the scheduler's tick.
     Timer,
     /// Another CPU, by an interrupt or by writing the flag that this one monitors or polls.
     Ipi,
-    /// Anything else: named by the interrupt's vector, or unknown.
+    /// Another interrupt vector, or unknown.
     Other,
 }
 
-/// What watching itself costs.
+/// The cost of watching.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct OwnCost {
-    /// CPU time of this process and of its BPF programs where that is known, % of one CPU.
+    /// CPU time of this process and, if known, of its BPF programs, % of one CPU.
     pub cpu_percent: Option<f64>,
-    /// The part of it that the BPF programs took, by the kernel's count.
+    /// The BPF programs' part of it, as the kernel counts it.
     pub bpf_percent: Option<f64>,
     /// How often this process slept and was woken, per second.
     pub wakeups_per_s: Option<f64>,

@@ -1,18 +1,18 @@
-//! What watching itself costs.
+//! The cost of watching.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
-/// This process so far.
+/// This process's use so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
     pub cpu_s: f64,
-    /// How often it slept and was woken: its voluntary context switches.
+    /// Voluntary context switches: how often it slept.
     pub sleeps: u64,
 }
 
 impl Spent {
-    /// `None` where the kernel does not tell.
+    /// `None` if the kernel does not report it.
     pub fn so_far() -> Option<Self> {
         let cpu = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).ok()?;
         let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;

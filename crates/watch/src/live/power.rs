@@ -6,7 +6,7 @@ use reveille_kernel::energy::{self, Domain, Meter};
 use crate::live::model::{Power, PowerKind};
 use crate::live::reading::Reading;
 
-/// RAPL's meters, each with its package, and the batteries'.
+/// Power by RAPL's meters, each with its package, and by batteries.
 pub fn power(
     root: &Root,
     meters: &[Meter],

@@ -1,4 +1,4 @@
-//! What is read at one moment; two of them make a snapshot.
+//! The machine at one moment; two readings make a snapshot.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -16,22 +16,22 @@ pub struct Reading {
     pub idle: Idle,
     /// By CPU; `None` without BPF.
     pub seen: Option<BTreeMap<u32, Seen>>,
-    /// Where neither cpuidle nor BPF tells: /proc/stat's ticks.
+    /// /proc/stat's ticks, if no CPU has cpuidle states.
     pub idle_ticks: Option<BTreeMap<u32, u64>>,
     /// In the order of the meters.
     pub energy_uj: Vec<Option<u64>>,
-    /// By CPU, where cpufreq tells.
+    /// By CPU, from cpufreq.
     pub mhz: BTreeMap<u32, f64>,
 }
 
 impl Reading {
-    /// Reads all but what the BPF programs have seen.
+    /// Reads everything but the BPF programs' data.
     pub fn make(root: &Root, idle: Idle, meters: &[Meter]) -> Self {
         let online = || idle.cpus.iter().filter(|cpu| cpu.online);
         let mhz = |number| Some((number, frequency::current_mhz(root, number)?));
         Self {
             at: Instant::now(),
-            // A clock before 1970 is a wrong clock.
+            // A time before 1970 is a wrong clock.
             time_unix_s: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0.0, |since| since.as_secs_f64()),

@@ -6,23 +6,22 @@ use std::time::{Duration, Instant};
 use reveille_kernel::Root;
 use reveille_kernel::pm_qos::{self, Holder};
 
-/// All processes are looked through only when the bound changes, or after this time: it takes some
-/// 10 µs each.
-const LOOK_AGAIN: Duration = Duration::from_secs(15);
+/// The holders are searched for only when the bound changes, or after this time: the search takes
+/// some 10 µs per process.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The bound and its holders as last seen.
+/// The bound and its holders at the last look.
 #[derive(Default)]
 pub struct Requests {
     pub bound_us: Option<u32>,
     pub holders: Vec<Holder>,
-    /// What could not be seen.
     pub notes: Vec<String>,
     looked: Option<Instant>,
 }
 
 impl Requests {
     pub fn look(&mut self, root: &Root) {
-        // A recorded machine's device is not here.
+        // A recorded machine has no device.
         if !root.is_live() {
             return;
         }
@@ -35,7 +34,7 @@ impl Requests {
                 // Without such a device there are no requests.
                 if error.kind() != io::ErrorKind::NotFound {
                     self.notes.push(format!(
-                        "the latency bound on all CPUs cannot be read: {}: {error}; root can",
+                        "the latency bound on all CPUs cannot be read: {}: {error}; root can read it",
                         pm_qos::DEVICE
                     ));
                 }
@@ -43,7 +42,7 @@ impl Requests {
         }
         let due = self
             .looked
-            .is_none_or(|looked| looked.elapsed() >= LOOK_AGAIN);
+            .is_none_or(|looked| looked.elapsed() >= SEARCH_INTERVAL);
         if due || before != self.bound_us {
             self.look_for_holders(root);
         }

@@ -1,17 +1,17 @@
-//! What the BPF programs have seen, in terms that do not need them.
+//! The BPF programs' data, in types that do not depend on them.
 
 use crate::live::latencies::Latencies;
 
 /// One CPU, since the programs were attached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// When it was read: CLOCK_MONOTONIC.
+    /// When it was read, CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Idle states entered.
     pub entries: u64,
-    /// Idle periods that somebody ended.
+    /// Idle periods that an event ended.
     pub wakeups: u64,
-    /// Of them, those by timers, and of these, those that gave a latency.
+    /// Wake-ups by timers, and those of them with a latency.
     pub by_timer: u64,
     pub latencies: u64,
     /// By the kernel's index of the state.
@@ -24,15 +24,14 @@ pub struct Seen {
 pub struct SeenState {
     /// Stays that are over.
     pub uses: u64,
-    /// How long those were.
+    /// Their total time.
     pub stays_ns: u64,
-    /// The present one included, as far as it has gone.
+    /// Total time, including the current stay so far.
     pub time_ns: u64,
     pub latencies: Latencies,
 }
 
-/// The hardware's counters of one CPU, as it read them itself, in the order of their opening;
-/// `None` for one that cannot be read there.
+/// Hardware counters, read on their CPU, in the order of their opening; `None`: not readable there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     pub at_ns: u64,
@@ -51,18 +50,18 @@ pub enum Cause {
     Other,
 }
 
-/// Idle periods of one CPU that the same one ended.
+/// Idle periods of one CPU that the same waker ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     pub cpu: u32,
     pub cause: Cause,
-    /// The address of the timer's function, or of what was called; 0 where there is none.
+    /// The address of the timer's function or of the called one; 0: none.
     pub function: u64,
     /// A device's interrupt.
     pub irq: u32,
-    /// Who set the timer or sent the message; 0 where that is not known.
+    /// The process that set the timer or sent the message; 0: unknown.
     pub pid: u32,
-    /// Empty where it is not known.
+    /// Empty: unknown.
     pub command: String,
     pub times: u64,
 }

@@ -2,16 +2,15 @@
 
 use reveille_kernel::Root;
 
-/// The kernel's functions, by address. Names lie in one text: there are a hundred thousand.
+/// The kernel's functions by address. One string holds all names: there are a hundred thousand.
 pub struct Symbols {
-    /// Address, and where in `names` the name begins; ascending.
+    /// Address, and offset of the name in `names`; ascending.
     functions: Vec<(u64, u32)>,
     names: String,
 }
 
 impl Symbols {
-    /// `None` where there is no such file, or addresses are hidden from this user
-    /// (`kernel.kptr_restrict`).
+    /// `None` if the file is missing, or addresses are hidden from this user (`kernel.kptr_restrict`).
     pub fn read(root: &Root) -> Option<Self> {
         let symbols = Self::parse(&root.text("proc/kallsyms")?);
         (!symbols.functions.is_empty()).then_some(symbols)
@@ -60,7 +59,7 @@ impl Symbols {
         Some(self.name_at(start))
     }
 
-    /// Where a function begins; `None` for a name that is not there or is there twice.
+    /// The address of a function; `None` for a name that is missing or ambiguous.
     pub fn address(&self, name: &str) -> Option<u64> {
         let mut found = self
             .functions

@@ -1,4 +1,4 @@
-//! The trace by BPF, if there is one: started, read, and its cost counted now and then.
+//! The BPF trace, if available: starting it, reading it, and counting its cost.
 
 #[cfg(feature = "bpf")]
 pub use with_bpf::Trace;
@@ -22,9 +22,9 @@ mod with_bpf {
     use crate::live::symbols::Symbols;
     use reveille_kernel::bpf::{Counting, RunTime};
 
-    /// Counting a program's run time costs each run some 50 ns, so it is done in one refresh of so
-    /// many.
-    const COUNT_EACH: u64 = 10;
+    /// Counting run times costs some 50 ns per run of a program, so only one refresh in this many
+    /// does it.
+    const COUNT_INTERVAL: u64 = 10;
 
     pub struct Trace {
         kernel: Kernel,
@@ -32,7 +32,7 @@ mod with_bpf {
         cost: Cost,
     }
 
-    /// The kernel's account of what the programs cost.
+    /// The programs' cost, as the kernel counts it.
     #[derive(Default)]
     struct Cost {
         refreshes: u64,
@@ -41,7 +41,7 @@ mod with_bpf {
     }
 
     impl Trace {
-        /// The trace and the kernel's symbols; a note for what cannot be had.
+        /// The trace and the kernel's symbols; adds a note for what is unavailable.
         pub fn start(
             root: &Root,
             idle: &Idle,
@@ -65,14 +65,14 @@ mod with_bpf {
             };
             if symbols.is_none() {
                 notes.push(
-                    "functions have no names: /proc/kallsyms hides its addresses \
+                    "functions are shown by address: /proc/kallsyms hides addresses \
                      (kernel.kptr_restrict)"
                         .to_owned(),
                 );
             }
-            if !kernel.tells_senders {
+            if !kernel.reports_senders {
                 notes.push(
-                    "who sends an interrupt to another CPU is not told by this kernel (since 6.4)"
+                    "this kernel does not report who sends an interrupt to another CPU (since 6.4)"
                         .to_owned(),
                 );
             }
@@ -83,7 +83,7 @@ mod with_bpf {
                 hardware,
                 cost: Cost::default(),
             };
-            // What happened while it was being attached belongs to no interval.
+            // Events during attachment belong to no interval.
             let _ = trace.ended();
             trace.cost.begin(&trace.kernel);
             (Some(trace), symbols)
@@ -93,7 +93,7 @@ mod with_bpf {
             &self.hardware.counters
         }
 
-        /// What the online CPUs have done so far.
+        /// The online CPUs' data so far.
         pub fn seen(&self, idle: &Idle) -> BTreeMap<u32, Seen> {
             let online = idle.cpus.iter().filter(|cpu| cpu.online);
             let seen = online.map(|cpu| (cpu.number, self.kernel.seen(cpu.number)));
@@ -110,7 +110,7 @@ mod with_bpf {
             self.kernel.unplaced()
         }
 
-        /// The programs' part of one CPU's time, as counted last.
+        /// The programs' share of one CPU's time, at the last count.
         pub fn cost_percent(&mut self) -> Result<Option<f64>> {
             let kernel = &self.kernel;
             self.cost.refresh(kernel)
@@ -129,14 +129,14 @@ mod with_bpf {
                 self.percent = Some(ns as f64 / since.elapsed().as_nanos() as f64 * 100.0);
             }
             self.refreshes += 1;
-            if self.refreshes.is_multiple_of(COUNT_EACH) {
+            if self.refreshes.is_multiple_of(COUNT_INTERVAL) {
                 self.begin(kernel);
             }
             Ok(self.percent)
         }
     }
 
-    /// One more than the highest number that a CPU may have, come online or not.
+    /// One more than the highest possible CPU number, online or not.
     fn possible_cpus(root: &Root, idle: &Idle) -> u32 {
         let possible = root.text("sys/devices/system/cpu/possible");
         let possible = possible
@@ -150,7 +150,7 @@ mod with_bpf {
             .map_or(1, |last| last + 1)
     }
 
-    /// States named POLL, and state 0 without a driver: that is `idle=poll`.
+    /// States named POLL, and, without a driver, state 0 (`idle=poll`).
     fn polling_states(idle: &Idle) -> u32 {
         let states = idle.cpus.iter().flat_map(|cpu| &cpu.states);
         let polling = states.filter(|state| state.name == "POLL" && state.index < 32);
@@ -158,12 +158,12 @@ mod with_bpf {
         if idle.driver.is_none() { 1 } else { mask }
     }
 
-    /// Wakes every CPU once, so that the sleep that it is in is seen from its beginning.
+    /// Wakes every CPU once, so that its next sleep is traced from its beginning.
     fn visit(idle: &Idle) {
         for cpu in idle.cpus.iter().filter(|cpu| cpu.online) {
             let visit = || {
                 let mut set = CpuSet::new();
-                // A CPU that this process may not use is seen from its next sleep on.
+                // A CPU that this process may not use is traced from its next sleep on.
                 let _ = set.set(cpu.number as usize);
                 let _ = sched_setaffinity(Pid::from_raw(0), &set);
             };
@@ -185,7 +185,7 @@ mod without_bpf {
     use crate::live::seen::{Ended, Seen};
     use crate::live::symbols::Symbols;
 
-    /// There is none in this build.
+    /// No trace in this build.
     pub enum Trace {}
 
     impl Trace {

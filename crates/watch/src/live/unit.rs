@@ -1,4 +1,4 @@
-//! CPUs taken together: what a row of the view says.
+//! CPUs grouped: a row of the view.
 
 use reveille_kernel::frequency::Range;
 use reveille_kernel::{Cpu, Idle};
@@ -6,7 +6,7 @@ use reveille_kernel::{Cpu, Idle};
 use crate::live::change::{Change, StateChange};
 use crate::live::model::{CountedBy, Frequency, Level, StateShare, Unit};
 
-/// Frequencies' ranges by CPU, and whether turbo is allowed.
+/// Frequency ranges by CPU, and whether turbo is allowed.
 #[derive(Default)]
 pub struct Speeds {
     pub ranges: Vec<(u32, Range)>,
@@ -21,7 +21,7 @@ pub struct Units {
     pub cpus: Vec<Unit>,
 }
 
-/// The rows of all levels. Packages and cores are there where the kernel tells them.
+/// The rows of all levels. Packages and cores are empty if the kernel does not report them.
 pub fn units(idle: &Idle, changes: &[Change], speeds: &Speeds) -> Units {
     let place = |number: u32| {
         idle.cpu(number)
@@ -122,8 +122,8 @@ fn unit(
     }
 }
 
-/// The CPUs' states by name, and how many of the CPUs have each. The names of a hybrid machine's
-/// kinds stand beside each other.
+/// The CPUs' states by name, and how many CPUs have each. Different names of a hybrid machine's
+/// kinds stay separate.
 fn states(online: &[&Change]) -> Vec<(StateChange, usize)> {
     let mut together: Vec<(StateChange, usize)> = Vec::new();
     for state in online.iter().flat_map(|change| &change.states) {
@@ -160,7 +160,7 @@ fn add(sum: &mut StateChange, state: &StateChange) {
 }
 
 fn shown((state, _): (StateChange, usize), online: &[&Change]) -> StateShare {
-    // Of all CPUs' time: those without the state spend none in it.
+    // Relative to all CPUs' time: those without the state spend none in it.
     let whole_s: f64 = online.iter().map(|change| change.elapsed_s).sum();
     let elapsed_s = whole_s / online.len().max(1) as f64;
     let percent = |time: f64| (time / (whole_s * 1e9) * 100.0).clamp(0.0, 100.0);
@@ -193,34 +193,34 @@ fn shown((state, _): (StateChange, usize), online: &[&Change]) -> StateShare {
     }
 }
 
-/// Time that went into leaving idle states: uses × mean latency, where a latency has been seen, but
-/// no more than all stays together, whose ends these are (a state that is left at once is used often).
+/// Share of the time spent leaving idle states: uses × mean latency, over states with a latency, at
+/// most the stays' total time (a state that is left at once is used often).
 fn leaving_percent(states: &[(StateChange, usize)], online: &[&Change]) -> Option<f64> {
     let whole_ns: f64 = online.iter().map(|change| change.elapsed_s * 1e9).sum();
     let leaving = |state: &StateChange| {
         let seen = (state.latencies.count > 0).then(|| state.latencies.mean_ns());
         Some((state.uses? as f64 * seen?).min(state.stays_ns.unwrap_or(f64::INFINITY)))
     };
-    let told = states.iter().filter_map(|(state, _)| leaving(state));
-    let told: Vec<f64> = told.collect();
-    (!told.is_empty() && whole_ns > 0.0)
-        .then(|| (told.iter().sum::<f64>() / whole_ns * 100.0).min(100.0))
+    let known = states.iter().filter_map(|(state, _)| leaving(state));
+    let known: Vec<f64> = known.collect();
+    (!known.is_empty() && whole_ns > 0.0)
+        .then(|| (known.iter().sum::<f64>() / whole_ns * 100.0).min(100.0))
 }
 
 fn left_out_percent(online: &[&Change]) -> Option<f64> {
     let by_timer = online.iter().filter_map(|change| change.by_timer);
-    let (woken, told) = by_timer.fold((0, 0), |sum, (woken, told)| (sum.0 + woken, sum.1 + told));
-    share(woken.checked_sub(told)?, woken)
+    let (woken, with_latency) = by_timer.fold((0, 0), |sum, cpu| (sum.0 + cpu.0, sum.1 + cpu.1));
+    share(woken.checked_sub(with_latency)?, woken)
 }
 
-/// The processor's residencies, each the mean over those CPUs that tell.
+/// The processor's residencies, each the mean over the CPUs that have it.
 fn hardware(level: Level, online: &[&Change]) -> Vec<StateShare> {
-    let mut told: Vec<(&str, Vec<f64>)> = Vec::new();
+    let mut by_name: Vec<(&str, Vec<f64>)> = Vec::new();
     for share in online.iter().flat_map(|change| &change.hardware) {
         if level <= Level::Package || share.for_cpus {
-            match told.iter_mut().find(|(name, _)| *name == share.name) {
+            match by_name.iter_mut().find(|(name, _)| *name == share.name) {
                 Some((_, percents)) => percents.push(share.percent),
-                None => told.push((&share.name, vec![share.percent])),
+                None => by_name.push((&share.name, vec![share.percent])),
             }
         }
     }
@@ -230,13 +230,13 @@ fn hardware(level: Level, online: &[&Change]) -> Vec<StateShare> {
         share_percent: mean(percents.iter().map(|&percent| Some(percent))),
         ..StateShare::default()
     };
-    told.into_iter().map(shown).collect()
+    by_name.into_iter().map(shown).collect()
 }
 
 fn frequency(online: &[&Change], speeds: &Speeds) -> Option<Frequency> {
-    let told: Vec<_> = online.iter().filter_map(|change| change.mhz).collect();
-    let &(_, told_by) = told.first()?;
-    let alike = told.iter().filter(|(_, by)| *by == told_by);
+    let known: Vec<_> = online.iter().filter_map(|change| change.mhz).collect();
+    let &(_, told_by) = known.first()?;
+    let alike = known.iter().filter(|(_, by)| *by == told_by);
     let mhz = mean(alike.map(|&(mhz, _)| Some(mhz)))?;
     let numbers: Vec<u32> = online.iter().map(|change| change.number).collect();
     let ranges = || {
@@ -264,19 +264,19 @@ fn frequency(online: &[&Change], speeds: &Speeds) -> Option<Frequency> {
     })
 }
 
-/// The sum, if every one is known and there is any.
+/// The sum, if there are values and all are known.
 fn sum(values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     let values: Vec<u64> = values.collect::<Option<_>>()?;
     (!values.is_empty()).then(|| values.iter().sum())
 }
 
-/// The mean of those that are known.
+/// The mean of the known values.
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Vec<f64> = values.flatten().collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Per cent; of nothing it is unknown.
+/// Per cent; unknown if the whole is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| (part as f64 / whole as f64 * 100.0).min(100.0))
 }

@@ -1,4 +1,4 @@
-//! Who wakes CPUs, by name.
+//! The names of wakers.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::live::model::{Waker, WakerKind};
 use crate::live::seen::{Cause, Ended};
 use crate::live::symbols::Symbols;
 
-/// Finds names, and remembers those of interrupts.
+/// Finds names, and caches those of interrupts.
 pub struct Names {
     root: Root,
     symbols: Option<Symbols>,
@@ -46,9 +46,8 @@ impl Names {
         (pid > 0).then(|| self.root.line(&format!("proc/{pid}/comm")))?
     }
 
-    /// As BPF saw it.
     fn waker(&mut self, ended: &Ended, elapsed_s: f64) -> Waker {
-        let told = Some(ended.command.clone()).filter(|command| !command.is_empty());
+        let command = Some(ended.command.clone()).filter(|command| !command.is_empty());
         let (kind, name) = match ended.cause {
             Cause::Device => (WakerKind::Interrupt, self.interrupt(ended.irq)),
             Cause::Timer if ended.function == 0 => (WakerKind::Timer, "local timer".to_owned()),
@@ -60,13 +59,13 @@ impl Names {
             }
             Cause::CallFunction => (WakerKind::Ipi, "function call".to_owned()),
             Cause::Reschedule => (WakerKind::Ipi, "reschedule".to_owned()),
-            // The flag is written for nothing but rescheduling where nothing is to be called.
+            // Without a function, the flag is written only for rescheduling.
             Cause::Flag => (WakerKind::Ipi, "reschedule, by flag".to_owned()),
         };
         Waker {
             kind,
             name,
-            command: told.or_else(|| self.command_of(ended.pid)),
+            command: command.or_else(|| self.command_of(ended.pid)),
             pid: (ended.pid > 0).then_some(ended.pid),
             irq: (ended.cause == Cause::Device).then_some(ended.irq),
             cpu: ended.cpu,
@@ -76,8 +75,8 @@ impl Names {
     }
 }
 
-/// Those that woke CPUs between two readings, the most frequent first. Devices' interrupts carry
-/// how often they came in all.
+/// The wakers between two readings, most frequent first. Devices' interrupts also have their total
+/// rate.
 pub fn that_woke(
     names: &mut Names,
     ended: &[Ended],
@@ -97,7 +96,8 @@ pub fn that_woke(
             .count(&line, waker.cpu)
             .zip(before.count(&line, waker.cpu));
         let came = came.and_then(|(after, before)| after.checked_sub(before));
-        // Read a moment apart, it might seem to come less often than it woke.
+        // The counts are read at slightly different times: it may seem to come less often than it
+        // woke.
         waker.per_s = came
             .map(|came| came as f64 / elapsed_s)
             .map(|per_s| per_s.max(waker.wakes_per_s.unwrap_or(0.0)));
@@ -106,7 +106,7 @@ pub fn that_woke(
     wakers
 }
 
-/// Without BPF: the interrupts that came between two readings.
+/// The interrupts between two readings, without BPF.
 pub fn that_came(before: &Interrupts, after: &Interrupts, elapsed_s: f64) -> Vec<Waker> {
     let mut wakers = Vec::new();
     for line in &after.lines {
@@ -173,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn without_bpf_interrupts_are_counted_and_what_they_woke_is_unknown() {
+    fn without_bpf_interrupts_are_counted_and_their_wake_ups_are_unknown() {
         let wakers = that_came(&reading(10, 100), &reading(30, 300), 2.0);
-        let told: Vec<_> = wakers
+        let rates: Vec<_> = wakers
             .iter()
             .map(|waker| (waker.kind, waker.name.as_str(), waker.cpu, waker.per_s))
             .collect();
         assert_eq!(
-            told,
+            rates,
             [
                 (WakerKind::Timer, "Local timer interrupts", 0, Some(100.0)),
                 (WakerKind::Interrupt, "virtio0-input", 1, Some(10.0)),
@@ -218,7 +218,7 @@ mod tests {
         ];
         let (before, after) = (reading(10, 0), reading(30, 0));
         let wakers = that_woke(&mut names, &ended, Some((&before, &after)), 2.0);
-        let told: Vec<_> = wakers
+        let named: Vec<_> = wakers
             .iter()
             .map(|waker| {
                 (
@@ -229,7 +229,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            named,
             [
                 ("virtio0-input", None, Some(2.0)),
                 ("0xabc", Some("cron"), Some(1.0)),

@@ -1,4 +1,4 @@
-//! What else adds latency where packets arrive: how the card and its driver are set.
+//! Settings of the card and its driver that add latency.
 
 use std::io;
 
@@ -8,17 +8,17 @@ use reveille_kernel::{Root, cpulist};
 
 use super::summary::{Delay, ReadersPlace};
 
-/// What is asked besides what `/sys` and `/proc` tell.
+/// The driver's settings that are not in `/sys` and `/proc`; `None` on a recorded machine.
 #[derive(Debug, Default)]
-pub struct Asked {
-    /// `None`: nobody could be asked (a recorded machine).
+pub struct DriverSettings {
+    /// Interrupt coalescing.
     pub coalescing: Option<io::Result<Option<Coalescing>>>,
-    /// Energy-Efficient Ethernet; `None` as above.
+    /// Energy-Efficient Ethernet.
     pub link_sleep: Option<io::Result<Option<LinkSleep>>>,
 }
 
-impl Asked {
-    /// Asks the running machine's driver.
+impl DriverSettings {
+    /// Queries the running machine's driver.
     pub fn of(interface: &str) -> Self {
         Self {
             coalescing: Some(ethtool::coalescing(interface)),
@@ -27,21 +27,20 @@ impl Asked {
     }
 }
 
-/// Everything that is known to make packets wait at this interface, whether it does so at present
-/// or not.
+/// Every setting that can delay packets at this interface, with its current effect.
 pub fn delays(
     root: &Root,
     interface: &Interface,
-    asked: &Asked,
+    driver: &DriverSettings,
     readers: Option<&ReadersPlace>,
 ) -> Vec<Delay> {
     let mut delays = Vec::new();
     if interface.physical {
         delays.extend(
-            asked
+            driver
                 .coalescing
                 .as_ref()
-                .map(|told| coalescing(interface, told)),
+                .map(|settings| coalescing(interface, settings)),
         );
         delays.extend(affinity(interface, readers));
     } else {
@@ -52,20 +51,20 @@ pub fn delays(
     delays.extend(aspm(root, interface));
     delays.extend(runtime_power(interface));
     delays.extend(
-        asked
+        driver
             .link_sleep
             .as_ref()
-            .and_then(|told| link_sleep(interface, told)),
+            .and_then(|settings| link_sleep(interface, settings)),
     );
     delays.extend(busy_polling(root));
     delays
 }
 
-trait Says {
+trait NewDelay {
     fn delay(&self, what: &str, now: impl Into<String>) -> Delay;
 }
 
-impl Says for Interface {
+impl NewDelay for Interface {
     fn delay(&self, what: &str, now: impl Into<String>) -> Delay {
         Delay {
             what: what.to_owned(),
@@ -89,12 +88,12 @@ impl Delay {
     }
 }
 
-fn coalescing(interface: &Interface, told: &io::Result<Option<Coalescing>>) -> Delay {
+fn coalescing(interface: &Interface, settings: &io::Result<Option<Coalescing>>) -> Delay {
     let what = "interrupt coalescing";
-    let figures = match told {
+    let figures = match settings {
         Ok(Some(figures)) => figures,
-        Ok(None) => return interface.delay(what, "the driver tells nothing"),
-        Err(why) => return interface.delay(what, format!("not known: {why}")),
+        Ok(None) => return interface.delay(what, "not reported by the driver"),
+        Err(why) => return interface.delay(what, format!("unknown: {why}")),
     };
     let adaptive = if figures.adaptive_rx { "on" } else { "off" };
     let delay = interface.delay(
@@ -107,25 +106,25 @@ fn coalescing(interface: &Interface, told: &io::Result<Option<Coalescing>>) -> D
     let name = &interface.name;
     match (figures.adaptive_rx, figures.rx_usecs) {
         (true, _) => delay
-            .adds("what the driver chooses by the rate of packets")
+            .adds("a delay that the driver chooses by the packet rate")
             .set(format!("ethtool -C {name} adaptive-rx off rx-usecs 0")),
         (false, 0) => delay,
         (false, usecs) if figures.rx_frames == 1 => delay.adds(format!(
             "nothing for the first packet: 1 frame ends the {usecs} µs"
         )),
         (false, usecs) => delay
-            .adds(format!("up to {usecs} µs to a packet that comes alone"))
+            .adds(format!("up to {usecs} µs to a single packet"))
             .set(format!("ethtool -C {name} rx-usecs 0")),
     }
 }
 
-/// Where the card's interrupts go, against where the reader runs.
+/// The CPUs of the card's interrupts, compared with those of the readers.
 fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay> {
     let what = "interrupt affinity";
     let list = |cpus: &Option<Vec<u32>>| cpus.as_deref().map(cpulist::format);
     let mut delays = Vec::new();
     for one in &interface.interrupts {
-        // The card's other interrupts (configuration, link, transmit) are many and not these.
+        // The card's many other interrupts (configuration, link, transmit) do not matter here.
         let name = one.name.as_deref().unwrap_or_default();
         if is_other(name) {
             continue;
@@ -140,7 +139,7 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
         ));
     }
     if delays.is_empty() {
-        delays.push(interface.delay(what, "its interrupts are not told"));
+        delays.push(interface.delay(what, "its interrupts are unknown"));
     }
     if let (Some(readers), Some(last)) = (readers, delays.last_mut())
         && let Some(other) = &readers.on_another_cpu
@@ -148,11 +147,11 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
         let same = readers.on_the_same_cpu.as_ref();
         let all = other.count + same.map_or(0, |same| same.count);
         let against = same.map_or(String::new(), |same| {
-            format!(", against {} on the receiving one", us(same.median_ns))
+            format!("; on the receiving CPU {}", us(same.median_ns))
         });
         last.adds = Some(format!(
-            "waking another CPU: {} of {all} readers ran on one that did not receive, {} from \
-             wake-up to first instruction at the median{against}",
+            "the wake-up of another CPU: {} of {all} readers did not run on the receiving CPU, {} \
+             from wake-up to first instruction at the median{against}",
             other.count,
             us(other.median_ns),
         ));
@@ -172,7 +171,7 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
     delays
 }
 
-/// Is it, by its name, an interrupt that announces no received packet?
+/// Whether an interrupt of this name announces no received packets.
 fn is_other(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let announces = ["rx", "input"].iter().any(|word| name.contains(word));
@@ -192,7 +191,7 @@ fn deferral(interface: &Interface) -> Option<Delay> {
         (_, 0) => delay,
         (_, timeout) => delay
             .adds(format!(
-                "up to {} after a poll, and to packets that GRO holds back",
+                "up to {} after a poll, also to packets that GRO holds back",
                 us(timeout as i64)
             ))
             .set(format!("echo 0 > /sys/class/net/{name}/gro_flush_timeout")),
@@ -210,7 +209,7 @@ fn steering(interface: &Interface) -> Vec<Delay> {
                     cpulist::format(&steering.cpus)
                 ),
             )
-            .adds("an interrupt to another CPU, and its waking where it sleeps")
+            .adds("an interrupt to another CPU, and its wake-up if it sleeps")
             .set(format!(
                 "echo 0 > /sys/class/net/{}/queues/rx-{queue}/rps_cpus",
                 interface.name
@@ -228,7 +227,7 @@ fn aspm(root: &Root, interface: &Interface) -> Option<Delay> {
     let link = match states {
         Some(states) if states.is_empty() => "no state enabled on its link".to_owned(),
         Some(states) => format!("{} enabled on its link", states.join(", ")),
-        None => "its link tells no states".to_owned(),
+        None => "its link's states are unknown".to_owned(),
     };
     let (policy, _) = policy?;
     let delay = interface.delay("PCIe ASPM", format!("policy {policy}; {link}"));
@@ -239,7 +238,7 @@ fn aspm(root: &Root, interface: &Interface) -> Option<Delay> {
     Some(match sleeps {
         false => delay,
         true => delay
-            .adds("the link's way out of its state: to some µs in L0s and L1, some 100 µs in L1.2")
+            .adds("the link's exit latency: up to some µs in L0s and L1, some 100 µs in L1.2")
             .set("echo performance > /sys/module/pcie_aspm/parameters/policy"),
     })
 }
@@ -258,20 +257,20 @@ fn runtime_power(interface: &Interface) -> Option<Delay> {
     Some(match power.control == "auto" && supported {
         false => delay,
         true => delay
-            .adds("its resume, where its driver lets it sleep (most only without a link)")
+            .adds("its resume, if its driver lets it sleep (most only without a link)")
             .set(format!("echo on > {}", power.control_file)),
     })
 }
 
-fn link_sleep(interface: &Interface, told: &io::Result<Option<LinkSleep>>) -> Option<Delay> {
-    let told = told.as_ref().ok()?.as_ref()?;
-    let now = match (told.enabled, told.active) {
+fn link_sleep(interface: &Interface, settings: &io::Result<Option<LinkSleep>>) -> Option<Delay> {
+    let settings = settings.as_ref().ok()?.as_ref()?;
+    let now = match (settings.enabled, settings.active) {
         (false, _) => "off",
-        (true, false) => "on, and not agreed with the other end",
+        (true, false) => "on, but not negotiated with the link partner",
         (true, true) => "on",
     };
     let delay = interface.delay("Energy-Efficient Ethernet", now);
-    Some(match told.active {
+    Some(match settings.active {
         false => delay,
         true => delay
             .adds("the link's wake-up before a packet: 17 µs at 1000BASE-T, 30 µs at 100BASE-TX")
@@ -291,7 +290,7 @@ fn busy_polling(root: &Root) -> Option<Delay> {
     };
     Some(match (read, poll) {
         (0, 0) => delay
-            .adds("nothing; with it, readers look at the card for a while before they sleep")
+            .adds("nothing; if it is on, readers poll the card for a while before they sleep")
             .set("sysctl net.core.busy_read=50 net.core.busy_poll=50"),
         _ => delay,
     })
@@ -333,8 +332,8 @@ mod tests {
         Root::at("/nonexistent")
     }
 
-    fn asked(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> Asked {
-        Asked {
+    fn driver(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> DriverSettings {
+        DriverSettings {
             coalescing: Some(Ok(Some(Coalescing {
                 rx_usecs,
                 rx_frames,
@@ -350,36 +349,36 @@ mod tests {
     }
 
     #[test]
-    fn coalescing_adds_what_the_driver_says_and_names_the_command() {
-        let delays = delays(&nowhere(), &card(), &asked(3, 0, false), None);
-        let told = of(&delays, "coalescing");
-        assert_eq!(told.now, "rx-usecs 3, rx-frames 0, adaptive-rx off");
-        assert!(told.adds.as_deref().unwrap().starts_with("up to 3 µs"));
-        assert_eq!(told.set.as_deref(), Some("ethtool -C eth5 rx-usecs 0"));
+    fn coalescing_adds_what_the_driver_reports_and_names_the_command() {
+        let delays = delays(&nowhere(), &card(), &driver(3, 0, false), None);
+        let delay = of(&delays, "coalescing");
+        assert_eq!(delay.now, "rx-usecs 3, rx-frames 0, adaptive-rx off");
+        assert!(delay.adds.as_deref().unwrap().starts_with("up to 3 µs"));
+        assert_eq!(delay.set.as_deref(), Some("ethtool -C eth5 rx-usecs 0"));
     }
 
     #[test]
     fn coalescing_that_is_off_adds_nothing() {
-        let delays = delays(&nowhere(), &card(), &asked(0, 1, false), None);
+        let delays = delays(&nowhere(), &card(), &driver(0, 1, false), None);
         assert_eq!(of(&delays, "coalescing").adds, None);
-        let adaptive = super::delays(&nowhere(), &card(), &asked(0, 1, true), None);
+        let adaptive = super::delays(&nowhere(), &card(), &driver(0, 1, true), None);
         assert!(of(&adaptive, "coalescing").adds.is_some());
     }
 
     #[test]
-    fn a_driver_that_is_silent_is_said_to_be() {
-        let mut silent = asked(0, 0, false);
+    fn unreported_settings_are_shown_as_such() {
+        let mut silent = driver(0, 0, false);
         silent.coalescing = Some(Ok(None));
         let delays = delays(&nowhere(), &card(), &silent, None);
-        let told = of(&delays, "coalescing");
+        let delay = of(&delays, "coalescing");
         assert_eq!(
-            (told.now.as_str(), &told.adds),
-            ("the driver tells nothing", &None)
+            (delay.now.as_str(), &delay.adds),
+            ("not reported by the driver", &None)
         );
     }
 
     #[test]
-    fn a_link_that_sleeps_and_a_device_that_may_are_named_with_what_stops_them() {
+    fn a_sleeping_link_and_device_are_listed_with_the_command_against_it() {
         let mut card = card();
         card.link_states = Some(vec!["l1".to_owned()]);
         card.runtime_power = Some(RuntimePower {
@@ -401,11 +400,11 @@ mod tests {
             active: true,
             enabled: true,
         };
-        let asked = Asked {
+        let settings = DriverSettings {
             link_sleep: Some(Ok(Some(sleeps))),
             coalescing: None,
         };
-        let delays = delays(&Root::at(machine.path()), &card, &asked, None);
+        let delays = delays(&Root::at(machine.path()), &card, &settings, None);
         for (what, command) in [
             (
                 "ASPM",
@@ -419,14 +418,14 @@ mod tests {
             ("deferred", "echo 0 > /sys/class/net/eth5/gro_flush_timeout"),
             ("Energy-Efficient", "ethtool --set-eee eth5 eee off"),
         ] {
-            let told = of(&delays, what);
-            assert_eq!(told.set.as_deref(), Some(command), "{told:?}");
-            assert!(told.adds.is_some(), "{told:?}");
+            let delay = of(&delays, what);
+            assert_eq!(delay.set.as_deref(), Some(command), "{delay:?}");
+            assert!(delay.adds.is_some(), "{delay:?}");
         }
     }
 
     #[test]
-    fn readers_elsewhere_are_told_where_the_interrupt_goes() {
+    fn readers_on_another_cpu_get_the_receiving_one_in_the_command() {
         let mut sample = vec![30_000; 40];
         let readers = ReadersPlace {
             names: [("server".to_owned(), 40)].into(),
@@ -436,12 +435,17 @@ mod tests {
             on_another_cpu: reveille_results::statistics::summarise(&mut sample),
             cpu_asleep: 40,
         };
-        let delays = delays(&nowhere(), &card(), &Asked::default(), Some(&readers));
-        let told = of(&delays, "affinity");
-        assert_eq!(told.now, "interrupt 152 (eth5-rx-0) on CPU 2 of 0-3");
-        assert!(told.adds.as_deref().unwrap().contains("40 of 40 readers"));
+        let delays = delays(
+            &nowhere(),
+            &card(),
+            &DriverSettings::default(),
+            Some(&readers),
+        );
+        let delay = of(&delays, "affinity");
+        assert_eq!(delay.now, "interrupt 152 (eth5-rx-0) on CPU 2 of 0-3");
+        assert!(delay.adds.as_deref().unwrap().contains("40 of 40 readers"));
         let command = "taskset -c 2 READER; or echo CPU > /proc/irq/152/smp_affinity_list";
-        assert_eq!(told.set.as_deref(), Some(command));
+        assert_eq!(delay.set.as_deref(), Some(command));
     }
 
     #[test]
@@ -449,7 +453,7 @@ mod tests {
         let mut virtual_one = card();
         virtual_one.physical = false;
         virtual_one.interrupts = Vec::new();
-        let delays = delays(&nowhere(), &virtual_one, &asked(3, 0, false), None);
+        let delays = delays(&nowhere(), &virtual_one, &driver(3, 0, false), None);
         assert!(of(&delays, "interrupts").now.contains("virtual"));
         assert!(
             delays

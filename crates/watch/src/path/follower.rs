@@ -1,4 +1,4 @@
-//! The kernel side: loading the BPF programs with what this kernel has, and taking in packets.
+//! Loads the BPF programs with the features that this kernel has, and receives packets.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,34 +18,34 @@ mod skeleton {
 }
 use skeleton::{PathSkel, PathSkelBuilder, types};
 
-/// Packets followed per second and machine before some are left out: what the ring buffer holds
-/// between two looks, and what is kept of them, stay within megabytes.
+/// The most packets followed per second and machine: the ring buffer between two reads, and the
+/// figures kept, stay within megabytes.
 const MOST_PER_SECOND: usize = 10_000;
-/// At least so many per CPU.
+/// The minimum per CPU.
 const LEAST_PER_SECOND: usize = 200;
 /// The programs bound the rate ten times a second (RATE_WINDOW of path.bpf.c).
 const WINDOWS_PER_SECOND: usize = 10;
 
-/// What is followed.
+/// The packets to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
-    /// Which packets, and to where.
+    /// Which packets, and to which end.
     pub follow: Follow,
-    /// Of this interface only.
+    /// Only of this interface.
     pub interface: Option<&'a network::Interface>,
-    /// To this TCP or UDP port only; with [`Follow::Socket`].
+    /// Only to this TCP or UDP port; with [`Follow::Socket`].
     pub port: Option<u16>,
 }
 
-/// The loaded and attached programs. Dropping it takes them off; so does the end of the process,
-/// however it ends.
+/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
+/// way.
 pub struct Follower {
     skel: PathSkel<'static>,
     variables: Shared<types::bss>,
     counting: Option<Counting>,
 }
 
-/// Without these nothing can be followed: group, name, the kernel's option.
+/// The required tracepoints: group, name, the kernel's option.
 const NEEDED: [(&str, &str, &str); 4] = [
     ("net", "netif_receive_skb", "CONFIG_NET"),
     ("net", "net_dev_start_xmit", "CONFIG_NET"),
@@ -54,10 +54,10 @@ const NEEDED: [(&str, &str, &str); 4] = [
 ];
 
 impl Follower {
-    /// Follows packets of the network namespace that this process is in.
+    /// Follows packets of this process's network namespace.
     ///
     /// # Errors
-    /// [`crate::Error::Cannot`] where the kernel lacks BTF or a tracepoint, or this user the right.
+    /// [`crate::Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
@@ -98,7 +98,7 @@ impl Follower {
         })
     }
 
-    /// What following has cost so far; `None` where the kernel does not count it.
+    /// The programs' cost so far; `None` if the kernel does not count it.
     pub fn cost(&self) -> Option<Cost> {
         self.counting.as_ref()?;
         let RunTime { ns, runs } = kernel::run_time_of_all(self.skel.object()).ok()?;
@@ -108,10 +108,10 @@ impl Follower {
         })
     }
 
-    /// Hands over what was followed to its end since the last time, in that order.
+    /// Passes the packets that were followed to their end since the last call, in that order.
     ///
     /// # Errors
-    /// Where the kernel refuses the ring buffer.
+    /// If the kernel refuses the ring buffer.
     pub fn take_in(&self, mut take: impl FnMut(Packet)) -> Result<()> {
         let mut builder = RingBufferBuilder::new();
         builder.add(&self.skel.maps.packets, move |bytes| {
@@ -121,8 +121,8 @@ impl Follower {
                 size_of_val(&seen),
                 "the ring buffer holds packets"
             );
-            // SAFETY: both are valid for that length and do not overlap; the numbers and letters of
-            // a packet may have any bits, and its one enum is a number in a struct.
+            // SAFETY: both are valid for that length and do not overlap; a packet consists of
+            // integers, for which any bits are a value, and its enum is a number in a struct.
             unsafe {
                 let start = (&raw mut seen).cast::<u8>();
                 ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
@@ -133,7 +133,7 @@ impl Follower {
         Ok(builder.build()?.consume()?)
     }
 
-    /// What became of the packets, as it stands.
+    /// The current counts of packets.
     pub fn counts(&self) -> Counts {
         let place = self.variables.at(0);
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl Follower {
     }
 }
 
-/// The index of the state that polls, if there is one: an interrupt need not end it.
+/// The index of the polling state, if any: interrupts do not always end it.
 fn poll_state(idle: &Idle) -> i32 {
     let states = idle.cpus.iter().flat_map(|cpu| &cpu.states);
     let mut polling = states.filter(|state| state.name == "POLL");
@@ -204,7 +204,7 @@ fn packet(seen: &types::packet) -> Packet {
     packet
 }
 
-/// Letters up to the first zero. A thread names itself: control characters are left out.
+/// Text up to the first zero. Threads choose their names: control characters are removed.
 fn text(letters: &[impl Copy + Into<i64>]) -> String {
     let bytes: Vec<u8> = letters
         .iter()

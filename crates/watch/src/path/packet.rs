@@ -1,19 +1,19 @@
-//! One packet's way, as far as it was seen.
+//! One packet's recorded instants.
 
 use serde::{Deserialize, Serialize};
 
-/// Instants are CLOCK_MONOTONIC, ns; `None` where one was not seen or is not this packet's.
+/// Instants are CLOCK_MONOTONIC, ns; `None` if one was not observed or is not this packet's.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Packet {
-    /// The sending interface got it, where its sender runs on this machine.
+    /// The sending interface got it, if its sender runs on this machine.
     pub sent: Option<u64>,
     /// The receiving CPU's first code after an idle state that the packet ended.
     pub woke: Option<u64>,
-    /// The handler of the interrupt that asked for the receiving softirq.
+    /// The handler of the interrupt that raised the receiving softirq.
     pub interrupt: Option<u64>,
     /// The receiving softirq began.
     pub softirq: Option<u64>,
-    /// The driver handed it over, out of its NAPI poll.
+    /// The driver handed it over from its NAPI poll.
     pub driver: Option<u64>,
     /// It reached the protocols.
     pub protocol: Option<u64>,
@@ -25,19 +25,19 @@ pub struct Packet {
     pub transmitted: Option<u64>,
     /// The wake-up of the socket's reader began.
     pub waking: Option<u64>,
-    /// The first code of the reader's CPU after an idle state, where it slept.
+    /// The first code of the reader's CPU after an idle state, if it slept.
     pub reader_woke: Option<u64>,
     /// The CPU switched to the reader.
     pub switched: Option<u64>,
-    /// The reader left the kernel: its next instruction is its own.
+    /// The reader returned to user space.
     pub returned: Option<u64>,
     /// The receiving CPU.
     pub cpu: u32,
-    /// What the receiving CPU was at.
+    /// What the receiving CPU was doing.
     pub met: Met,
     /// Why the receiving CPU looked for packets.
     pub cause: Cause,
-    /// Whom it woke; `None` for an echo request, and where nobody slept.
+    /// The reader that it woke; `None` for an echo request, or if no reader slept.
     pub reader: Option<Reader>,
     /// The interface's index.
     pub interface: u32,
@@ -45,11 +45,11 @@ pub struct Packet {
     pub length: u32,
     /// Of an ICMP echo request.
     pub identifier: u16,
-    /// Of an ICMP echo request, as the sender numbers them.
+    /// Of an ICMP echo request.
     pub sequence: u16,
 }
 
-/// What the packet found the receiving CPU at.
+/// What the receiving CPU was doing when the packet came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Met {
     /// In an idle state, which the packet ended.
@@ -57,52 +57,52 @@ pub enum Met {
     /// In no idle state.
     #[default]
     Awake,
-    /// It came with others in one poll; when, and what it met, is not known.
+    /// It came behind others in one poll: its arrival is unknown.
     InPoll,
 }
 
 /// An idle period that a packet ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sleep {
-    /// As cpuidle numbers the state.
+    /// cpuidle's index.
     pub state: i32,
-    /// From its beginning to the first code, ns.
+    /// From its start to the first code, ns.
     pub length_ns: u64,
 }
 
-/// What made the CPU look for packets.
+/// Why the CPU looked for packets.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The interrupt that asked for the softirq was not seen.
+    /// The interrupt that raised the softirq was not observed.
     #[default]
     Unseen,
     /// A device's interrupt, by its number.
     Device(u32),
-    /// Another CPU's message: packet steering, or a sender there.
+    /// A message from another CPU: packet steering, or a sender there.
     OtherCpu,
     /// A timer interrupt: the card's interrupts are deferred.
     Timer,
-    /// Code on this CPU, without an interrupt: loopback, veth, a poll that went on.
+    /// Code on this CPU, without an interrupt: loopback, veth, a continued poll.
     ThisCpu,
 }
 
-/// Who was woken for a packet.
+/// The thread woken for a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reader {
     /// The thread.
     pub thread: u32,
     /// Its name (`comm`).
     pub name: String,
-    /// Where it ran.
+    /// The CPU on which it ran.
     pub cpu: u32,
-    /// What that CPU slept in, where it did.
+    /// That CPU's idle period, if it slept.
     pub sleep: Option<Sleep>,
 }
 
-// Only what follows packets makes them out of instants.
+// Only the follower makes packets.
 #[cfg(any(feature = "bpf", test))]
 impl Packet {
     /// Its instants in the order in which they happen.
@@ -124,11 +124,11 @@ impl Packet {
         ]
     }
 
-    /// Leaves what belongs to this packet, of what its CPU had seen when it took it up. `position`:
-    /// the how manieth it was of its softirq, from 1.
+    /// Removes the instants of its CPU that do not belong to this packet. `position`: its number in
+    /// its softirq, from 1.
     ///
-    /// An interrupt that was served before a packet was sent did not announce it; nor is it known of
-    /// the second one in a poll whether it came before the interrupt or after it.
+    /// An interrupt that was served before a packet was sent did not announce it. It is unknown
+    /// whether the second packet of a poll came before the interrupt or after it.
     pub(super) fn keep_own(&mut self, position: u32) {
         let unannounced = position > 1 || self.cause == Cause::Unseen;
         if self.sent.is_none() && unannounced {
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_packet_of_a_poll_is_the_one_that_woke() {
+    fn the_first_packet_of_a_poll_woke_the_cpu() {
         let mut packet = woken();
         packet.keep_own(1);
         assert_eq!(packet, woken());
     }
 
     #[test]
-    fn of_a_later_packet_of_a_poll_it_is_not_known_when_it_came() {
+    fn the_arrival_of_a_later_packet_of_a_poll_is_unknown() {
         let mut packet = woken();
         packet.keep_own(2);
         assert_eq!(packet.met, Met::InPoll);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_the_sending_belongs_to_another_packet() {
+    fn instants_before_the_sending_belong_to_another_packet() {
         let mut packet = woken();
         packet.sent = Some(1_006);
         packet.keep_own(2);

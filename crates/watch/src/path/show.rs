@@ -1,4 +1,4 @@
-//! Where packets' time went, for people: the names, units and words of its figures.
+//! The names, units and sentences of `path`'s figures.
 
 use reveille_kernel::cpulist;
 use reveille_results::statistics::Summary;
@@ -11,12 +11,12 @@ use super::Follow;
 use super::stage::Stage;
 use super::summary::{Delay, Group, Path, ReadersPlace, StageFigures};
 
-const FOOT: &str = "Stages are between tracepoints of the kernel, by its monotonic clock. The instant \
-                    at which a packet reached the card is in none of them: unless the sender runs on \
-                    the same machine, the time from there to the CPU's first code is not in the \
-                    figures, and an estimate of it is named as one.";
+const FOOT: &str = "Stages are measured between kernel tracepoints, by the monotonic clock. No \
+                    tracepoint has the instant at which a packet reached the card: unless the sender \
+                    runs on the same machine, the figures do not include the time from there to the \
+                    CPU's first code; estimates of it are labelled.";
 
-/// A stage, or all of them.
+/// A stage, or the whole.
 struct Figures {
     name: &'static str,
     until: &'static str,
@@ -27,7 +27,7 @@ const STAGES: &[Column<Figures>] = &[
     Column::words(
         "stage",
         "stage",
-        "The part of a packet's time; `whole` is all of it",
+        "The part of a packet's time; `whole`: all of it",
         |row| row.name.into(),
     ),
     Column::words("until", "until", "The instant that ends the stage", |row| {
@@ -37,7 +37,7 @@ const STAGES: &[Column<Figures>] = &[
         "count",
         "packets",
         Unit::Count,
-        "Packets in which it was seen",
+        "Packets that have the stage",
         |row| row.of.count.into(),
     ),
     Column::measured("median_ns", "median", Unit::Ns, "Median", |row| {
@@ -47,17 +47,17 @@ const STAGES: &[Column<Figures>] = &[
         "p90_ns",
         "p90",
         Unit::Ns,
-        "90th percentile; from 100 packets on",
+        "90th percentile; needs 100 packets",
         |row| row.of.p90_ns.into(),
     )),
     Column::measured(
         "p99_ns",
         "p99",
         Unit::Ns,
-        "99th percentile; from 1000 packets on",
+        "99th percentile; needs 1000 packets",
         |row| row.of.p99_ns.into(),
     ),
-    Column::measured("max_ns", "max", Unit::Ns, "The longest", |row| {
+    Column::measured("max_ns", "max", Unit::Ns, "Maximum", |row| {
         row.of.max_ns.into()
     }),
     Column::measured("mean_ns", "mean", Unit::Ns, "Mean", |row| {
@@ -67,12 +67,12 @@ const STAGES: &[Column<Figures>] = &[
         "standard_deviation_ns",
         "deviation",
         Unit::Ns,
-        "Standard deviation; from two packets on",
+        "Standard deviation; needs two packets",
         |row| row.of.standard_deviation_ns.into(),
     )),
 ];
 
-/// Where a reader ran, and how long after its wake-up.
+/// Where readers ran, and their time from wake-up to first instruction.
 struct Place {
     name: &'static str,
     of: Summary,
@@ -82,7 +82,7 @@ const READERS: &[Column<Place>] = &[
     Column::words(
         "reader",
         "reader ran",
-        "On which CPU the reader ran",
+        "The CPU on which the reader ran",
         |row| row.name.into(),
     ),
     Column::measured(
@@ -102,12 +102,12 @@ const READERS: &[Column<Place>] = &[
     Column::measured("p99_ns", "p99", Unit::Ns, "Its 99th percentile", |row| {
         row.of.p99_ns.into()
     }),
-    Column::measured("max_ns", "max", Unit::Ns, "The longest", |row| {
+    Column::measured("max_ns", "max", Unit::Ns, "Maximum", |row| {
         row.of.max_ns.into()
     }),
 ];
 
-/// The columns of every table, by the place in `path.json` that holds its rows.
+/// The columns of every table, by the place of its rows in `path.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     vec![
         ("groups[].stages[]", Column::headings(STAGES)),
@@ -115,7 +115,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     ]
 }
 
-/// The result for every medium.
+/// The result as a sheet.
 pub fn sheet(path: &Path) -> Sheet<'static> {
     let packets: u64 = path.groups.iter().map(|group| group.packets).sum();
     let subject = &path.subject;
@@ -135,7 +135,7 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
     for (place, group) in path.groups.iter().enumerate() {
         let id = ["tables", "tables-2", "tables-3", "tables-4", "tables-5"];
         let id = id.get(place).copied().unwrap_or("tables-more");
-        let section = Section::new(id, format!("Where {}", met(group)))
+        let section = Section::new(id, format!("With {}", met(group)))
             .text(words(path, group))
             .table(stages(group));
         sheet.section(section);
@@ -143,7 +143,7 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
     if let Some(readers) = &path.readers {
         sheet.section(self::readers(readers));
     }
-    let delays = Section::new("delays", "What else adds latency");
+    let delays = Section::new("delays", "Other causes of latency");
     sheet.section(path.delays.iter().fold(delays, delay));
     sheet
 }
@@ -156,10 +156,10 @@ fn title(path: &Path) -> String {
     let place = path.subject.interface.as_deref();
     let place = place.or(path.subject.machine.hostname.as_deref());
     let place = place.map_or(String::new(), |place| format!(" at {place}"));
-    format!("Where the time of {what} goes{place}")
+    format!("Latency of {what} by stage{place}")
 }
 
-/// How long packets took by what they met, and the longest stage of those that met the deepest state.
+/// Each group's median, and the longest stage of the first group.
 fn answer(path: &Path) -> String {
     let by_mean = |one: &&StageFigures| one.share_of_mean_ns as i64;
     let first = path.groups.first();
@@ -170,12 +170,12 @@ fn answer(path: &Path) -> String {
     };
     let median = |group: &Group| {
         let median = nanoseconds(group.whole.median_ns);
-        format!("{median} at the median where {}", met(group))
+        format!("{median} at the median with {}", met(group))
     };
     let medians: Vec<String> = path.groups.iter().map(median).collect();
     let there = match path.groups.len() {
         1 => String::new(),
-        _ => format!("where {} ", met(group)),
+        _ => format!("with {} ", met(group)),
     };
     format!(
         "Packets took {}; {there}the longest stage is {} (until: {}), {} of {} on average.",
@@ -222,31 +222,31 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
         let run = duration(cost.run_time_ns as f64 / cost.runs as f64);
         sheet.fact(
             "Cost",
-            format!("{of_time} of one CPU, {run} each time a program ran"),
+            format!("{of_time} of one CPU, {run} per run of a program"),
         );
     }
     if path.interrupted {
-        sheet.fact("Ended", "interrupted; what was gathered is kept");
+        sheet.fact("Ended", "interrupted; the packets so far are kept");
     }
 }
 
-/// What is not among the figures, and why.
+/// The packets that are not in the figures, by reason.
 fn lost(path: &Path) -> Vec<String> {
     let counts = &path.counts;
     let reasons = [
-        (counts.left_out, "left out, evenly, for their rate"),
-        (counts.fragments, "in fragments"),
+        (counts.left_out, "evenly skipped because of the rate"),
+        (counts.fragments, "fragments"),
         (counts.unanswered, "unanswered"),
-        (counts.nobody_woken, "that woke nobody"),
+        (counts.nobody_woken, "that woke no reader"),
         (counts.not_returned, "whose reader had not returned"),
-        (counts.ring_full, "lost to a full buffer"),
+        (counts.ring_full, "lost because the buffer was full"),
     ];
     let some = reasons.into_iter().filter(|(count, _)| *count > 0);
     some.map(|(number, why)| format!("{} {why}", count(number)))
         .collect()
 }
 
-/// Why no packet is in the figures.
+/// The error if no packet is in the figures.
 pub fn nothing(path: &Path) -> String {
     let counts = &path.counts;
     let what = match path.subject.follow {
@@ -258,12 +258,12 @@ pub fn nothing(path: &Path) -> String {
     let time = path.elapsed_s;
     if counts.seen == 0 {
         return format!(
-            "no {what} reached this machine{place} in {time:.1} s; send some, or wait longer with \
+            "no {what} reached this machine{place} in {time:.1} s; send some, or increase \
              --duration"
         );
     }
     format!(
-        "of {}{place} in {time:.1} s none was followed to its end: {}",
+        "none of {}{place} in {time:.1} s was followed to its end: {}",
         counted(counts.seen, what),
         lost(path).join(", ")
     )
@@ -271,13 +271,13 @@ pub fn nothing(path: &Path) -> String {
 
 fn met(group: &Group) -> String {
     match (&group.state, group.in_poll) {
-        (Some(state), _) => format!("the CPU slept in {state}"),
-        (None, false) => "the CPU was awake".to_owned(),
-        (None, true) => "others came before them in one poll".to_owned(),
+        (Some(state), _) => format!("the CPU asleep in {state}"),
+        (None, false) => "the CPU awake".to_owned(),
+        (None, true) => "other packets before them in one poll".to_owned(),
     }
 }
 
-/// What announced the packets of a group, and what is not seen of them.
+/// What announced the packets of a group, and which of their time is not observed.
 fn words(path: &Path, group: &Group) -> String {
     let causes = group.causes.iter();
     let causes: Vec<String> = causes
@@ -285,10 +285,10 @@ fn words(path: &Path, group: &Group) -> String {
         .collect();
     let asleep = group.asleep.as_ref().map_or(String::new(), |asleep| {
         let (median, most) = (nanoseconds(asleep.median_ns), nanoseconds(asleep.max_ns));
-        format!(" (asleep for {median} at the median, {most} at most)")
+        format!(" (for {median} at the median, at most {most})")
     });
     format!(
-        "Where {}{asleep}: {}. Announced by: {}.{}",
+        "With {}{asleep}: {}. Announced by: {}.{}",
         met(group),
         counted(group.packets, "packet"),
         causes.join(", "),
@@ -296,28 +296,28 @@ fn words(path: &Path, group: &Group) -> String {
     )
 }
 
-/// What is known of the time before the first instant.
+/// The note on the time before the first instant.
 fn before(path: &Path, group: &Group) -> String {
     if group.from_sender {
-        return " The sender is this machine: the first stage begins when it sent.".to_owned();
+        return " The sender is this machine: the first stage begins when it sends.".to_owned();
     }
     match (&group.state, &group.estimate) {
         (Some(_), Some(estimate)) => {
             let tail = estimate.p99_ns;
             let tail = tail.map_or(String::new(), |ns| format!(", {} at p99", nanoseconds(ns)));
             format!(
-                " Not seen: from the packet's arrival to that first code, about {} at the median{tail} \
-                 (an estimate: {}, source {}).",
+                " Not observed: from the packet's arrival to that first code, about {} at the \
+                 median{tail} (an estimate: {}, source {}).",
                 nanoseconds(estimate.median_ns),
                 estimate.result,
                 estimate.source
             )
         }
-        (Some(_), None) => " Not seen: from the packet's arrival to that first code, the wake-up \
-                            itself; --result RESULT adds an estimate."
+        (Some(_), None) => " Not observed: from the packet's arrival to that first code, which is \
+                            the wake-up; --result RESULT adds an estimate."
             .to_owned(),
         _ if path.subject.follow == Follow::Ping || group.in_poll => {
-            " Not seen: from the packet's arrival to the first instant here.".to_owned()
+            " Not observed: from the packet's arrival to the first instant here.".to_owned()
         }
         _ => String::new(),
     }
@@ -340,7 +340,7 @@ fn stages(group: &Group) -> Table {
     table
 }
 
-/// Means, stacked: a row for each group.
+/// Stacked means, a row for each group.
 fn bars(path: &Path) -> Bars {
     let part = |stage: &Stage| Part {
         name: stage.name().to_owned(),
@@ -348,9 +348,9 @@ fn bars(path: &Path) -> Bars {
         is_estimate: false,
     };
     let mut parts: Vec<Part> = Stage::ALL.iter().map(part).collect();
-    let not_seen = parts.len();
+    let wake_up = parts.len();
     parts.push(Part {
-        name: "not seen, estimate of the wake-up".to_owned(),
+        name: "wake-up, estimate".to_owned(),
         letter: '?',
         is_estimate: true,
     });
@@ -361,12 +361,12 @@ fn bars(path: &Path) -> Bars {
         let stages = stages.map(|one| (one.stage as usize, one.share_of_mean_ns));
         Row {
             name: group.name().to_owned(),
-            lengths: [(not_seen, estimate)].into_iter().chain(stages).collect(),
+            lengths: [(wake_up, estimate)].into_iter().chain(stages).collect(),
             total_ns: group.whole.mean_ns,
         }
     };
     Bars {
-        label: "Mean time of each stage, stacked, by idle state".to_owned(),
+        label: "Mean time by stage and idle state".to_owned(),
         axis: "mean time",
         parts,
         rows: path.groups.iter().map(row).collect(),
@@ -387,7 +387,7 @@ fn readers(readers: &ReadersPlace) -> Section<'static> {
         count(readers.cpu_asleep)
     );
     let places = [
-        ("on the CPU that received", &readers.on_the_same_cpu),
+        ("on the receiving CPU", &readers.on_the_same_cpu),
         ("on another CPU", &readers.on_another_cpu),
     ];
     let places = places.into_iter().filter_map(|(name, summary)| {
@@ -460,20 +460,20 @@ mod tests {
     fn the_answer_names_the_medians_and_the_longest_stage() {
         assert_eq!(
             answer(&path()),
-            "Packets took 42 µs at the median where the CPU was awake; the longest stage is softirq \
+            "Packets took 42 µs at the median with the CPU awake; the longest stage is softirq \
              (until: receiving softirq), 30 µs of 42 µs on average."
         );
     }
 
     #[test]
-    fn every_stage_is_at_its_place_among_all() {
+    fn stages_are_numbered_in_the_order_of_all() {
         for (place, stage) in Stage::ALL.iter().enumerate() {
             assert_eq!(*stage as usize, place);
         }
     }
 
     #[test]
-    fn where_nothing_was_followed_it_says_why() {
+    fn without_a_followed_packet_the_error_has_the_reason() {
         let mut path = path();
         path.groups.clear();
         assert!(nothing(&path).starts_with("no ICMP echo request reached this machine in 2.0 s"));

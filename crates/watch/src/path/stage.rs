@@ -1,11 +1,11 @@
-//! The parts of a packet's time.
+//! The stages of a packet's time.
 
 use serde::{Deserialize, Serialize};
 
 use super::Packet;
 
-/// A part of a packet's time: from the instant before it that was seen to the one that it is named
-/// for. The parts of one packet follow one another without a gap.
+/// A part of a packet's time, from the previous observed instant to the one that it is named for.
+/// The stages of a packet follow one another without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -15,7 +15,7 @@ pub enum Stage {
     Interrupt,
     /// Until the receiving softirq begins.
     Softirq,
-    /// Until the driver hands the packet over, out of its NAPI poll.
+    /// Until the driver hands the packet over from its NAPI poll.
     Driver,
     /// Until the protocols get it.
     Protocol,
@@ -27,16 +27,16 @@ pub enum Stage {
     Transmit,
     /// Until the wake-up of the socket's reader begins.
     Socket,
-    /// Until the first code of the reader's CPU after idle, where it slept.
+    /// Until the first code of the reader's CPU after idle, if it slept.
     ReaderWake,
     /// Until the CPU switches to the reader.
     Schedule,
-    /// Until the reader's first instruction of its own.
+    /// Until the reader's first instruction in user space.
     Return,
 }
 
 impl Stage {
-    /// In the order in which a packet passes them.
+    /// In a packet's order.
     pub const ALL: [Self; 12] = [
         Self::Wake,
         Self::Interrupt,
@@ -52,7 +52,7 @@ impl Stage {
         Self::Return,
     ];
 
-    /// A word or two.
+    /// The stage's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Wake => "wake",
@@ -70,7 +70,7 @@ impl Stage {
         }
     }
 
-    /// Its letter in a bar of text: all of them differ.
+    /// Its unique letter in a bar of text.
     pub fn letter(self) -> char {
         match self {
             Self::Wake => 'w',
@@ -88,7 +88,7 @@ impl Stage {
         }
     }
 
-    /// What it ends with, in a few words.
+    /// The instant that ends it.
     pub fn until(self) -> &'static str {
         match self {
             Self::Wake => "first code after idle",
@@ -107,7 +107,7 @@ impl Stage {
     }
 }
 
-/// A packet's instants with the stage that each ends; none for the first.
+/// A packet's instants with the stage that each ends; the first ends none.
 fn ends(packet: &Packet) -> [(Option<Stage>, Option<u64>); 13] {
     [
         (None, packet.sent),
@@ -126,7 +126,7 @@ fn ends(packet: &Packet) -> [(Option<Stage>, Option<u64>); 13] {
     ]
 }
 
-/// A packet's stages in order, ns each. The first instant that was seen begins the first one.
+/// A packet's stages in order, ns. The first observed instant begins the first one.
 pub fn stages(packet: &Packet) -> Vec<(Stage, i64)> {
     let mut before = None;
     let mut stages = Vec::with_capacity(Stage::ALL.len());
@@ -142,7 +142,7 @@ pub fn stages(packet: &Packet) -> Vec<(Stage, i64)> {
     stages
 }
 
-/// From the first instant that was seen to the last, ns.
+/// From the first observed instant to the last, ns.
 pub fn whole_ns(packet: &Packet) -> i64 {
     let seen = || ends(packet).into_iter().filter_map(|(_, instant)| instant);
     match (seen().next(), seen().next_back()) {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_follow_one_another_and_what_was_not_seen_goes_to_the_next() {
+    fn stages_follow_one_another_and_unobserved_time_goes_to_the_next() {
         let packet = Packet {
             sent: Some(10),
             softirq: Some(25),

@@ -1,4 +1,4 @@
-//! Packets summed up by what they met: `path.json`.
+//! Packets summarised by the state of the CPU that they met: `path.json`.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use super::stage::{Stage, stages, whole_ns};
 /// The file's name in its folder.
 pub const FILE: &str = "path.json";
 
-/// The version of what is in it.
+/// The version of the file's schema.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What became of the packets that were looked for.
+/// Counts of the packets that match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Packets that were looked for and came, the dropped ones among them.
+    /// Matching packets, including those not followed.
     pub seen: u64,
-    /// Packets that are in the figures.
+    /// Packets in the figures.
     pub followed: u64,
-    /// There were too many in that time: evenly left out.
+    /// Evenly skipped, because of the rate.
     pub left_out: u64,
-    /// Fragments of IP packets: they are not followed.
+    /// Fragments of IP packets, which are not followed.
     pub fragments: u64,
     /// No reply was made while the request was handled.
     pub unanswered: u64,
-    /// Nobody slept for it: its reader was awake, or there is none.
+    /// No reader slept: it was awake, or there is none.
     pub nobody_woken: u64,
     /// The reader was woken again before it had returned.
     pub not_returned: u64,
@@ -38,35 +38,35 @@ pub struct Counts {
     pub ring_full: u64,
 }
 
-/// What following cost, by the kernel's own account, on all CPUs together.
+/// The programs' cost as the kernel counts it, on all CPUs together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// CPU time of the programs, ns, as the kernel counts it (`BPF_ENABLE_STATS`).
     pub run_time_ns: u64,
-    /// How often one of the programs ran.
+    /// Runs of the programs.
     pub runs: u64,
 }
 
 /// What was followed, where and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subject {
-    /// Which packets, and to where.
+    /// Which packets, and to which end.
     pub follow: Follow,
-    /// `None`: all of them.
+    /// `None`: all interfaces.
     pub interface: Option<String>,
-    /// TCP or UDP, of the readers; `None`: all ports.
+    /// The readers' TCP or UDP port; `None`: all ports.
     pub port: Option<u16>,
     /// RFC 3339, UTC.
     pub started: String,
     /// The machine that received.
     pub machine: Identity,
-    /// cpuidle's driver; `None` where none is registered.
+    /// cpuidle's driver, if any.
     pub driver: Option<String>,
-    /// cpuidle's governor; `None` where there is none.
+    /// cpuidle's governor, if any.
     pub governor: Option<String>,
 }
 
-/// Where packets' time went.
+/// The latency of packets, by stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Path {
     /// [`SCHEMA_VERSION`] of the writer.
@@ -76,63 +76,63 @@ pub struct Path {
     /// What was followed, where and when.
     #[serde(flatten)]
     pub subject: Subject,
-    /// How long was followed, s.
+    /// Duration, s.
     pub elapsed_s: f64,
     /// Ended by Ctrl-C or another signal.
     pub interrupted: bool,
-    /// What became of the packets.
+    /// Counts of packets.
     pub counts: Counts,
-    /// What following cost; `None` where the kernel does not count it.
+    /// The programs' cost; `None` if the kernel does not count it.
     pub cost: Option<Cost>,
     /// By depth of the state, then those that met an awake CPU, then those of a poll.
     pub groups: Vec<Group>,
-    /// Where readers ran; `None` where none was woken.
+    /// Where readers ran; `None` if none was woken.
     pub readers: Option<ReadersPlace>,
-    /// What else adds latency.
+    /// Other causes of latency.
     pub delays: Vec<Delay>,
 }
 
-/// Packets that met the same.
+/// Packets that met the CPU in the same state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
     /// The idle state; `None` for a CPU that was awake.
     pub state: Option<String>,
-    /// They came with others in one poll: what they met is not known.
+    /// They came behind others in one poll: the CPU's state is unknown.
     pub in_poll: bool,
     /// Packets in the group.
     pub packets: u64,
-    /// What made the CPU look for them.
+    /// Why the CPU looked for them.
     pub causes: BTreeMap<String, u64>,
-    /// The idle periods that they ended, up to the first code after.
+    /// The idle periods that they ended, up to the first code.
     pub asleep: Option<Summary>,
-    /// The first instant is the sender's: the wake-up is among the stages.
+    /// The first instant is the sender's, so the stages include the wake-up.
     pub from_sender: bool,
-    /// From the first instant that was seen to the last.
+    /// From the first observed instant to the last.
     pub whole: Summary,
-    /// In the order in which packets pass them; those that no packet of the group had are left out.
+    /// In a packet's order, without those that no packet of the group has.
     pub stages: Vec<StageFigures>,
-    /// What the first code came after, by a result; not in the other figures.
+    /// The wake-up before the first code, estimated by a result; not in the other figures.
     pub estimate: Option<Estimate>,
 }
 
 /// One stage of a group's packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageFigures {
-    /// Which part it is.
+    /// The stage.
     pub stage: Stage,
-    /// Of those packets in which it was seen.
+    /// Over the packets that have it.
     #[serde(flatten)]
     pub summary: Summary,
-    /// Over all packets of the group, so that the stages' shares sum up to the whole's mean.
+    /// Its mean over all packets of the group: the stages' shares add up to the whole's mean.
     pub share_of_mean_ns: f64,
 }
 
-/// What a CPU takes to wake from that state, by a measured result.
+/// The wake latency of the state, from a measured result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// The result's name.
     pub result: String,
-    /// As in the result: `nic`, `remote` or `timer`.
+    /// The result's source: `nic`, `remote` or `timer`.
     pub source: String,
     /// Its median wake latency, ns.
     pub median_ns: i64,
@@ -140,18 +140,18 @@ pub struct Estimate {
     pub p99_ns: Option<i64>,
 }
 
-/// Where the woken readers ran, against where their packets were received.
+/// Where the woken readers ran, compared with where their packets were received.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ReadersPlace {
-    /// Names of threads, with how often each was woken.
+    /// Names of threads, with their wake-ups.
     pub names: BTreeMap<String, u64>,
-    /// CPUs that received, and that readers ran on.
+    /// CPUs that received packets.
     pub received_on: Vec<u32>,
-    /// CPUs that woken readers ran on.
+    /// CPUs on which woken readers ran.
     pub read_on: Vec<u32>,
-    /// From the wake-up's begin to the reader's first instruction.
+    /// From the start of the wake-up to the reader's first instruction.
     pub on_the_same_cpu: Option<Summary>,
-    /// The same, where the reader's CPU was not the receiving one.
+    /// The same, if the reader's CPU was not the receiving one.
     pub on_another_cpu: Option<Summary>,
     /// Readers whose CPU slept.
     pub cpu_asleep: u64,
@@ -172,7 +172,7 @@ pub struct Delay {
     pub set: Option<String>,
 }
 
-/// Packets as they come, summed up.
+/// Sums over packets so far.
 pub struct Gathered {
     groups: BTreeMap<Key, Sums>,
     same: Vec<i64>,
@@ -185,7 +185,7 @@ pub struct Gathered {
     packets: u64,
 }
 
-/// In the order in which groups are shown.
+/// In the order of display.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     /// By index, for depth.
@@ -210,7 +210,7 @@ impl Default for Gathered {
 }
 
 impl Gathered {
-    /// Nothing yet.
+    /// No packets yet.
     pub fn new() -> Self {
         Self {
             groups: BTreeMap::new(),
@@ -225,23 +225,23 @@ impl Gathered {
         }
     }
 
-    /// Packets so far.
+    /// The number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// Indices of the interfaces at which they came.
+    /// Indices of their interfaces.
     pub fn interfaces(&self) -> &[u32] {
         &self.interfaces
     }
 
-    /// How many met which state, in the order in which they are shown.
+    /// Each group's number of packets, in the order of display.
     pub fn by_group(&self) -> Vec<(String, u64)> {
         let count = |(key, sums): (&Key, &Sums)| (key.name().to_owned(), sums.whole.len() as u64);
         self.groups.iter().map(count).collect()
     }
 
-    /// Takes a followed packet in; `idle` tells the states' names.
+    /// Adds a packet; `idle` has the states' names.
     pub fn add(&mut self, idle: &Idle, packet: &Packet) {
         let key = match packet.met {
             Met::Asleep(sleep) => {
@@ -282,7 +282,7 @@ impl Gathered {
         self.cpu_asleep += u64::from(reader.sleep.is_some());
     }
 
-    /// Where readers ran; `None` where none was woken.
+    /// Where readers ran; `None` if none was woken.
     pub fn readers(&self) -> Option<ReadersPlace> {
         (!self.names.is_empty()).then(|| ReadersPlace {
             names: self.names.clone(),
@@ -294,7 +294,7 @@ impl Gathered {
         })
     }
 
-    /// By what the packets met, in the order in which groups are shown.
+    /// The groups in the order of display.
     pub fn groups(self) -> Vec<Group> {
         self.groups
             .into_iter()
@@ -314,7 +314,7 @@ impl Key {
 }
 
 impl Group {
-    /// The state, or what stands in its place.
+    /// The state's name, `awake` or `in a poll`.
     pub fn name(&self) -> &str {
         match (&self.state, self.in_poll) {
             (Some(state), _) => state,
@@ -324,7 +324,7 @@ impl Group {
     }
 }
 
-/// Ascending, each once.
+/// Inserts into a sorted list without duplicates.
 fn keep(numbers: &mut Vec<u32>, number: u32) {
     if let Err(place) = numbers.binary_search(&number) {
         numbers.insert(place, number);
@@ -341,7 +341,7 @@ fn cause_name(cause: Cause) -> String {
     }
 }
 
-/// As the idle driver names it on that CPU; what a machine without a driver has, by its own name.
+/// The idle driver's name of the state on that CPU; without a driver, `default_idle`.
 fn state_name(idle: &Idle, cpu: u32, index: i32) -> String {
     let states = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.states);
     let state = states
@@ -383,7 +383,7 @@ fn group(key: Key, mut sums: Sums) -> Option<Group> {
 /// Reads a `path.json`.
 ///
 /// # Errors
-/// One line of what is wrong with it: it is none, or of a schema that this program does not know.
+/// One line: it is not a `path.json`, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Path, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_go_by_depth_and_their_stages_sum_up_to_the_whole() {
+    fn groups_are_ordered_by_depth_and_their_stages_add_up_to_the_whole() {
         let machine = tempfile::tempdir().unwrap();
         let cpu = machine.path().join("sys/devices/system/cpu");
         std::fs::create_dir_all(&cpu).unwrap();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_json_is_refused_in_one_line() {
+    fn other_files_are_refused_in_one_line() {
         for (text, word) in [
             ("", "cut short"),
             ("{}", "no schema_version"),

@@ -1,22 +1,22 @@
-//! In place of the follower where the program was built without BPF.
+//! Replaces the follower in a build without BPF.
 
 use reveille_kernel::{Idle, network};
 
 use super::{Cost, Counts, Follow, Packet};
 use crate::{Error, Result};
 
-/// What is followed.
+/// The packets to follow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup<'a> {
-    /// Which packets, and to where.
+    /// Which packets, and to which end.
     pub follow: Follow,
-    /// Of this interface only.
+    /// Only of this interface.
     pub interface: Option<&'a network::Interface>,
-    /// To this TCP or UDP port only; with [`Follow::Socket`].
+    /// Only to this TCP or UDP port; with [`Follow::Socket`].
     pub port: Option<u16>,
 }
 
-/// Never there.
+/// No follower in this build.
 pub enum Follower {}
 
 impl Follower {
@@ -24,23 +24,23 @@ impl Follower {
     /// Always [`Error::Cannot`].
     pub fn start(_: &Idle, _: &Setup<'_>) -> Result<Self> {
         Err(Error::Cannot(
-            "this reveille was built without BPF, by which packets are followed; build it with \
+            "following packets needs BPF, and this program was built without it; build it with \
              clang and libbpf-dev"
                 .into(),
         ))
     }
 
-    /// Never called: there is no follower.
+    /// Never called.
     pub fn take_in(&self, _: impl FnMut(Packet)) -> Result<()> {
         match *self {}
     }
 
-    /// As [`Follower::take_in`].
+    /// Never called.
     pub fn cost(&self) -> Option<Cost> {
         match *self {}
     }
 
-    /// As [`Follower::take_in`].
+    /// Never called.
     pub fn counts(&self) -> Counts {
         match *self {}
     }

@@ -1,5 +1,5 @@
-//! `cost` on the running kernel, against workloads whose truth is known. They need root and BPF;
-//! without, each test says that it was skipped and why.
+//! `cost` on the running kernel, with workloads of known cost. The tests need root and BPF; otherwise
+//! each reports that it was skipped and why.
 
 #[path = "../idling/mod.rs"]
 #[allow(dead_code, reason = "others ask it for words")]
@@ -17,10 +17,10 @@ use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
 
-/// Two workloads at a time would queue behind each other.
+/// One test at a time: two workloads would queue behind each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// `None`, with a word, where wake-ups cannot be followed.
+/// `None`, with a message, if wake-ups cannot be followed.
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     let guard = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
@@ -40,16 +40,16 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
     }
 }
 
-/// As [`alone`], and the pair's threads may be real-time ones.
+/// As [`alone`], if the pair's threads may have real-time priority.
 fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
     if let Err(error) = may_be_prompt() {
-        println!("skipped: {test}: no real-time priority to be had: {error}");
+        println!("skipped: {test}: no real-time priority: {error}");
         return None;
     }
     alone(test)
 }
 
-/// In a container a process has another number than the kernel's own.
+/// In a container a process has another ID than in the initial namespace.
 #[test]
 fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
     let Some(_alone) = alone_with_pair("in a PID namespace") else {
@@ -58,17 +58,17 @@ fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
     pid_namespace::run("every_wake_up_is_counted_once");
 }
 
-/// Pauses, µs: some that leave a CPU hardly time to sleep.
+/// Pauses, µs: some leave a CPU hardly any time to sleep.
 const SHORT: (u64, u64) = (30, 400);
 
-/// What the threads say, and what was followed.
+/// The threads' own counts, and the followed ones.
 struct Leg {
     accounts: [Account; 2],
     tallies: Tallies,
 }
 
 impl Leg {
-    /// Pauses from the first to the second, µs, drawn.
+    /// The range of the random pauses, µs.
     fn run(rounds: usize, pauses: (u64, u64)) -> Self {
         let idle = Idle::read(&Root::default()).unwrap();
         let workload = Workload::Process(std::process::id());
@@ -79,7 +79,7 @@ impl Leg {
         Self { accounts, tallies }
     }
 
-    /// Of the threads' wake-ups of each other.
+    /// Figures of the threads' wake-ups of each other.
     fn followed(&self) -> PairSums {
         let mut sums = PairSums::default();
         for waker in 0..2 {
@@ -113,7 +113,7 @@ impl Leg {
 
     /// By the threads' clocks, of as many waits as were followed. A wake-up that was not followed went
     /// to a CPU that another thread took meanwhile, and mostly waited for it; on a busy machine so did
-    /// others. So the mean without the longest, and the mean without the shortest: it is between.
+    /// others. So the true mean is between the means without the longest and without the shortest.
     fn own_means_ns(&self) -> (f64, f64) {
         let waits = self.accounts.iter().flat_map(|account| &account.waits);
         let mut waits: Vec<u64> = waits.map(|(woken, runs)| runs - woken).collect();
@@ -142,7 +142,7 @@ fn what_following_costs_is_counted_from_the_start() {
     };
     assert!(counted.elapsed <= leg.tallies.elapsed + Duration::from_secs(1));
     assert!(counted.machine_wakeups > 0 && counted.machine_wakeups <= leg.tallies.issued);
-    // At the least each has sched_waking, sched_wakeup and sched_switch.
+    // Each has at least sched_waking, sched_wakeup and sched_switch.
     assert!(counted.runs >= 2 * counted.machine_wakeups, "{counted:?}");
     let counting_ns = counted.runs * counted.counting_ns;
     assert!(counting_ns < counted.run_time_ns, "{counted:?}");
@@ -162,11 +162,11 @@ fn every_wake_up_is_counted_once() {
         followed <= own + besides + 1 && own <= followed + missed + 1,
         "{own} by the threads' own count, {besides} besides, {followed} followed, {missed} unseen"
     );
-    // Where the host or real-time throttling takes a CPU away, the other's message is there already.
+    // If the host or real-time throttling takes a CPU away, the other's message is there already.
     if own < 400 {
         println!("skipped: every_wake_up_is_counted_once: few: the threads slept {own} times only");
     }
-    // Nothing is in two tables, or in none.
+    // Every wake-up is in exactly one table.
     let by_place: u64 = leg
         .tallies
         .waits
@@ -215,7 +215,7 @@ fn cpus_that_never_sleep_cost_nothing() {
     println!("skipped: cpus_that_never_sleep_cost_nothing: the CPUs are not kept awake here");
 }
 
-/// How often CPUs 0 and 1 have gone idle; where nothing counts it, their idle ticks.
+/// How often CPUs 0 and 1 have gone idle; if nothing counts it, their idle ticks.
 fn idle_entries() -> u64 {
     let idle = Idle::read(&Root::default()).unwrap();
     let states = (0..2)
@@ -231,7 +231,7 @@ fn idle_entries() -> u64 {
 
 /// CPUs 0 and 1.
 const CPUS: u32 = 2;
-/// Of the CPUs' time, beyond which the truth cannot be told.
+/// The share of the CPUs' time, %, above which the true cost is unknown.
 const STOLEN_PERCENT: f64 = 1.0;
 
 /// Ticks of a hundredth of a second that a hypervisor has taken from CPUs 0 and 1: the eighth figure
@@ -245,8 +245,8 @@ fn stolen() -> u64 {
     figures.sum()
 }
 
-/// A thread's own account has the way into the kernel and out of it besides: what it takes is found
-/// with both CPUs awake, in turn with the legs that are compared.
+/// A thread's own clock includes the way into and out of the kernel: that time is measured with both
+/// CPUs awake, alternating with the compared legs.
 #[test]
 fn totals_are_within_5_percent_of_the_threads_own_clocks() {
     let Some(_alone) = alone_with_pair("totals_are_within_5_percent_of_the_threads_own_clocks")
@@ -254,7 +254,7 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
         return;
     };
     let (mut tried, mut most_stolen) = (Vec::new(), 0.0_f64);
-    // A shared machine may hold up one leg and not the other.
+    // A shared machine may delay one leg and not the other.
     for _ in 0..8 {
         let (began, before) = (std::time::Instant::now(), stolen());
         let awake = Spinners::start();
@@ -262,11 +262,11 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
         drop(awake);
         let idling = [0, 1].map(Idling::of);
         let leg = Leg::run(1200, SHORT);
-        // Beside somebody else's work, which both legs meet, the way takes what that leaves of it.
+        // With other load, which both legs meet, the figures depend on what that load leaves.
         if idling.iter().any(|cpu| cpu.percent() < ENOUGH) {
             continue;
         }
-        // What a hypervisor gives to others while a CPU wakes, the threads' clocks tell and no event.
+        // Time that a hypervisor gives to others while a CPU wakes is in the threads' clocks only.
         let ticks = (stolen() - before) as f64;
         let percent = ticks / began.elapsed().as_secs_f64() / f64::from(CPUS);
         most_stolen = most_stolen.max(percent);
@@ -305,7 +305,7 @@ fn a_child_is_followed_from_its_first_run() {
         return;
     };
     let mut slept = Vec::new();
-    // On a busy machine a child's time may be over before it has got to sleep.
+    // On a busy machine a child's time may be over before it sleeps.
     for _ in 0..10 {
         let (timers, unseen) = followed_naps();
         assert!(timers <= 6, "{timers} wake-ups of five sleeps");
@@ -317,7 +317,7 @@ fn a_child_is_followed_from_its_first_run() {
     panic!("wake-ups of five sleeps: {slept:?}");
 }
 
-/// Wake-ups by timers of five children that sleep once each, and how many of all were not seen.
+/// Wake-ups by timers of five children that sleep once each, and the number of unseen ones.
 fn followed_naps() -> (u64, u64) {
     let idle = Idle::read(&Root::default()).unwrap();
     let workload = Workload::Process(std::process::id());
@@ -339,7 +339,7 @@ fn followed_naps() -> (u64, u64) {
     (slept, tallies.totals.unseen)
 }
 
-/// The second method is cpuidle's own clock of that CPU.
+/// The second method is cpuidle's clock of that CPU.
 #[test]
 fn a_stay_is_as_long_as_the_nap_and_no_longer_than_cpuidle_counts() {
     const TEST: &str = "a_stay_is_as_long_as_the_nap_and_no_longer_than_cpuidle_counts";
@@ -399,7 +399,7 @@ fn on_a_cpu_that_never_sleeps_no_wake_up_meets_an_idle_state() {
     let (cpu, idle) = (last_cpu(), Idle::read(&Root::default()).unwrap());
     let tallies = while_spinning(cpu, || {
         let (wake, woken) = std::sync::mpsc::channel();
-        // Woken there from afar, and by timers there.
+        // Woken there by other CPUs, and by timers.
         let sleeper = std::thread::spawn(move || {
             bind_to(cpu as usize);
             while woken.recv().is_ok() {

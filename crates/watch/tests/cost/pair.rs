@@ -1,6 +1,6 @@
-//! Two threads on two CPUs that wake each other a counted number of times after drawn pauses, and
-//! keep their own account of it: clocks just before the waking system call and just after the
-//! waited one, and the kernel's count of how often each really slept.
+//! Two threads on two CPUs that wake each other a given number of times after random pauses, and
+//! record the clock just before the waking system call and just after the waiting one, and the
+//! kernel's count of how often each really slept.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use nix::unistd::Pid;
 /// The threads' names.
 pub const NAMES: [&str; 2] = ["truth-even", "truth-odd"];
 
-/// What one thread saw of being woken by the other.
+/// One thread's record of its wake-ups by the other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Account {
-    /// Each time that it slept until it was woken: the other's clock before, its own after.
+    /// For each sleep, the other's clock before the wake-up and its own after it.
     pub waits: Vec<(u64, u64)>,
-    /// How often it slept besides: for the pipe's lock, while the other held it and did not run.
+    /// Other sleeps: for the pipe's lock, while the other held it and did not run.
     pub slept_besides: u64,
 }
 
@@ -70,13 +70,13 @@ impl Side {
     }
 }
 
-/// How often this thread gave its CPU away in order to wait.
+/// This thread's voluntary context switches.
 fn sleeps() -> i64 {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
     usage.voluntary_context_switches()
 }
 
-/// So many wake-ups each way, between CPUs 0 and 1.
+/// `rounds` wake-ups each way, between CPUs 0 and 1.
 pub fn wake_each_other(rounds: usize, shortest: Duration, longest: Duration) -> [Account; 2] {
     let (from_odd, to_even) = io::pipe().unwrap();
     let (from_even, to_odd) = io::pipe().unwrap();
@@ -107,7 +107,7 @@ pub fn wake_each_other(rounds: usize, shortest: Duration, longest: Duration) -> 
         thread::Builder::new().name(name).spawn(run(number, side))
     };
     let odd_thread = start(1, side(from_even, to_even, 2)).unwrap();
-    // The other is there, and asleep, before it is first woken.
+    // The other exists and sleeps before its first wake-up.
     thread::sleep(Duration::from_millis(20));
     let even_thread = start(0, side(from_odd, to_odd, 1)).unwrap();
     [even_thread.join().unwrap(), odd_thread.join().unwrap()]
@@ -151,8 +151,8 @@ impl Drop for Spinners {
     }
 }
 
-/// Whether the threads may be real-time ones, which root may not be in a control group that was
-/// given no such time.
+/// Whether the threads may have real-time priority, which root lacks in a control group without
+/// real-time quota.
 pub fn may_be_prompt() -> io::Result<()> {
     let tried = thread::spawn(|| schedule_as(libc::SCHED_FIFO, 10));
     tried.join().unwrap()
@@ -163,7 +163,7 @@ fn schedule_as(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
     };
-    // SAFETY: the parameters outlive the call, which takes them as they are.
+    // SAFETY: the parameters outlive the call.
     let set = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     Errno::result(set).map(drop).map_err(io::Error::from)
 }

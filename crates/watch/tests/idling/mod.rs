@@ -1,4 +1,4 @@
-//! How idle a CPU was: what a test sees of a CPU's sleep, it cannot see of a busy one.
+//! How idle a CPU was: tests of sleep need an idle CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -8,8 +8,8 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use reveille_kernel::{Root, load};
 
-/// Of a CPU that is idle for so much of the time, %, the tests see many times what they need: a few
-/// in a hundred of the sleeps that they bring about.
+/// A CPU that is idle for this share of the time, %, gives the tests many times what they need: a few
+/// in a hundred of the sleeps that they cause.
 pub const ENOUGH: f64 = 20.0;
 
 pub struct Idling {
@@ -33,10 +33,10 @@ impl Idling {
         idle_s / self.begun.elapsed().as_secs_f64() * 100.0
     }
 
-    /// In words that the CPU was too busy to sleep.
+    /// The message that the CPU was too busy to sleep.
     ///
     /// # Panics
-    /// Where it was idle for enough of the time since: what was looked for had to be there.
+    /// If it was idle for long enough, so that the expected events should have come.
     pub fn too_busy(&self, looked_for: &str) -> String {
         let (cpu, percent) = (self.cpu, self.percent());
         assert!(
@@ -47,7 +47,7 @@ impl Idling {
     }
 }
 
-/// Since boot; /proc/stat counts ticks of 10 ms.
+/// Idle time since boot; /proc/stat counts ticks of 10 ms.
 fn idle_s(cpu: u32) -> f64 {
     load::idle_ticks(&Root::default()).unwrap()[&cpu] as f64 / 100.0
 }

@@ -1,6 +1,6 @@
-//! The live view on the running kernel, for real. It needs root and BPF; without, each test says
-//! that it was skipped and why. Nothing here supposes a quiet machine: what is compared are the
-//! same events by two witnesses.
+//! The live view on the running kernel. The tests need root and BPF; otherwise each reports that it
+//! was skipped and why. They do not assume an idle machine: they compare the same events by two
+//! methods.
 
 #[path = "../idling/mod.rs"]
 mod idling;
@@ -20,10 +20,10 @@ use idling::{Idling, last_cpu, while_spinning};
 use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
-/// The tests watch each other's threads, and the machine has few CPUs.
+/// One test at a time: they would watch each other's threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A watch that sees by BPF; `None`, with a word, where that cannot be had.
+/// A watch with BPF; `None`, with a message, if BPF is unavailable.
 fn watch(test: &str) -> Option<(Watch, MutexGuard<'static, ()>)> {
     let alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let mut watch = Watch::start(&Root::default()).unwrap();
@@ -44,8 +44,8 @@ fn cpu(snapshot: &Snapshot, number: u32) -> &Unit {
     unit.expect("there is such a CPU")
 }
 
-/// Refreshes until `seen` finds what it looks for, for 20 s at most: on a loaded machine a CPU
-/// may not sleep for seconds.
+/// Refreshes until `seen` is true, for at most 20 s: on a loaded machine a CPU may not sleep for
+/// seconds.
 fn eventually<T>(watch: &mut Watch, mut seen: impl FnMut(&Snapshot) -> Option<T>) -> Option<T> {
     (0..40).find_map(|_| {
         std::thread::sleep(Duration::from_millis(500));
@@ -77,9 +77,9 @@ fn the_shares_of_all_states_and_of_being_awake_are_the_whole_time() {
 }
 
 /// cpuidle counts the same stays when they end, between the same two tracepoints. Its counts are read
-/// before and after each reading of the trace, for on a busy machine there is time between them.
+/// before and after each reading of the trace, because on a busy machine time passes in between.
 #[test]
-fn the_trace_tells_the_stays_that_cpuidle_counts() {
+fn the_trace_has_the_stays_that_cpuidle_counts() {
     let Some((mut watch, _alone)) = watch("stays") else {
         return;
     };
@@ -111,7 +111,7 @@ fn the_trace_tells_the_stays_that_cpuidle_counts() {
         let most = (outer_end.0[name] - before) as f64;
         let least = (inner_end.0[name] - inner.0[name]) as f64;
         let seconds = |from: u64, to: u64| (to - from) as f64 / 1e9;
-        // A state that is turned down is entered again.
+        // A rejected state is entered again.
         assert!(
             rate * seconds(inner.1, inner_end.1) <= most * 1.1 + on_the_way,
             "{name}: {rate} a second traced, {most} counted"
@@ -134,7 +134,7 @@ fn a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu() {
     watch.snapshot().unwrap();
     let mut wakes = 0.0;
     let found = eventually(&mut watch, |snapshot| {
-        // In its time the kernel may send interrupts to other CPUs, which have its name, too.
+        // Interrupts that the kernel sends while it runs have its name, too.
         let mine = |waker: &&Waker| {
             waker.kind == WakerKind::Timer && waker.command.as_deref() == Some(sleeper.name())
         };
@@ -150,7 +150,7 @@ fn a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu() {
     });
     let slept = (sleeper.slept() - slept) as f64;
     match found {
-        // One may be on its way at either end.
+        // One may be in progress at either end.
         Some(()) => assert!(wakes <= slept + 2.0, "{wakes} wakes of {slept} sleeps"),
         None => {
             let found = format!("{wakes} wakes of {slept} sleeps");
@@ -166,7 +166,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
     };
     let cpus = online_cpus();
     let [from, .., to] = cpus.as_slice() else {
-        println!("skipped: a sender: one CPU has nobody to wake");
+        println!("skipped: a sender: one CPU cannot wake another");
         return;
     };
     let waking = Waking::start(*from, *to);
@@ -175,11 +175,11 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
         let unknown = snapshot
             .notes
             .iter()
-            .find(|note| note.contains("not told by this kernel"));
+            .find(|note| note.contains("this kernel does not report who sends"));
         if let Some(why) = unknown {
             return Some(Err(why.clone()));
         }
-        // It sleeps between, so the timer that wakes it has its name, too.
+        // It sleeps in between, so the timer that wakes it has its name, too.
         let mine = |waker: &&Waker| {
             (waker.kind, waker.cpu) == (WakerKind::Ipi, *to)
                 && waker.command.as_deref() == Some(waking.name())
@@ -190,7 +190,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
     match found {
         Some(Ok(waker)) => assert_eq!(waker.pid, Some(std::process::id()), "{waker:?}"),
         Some(Err(why)) => println!("skipped: a sender: {why}"),
-        // A CPU that watches a flag in its sleep is not sent anything.
+        // A CPU that monitors a flag while it sleeps gets no interrupt.
         None if calls(*to) - called < (now_ns() - begun) / 20_000_000 => {
             println!("skipped: a sender: CPU {to} was hardly sent an interrupt");
         }
@@ -198,7 +198,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
     }
 }
 
-/// In a container a process has another number than the kernel's own, which is another one's there.
+/// In a container a process has another ID than in the initial namespace.
 #[test]
 fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
     let Some((watch, _alone)) = watch("in a PID namespace") else {
@@ -210,7 +210,7 @@ fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
 }
 
 #[test]
-fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
+fn the_kernels_tracer_gives_the_same_latencies_of_the_same_wake_ups() {
     let Some((first, _alone)) = watch("the tracer") else {
         return;
     };
@@ -221,9 +221,9 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
         Err(why) => return println!("skipped: the tracer: {why}"),
     };
     let _sleeper = Sleeper::on(number);
-    // Timers that were armed before the tracer began expire unseen.
+    // Timers armed before the tracer started are unknown to it.
     std::thread::sleep(Duration::from_millis(500));
-    // What came while it was started or read may or may not be among what it saw.
+    // Events during its start and its reading may or may not be recorded.
     let outer = now_ns();
     let mut watch = Watch::start(&Root::default()).unwrap();
     let inner = now_ns();
@@ -255,7 +255,7 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
         assert!(lost <= 5.0 + 0.05 * count, "{seen:?}, {count} traced");
         let beyond = seen.count as f64 - most;
         assert!(beyond <= 5.0 + 0.05 * most, "{seen:?}, {most} traced");
-        // A bucket's width, what the tracer cuts off to the µs, and part of its own record.
+        // A bucket's width, the tracer's truncation to µs, and part of its own record.
         let apart = (seen.median_ns - median).abs();
         assert!(
             apart <= 2_500.0 + 0.13 * median,
@@ -270,7 +270,7 @@ fn the_kernels_tracer_tells_the_same_latencies_of_the_same_wake_ups() {
 }
 
 #[test]
-fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
+fn a_state_that_is_entered_has_a_latency_and_a_time_for_leaving_it() {
     let Some((mut watch, _alone)) = watch("latencies") else {
         return;
     };
@@ -293,7 +293,7 @@ fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
             assert!(latency.mean_ns > 0.0, "{latency:?}");
         }
     }
-    // Of a state without a latency it is not known what leaving it took.
+    // For a state without a latency the time to leave it is unknown.
     let mut known = unit.states.iter().filter(|s| s.wake_latency.is_some());
     assert_eq!(
         unit.leaving_percent.is_some_and(|share| share > 0.0),
@@ -303,7 +303,7 @@ fn a_state_that_is_entered_has_a_latency_and_the_time_for_leaving_it_is_told() {
 }
 
 #[test]
-fn without_bpf_what_sysfs_and_proc_count_is_shown_and_the_rest_is_said_to_be_missing() {
+fn without_bpf_the_counts_of_sysfs_and_proc_are_shown_and_the_rest_is_reported_missing() {
     let mut watch = Watch::start_with(&Root::default(), Options { bpf: false }).unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let snapshot = watch.snapshot().unwrap();

@@ -1,4 +1,4 @@
-//! Machines that were recorded: whatever a machine tells or not, the view of it is within reason.
+//! Recorded machines: whatever a machine reports, the view of it is plausible.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use reveille_kernel::Root;
 use reveille_watch::live::{Unit, Watch};
 
 #[test]
-fn every_recorded_machine_has_a_view_within_reason() {
+fn every_recorded_machine_has_a_plausible_view() {
     let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines");
     let Ok(entries) = std::fs::read_dir(&machines) else {
         return println!(
@@ -51,7 +51,7 @@ fn is_within_reason(unit: &Unit, folder: &Path) {
             folder.display()
         );
     }
-    // Nothing is told of a CPU that is offline.
+    // An offline CPU has no figures.
     if !unit.online {
         assert!(
             unit.states.is_empty() && unit.awake_percent.is_none(),

@@ -24,7 +24,7 @@ pub fn online_cpus() -> Vec<u32> {
     online.map(|cpu| cpu.number).collect()
 }
 
-/// How often all CPUs have been in each idle state, by its name; empty where nothing counts it.
+/// How often all CPUs have been in each idle state, by name; empty if nothing counts it.
 pub fn uses() -> BTreeMap<String, u64> {
     let idle = Idle::read(&Root::default()).unwrap();
     let mut uses = BTreeMap::new();
@@ -36,7 +36,7 @@ pub fn uses() -> BTreeMap<String, u64> {
     uses
 }
 
-/// Interrupts that other CPUs have sent to this one; 0 where they have other names than on x86.
+/// Interrupts that other CPUs have sent to this one; 0 on architectures with other names than x86.
 pub fn calls(cpu: u32) -> u64 {
     let text = std::fs::read_to_string("/proc/interrupts").unwrap();
     let column = format!("CPU{cpu}");
@@ -61,7 +61,7 @@ fn thread(name: String, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> 
     std::thread::Builder::new().name(name).spawn(work).unwrap()
 }
 
-/// A thread on a CPU that sleeps 5 ms again and again.
+/// A thread on a CPU that repeatedly sleeps for 5 ms.
 pub struct Sleeper {
     name: String,
     stop: Arc<AtomicBool>,

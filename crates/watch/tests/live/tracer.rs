@@ -1,11 +1,11 @@
-//! The kernel's own tracer, as a second witness of the same wake-ups: an instance of ours, taken
-//! down at the end.
+//! The kernel's tracer as a second method for the same wake-ups, in its own instance, which is
+//! removed at the end.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 
-/// What is traced; not every kernel has all of the interrupts'.
+/// The traced events; not every kernel has all of the interrupts'.
 const EVENTS: [&str; 9] = [
     "power/cpu_idle",
     "timer/hrtimer_start",
@@ -20,7 +20,7 @@ const EVENTS: [&str; 9] = [
 
 pub struct Tracer(PathBuf);
 
-/// A wake-up by a timer, as the tracer saw it: when its interrupt came and how long after expiry.
+/// A wake-up by a timer in the trace: when its interrupt came, and how long after expiry.
 #[derive(Debug, Clone, Copy)]
 pub struct WakeUp {
     pub at_ns: u64,
@@ -30,7 +30,7 @@ pub struct WakeUp {
 }
 
 impl Tracer {
-    /// Traces `cpu` in CLOCK_MONOTONIC; `Err` says why it cannot.
+    /// Traces `cpu` in CLOCK_MONOTONIC; `Err` has the reason if it cannot.
     pub fn start(cpu: u32) -> Result<Self, String> {
         let tracing = PathBuf::from("/sys/kernel/tracing");
         if !tracing.join("instances").is_dir() {
@@ -56,7 +56,7 @@ impl Tracer {
         Ok(tracer)
     }
 
-    /// Sleeps that a timer ended, and nothing else.
+    /// Sleeps that only a timer ended.
     pub fn stop(self) -> Vec<WakeUp> {
         fs::write(self.0.join("tracing_on"), "0").unwrap();
         let trace = fs::read_to_string(self.0.join("trace")).unwrap();
@@ -82,7 +82,7 @@ impl Drop for Tracer {
 #[derive(Default)]
 struct Follower {
     woken: Vec<WakeUp>,
-    /// By the timer's address, as it was armed last.
+    /// The last expiry of each timer, by its address.
     expiries: HashMap<String, u64>,
     entry: Option<u64>,
     state: u32,
@@ -91,7 +91,7 @@ struct Follower {
     first: Option<(u64, bool)>,
     interrupts: u32,
     stayed: bool,
-    /// Expiries of the timers that the first interrupt ran; `None` for one that was armed unseen.
+    /// Expiries of the timers that the first interrupt ran; `None` for one armed before the trace.
     ran: Vec<Option<u64>>,
 }
 
@@ -131,7 +131,7 @@ impl Follower {
             "hrtimer_expire_entry" => {}
             _ => {
                 self.interrupts += 1;
-                // State 0 polls, with a driver and without: the interrupt before did not end it.
+                // State 0 polls, with a driver and without: the previous interrupt did not end it.
                 self.stayed |= self.state == 0 && self.exit.is_none() && self.interrupts > 1;
                 self.first
                     .get_or_insert((time, name == "local_timer_entry"));

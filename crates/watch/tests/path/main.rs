@@ -1,5 +1,5 @@
-//! Packets between two network namespaces of the test's own, followed by the running kernel. They
-//! need root, BPF, veth and ip(8); without, each test says that it was skipped and why.
+//! Packets between two network namespaces, followed on the running kernel. The tests need root, BPF,
+//! veth and ip(8); otherwise each reports that it was skipped and why.
 
 #[path = "../idling/mod.rs"]
 #[allow(dead_code, reason = "others ask it for a CPU")]
@@ -16,7 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use reveille_kernel::{Idle, Root};
 use reveille_watch::path::{Cause, Follow, Follower, Met, Packet, Setup, Stage, stages, whole_ns};
 
-/// Skips with a word where there can be no namespaces or no BPF.
+/// Skips with a message without namespaces or BPF.
 macro_rules! need {
     ($follow:expr) => {{
         let pair = match namespaces::pair() {
@@ -46,7 +46,7 @@ fn taken(follower: &Follower) -> Vec<Packet> {
     packets
 }
 
-/// Instants do not go back, and the stages between them make up the whole.
+/// Instants ascend, and the stages between them add up to the whole.
 fn is_whole(packet: &Packet) {
     let stages = stages(packet);
     assert!(stages.iter().all(|&(_, ns)| ns >= 0), "{packet:?}");
@@ -91,9 +91,9 @@ fn each_ping_is_seen_once_and_within_the_time_that_its_sender_waited() {
 }
 
 #[test]
-fn pings_of_another_namespace_are_not_this_ones() {
+fn pings_of_another_namespace_are_not_counted() {
     let (pair, follower) = need!(Follow::Ping);
-    // To the sender's own address: over its loopback.
+    // To the sender's own address, over its loopback.
     let job = || {
         let up = std::process::Command::new("ip")
             .args(["link", "set", "lo", "up"])
@@ -116,7 +116,7 @@ fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
     let (before, begun) = (namespaces::echo_requests_received(), Instant::now());
     let flood = pair.send(|| namespaces::flood(Duration::from_secs(1)));
     flood.recv().unwrap().unwrap();
-    // On a busy machine a thread of the kernel receives the last ones when it gets to run.
+    // On a busy machine a kernel thread receives the last ones, when it runs.
     let end = Instant::now() + Duration::from_secs(20);
     let mut packets = Vec::new();
     let (received, counts) = loop {
@@ -130,14 +130,14 @@ fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // 10 000 a second at most, and what a window or a start of one brings.
+    // At most 10 000 per second, plus those of a partial window.
     let most = 10_000 * (begun.elapsed().as_secs() + 2);
     assert_eq!(counts.seen, received, "{counts:?}");
     assert_eq!(counts.followed, packets.len() as u64, "{counts:?}");
     let known = counts.followed + counts.left_out + counts.unanswered + counts.ring_full;
     assert_eq!(known, received, "{counts:?}");
     assert!(counts.followed <= most, "{counts:?}");
-    // A machine that is slow enough sends no more than are followed.
+    // A slow machine sends no more than are followed.
     if received > most {
         assert!(counts.left_out > 0, "{counts:?}");
     }
@@ -145,7 +145,7 @@ fn of_too_many_packets_some_are_left_out_and_each_is_counted() {
 }
 
 #[test]
-fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
+fn a_packet_that_wakes_another_cpu_has_its_state_and_the_wake_up() {
     const ASLEEP: usize = 20;
     let idle = Idle::read(&Root::default()).unwrap();
     if idle.cpu(1).is_none_or(|cpu| !cpu.online) {
@@ -172,7 +172,7 @@ fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
                 continue;
             };
             asleep += 1;
-            // The wake-up itself is seen, for the sender is.
+            // The wake-up is observed because the sender is.
             assert!(packet.woke > packet.sent && sleep.state >= 0, "{packet:?}");
             assert_eq!(stages(&packet)[0].0, Stage::Wake, "{packet:?}");
         }
@@ -187,15 +187,15 @@ fn a_packet_that_wakes_another_cpu_is_told_with_its_state_and_the_wake_up() {
     }
 }
 
-/// What the reader knows of a packet.
+/// The reader's record of a packet.
 struct Had {
     length: usize,
     at: u64,
-    /// The reader gave its CPU away in order to wait for it.
+    /// The reader slept until it came.
     slept: bool,
 }
 
-/// A reader in the calling thread's namespace that echoes and keeps when it had each packet.
+/// A reader in the calling thread's namespace that echoes packets and records when it got each.
 fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<Had>>) {
     let _ = pair;
     let socket = UdpSocket::bind((RECEIVER, 0)).unwrap();
@@ -204,7 +204,7 @@ fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<Had>>) {
         .unwrap();
     let port = socket.local_addr().unwrap().port();
     let (done, is_done) = mpsc::channel();
-    // A thread's namespaces are its maker's.
+    // Threads inherit namespaces.
     let read = move || {
         let mut had = Vec::new();
         let mut packet = [0; 2048];
@@ -227,13 +227,13 @@ fn reader(pair: &Pair, count: usize) -> (u16, mpsc::Receiver<Vec<Had>>) {
     (port, is_done)
 }
 
-/// How often this thread gave its CPU away in order to wait.
+/// This thread's voluntary context switches.
 fn sleeps() -> i64 {
     let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
     usage.voluntary_context_switches()
 }
 
-/// Sends `count` packets of growing length, each after the echo of the one before and a pause.
+/// Sends `count` packets of growing length, each after the echo of the previous one and a pause.
 fn send_udp(port: u16, count: usize) {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     socket
@@ -270,8 +270,8 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
         .collect();
     // On a busy machine the reader may not be asleep again when the next one comes.
     let slept = had.iter().filter(|had| had.slept).count();
-    // The kernel skips a program that it already runs on that CPU: a reader whose return fell into
-    // another task's, which was preempted in the middle of it, is counted and not followed.
+    // The kernel skips a program that already runs on that CPU: a reader that returns while another
+    // task is preempted in the same program is counted and not followed.
     let not_followed = (counts.left_out + counts.ring_full + counts.not_returned) as usize;
     assert!(
         to_port.len() <= PACKETS && to_port.len() + not_followed >= slept,
@@ -309,7 +309,7 @@ fn on_a_cpu_that_never_sleeps_no_packet_meets_an_idle_state() {
     }
     while_spinning(1, || {
         let (pair, follower) = need!(Follow::Ping);
-        // CPU 0 sends, and announces to CPU 1 by an interrupt, as it would to one that sleeps.
+        // CPU 0 sends, and notifies CPU 1 by an interrupt, as if it slept.
         let steering = "/sys/class/net/receiver/queues/rx-0/rps_cpus";
         if let Err(error) = std::fs::write(steering, "2") {
             return println!("skipped: {}: {steering}: {error}", module_path!());

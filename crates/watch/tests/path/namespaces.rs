@@ -1,5 +1,5 @@
-//! Two network namespaces with a veth pair between them. They belong to two threads and go with
-//! them, however the test ends: nothing has a name that could be left behind.
+//! Two network namespaces with a veth pair between them. They belong to two threads and end with
+//! them, however the test ends: nothing persistent is created.
 
 use std::io;
 use std::net::UdpSocket;
@@ -17,7 +17,7 @@ use reveille_kernel::network::Interface;
 pub const SENDER: &str = "192.0.2.1";
 pub const RECEIVER: &str = "192.0.2.2";
 
-/// The calling thread receives; what is handed to [`Pair::send`] runs in the sender's namespace.
+/// The calling thread receives; the job of [`Pair::send`] runs in the sender's namespace.
 pub struct Pair {
     jobs: mpsc::Sender<Job>,
     /// The receiver's end.
@@ -26,8 +26,8 @@ pub struct Pair {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Moves the calling thread into a namespace of its own with the receiving end in it. `Err`: what
-/// this user or kernel lacks.
+/// Moves the calling thread into a new namespace with the receiving end. `Err`: what this user or
+/// kernel lacks.
 pub fn pair() -> Result<Pair, String> {
     let (jobs, to_do) = mpsc::channel::<Job>();
     let (ready, is_ready) = mpsc::channel();
@@ -63,7 +63,7 @@ pub fn pair() -> Result<Pair, String> {
 }
 
 impl Pair {
-    /// Runs `job` in the sender's namespace, on CPU 0; what it gives comes over the channel.
+    /// Runs `job` in the sender's namespace, on CPU 0; its result comes over the channel.
     pub fn send<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
@@ -78,7 +78,7 @@ impl Pair {
     }
 }
 
-/// The calling thread's CPU from now on.
+/// Binds the calling thread to a CPU.
 pub fn on_cpu(cpu: usize) {
     let mut cpus = CpuSet::new();
     cpus.set(cpu).unwrap();
@@ -104,7 +104,7 @@ fn command(line: &str) -> Result<(), String> {
     }
 }
 
-/// One echo request and its reply, as the sender saw them.
+/// An echo request and its reply, at the sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Ping {
     pub sequence: u16,
@@ -133,7 +133,7 @@ fn icmp() -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends ICMP echo requests for that long, as fast as it can.
+/// Sends ICMP echo requests for this time, as fast as possible.
 pub fn flood(time: std::time::Duration) -> io::Result<()> {
     let (socket, begun) = (icmp()?, std::time::Instant::now());
     while begun.elapsed() < time {
@@ -142,7 +142,7 @@ pub fn flood(time: std::time::Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends `count` ICMP echo requests, each after the reply to the one before and a pause.
+/// Sends `count` ICMP echo requests, each after the reply to the previous one and a pause.
 pub fn ping(count: u16, pause: std::time::Duration) -> io::Result<Vec<Ping>> {
     let socket = icmp()?;
     let mut pings = Vec::new();
@@ -151,7 +151,7 @@ pub fn ping(count: u16, pause: std::time::Duration) -> io::Result<Vec<Ping>> {
         let before = now();
         socket.send(&echo_request(sequence))?;
         loop {
-            // The IP header is in what a raw socket receives.
+            // A raw socket also receives the IP header.
             let mut packet = [0; 128];
             let length = socket.recv(&mut packet)?;
             let icmp = &packet[..length][20..];

@@ -1,4 +1,4 @@
-//! How long CPUs in each state took to leave it: the share of waits that took at least that long.
+//! Exceedance of the time to leave the idle state, by state.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::cost::result::{Cost, StateCost};
 pub(super) struct Chart<'a>(Vec<&'a StateCost>);
 
 impl<'a> Chart<'a> {
-    /// `None` where there is nothing to distribute.
+    /// `None` without data.
     pub fn of(cost: &'a Cost) -> Option<Self> {
         let drawn = |state: &&StateCost| {
             state.mean_leaving_ns.is_some() && !state.distribution.bins.is_empty()
@@ -56,7 +56,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// From bin to bin; within one the waits may lie anywhere.
+/// From bin to bin, linear within a bin.
 fn curve(frame: &Frame<'_>, state: &StateCost) -> String {
     let all = state.distribution.count() as f64;
     let mut left = all;

@@ -39,7 +39,7 @@ fn cpu(number: u32, states: Vec<IdleState>) -> Cpu {
     }
 }
 
-/// A reading so many seconds after the first.
+/// A reading this many seconds after the first.
 fn reading(begun: Instant, seconds: u64, cpus: Vec<Cpu>) -> Reading {
     Reading {
         at: begun + Duration::from_secs(seconds),
@@ -114,7 +114,7 @@ fn cpuidles_counts_become_shares_stays_and_rates() {
 }
 
 #[test]
-fn a_sleep_that_began_before_the_interval_does_not_fill_more_than_it() {
+fn a_sleep_that_began_before_the_interval_fills_at_most_the_interval() {
     let begun = Instant::now();
     let before = reading(
         begun,
@@ -134,7 +134,7 @@ fn a_sleep_that_began_before_the_interval_does_not_fill_more_than_it() {
 }
 
 #[test]
-fn the_present_sleep_is_in_the_share_but_not_in_the_mean_stay() {
+fn the_current_sleep_is_in_the_share_but_not_in_the_mean_stay() {
     let begun = Instant::now();
     let states = || vec![cpu(0, vec![state(1, "C6", 0, 0)])];
     let (mut before, mut after) = (reading(begun, 0, states()), reading(begun, 10, states()));
@@ -154,7 +154,7 @@ fn the_present_sleep_is_in_the_share_but_not_in_the_mean_stay() {
 }
 
 #[test]
-fn of_several_cpus_shares_are_means_and_uses_are_added_up_and_kinds_keep_their_names() {
+fn several_cpus_have_mean_shares_and_summed_uses_and_kinds_keep_their_names() {
     let begun = Instant::now();
     let cpus = |uses: u64, time_us: u64| {
         let mut efficient = cpu(1, vec![state(1, "C6S", uses, time_us)]);
@@ -166,7 +166,7 @@ fn of_several_cpus_shares_are_means_and_uses_are_added_up_and_kinds_keep_their_n
         reading(begun, 1, cpus(10, 500_000)),
     );
     let (machine, cpus) = rows(&before, &after, &[]);
-    let told: Vec<_> = machine
+    let shares: Vec<_> = machine
         .states
         .iter()
         .map(|state| (state.name.as_str(), state.share_percent, state.uses_per_s))
@@ -174,7 +174,7 @@ fn of_several_cpus_shares_are_means_and_uses_are_added_up_and_kinds_keep_their_n
     // Half of the CPUs, half of the time.
     let expected = (Some(25.0), Some(10.0));
     assert_eq!(
-        told,
+        shares,
         [
             ("C6", expected.0, expected.1),
             ("C6S", expected.0, expected.1)
@@ -188,7 +188,7 @@ fn of_several_cpus_shares_are_means_and_uses_are_added_up_and_kinds_keep_their_n
 }
 
 #[test]
-fn of_a_cpu_that_came_or_went_nothing_is_made_up() {
+fn a_cpu_that_came_or_went_has_unknown_differences() {
     let begun = Instant::now();
     let before = reading(begun, 0, vec![cpu(0, vec![state(0, "C1", 5, 5)])]);
     let mut away = cpu(0, vec![]);
@@ -211,7 +211,7 @@ fn of_a_cpu_that_came_or_went_nothing_is_made_up() {
 }
 
 #[test]
-fn the_processors_counters_tell_shares_frequency_and_smis() {
+fn the_processors_counters_give_shares_frequency_and_smis() {
     let counter = |column: &str, scope| Counter {
         column: column.to_owned(),
         pmu: "made".into(),
