@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Processes and threads by their numbers in the PID namespace of the program that loads this: in a
- * container the kernel's own (task->tgid, bpf_get_current_pid_tgid) mean nothing, or another process.
+ * container the kernel's own (task->tgid, bpf_get_current_pid_tgid) mean nothing, or another
+ * process.
  */
 #ifndef REVEILLE_PID_NAMESPACE_H
 #define REVEILLE_PID_NAMESPACE_H
