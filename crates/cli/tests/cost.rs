@@ -22,7 +22,7 @@ fn bad_input_gets_one_line() {
         (&["cost", "--pid", "1", "--all"], "cannot be used with"),
         (&["cost", "--pid", "99999999"], "no process 99999999"),
         (&["cost", "--cgroup", "no-such-group"], "no-such-group"),
-        (&["cost", "--all", "--duration", "0"], "no time"),
+        (&["cost", "--all", "--duration", "0"], "must be above zero"),
         (&["cost", "--all", "--duration=-1s"], "--duration"),
         (
             &["cost", "--", "no-such-command-here"],

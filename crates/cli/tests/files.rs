@@ -781,13 +781,14 @@ fn goes_to_streams(user: Option<u32>) {
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
 }
 
-/// What it prints to a terminal, standard error with it.
+/// What it prints to a terminal, standard error with it; without styles of its own.
 fn in_a_terminal(arguments: &[OsString]) -> String {
     let terminal = nix::pty::openpty(None, None).unwrap();
     let end = || Stdio::from(terminal.slave.try_clone().unwrap());
     let mut command = reveille();
     command
         .args(arguments)
+        .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .stdout(end())
         .stderr(end());
