@@ -11,7 +11,21 @@ use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 use crate::graph::DeviceTimes;
 use crate::times;
 
-pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+impl Graph {
+    /// The graph of a cycle's resume. A cycle without any part of a resume gives a graph without
+    /// stages, whose total is 0.
+    pub fn of(cycle: &Cycle) -> Graph {
+        Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Resume)
+    }
+
+    /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
+    /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
+    pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+        graph(cycle, machine, half)
+    }
+}
+
+fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
     let tree = Tree::of(cycle, machine);
     let main = main_worker(cycle);
     let mut left_out = LeftOut {

@@ -4,9 +4,40 @@
 //! 4.41: a packet from `#` to `;`, `#d,-,18,` and then watts and volts in tenths, milliamperes and
 //! so on; `_` stands for what the meter was not asked for.
 
+use std::path::Path;
+
 use super::time::{Stamp, parse as parse_time};
 use super::{Clock, Format, LeftOut, Meter, Sample};
+use crate::Error;
 use crate::cycle::Us;
+
+/// A sample each millisecond for an hour has some 100 MiB.
+const MOST_MIB: u64 = 1024;
+
+impl Meter {
+    /// The samples of a file's bytes.
+    ///
+    /// # Errors
+    /// One line: this is no power meter's file, or it has nothing of use.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        parse(bytes)
+    }
+
+    /// As [`Meter::parse`], from a file.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], with its path.
+    pub fn open(path: &Path) -> crate::Result<Self> {
+        let unreadable = |why: String| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        };
+        let file = std::fs::File::open(path);
+        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&bytes).map_err(unreadable)
+    }
+}
 
 /// What one line gave.
 enum Line {
@@ -15,7 +46,7 @@ enum Line {
     Negative,
 }
 
-pub fn parse(bytes: &[u8]) -> Result<Meter, String> {
+fn parse(bytes: &[u8]) -> Result<Meter, String> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
@@ -684,5 +715,26 @@ mod tests {
             assert!(error.contains(why), "{text}: {error}");
             assert_eq!(error.lines().count(), 1);
         }
+    }
+
+    #[test]
+    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("power.csv");
+        let why = || match Meter::open(&path).unwrap_err() {
+            Error::Unreadable { path: named, why } => {
+                assert_eq!(named, path);
+                why
+            }
+            other => panic!("{other}"),
+        };
+        assert!(why().contains("No such file"), "{}", why());
+        std::fs::write(&path, " \n").unwrap();
+        assert!(why().starts_with("is empty"), "{}", why());
+        let text = b"time_s,power_w\n0,130\n1,5\n";
+        std::fs::write(&path, text).unwrap();
+        let meter = Meter::open(&path).unwrap();
+        assert_eq!(meter.samples.len(), 2);
+        assert_eq!(Ok(meter), Meter::parse(text));
     }
 }
