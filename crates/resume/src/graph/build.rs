@@ -21,42 +21,38 @@ impl Graph {
     /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
     /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
     pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
-        graph(cycle, machine, half)
+        let tree = Tree::of(cycle, machine);
+        let main = main_worker(cycle);
+        let mut left_out = LeftOut {
+            parents_of_one_name: tree.ambiguous,
+            main_unknown: main.is_none(),
+            ..LeftOut::default()
+        };
+        let mut by_stage = steps_by_stage(cycle, half, &tree, &mut left_out);
+        let spans = stages(cycle, half, &by_stage);
+        let start = begin(cycle, half, &spans);
+        let mut graph = Graph {
+            half,
+            start,
+            end: start,
+            stages: Vec::new(),
+            entry: None,
+            steps: Vec::new(),
+            main,
+            left_out,
+            tree,
+            calls: cycle.calls.clone(),
+        };
+        for (kind, start, end) in spans {
+            let steps = by_stage.remove(&kind).unwrap_or_default();
+            graph.add_stage(kind, start, end, steps);
+        }
+        if half == Half::Suspend {
+            graph.entry = entry(cycle, graph.end);
+            graph.end += graph.entry.map_or(0, |(_, us)| us);
+        }
+        graph
     }
-}
-
-fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
-    let tree = Tree::of(cycle, machine);
-    let main = main_worker(cycle);
-    let mut left_out = LeftOut {
-        parents_of_one_name: tree.ambiguous,
-        main_unknown: main.is_none(),
-        ..LeftOut::default()
-    };
-    let mut by_stage = steps_by_stage(cycle, half, &tree, &mut left_out);
-    let spans = stages(cycle, half, &by_stage);
-    let start = begin(cycle, half, &spans);
-    let mut graph = Graph {
-        half,
-        start,
-        end: start,
-        stages: Vec::new(),
-        entry: None,
-        steps: Vec::new(),
-        main,
-        left_out,
-        tree,
-        calls: cycle.calls.clone(),
-    };
-    for (kind, start, end) in spans {
-        let steps = by_stage.remove(&kind).unwrap_or_default();
-        graph.add_stage(kind, start, end, steps);
-    }
-    if half == Half::Suspend {
-        graph.entry = entry(cycle, graph.end);
-        graph.end += graph.entry.map_or(0, |(_, us)| us);
-    }
-    graph
 }
 
 /// What comes next behind the suspend's last stage, and after how long.

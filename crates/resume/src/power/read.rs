@@ -20,7 +20,16 @@ impl Meter {
     /// # Errors
     /// One line: this is no power meter's file, or it has nothing of use.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        parse(bytes)
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim().is_empty() {
+            return Err("is empty; a power meter's file has a line for each sample".to_owned());
+        }
+        let (format, lines): (_, Vec<Line>) = match text.contains("#d,") {
+            true => (Format::WattsUp, watts_up(text)),
+            false => (Format::Csv, csv(text)?),
+        };
+        gather(format, lines)
     }
 
     /// As [`Meter::parse`], from a file.
@@ -44,19 +53,6 @@ enum Line {
     Sample(Stamp, f64),
     Unreadable,
     Negative,
-}
-
-fn parse(bytes: &[u8]) -> Result<Meter, String> {
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.trim_start_matches('\u{feff}');
-    if text.trim().is_empty() {
-        return Err("is empty; a power meter's file has a line for each sample".to_owned());
-    }
-    let (format, lines): (_, Vec<Line>) = match text.contains("#d,") {
-        true => (Format::WattsUp, watts_up(text)),
-        false => (Format::Csv, csv(text)?),
-    };
-    gather(format, lines)
 }
 
 /// Samples in their order, and what was left out.
@@ -385,7 +381,7 @@ mod tests {
     use super::*;
 
     fn watts(text: &str) -> Vec<f64> {
-        let meter = parse(text.as_bytes()).unwrap();
+        let meter = Meter::parse(text.as_bytes()).unwrap();
         meter.samples.iter().map(|sample| sample.watts).collect()
     }
 
@@ -399,7 +395,7 @@ mod tests {
             "\"timestamp\",\"W\"\r\n\"2026-11-21T18:00:00Z\",\"130 W\"\r\n\"2026-11-21T18:00:01Z\",\"131.5 W\"\r\n",
             "\u{feff}0;130\n1;131.5\n",
         ] {
-            let meter = parse(text.as_bytes()).unwrap();
+            let meter = Meter::parse(text.as_bytes()).unwrap();
             assert_eq!(watts(text), [130.0, 131.5], "{text}");
             assert_eq!(meter.interval_us, SECOND, "{text}");
             assert_eq!(meter.left_out, LeftOut::default(), "{text}");
@@ -409,7 +405,7 @@ mod tests {
     #[test]
     fn the_loggers_of_the_watts_up_are_read() {
         let own = "#h,-,18,W,V,A,WH;\n#d,-,18,1304,2301,571,0,_,_,_;\n#d,-,18,52,2301,40,0;\n";
-        let meter = parse(own.as_bytes()).unwrap();
+        let meter = Meter::parse(own.as_bytes()).unwrap();
         assert_eq!(
             (meter.format, meter.clock),
             (Format::WattsUp, Clock::Elapsed)
@@ -419,11 +415,11 @@ mod tests {
 
         let stamped =
             "2026-11-21T18:00:00Z #d,-,18,1304,2301;\n2026-11-21T18:00:02Z #d,-,18,52,2301;\n";
-        let meter = parse(stamped.as_bytes()).unwrap();
+        let meter = Meter::parse(stamped.as_bytes()).unwrap();
         assert_eq!((meter.clock, meter.interval_us), (Clock::Utc, 2 * SECOND));
 
         let slow = "#L,W,3,E,,10;\n#d,-,18,1304;\n#d,-,18,_;\n#d,-,18,52;\n";
-        let meter = parse(slow.as_bytes()).unwrap();
+        let meter = Meter::parse(slow.as_bytes()).unwrap();
         assert_eq!(meter.samples[1].at_us, 20 * SECOND);
         assert_eq!(meter.left_out.unreadable, 1);
 
@@ -437,7 +433,7 @@ mod tests {
     type Read = (Vec<(f64, f64)>, Clock, f64, [usize; 3]);
 
     fn all_of(text: &str) -> Read {
-        let meter = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let meter = Meter::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
         let samples = meter.samples.iter();
         let LeftOut {
             unreadable,
@@ -711,7 +707,7 @@ mod tests {
             ("time,watts\n1,5\n", "1 of its lines"),
             ("time,watts\nx,5\ny,6\n", "0 of its lines"),
         ] {
-            let error = parse(text.as_bytes()).unwrap_err();
+            let error = Meter::parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
             assert_eq!(error.lines().count(), 1);
         }
