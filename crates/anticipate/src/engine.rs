@@ -2,6 +2,8 @@
 //! waits for, and keeps the CPU ready in it. `src/bpf/anticipate.bpf.c` says how.
 
 mod agents;
+mod own_cost;
+pub(crate) mod skeleton;
 mod statistics;
 
 use std::mem;
@@ -13,24 +15,16 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
 use nix::sys::resource::{Resource, getrlimit};
-use reveille_kernel::bpf::{
-    self as kernel, Counting, KernelBtf, RunTime, Shared, run_time, run_time_of_all, word,
-};
+use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, word};
 use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
 pub use self::agents::{Desk, Expectations, Unplanned};
+use self::skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
 pub use self::statistics::{
-    Accounted, Assistance, Cpu, Gain, Latency, Model, OperationStatistics, Statistics,
+    Accounted, Assistance, Cpu, Gain, Latency, OperationStatistics, Statistics,
 };
-use crate::bench::assist::OwnCost;
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
-
-pub(crate) mod skeleton {
-    #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
-    include!(concat!(env!("OUT_DIR"), "/anticipate.skel.rs"));
-}
-use skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
 
 /// Descriptors besides one for each CPU: programs, their links, tables; some 40, by /proc/self/fd.
 const DESCRIPTORS: u64 = 100;
@@ -157,35 +151,6 @@ impl Engine {
     /// What the settings are.
     pub fn settings(&self) -> &Settings {
         &self.settings
-    }
-
-    /// What its programs take while `io` runs, for each request that it is to anticipate. Runs for
-    /// other requests, idle periods and interrupts meanwhile are in it; what its timers do is not.
-    /// `None` where the kernel does not count, or no request came.
-    ///
-    /// # Errors
-    /// Where the kernel does not report it.
-    pub fn own_cost(&self, io: impl FnOnce()) -> Result<Option<OwnCost>> {
-        let Some(counting) = Counting::start() else {
-            return Ok(None);
-        };
-        let nothing_ns = counting.of_nothing_ns()?;
-        let read = || -> Result<[RunTime; 2]> {
-            let mut at_requests = run_time(self.skel.progs.on_issue.as_fd())?;
-            at_requests.add(run_time(self.skel.progs.on_complete.as_fd())?);
-            Ok([run_time_of_all(self.skel.object())?, at_requests])
-        };
-        let (before, requests) = (read()?, self.requests()?);
-        io();
-        let (after, requests) = (read()?, self.requests()? - requests);
-        let per_request = |which: usize| {
-            let own_ns = after[which].own_ns_since(before[which], nothing_ns);
-            own_ns as f64 / requests as f64
-        };
-        Ok((requests > 0).then(|| OwnCost {
-            ns: per_request(0),
-            at_requests_ns: per_request(1),
-        }))
     }
 
     /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs

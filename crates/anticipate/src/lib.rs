@@ -16,6 +16,8 @@ pub use devices::{Announcements, BlockDevice};
 #[cfg(feature = "bpf")]
 pub use engine::*;
 pub use learnt::{Expected, Learnt, correlation, expected};
+#[cfg(feature = "bpf")]
+pub use model::Model;
 pub use operation::Operation;
 pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject};
 

@@ -1,12 +1,39 @@
 //! The kernel side's models, as the statistics tell of them.
 
-use crate::engine::{Model, skeleton::types};
+use serde::Serialize;
+
+use crate::engine::skeleton::types;
 use crate::{Learnt, correlation, expected};
 
 /// Sectors of a KiB.
 const SECTORS_PER_KIB: f64 = 2.0;
 /// Sizes and mean times are in 2^-8.
 const FINE: f64 = 256.0;
+
+/// How long requests take, as it was learnt: by the number in flight.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Model {
+    /// Requests in flight when one was issued: at least so many.
+    pub in_flight: u32,
+    /// Requests that were learnt from.
+    pub count: u64,
+    /// Requests of no size or of an absurd time; not learnt from.
+    pub refused: u64,
+    /// Times that the device had changed, and the model began anew.
+    pub changes: u32,
+    /// Of the last some 64 requests, the mean time, µs.
+    pub mean_us: f64,
+    /// Of the same, the mean size, KiB.
+    pub mean_kib: f64,
+    /// Of the same, what a KiB more takes, µs; `None` where their sizes do not vary.
+    pub us_per_kib: Option<f64>,
+    /// Of the mean size a request in twenty is complete before, µs; `None` until enough is known.
+    pub early_us: Option<f64>,
+    /// Of the mean size one in ten is complete after, µs; `None` until enough is known.
+    pub late_us: Option<f64>,
+    /// Pearson's correlation of size and time; `None` where sizes do not vary.
+    pub correlation: Option<f64>,
+}
 
 /// `None` of a model that has seen nothing.
 pub(crate) fn told(in_flight: u32, model: &types::model) -> Option<Model> {

@@ -10,6 +10,7 @@ mod check;
 mod failed;
 mod inputs;
 mod named;
+mod spread;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -20,13 +21,15 @@ use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us, carries, on
 use crate::graph::{self, DeviceTimes, Half};
 use crate::path::Why;
 use crate::power::align::Power;
+use crate::what_if::Deferred;
 
-pub use across::{Spread, spread};
+pub use crate::what_if::Removal;
 pub use assemble::{Input, Question, analyse};
+pub use check::read;
 pub use failed::Failed;
 pub use inputs::inputs;
 pub use named::{extent, half_name, no_devices, no_length, stage_name, stage_words, why_words};
-pub use what_if::{Removal, Replay, WhatIf};
+pub use spread::{Spread, spread};
 
 /// Value of the JSON's field `format`.
 pub const FORMAT: &str = "reveille-resume";
@@ -299,6 +302,39 @@ pub struct SuspendDevice {
     pub slack_us: Option<Spread>,
 }
 
+/// What the resume would take.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WhatIf {
+    /// The cycle that was replayed.
+    pub cycle: usize,
+    /// The resume of that cycle, as it was.
+    pub measured_us: Us,
+    /// One for each change, together with those before it.
+    pub replays: Vec<Replay>,
+    /// With all changes, over all cycles.
+    pub all_cycles_us: Option<Spread>,
+    /// The critical path with all changes.
+    pub path: Vec<LinkResult>,
+    /// Changes that match nothing here.
+    pub unmet: Vec<String>,
+}
+
+/// One change more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Replay {
+    /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
+    pub change: String,
+    /// Of the resume, with this change and those before it.
+    pub total_us: Us,
+    /// Against the total before this change.
+    pub saves_us: Us,
+    /// Devices that this change removes.
+    pub removed: Vec<Name>,
+    /// Devices that this change defers, with the time from the start of the resume at which each is
+    /// ready, in this replay.
+    pub deferred: Vec<Deferred>,
+}
+
 impl CycleResult {
     /// The critical path of a half.
     pub fn path_of(&self, half: Half) -> &[LinkResult] {
@@ -392,34 +428,4 @@ impl Machine {
         let shown = self.cycles.iter().find(|cycle| cycle.number == self.shown);
         shown.expect("a machine is made with the cycle that it shows")
     }
-}
-
-/// Reads an [`Analysis`].
-///
-/// # Errors
-/// One line: it is no analysis, or of a later version, or has figures that cannot be.
-pub fn read(text: &[u8]) -> Result<Analysis, String> {
-    #[derive(Deserialize)]
-    struct Head {
-        format: String,
-        version: u32,
-    }
-    let wrong = |why: String| {
-        // It may quote the file, which may have any character.
-        let why = why.replace(char::is_control, " ");
-        format!("is no analysis of `reveille resume analyze --json`: {why}")
-    };
-    let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
-    if head.format != FORMAT {
-        return Err(wrong(format!("its format is {:?}", head.format)));
-    }
-    if !(1..=VERSION).contains(&head.version) {
-        return Err(format!(
-            "has version {}, and this program knows {VERSION}; take a newer reveille",
-            head.version
-        ));
-    }
-    let analysis = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
-    check::check(&analysis)?;
-    Ok(analysis)
 }

@@ -29,6 +29,7 @@ pub use alarm::Alarm;
 pub use features::features;
 pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
 pub use recorder::Recorder;
+use sleep_state::STATE;
 pub use sleep_state::{Mode, SleepState};
 
 /// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
@@ -39,7 +40,6 @@ const BETWEEN: Duration = Duration::from_secs(2);
 /// prevents every suspend.
 const EVENTS_END_WITHIN: Duration = Duration::from_secs(5);
 
-const STATE: &str = "sys/power/state";
 const WAKEUP_COUNT: &str = "sys/power/wakeup_count";
 
 /// What is to be captured.

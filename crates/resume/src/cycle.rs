@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::devices::Device;
 
+pub use crate::devices::Name;
+
 /// An instant of the log's clock or a time between two, in microseconds.
 pub type Us = i64;
-
-/// A name that many calls share.
-pub type Name = Arc<str>;
 
 /// One suspend and its resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use reveille_kernel::Root;
 use serde::{Deserialize, Serialize};
 
-use crate::cycle::Name;
+/// A name that many calls share.
+pub type Name = Arc<str>;
 
 /// More are not read. Large servers have some ten thousand.
 const DEVICES_MAX: usize = 100_000;

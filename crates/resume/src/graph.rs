@@ -229,18 +229,6 @@ impl Step {
 }
 
 impl Graph {
-    /// The graph of a cycle's resume. A cycle without any part of a resume gives a graph without
-    /// stages, whose total is 0.
-    pub fn of(cycle: &Cycle) -> Graph {
-        Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Resume)
-    }
-
-    /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
-    /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
-    pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
-        build::graph(cycle, machine, half)
-    }
-
     /// How long it took, in µs.
     pub fn total_us(&self) -> Us {
         self.end - self.start

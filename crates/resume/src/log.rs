@@ -27,16 +27,14 @@ mod stages;
 mod stamp;
 mod trace;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use reveille_show::quantity::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
-use reader::Reader;
+pub use reader::{read, read_files};
 
 /// What was read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -204,53 +202,6 @@ impl LeftOut {
         self.too_many += other.too_many;
         self.late_calls += other.late_calls;
     }
-}
-
-/// Reads a log of any length in a few megabytes and what its cycles need.
-///
-/// A log without a suspend is no error here: it has no cycles.
-///
-/// # Errors
-///
-/// Those of `input`.
-pub fn read(input: impl Read) -> io::Result<Log> {
-    read_all([input])
-}
-
-/// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
-///
-/// # Errors
-///
-/// Those of the inputs.
-pub(crate) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
-    let mut reader = Reader::new();
-    for input in inputs {
-        reader.source(input)?;
-    }
-    Ok(reader.finish())
-}
-
-/// Reads the files of one machine's log.
-///
-/// # Errors
-///
-/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
-pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
-    let mut reader = Reader::new();
-    for path in paths {
-        let unreadable = |error: io::Error| Error::Unreadable {
-            path: path.clone(),
-            why: error.to_string(),
-        };
-        reader
-            .source(File::open(path).map_err(unreadable)?)
-            .map_err(unreadable)?;
-    }
-    let path = paths
-        .first()
-        .map(PathBuf::as_path)
-        .unwrap_or(Path::new("-"));
-    reader.finish().or_no_suspend(path)
 }
 
 impl Log {

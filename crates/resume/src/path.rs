@@ -130,13 +130,6 @@ pub(crate) struct Times {
 }
 
 impl Graph {
-    /// The critical path of what was measured.
-    ///
-    /// Where two chains are equally long one of them is given: shortening it alone shortens nothing.
-    pub fn critical_path(&self) -> CriticalPath {
-        path_of(self, &self.measured())
-    }
-
     /// How much longer each of the cycle's calls could take without the whole getting longer, in
     /// µs, by the call's number. `None`: the call is not in the graph (another half, no start or no
     /// end). 0: on a critical path.
@@ -171,11 +164,6 @@ impl Graph {
             }
         }
         latest
-    }
-
-    /// The times that the log has, with what set each.
-    pub(crate) fn measured(&self) -> Times {
-        crate::what_if::Run::unchanged(self).times()
     }
 }
 

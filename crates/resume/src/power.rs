@@ -7,12 +7,9 @@ pub mod align;
 mod read;
 mod time;
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::Us;
-use crate::{Error, Result};
 
 /// What a meter recorded.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,34 +77,6 @@ impl LeftOut {
     }
 }
 
-/// A sample each millisecond for an hour has some 100 MiB.
-const MOST_MIB: u64 = 1024;
-
-impl Meter {
-    /// The samples of a file's bytes.
-    ///
-    /// # Errors
-    /// One line: this is no power meter's file, or it has nothing of use.
-    pub fn parse(bytes: &[u8]) -> std::result::Result<Self, String> {
-        read::parse(bytes)
-    }
-
-    /// As [`Meter::parse`], from a file.
-    ///
-    /// # Errors
-    /// [`Error::Unreadable`], with its path.
-    pub fn open(path: &Path) -> Result<Self> {
-        let unreadable = |why: String| Error::Unreadable {
-            path: path.to_owned(),
-            why,
-        };
-        let file = std::fs::File::open(path);
-        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
-        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&bytes).map_err(unreadable)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,26 +89,5 @@ mod tests {
             out_of_order: 4,
         };
         assert_eq!(left_out.all(), 7);
-    }
-
-    #[test]
-    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("power.csv");
-        let why = || match Meter::open(&path).unwrap_err() {
-            Error::Unreadable { path: named, why } => {
-                assert_eq!(named, path);
-                why
-            }
-            other => panic!("{other}"),
-        };
-        assert!(why().contains("No such file"), "{}", why());
-        std::fs::write(&path, " \n").unwrap();
-        assert!(why().starts_with("is empty"), "{}", why());
-        let text = b"time_s,power_w\n0,130\n1,5\n";
-        std::fs::write(&path, text).unwrap();
-        let meter = Meter::open(&path).unwrap();
-        assert_eq!(meter.samples.len(), 2);
-        assert_eq!(Ok(meter), Meter::parse(text));
     }
 }

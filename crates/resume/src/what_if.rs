@@ -25,5 +25,4 @@ mod run;
 
 pub use change::{Change, Pattern, Target};
 pub use removal::{Removal, best_removals, steps};
-pub(crate) use run::Run;
 pub use run::{Deferred, Replayed, replay};

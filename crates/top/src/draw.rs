@@ -78,7 +78,7 @@ impl Picture<'_> {
             sheet.put_below(&sheet.line(&note, Tone::Faint));
         }
         match self.view.pane {
-            Pane::Idle => idle::draw(self, snapshot, &mut sheet),
+            Pane::Idle => idle::draw(self.history, self.view, snapshot, &mut sheet),
             Pane::Wakers => wakers::draw(self.view, snapshot, &mut sheet),
             Pane::Bounds => bounds::draw(self.view, snapshot, &mut sheet),
         }

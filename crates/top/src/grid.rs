@@ -1,5 +1,6 @@
 //! Columns fitted to a width: the least important ones are omitted first.
 
+use std::cmp::Ordering;
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -33,6 +34,12 @@ pub struct Column {
 pub enum Order {
     Ascending,
     Descending,
+}
+
+/// Unknown values come last.
+pub fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
+    let known = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
+    known(b).total_cmp(&known(a))
 }
 
 impl Column {

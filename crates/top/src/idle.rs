@@ -5,8 +5,7 @@ use std::cmp::Ordering;
 use ratatui::text::Line;
 use reveille_watch::live::{CountedBy, Level, Power, PowerKind, Snapshot, StateShare, Unit};
 
-use crate::draw::Picture;
-use crate::grid::{Cell, Column, Grid, Order};
+use crate::grid::{Cell, Column, Grid, Order, descending};
 use crate::history::{Figure, History};
 use crate::look::{Tone, UNKNOWN};
 use crate::sheet::Sheet;
@@ -64,15 +63,9 @@ fn figure(unit: &Unit, order: usize) -> Option<f64> {
     }
 }
 
-/// Unknown values come last.
-pub fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
-    let known = |value: Option<f64>| value.unwrap_or(f64::NEG_INFINITY);
-    known(b).total_cmp(&known(a))
-}
-
-pub fn draw(picture: &Picture, snapshot: &Snapshot, sheet: &mut Sheet) {
-    let units = rows(snapshot, picture.view);
-    let selected = picture.view.list().selected.min(units.len() - 1);
+pub fn draw(history: &History, view: &View, snapshot: &Snapshot, sheet: &mut Sheet) {
+    let units = rows(snapshot, view);
+    let selected = view.list().selected.min(units.len() - 1);
     let unit = units[selected];
     let mut more = vec![Line::default()];
     more.extend(sheet.pieces(&states::title(unit), Tone::Strong));
@@ -86,7 +79,7 @@ pub fn draw(picture: &Picture, snapshot: &Snapshot, sheet: &mut Sheet) {
         let grid = wakers::grid(named, wakers::sum(&wakers), &List::default());
         woken_by.extend(sheet.table(&grid));
     }
-    let grid = grid(&units, picture.history, picture.view);
+    let grid = grid(&units, history, view);
     sheet.list(&grid, selected, &more, &woken_by);
 }
 

@@ -26,24 +26,13 @@ mod wakers;
 mod pictures;
 
 use std::io::Write;
-use std::time::Duration;
 
 use anyhow::Result;
 use reveille_watch::live::Snapshot;
 
 pub use draw::About;
+pub use pace::Refresh;
 pub use screen::run;
-
-/// The interval and the number of refreshes.
-#[derive(Debug, Clone)]
-pub struct Refresh {
-    /// The time between refreshes.
-    pub interval: Duration,
-    /// The number of refreshes; `None`: until a signal or the user ends it.
-    pub count: Option<u64>,
-    /// Signals that end it.
-    pub ended_by: Vec<i32>,
-}
 
 /// The output format without a terminal view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

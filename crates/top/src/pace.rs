@@ -8,8 +8,18 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 
-use crate::Refresh;
 use crate::input::{readable_after, timeout};
+
+/// The interval and the number of refreshes.
+#[derive(Debug, Clone)]
+pub struct Refresh {
+    /// The time between refreshes.
+    pub interval: Duration,
+    /// The number of refreshes; `None`: until a signal or the user ends it.
+    pub count: Option<u64>,
+    /// Signals that end it.
+    pub ended_by: Vec<i32>,
+}
 
 pub struct Pace {
     ends: UnixStream,

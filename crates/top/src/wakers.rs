@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 
 use reveille_watch::live::{Level, Snapshot, Unit, Waker, WakerKind};
 
-use crate::grid::{Cell, Column, Grid, Order};
-use crate::idle::descending;
+use crate::grid::{Cell, Column, Grid, Order, descending};
 use crate::look::{Tone, UNKNOWN};
 use crate::numbers;
 use crate::sheet::Sheet;

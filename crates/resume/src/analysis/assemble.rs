@@ -2,7 +2,8 @@
 
 use reveille_show::quantity::{counted, duration};
 
-use super::across::{self, spread};
+use super::across;
+use super::spread::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,

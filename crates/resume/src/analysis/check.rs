@@ -1,6 +1,8 @@
 //! Are a file's figures fit to be drawn? A program made it, but it may have been changed since.
 
-use super::{Analysis, CycleResult, LinkResult, Machine, Removal, Spread};
+use serde::Deserialize;
+
+use super::{Analysis, CycleResult, FORMAT, LinkResult, Machine, Removal, Spread, VERSION};
 use crate::cycle::Us;
 use crate::power::align::Power;
 
@@ -10,9 +12,39 @@ const LAST: Us = 10_000_000_000_000_000;
 /// 115 days, µs: no part of a cycle takes longer, and a million of them can be added up.
 const LONGEST: Us = 10_000_000_000_000;
 
+/// Reads an [`Analysis`].
+///
+/// # Errors
+/// One line: it is no analysis, or of a later version, or has figures that cannot be.
+pub fn read(text: &[u8]) -> Result<Analysis, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: String,
+        version: u32,
+    }
+    let wrong = |why: String| {
+        // It may quote the file, which may have any character.
+        let why = why.replace(char::is_control, " ");
+        format!("is no analysis of `reveille resume analyze --json`: {why}")
+    };
+    let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    if head.format != FORMAT {
+        return Err(wrong(format!("its format is {:?}", head.format)));
+    }
+    if !(1..=VERSION).contains(&head.version) {
+        return Err(format!(
+            "has version {}, and this program knows {VERSION}; take a newer reveille",
+            head.version
+        ));
+    }
+    let analysis = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
+    check(&analysis)?;
+    Ok(analysis)
+}
+
 /// # Errors
 /// One line: what of it is invalid.
-pub fn check(analysis: &Analysis) -> Result<(), String> {
+fn check(analysis: &Analysis) -> Result<(), String> {
     analysis.machines.iter().try_for_each(|one| {
         machine(one).map_err(|what| format!("is damaged: of machine {:?}, {what}", one.name))
     })

@@ -2,50 +2,13 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
-
-use super::across::{Spread, spread};
-use super::{CycleResult, LinkKind, LinkResult};
+use super::spread::spread;
+use super::{CycleResult, LinkKind, LinkResult, Replay, WhatIf};
 use crate::Result;
 use crate::cycle::{Cycle, GAP_US, Gap, Name, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::path::{Link, Part, Why};
 use crate::what_if::{Change, Deferred, replay};
-
-pub use crate::what_if::Removal;
-
-/// What the resume would take.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// The cycle that was replayed.
-    pub cycle: usize,
-    /// The resume of that cycle, as it was.
-    pub measured_us: Us,
-    /// One for each change, together with those before it.
-    pub replays: Vec<Replay>,
-    /// With all changes, over all cycles.
-    pub all_cycles_us: Option<Spread>,
-    /// The critical path with all changes.
-    pub path: Vec<LinkResult>,
-    /// Changes that match nothing here.
-    pub unmet: Vec<String>,
-}
-
-/// One change more.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Replay {
-    /// `without snd*`, `defer usb*`, `ata1=50ms`, `4 CPUs`.
-    pub change: String,
-    /// Of the resume, with this change and those before it.
-    pub total_us: Us,
-    /// Against the total before this change.
-    pub saves_us: Us,
-    /// Devices that this change removes.
-    pub removed: Vec<Name>,
-    /// Devices that this change defers, with the time from the start of the resume at which each is
-    /// ready, in this replay.
-    pub deferred: Vec<Deferred>,
-}
 
 /// The replays of `changes`; `None` where there are none. Over the cycles whose results are whole.
 pub fn what_if(

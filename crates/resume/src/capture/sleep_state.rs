@@ -8,8 +8,9 @@ use reveille_kernel::features::{self, Presence};
 use reveille_kernel::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
-use super::STATE;
 use crate::{Error, Result};
+
+pub(super) const STATE: &str = "sys/power/state";
 
 const MEM_SLEEP: &str = "sys/power/mem_sleep";
 const INHIBITORS: &str = "run/systemd/inhibit";

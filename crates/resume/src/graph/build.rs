@@ -11,38 +11,48 @@ use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
 use crate::graph::DeviceTimes;
 use crate::times;
 
-pub(super) fn graph(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
-    let tree = Tree::of(cycle, machine);
-    let main = main_worker(cycle);
-    let mut left_out = LeftOut {
-        parents_of_one_name: tree.ambiguous,
-        main_unknown: main.is_none(),
-        ..LeftOut::default()
-    };
-    let mut by_stage = steps_by_stage(cycle, half, &tree, &mut left_out);
-    let spans = stages(cycle, half, &by_stage);
-    let start = begin(cycle, half, &spans);
-    let mut graph = Graph {
-        half,
-        start,
-        end: start,
-        stages: Vec::new(),
-        entry: None,
-        steps: Vec::new(),
-        main,
-        left_out,
-        tree,
-        calls: cycle.calls.clone(),
-    };
-    for (kind, start, end) in spans {
-        let steps = by_stage.remove(&kind).unwrap_or_default();
-        graph.add_stage(kind, start, end, steps);
+impl Graph {
+    /// The graph of a cycle's resume. A cycle without any part of a resume gives a graph without
+    /// stages, whose total is 0.
+    pub fn of(cycle: &Cycle) -> Graph {
+        Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Resume)
     }
-    if half == Half::Suspend {
-        graph.entry = entry(cycle, graph.end);
-        graph.end += graph.entry.map_or(0, |(_, us)| us);
+
+    /// The graph of a half of `cycle`. The tree of devices, and who runs what, are learnt from all
+    /// cycles of the machine: a device that only another cycle names a parent of has it here as well.
+    pub fn of_half(cycle: &Cycle, machine: &[Cycle], half: Half) -> Graph {
+        let tree = Tree::of(cycle, machine);
+        let main = main_worker(cycle);
+        let mut left_out = LeftOut {
+            parents_of_one_name: tree.ambiguous,
+            main_unknown: main.is_none(),
+            ..LeftOut::default()
+        };
+        let mut by_stage = steps_by_stage(cycle, half, &tree, &mut left_out);
+        let spans = stages(cycle, half, &by_stage);
+        let start = begin(cycle, half, &spans);
+        let mut graph = Graph {
+            half,
+            start,
+            end: start,
+            stages: Vec::new(),
+            entry: None,
+            steps: Vec::new(),
+            main,
+            left_out,
+            tree,
+            calls: cycle.calls.clone(),
+        };
+        for (kind, start, end) in spans {
+            let steps = by_stage.remove(&kind).unwrap_or_default();
+            graph.add_stage(kind, start, end, steps);
+        }
+        if half == Half::Suspend {
+            graph.entry = entry(cycle, graph.end);
+            graph.end += graph.entry.map_or(0, |(_, us)| us);
+        }
+        graph
     }
-    graph
 }
 
 /// What comes next behind the suspend's last stage, and after how long.

@@ -1,6 +1,8 @@
 //! From lines to events.
 
+use std::fs::File;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memchr2, memmem};
 
@@ -13,6 +15,7 @@ use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{Log, Unread, both, packed, trace};
 use crate::cycle::Us;
+use crate::{Error, Result};
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
 const CONTINUATIONS_MAX: usize = 3;
@@ -426,6 +429,53 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
 fn lost_events(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
     Cursor(&line[at + 10..]).number()
+}
+
+/// Reads a log of any length in a few megabytes and what its cycles need.
+///
+/// A log without a suspend is no error here: it has no cycles.
+///
+/// # Errors
+///
+/// Those of `input`.
+pub fn read(input: impl Read) -> io::Result<Log> {
+    read_all([input])
+}
+
+/// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
+///
+/// # Errors
+///
+/// Those of the inputs.
+pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
+    let mut reader = Reader::new();
+    for input in inputs {
+        reader.source(input)?;
+    }
+    Ok(reader.finish())
+}
+
+/// Reads the files of one machine's log.
+///
+/// # Errors
+///
+/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
+pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
+    let mut reader = Reader::new();
+    for path in paths {
+        let unreadable = |error: io::Error| Error::Unreadable {
+            path: path.clone(),
+            why: error.to_string(),
+        };
+        reader
+            .source(File::open(path).map_err(unreadable)?)
+            .map_err(unreadable)?;
+    }
+    let path = paths
+        .first()
+        .map(PathBuf::as_path)
+        .unwrap_or(Path::new("-"));
+    reader.finish().or_no_suspend(path)
 }
 
 #[cfg(test)]

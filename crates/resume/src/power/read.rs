@@ -4,28 +4,55 @@
 //! 4.41: a packet from `#` to `;`, `#d,-,18,` and then watts and volts in tenths, milliamperes and
 //! so on; `_` stands for what the meter was not asked for.
 
+use std::path::Path;
+
 use super::time::{Stamp, parse as parse_time};
 use super::{Clock, Format, LeftOut, Meter, Sample};
+use crate::Error;
 use crate::cycle::Us;
+
+/// A sample each millisecond for an hour has some 100 MiB.
+const MOST_MIB: u64 = 1024;
+
+impl Meter {
+    /// The samples of a file's bytes.
+    ///
+    /// # Errors
+    /// One line: this is no power meter's file, or it has nothing of use.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_start_matches('\u{feff}');
+        if text.trim().is_empty() {
+            return Err("is empty; a power meter's file has a line for each sample".to_owned());
+        }
+        let (format, lines): (_, Vec<Line>) = match text.contains("#d,") {
+            true => (Format::WattsUp, watts_up(text)),
+            false => (Format::Csv, csv(text)?),
+        };
+        gather(format, lines)
+    }
+
+    /// As [`Meter::parse`], from a file.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`], with its path.
+    pub fn open(path: &Path) -> crate::Result<Self> {
+        let unreadable = |why: String| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        };
+        let file = std::fs::File::open(path);
+        let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
+        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&bytes).map_err(unreadable)
+    }
+}
 
 /// What one line gave.
 enum Line {
     Sample(Stamp, f64),
     Unreadable,
     Negative,
-}
-
-pub fn parse(bytes: &[u8]) -> Result<Meter, String> {
-    let text = String::from_utf8_lossy(bytes);
-    let text = text.trim_start_matches('\u{feff}');
-    if text.trim().is_empty() {
-        return Err("is empty; a power meter's file has a line for each sample".to_owned());
-    }
-    let (format, lines): (_, Vec<Line>) = match text.contains("#d,") {
-        true => (Format::WattsUp, watts_up(text)),
-        false => (Format::Csv, csv(text)?),
-    };
-    gather(format, lines)
 }
 
 /// Samples in their order, and what was left out.
@@ -354,7 +381,7 @@ mod tests {
     use super::*;
 
     fn watts(text: &str) -> Vec<f64> {
-        let meter = parse(text.as_bytes()).unwrap();
+        let meter = Meter::parse(text.as_bytes()).unwrap();
         meter.samples.iter().map(|sample| sample.watts).collect()
     }
 
@@ -368,7 +395,7 @@ mod tests {
             "\"timestamp\",\"W\"\r\n\"2026-11-21T18:00:00Z\",\"130 W\"\r\n\"2026-11-21T18:00:01Z\",\"131.5 W\"\r\n",
             "\u{feff}0;130\n1;131.5\n",
         ] {
-            let meter = parse(text.as_bytes()).unwrap();
+            let meter = Meter::parse(text.as_bytes()).unwrap();
             assert_eq!(watts(text), [130.0, 131.5], "{text}");
             assert_eq!(meter.interval_us, SECOND, "{text}");
             assert_eq!(meter.left_out, LeftOut::default(), "{text}");
@@ -378,7 +405,7 @@ mod tests {
     #[test]
     fn the_loggers_of_the_watts_up_are_read() {
         let own = "#h,-,18,W,V,A,WH;\n#d,-,18,1304,2301,571,0,_,_,_;\n#d,-,18,52,2301,40,0;\n";
-        let meter = parse(own.as_bytes()).unwrap();
+        let meter = Meter::parse(own.as_bytes()).unwrap();
         assert_eq!(
             (meter.format, meter.clock),
             (Format::WattsUp, Clock::Elapsed)
@@ -388,11 +415,11 @@ mod tests {
 
         let stamped =
             "2026-11-21T18:00:00Z #d,-,18,1304,2301;\n2026-11-21T18:00:02Z #d,-,18,52,2301;\n";
-        let meter = parse(stamped.as_bytes()).unwrap();
+        let meter = Meter::parse(stamped.as_bytes()).unwrap();
         assert_eq!((meter.clock, meter.interval_us), (Clock::Utc, 2 * SECOND));
 
         let slow = "#L,W,3,E,,10;\n#d,-,18,1304;\n#d,-,18,_;\n#d,-,18,52;\n";
-        let meter = parse(slow.as_bytes()).unwrap();
+        let meter = Meter::parse(slow.as_bytes()).unwrap();
         assert_eq!(meter.samples[1].at_us, 20 * SECOND);
         assert_eq!(meter.left_out.unreadable, 1);
 
@@ -406,7 +433,7 @@ mod tests {
     type Read = (Vec<(f64, f64)>, Clock, f64, [usize; 3]);
 
     fn all_of(text: &str) -> Read {
-        let meter = parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let meter = Meter::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"));
         let samples = meter.samples.iter();
         let LeftOut {
             unreadable,
@@ -680,9 +707,30 @@ mod tests {
             ("time,watts\n1,5\n", "1 of its lines"),
             ("time,watts\nx,5\ny,6\n", "0 of its lines"),
         ] {
-            let error = parse(text.as_bytes()).unwrap_err();
+            let error = Meter::parse(text.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
             assert_eq!(error.lines().count(), 1);
         }
+    }
+
+    #[test]
+    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("power.csv");
+        let why = || match Meter::open(&path).unwrap_err() {
+            Error::Unreadable { path: named, why } => {
+                assert_eq!(named, path);
+                why
+            }
+            other => panic!("{other}"),
+        };
+        assert!(why().contains("No such file"), "{}", why());
+        std::fs::write(&path, " \n").unwrap();
+        assert!(why().starts_with("is empty"), "{}", why());
+        let text = b"time_s,power_w\n0,130\n1,5\n";
+        std::fs::write(&path, text).unwrap();
+        let meter = Meter::open(&path).unwrap();
+        assert_eq!(meter.samples.len(), 2);
+        assert_eq!(Ok(meter), Meter::parse(text));
     }
 }

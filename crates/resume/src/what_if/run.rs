@@ -77,6 +77,20 @@ pub fn replay(graph: &Graph, changes: &[Change]) -> Result<Replayed> {
     })
 }
 
+impl Graph {
+    /// The critical path of what was measured.
+    ///
+    /// Where two chains are equally long one of them is given: shortening it alone shortens nothing.
+    pub fn critical_path(&self) -> CriticalPath {
+        path_of(self, &self.measured())
+    }
+
+    /// The times that the log has, with what set each.
+    pub(crate) fn measured(&self) -> Times {
+        Run::unchanged(self).times()
+    }
+}
+
 /// Whether a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Status {

@@ -1,5 +1,8 @@
 //! What was not understood: counted, put together, told.
 
+use std::io;
+
+use super::super::reader::read_all;
 use super::odd::moved;
 use super::*;
 

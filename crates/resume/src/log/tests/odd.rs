@@ -1,5 +1,6 @@
 //! Several cycles and boots, clocks that jump, suspends that fail, halves of pairs.
 
+use super::super::reader::read_all;
 use super::*;
 
 pub(super) fn moved(text: &str, by: &str) -> String {

@@ -1,0 +1,263 @@
+//! Applies the events of a log to the open cycle.
+
+use super::super::event::Event;
+use super::super::prefix::Clock;
+use super::super::stages::Open;
+use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, opens};
+use crate::cycle::{StageKind, Us};
+
+impl Cycles {
+    /// If the duration in this event exceeds the time since its start by the clock's step back, the clock
+    /// leaped within it, and the shift is corrected.
+    pub(in crate::log) fn measures(&mut self, at: &At<'_>, event: &Event<'_>) {
+        let (Some(by), Some(open)) = (self.returned.take(), &self.open) else {
+            return;
+        };
+        let (since, says_us) = match event {
+            Event::Return(ret) => (self.begun(open, ret), ret.says_us),
+            Event::StageEnd { kind, says_us, .. } => (open.ended_before(*kind), *says_us),
+            _ => return,
+        };
+        if let (Some(since), Some(says)) = (since, says_us)
+            && says - (at.us + self.shift - since) > by / 2
+        {
+            self.shift += by;
+        }
+    }
+
+    /// A line's event. Its stamp has to have passed.
+    pub(in crate::log) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
+        if let Event::Hibernation { ends } = event {
+            let before = self.left_out.hibernations;
+            if ends && let Some(open) = &mut self.open {
+                open.hibernates = true;
+            }
+            self.close();
+            // It may have begun before the log did.
+            let is_counted = self.hibernation_counted || self.left_out.hibernations > before;
+            self.left_out.hibernations += u64::from(!ends || !is_counted);
+            self.hibernating = !ends;
+            self.hibernation_counted = !ends;
+            return;
+        }
+        if let Event::DevicesTook { kind, us } = event {
+            let took = self.open.as_mut().is_some_and(|open| {
+                let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
+                open.mark(kind).end.is_some() && !begins_anew
+            });
+            let (says_us, aborted) = (Some(us), false);
+            if !took {
+                // The other stages have no lines for that.
+                let has_stage_times = self.has_stage_times;
+                self.event(
+                    at,
+                    Event::StageEnd {
+                        kind,
+                        says_us,
+                        aborted,
+                    },
+                );
+                self.has_stage_times = has_stage_times;
+            }
+            return;
+        }
+        let suspends = matches!(event, Event::Begin { first: true, .. });
+        if suspends || matches!(event, Event::Boot) {
+            self.hibernating = false;
+        }
+        // Only a machine that did not come back from a hibernation suspends before its end.
+        self.hibernation_counted &= !suspends;
+        if self.hibernating {
+            return;
+        }
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.clock != at.clock)
+        {
+            if !opens(&event) {
+                return;
+            }
+            self.close();
+            self.last = Some((at.clock, at.us));
+        }
+        let us = match at.clock {
+            Some(Clock::None) => self.copied(at, &event),
+            _ => {
+                self.follow_clock(at, &event);
+                at.us
+            }
+        };
+        if !self.fits(us + self.shift, &event) {
+            self.close();
+        }
+        if self.open.is_none() {
+            if !opens(&event) {
+                return;
+            }
+            self.open = Some(Open::at(us, at.wall, at.clock));
+        }
+        self.apply(us + self.shift, at, event);
+    }
+
+    fn apply(&mut self, us: Us, at: &At<'_>, event: Event<'_>) {
+        let Some(open) = &mut self.open else { return };
+        // CPUs that are taken off and brought on later are none of its business.
+        let done = matches!(
+            event,
+            Event::Cpus { .. }
+                | Event::CpuBegin { .. }
+                | Event::CpuEnd { .. }
+                | Event::Message { .. }
+                | Event::Asleep(_)
+        );
+        if open.ended && open.may_be_late(us, &event) {
+            self.left_out.late_calls += 1;
+            return;
+        }
+        let many = match event {
+            Event::Call(_) | Event::Return(_) | Event::Took { .. } => {
+                open.calls.len() >= CALLS_MAX || self.calls + open.calls.len() >= ALL_CALLS_MAX
+            }
+            Event::CpuBegin { .. } | Event::CpuEnd { .. } => open.cpus.len() >= CPUS_MAX,
+            _ => false,
+        };
+        if many {
+            self.left_out.too_many += 1;
+            return;
+        }
+        if open.ended && done {
+            return;
+        }
+        open.last = us;
+        // Lines that were copied later have no timestamps of their own.
+        if at.clock != Some(Clock::None) {
+            open.resolution_us = open.resolution_us.max(at.resolution_us);
+        }
+        match event {
+            Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
+            Event::Begin { sleep, .. } => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+                if let Some(sleep) = sleep {
+                    open.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+                }
+            }
+            Event::Freezing => {
+                open.began = true;
+                open.mark(StageKind::Freeze).start.get_or_insert(us);
+            }
+            Event::Frozen { after_us } => {
+                open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
+            }
+            Event::Done if open.stage == StageKind::Freeze && !open.ended => {
+                open.mark(StageKind::Freeze).end = Some(us);
+            }
+            Event::Suspending => {
+                open.suspending.get_or_insert(us);
+                open.stage = StageKind::Prepare;
+            }
+            Event::StageBegin(kind) => {
+                open.mark(kind).start = Some(us);
+                match kind {
+                    StageKind::Platform => open.goes_down(us),
+                    StageKind::ResumeNoirq => open.comes_up(us),
+                    StageKind::Thaw => open.ended = true,
+                    _ => {}
+                }
+                open.stage = kind;
+            }
+            Event::StageEnd {
+                kind,
+                says_us,
+                aborted,
+            } => self.stage_ends(us, kind, says_us, aborted),
+            Event::Call(call) => self.call(us, at, call),
+            Event::Return(ret) => self.returns(us, at, ret),
+            Event::Took {
+                stage,
+                driver,
+                device,
+                us: took,
+            } => self.took(us, stage, driver, device, took),
+            Event::Cpus { on: false } => {
+                open.mark(StageKind::CpusOff).start = Some(us);
+                open.goes_down(us);
+                open.stage = StageKind::CpusOff;
+            }
+            Event::Cpus { on: true } => {
+                open.comes_up(us);
+                open.mark(StageKind::CpusOn).start = Some(us);
+                open.stage = StageKind::CpusOn;
+            }
+            Event::CpuBegin { cpu, on } => {
+                if on {
+                    open.comes_up(us);
+                }
+                open.cpu_begins(cpu, on, us);
+            }
+            Event::CpuEnd { cpu, on } => {
+                open.cpu_done(cpu, on, us);
+                if on {
+                    open.comes_up(us);
+                } else {
+                    open.goes_down(us);
+                }
+            }
+            Event::Message { awake: false } => open.goes_down(us),
+            Event::Message { awake: true } => {
+                open.slept |= open.is_down();
+                open.comes_up(us);
+            }
+            Event::Idle { ends: false } => {
+                open.goes_down(us);
+                open.idling = true;
+                open.rest = StageKind::Idle;
+            }
+            Event::Idle { ends: true } => {
+                open.idling = false;
+                open.slept = true;
+                open.comes_up(us);
+            }
+            // A test suspends the clocks, too.
+            Event::Asleep(_) if open.rest == StageKind::Test => {}
+            Event::Asleep(asleep) => {
+                open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
+                open.slept = true;
+                let apart = open.sleeps_apart(asleep, us).unwrap_or(0);
+                self.shift -= apart;
+                open.last = us - apart;
+                open.clocks_run(us - apart);
+            }
+            Event::Test(wait) => {
+                open.goes_down(us);
+                open.rest = StageKind::Test;
+                open.comes_up(us + wait);
+            }
+            Event::NotFrozen { message } => {
+                let mark = open.mark(StageKind::Freeze);
+                mark.end = Some(us);
+                mark.aborted = true;
+                open.refusing = true;
+                self.fails(us, None, message);
+            }
+            Event::Failure { device, message } => self.fails(us, device, message),
+            Event::Thawing => {
+                open.refusing = false;
+                open.mark(StageKind::Thaw).start.get_or_insert(us);
+                open.ended = true;
+            }
+            Event::Thawed | Event::Done => {
+                if open.ended {
+                    open.mark(StageKind::Thaw).end = Some(us);
+                }
+            }
+            Event::Exit => {
+                open.exit = Some(us);
+                open.ended = true;
+                self.close();
+            }
+            Event::HibernationCall => open.hibernates = true,
+        }
+    }
+}
