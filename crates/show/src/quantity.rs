@@ -74,6 +74,16 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// `41.70 ±0.30`: as many decimals as the first two digits of the interval need.
+pub fn interval(value: f64, half_width: f64) -> String {
+    // A difference that is the same in all runs has an interval of rounding errors.
+    if half_width.is_nan() || half_width <= 1e-9 * value.abs() {
+        return digits(value);
+    }
+    let decimals = (1 - half_width.log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{value:.decimals$} ±{half_width:.decimals$}")
+}
+
 /// Seconds with the unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds.abs() {
