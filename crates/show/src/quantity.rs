@@ -288,4 +288,28 @@ mod tests {
             assert!(time(seconds).ends_with(unit), "{}", time(seconds));
         }
     }
+
+    #[test]
+    fn very_small_and_large_numbers_are_written_with_exponents() {
+        for (value, text) in [
+            (1e-6, "0.000001"),
+            (9.99e-7, "9.99e-7"),
+            (-9.99e-7, "-9.99e-7"),
+            (0.00123, "0.00123"),
+            (-0.5, "-0.5"),
+            (1.0, "1"),
+            (9.999, "10"),
+            (10.0, "10"),
+            (120.0, "120"),
+            (999_999_999.0, "999999999"),
+            (1e9, "1.00e9"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        for (seconds, text) in [(7e-9, "7 ns"), (-7e-9, "-7 ns"), (1.5e-3, "1.5 ms")] {
+            assert_eq!(time(seconds), text);
+        }
+    }
 }

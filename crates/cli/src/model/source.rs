@@ -83,7 +83,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
         Some(result) => measured(result, &mut parameters)?,
         None => Vec::new(),
     };
-    parameters.check().map_err(super::told)?;
+    parameters.check().map_err(told)?;
     Ok(Source { parameters, notes })
 }
 
@@ -133,7 +133,7 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
                         "{}, {}: exit latency {}, the median of {} wakes.",
                         named.name,
                         state.name,
-                        reveille_model::sentence::time(state.exit_latency),
+                        reveille_show::quantity::time(state.exit_latency),
                         measured.wake_latency.count
                     ));
                 }
@@ -156,4 +156,18 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
         )));
     }
     Ok(notes)
+}
+
+/// What was asked for wrongly, or an unstable load, is wrong use: other figures would do.
+pub fn told(error: reveille_model::Error) -> anyhow::Error {
+    Failure::usage(error.to_string())
+}
+
+/// A time on the command line, in seconds.
+pub fn parse_time(text: &str) -> Result<f64, String> {
+    let seconds = reveille_model::seconds::parse(text)?;
+    match seconds > 0.0 && seconds.is_finite() {
+        true => Ok(seconds),
+        false => Err("give a time above 0, and not for ever".to_owned()),
+    }
 }
