@@ -13,6 +13,7 @@ pub mod answers;
 pub mod closed;
 pub mod comparison;
 pub mod farm;
+pub mod latencies;
 pub mod machine;
 pub mod parameters;
 pub mod policy;
