@@ -30,6 +30,9 @@ pub struct Above {
     pub power_mean_w: Estimate,
 }
 
+/// Gets the policy, its place among how many, and what is done of it; can stop the simulation.
+pub type Watch<'a> = dyn FnMut(&Named, (usize, usize), Option<&Progress>) -> ControlFlow<()> + 'a;
+
 /// The result of `model simulate`.
 #[derive(Debug, Serialize)]
 pub struct Comparison<'a> {
@@ -46,8 +49,7 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Simulates every policy. `progress` gets the policy, its place among how many, and what is done
-    /// of it; it can stop the simulation.
+    /// Simulates every policy.
     ///
     /// # Errors
     /// As [`simulate`], unless a policy is unstable or the simulation was stopped.
@@ -55,7 +57,7 @@ impl<'a> Comparison<'a> {
         parameters: &'a Parameters,
         mut notes: Vec<String>,
         trace: Option<&Trace>,
-        progress: &mut dyn FnMut(&Named, (usize, usize), Option<&Progress>) -> ControlFlow<()>,
+        progress: &mut Watch<'_>,
     ) -> Result<Self> {
         let policies = rows(parameters, trace, progress)?;
         // Notes of several policies are shown once.
@@ -92,7 +94,7 @@ impl<'a> Comparison<'a> {
 fn rows(
     parameters: &Parameters,
     trace: Option<&Trace>,
-    progress: &mut dyn FnMut(&Named, (usize, usize), Option<&Progress>) -> ControlFlow<()>,
+    progress: &mut Watch<'_>,
 ) -> Result<Vec<Row>> {
     let always_on = Named::always_on();
     let (first, others): (Vec<&Named>, Vec<&Named>) = parameters
