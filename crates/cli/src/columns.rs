@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_advise::show as advise;
+use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
@@ -13,7 +14,7 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 7] {
+fn commands() -> [(&'static str, &'static str, Tables); 10] {
     [
         ("advise", "advise --json", advise::reference()),
         (
@@ -26,6 +27,17 @@ fn commands() -> [(&'static str, &'static str, Tables); 7] {
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),
+        ("model run", "model run --json", model::run_reference()),
+        (
+            "model sweep",
+            "model sweep --json",
+            model::sweep_reference(),
+        ),
+        (
+            "model simulate",
+            "model simulate --json",
+            model::simulate_reference(),
+        ),
     ]
 }
 

@@ -1,22 +1,13 @@
 //! `reveille model`: what sleeping servers would save, and what their requests would pay.
 
-mod farm;
 mod from;
-mod percentiles;
+mod page;
 mod run;
 mod simulate;
 mod source;
 mod sweep;
 
-use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
-
-use serde::Serialize;
-
-use crate::exit::Failure;
-use reveille_show::terminal;
-use reveille_show::wrap;
 
 /// Tell what a transition time is worth: the power that napping, frequency scaling or idle states
 /// save, and what requests pay in response time.
@@ -54,42 +45,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Simulate(args) => simulate::run(args),
         Command::From(args) => from::run(args),
     }
-}
-
-/// What was asked for wrongly, or an unstable load, is wrong use: other figures would do.
-fn told(error: reveille_model::Error) -> anyhow::Error {
-    Failure::usage(error.to_string())
-}
-
-/// A time on the command line, in seconds.
-fn parse_time(text: &str) -> Result<f64, String> {
-    let seconds = reveille_model::seconds::parse(text)?;
-    match seconds > 0.0 && seconds.is_finite() {
-        true => Ok(seconds),
-        false => Err("give a time above 0, and not for ever".to_owned()),
-    }
-}
-
-/// Whether the page goes to standard output, where then nothing else may.
-///
-/// # Errors
-/// Where `other`, a flag, is to write there too.
-fn page_alone(out: Option<&Path>, other: Option<&str>) -> anyhow::Result<bool> {
-    match (out == Some(Path::new("-")), other) {
-        (true, Some(other)) => Err(Failure::usage(format!(
-            "--out - and {other} both write to standard output; name a file with --out"
-        ))),
-        (alone, _) => Ok(alone),
-    }
-}
-
-/// Sentences, in lines that a terminal holds.
-fn say(out: &mut impl Write, sentence: &str) -> std::io::Result<()> {
-    wrap::wrapped(out, "", 0, sentence)
-}
-
-fn write_json(value: &impl Serialize) -> std::io::Result<()> {
-    let mut out = terminal::data();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)
 }

@@ -31,6 +31,12 @@ pub enum To {
 }
 
 impl Printed {
+    /// The flag whose output is data alone.
+    pub fn data(&self) -> Option<&'static str> {
+        let markdown = self.markdown.then_some("--markdown");
+        self.json.then_some("--json").or(markdown)
+    }
+
     /// Prints the result. JSON and Markdown go to standard output in every case.
     ///
     /// # Errors

@@ -6,17 +6,23 @@
 //! it does when idle, and its outcome. [`closed`] computes outcomes, [`sweep`] does so over all loads,
 //! and [`question`] finds where policies cross, the largest transition time and the best timeout.
 //! [`parameters`] come from a file or the paper. [`simulate`] gives what closed forms do not:
-//! percentiles, several servers, other arrivals.
+//! percentiles, several servers, other arrivals. [`run`], [`answers`], [`machine`] and [`comparison`] are
+//! the results of the commands, [`show`] writes them for people.
 
+pub mod answers;
 pub mod closed;
+pub mod comparison;
 pub mod farm;
+pub mod latencies;
+pub mod machine;
 pub mod parameters;
 pub mod policy;
 pub mod power;
 pub mod question;
+pub mod run;
 pub mod seconds;
-pub mod sentence;
 pub mod service;
+pub mod show;
 pub mod simulate;
 pub mod sweep;
 

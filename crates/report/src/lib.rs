@@ -2,7 +2,6 @@
 
 pub mod anticipate;
 mod compared;
-pub mod model;
 pub mod trial;
 
 pub use reveille_show::page::is_page;

@@ -74,6 +74,16 @@ pub fn digits(value: f64) -> String {
     }
 }
 
+/// `41.70 ±0.30`: as many decimals as the first two digits of the interval need.
+pub fn interval(value: f64, half_width: f64) -> String {
+    // A difference that is the same in all runs has an interval of rounding errors.
+    if half_width.is_nan() || half_width <= 1e-9 * value.abs() {
+        return digits(value);
+    }
+    let decimals = (1 - half_width.log10().floor() as i32).clamp(0, 9) as usize;
+    format!("{value:.decimals$} ±{half_width:.decimals$}")
+}
+
 /// Seconds with the unit that fits.
 pub fn time(seconds: f64) -> String {
     match seconds.abs() {
@@ -276,6 +286,30 @@ mod tests {
         // From the half of the last digit on it is the next unit.
         for (seconds, unit) in [(999.5e-9, " µs"), (999.5e-6, " ms"), (0.9995, " s")] {
             assert!(time(seconds).ends_with(unit), "{}", time(seconds));
+        }
+    }
+
+    #[test]
+    fn very_small_and_large_numbers_are_written_with_exponents() {
+        for (value, text) in [
+            (1e-6, "0.000001"),
+            (9.99e-7, "9.99e-7"),
+            (-9.99e-7, "-9.99e-7"),
+            (0.00123, "0.00123"),
+            (-0.5, "-0.5"),
+            (1.0, "1"),
+            (9.999, "10"),
+            (10.0, "10"),
+            (120.0, "120"),
+            (999_999_999.0, "999999999"),
+            (1e9, "1.00e9"),
+            (f64::INFINITY, "inf"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        for (seconds, text) in [(7e-9, "7 ns"), (-7e-9, "-7 ns"), (1.5e-3, "1.5 ms")] {
+            assert_eq!(time(seconds), text);
         }
     }
 }

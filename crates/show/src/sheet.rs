@@ -46,6 +46,8 @@ pub enum Unit {
     UsAsMs,
     /// A time in s, written in the unit that fits.
     Seconds,
+    /// An energy in kWh, shown in MWh.
+    Kwh,
     /// 0 to 1, shown in per cent.
     Share,
     /// Another unit; empty for a plain number.
@@ -59,7 +61,7 @@ impl Unit {
             Self::Ns => Some(1.0),
             Self::Us | Self::UsAsMs => Some(1e3),
             Self::Seconds => Some(1e9),
-            Self::Words | Self::Count | Self::Share | Self::Of(_) => None,
+            Self::Words | Self::Count | Self::Kwh | Self::Share | Self::Of(_) => None,
         }
     }
 }
@@ -73,6 +75,7 @@ impl fmt::Display for Unit {
             Self::Ns => "ns",
             Self::Us | Self::UsAsMs => "µs",
             Self::Seconds => "s",
+            Self::Kwh => "kWh",
             Self::Share => "share",
             Self::Of("") => "number",
             Self::Of(unit) => unit,
@@ -89,6 +92,8 @@ pub enum Value {
     Text(String),
     /// In the column's unit.
     Number(f64),
+    /// A figure and half the width of its confidence interval, in the column's unit.
+    Interval(f64, f64),
 }
 
 impl From<String> for Value {
@@ -333,7 +338,7 @@ impl Table {
         let cell = |value: &Value| match value {
             Value::Unknown => String::new(),
             Value::Text(text) => field(text),
-            Value::Number(number) => number.to_string(),
+            Value::Number(number) | Value::Interval(number, _) => number.to_string(),
         };
         let keys = self.headings.iter().map(|heading| heading.key.to_owned());
         let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";

@@ -177,7 +177,7 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
         return table.rows[..shown].iter().collect();
     };
     let figure = |place: &usize| match table.rows[*place][column] {
-        Value::Number(number) => number,
+        Value::Number(number) | Value::Interval(number, _) => number,
         Value::Text(_) | Value::Unknown => f64::NEG_INFINITY,
     };
     let mut places: Vec<usize> = (0..table.rows.len()).collect();
@@ -199,7 +199,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
             continue;
         }
         let numbers = rows.iter().filter_map(|row| match row[place] {
-            Value::Number(number) => Some(number),
+            Value::Number(number) | Value::Interval(number, _) => Some(number),
             Value::Text(_) | Value::Unknown => None,
         });
         let numbers: Vec<f64> = numbers.collect();
@@ -221,6 +221,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                 Value::Unknown => "-".to_owned(),
                 Value::Text(text) if detail == Detail::Short => cut(text, NAME),
                 Value::Text(text) => text.clone(),
+                Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 Value::Number(number) => aligned(number * factor),
             });
@@ -245,6 +246,7 @@ fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
                 None => (1.0, ""),
             }
         }
+        (Unit::Kwh, _) => (1e-3, "MWh"),
         (Unit::Share, _) => (100.0, "%"),
         (Unit::Of(unit), _) => (1.0, unit),
         _ => (1.0, ""),
@@ -256,6 +258,18 @@ pub(crate) fn alone(unit: Unit, value: &Value) -> Option<String> {
     Some(match (value, unit, unit.as_time()) {
         (Value::Unknown, ..) => return None,
         (Value::Text(text), ..) => text.clone(),
+        (Value::Interval(number, half), ..) => {
+            let (factor, unit) = in_one_unit(unit, vec![*number]);
+            format!(
+                "{} {unit}",
+                quantity::interval(number * factor, half * factor)
+            )
+            .trim_end()
+            .to_owned()
+        }
+        (Value::Number(number), Unit::Kwh, _) => {
+            format!("{} MWh", quantity::three_digits(number * 1e-3))
+        }
         (Value::Number(number), _, Some(ns)) => quantity::duration(number * ns),
         (Value::Number(number), Unit::Count, _) => quantity::count(*number as u64),
         (Value::Number(number), Unit::Share, _) => quantity::share(*number),
@@ -385,6 +399,19 @@ mod tests {
         assert_eq!(in_one_unit(Unit::Us, vec![0.0]), (1.0, ""));
         assert_eq!(in_one_unit(Unit::Seconds, vec![0.002]), (1e3, "ms"));
         assert_eq!(in_one_unit(Unit::Share, vec![0.5]), (100.0, "%"));
+    }
+
+    #[test]
+    fn an_interval_has_the_columns_unit_and_decimals_of_its_own() {
+        const TIME: &[Column<f64>] = &[Column::estimated("s", "time", Unit::Seconds, "", |n| {
+            Value::Interval(*n, n / 100.0)
+        })];
+        let (headings, rows) = cells(&Table::of("", TIME, &[0.04, 2.0, 0.05]), Detail::Short);
+        assert_eq!(headings[0].1, "ms");
+        assert_eq!(rows.concat(), ["40.00 ±0.40", "2000 ±20", "50.00 ±0.50"]);
+        let figure = alone(Unit::Seconds, &Value::Interval(0.04, 0.002));
+        assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
+        assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
     }
 
     #[test]

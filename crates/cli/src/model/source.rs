@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use reveille_model::latencies::{self, Measured};
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
-use reveille_model::policy::Policy;
 use reveille_results::text;
 
 use crate::exit::Failure;
@@ -83,7 +83,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
         Some(result) => measured(result, &mut parameters)?,
         None => Vec::new(),
     };
-    parameters.check().map_err(super::told)?;
+    parameters.check().map_err(told)?;
     Ok(Source { parameters, notes })
 }
 
@@ -115,45 +115,26 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
         true => reveille_results::statistics::by_state(&loaded.columns, &table, floors),
         false => loaded.description.statistics.clone(),
     };
-    let mut notes = Vec::new();
-    let mut found = 0;
-    for named in &mut parameters.policies {
-        let Policy::CStates(policy) = &mut named.policy else {
-            continue;
-        };
-        for state in &mut policy.states {
-            match statistics
-                .iter()
-                .find(|measured| measured.state == state.name)
-            {
-                Some(measured) => {
-                    found += 1;
-                    state.exit_latency = measured.wake_latency.median_ns.max(0) as f64 / 1e9;
-                    notes.push(format!(
-                        "{}, {}: exit latency {}, the median of {} wakes.",
-                        named.name,
-                        state.name,
-                        reveille_model::sentence::time(state.exit_latency),
-                        measured.wake_latency.count
-                    ));
-                }
-                None => notes.push(format!(
-                    "{}, {}: not in the result; its exit latency is the parameters'.",
-                    named.name, state.name
-                )),
-            }
-        }
+    let measured = statistics.iter().map(|one| Measured {
+        state: &one.state,
+        median_ns: one.wake_latency.median_ns,
+        count: one.wake_latency.count,
+    });
+    let measured: Vec<Measured<'_>> = measured.collect();
+    latencies::put_into(parameters, &measured)
+        .map_err(|error| Failure::usage(format!("--states {}: {error}", result.display())))
+}
+
+/// What was asked for wrongly, or an unstable load, is wrong use: other figures would do.
+pub fn told(error: reveille_model::Error) -> anyhow::Error {
+    Failure::usage(error.to_string())
+}
+
+/// A time on the command line, in seconds.
+pub fn parse_time(text: &str) -> Result<f64, String> {
+    let seconds = reveille_model::seconds::parse(text)?;
+    match seconds > 0.0 && seconds.is_finite() {
+        true => Ok(seconds),
+        false => Err("give a time above 0, and not for ever".to_owned()),
     }
-    if found == 0 {
-        let names: Vec<&str> = statistics
-            .iter()
-            .map(|state| state.state.as_str())
-            .collect();
-        return Err(Failure::usage(format!(
-            "--states {}: has {}, and no policy of kind c_states in the parameters names one of them",
-            result.display(),
-            names.join(", ")
-        )));
-    }
-    Ok(notes)
 }

@@ -2,19 +2,20 @@
 
 use std::fmt::Write as _;
 
-use reveille_model::policy::Outcome;
-use reveille_model::question::{Crossings, Figure};
-use reveille_model::sweep::{Compared, Pair, Point, Sweep};
+use crate::policy::Outcome;
+use crate::question::{Crossings, Figure};
+use crate::sweep::{Compared, Pair, Point, Sweep};
 
 use reveille_show::axis::Axis;
 use reveille_show::chart::{COLOURS, Frame, Quantity, colour};
 use reveille_show::markup::escape;
+use reveille_show::quantity::digits;
 
 /// The look of a server without power management.
-pub(super) const ALWAYS_ON: &str = "c6 dash2";
+const ALWAYS_ON: &str = "c6 dash2";
 
 /// The look of the policy at that place.
-pub(super) fn class(place: usize) -> String {
+fn class(place: usize) -> String {
     match place / COLOURS {
         0 => colour(place),
         round => format!("{} dash{}", colour(place), (round - 1) % 3 + 1),
@@ -75,7 +76,27 @@ const CHARTS: [Chart<'static>; 4] = [
 ];
 
 pub fn all(sweep: &Sweep) -> String {
-    CHARTS.iter().map(|chart| draw(chart, sweep)).collect()
+    let charts = CHARTS.iter().map(|chart| draw(chart, sweep));
+    let charts: String = charts.collect();
+    format!("{}<div class=\"charts\">{charts}</div>", legend(sweep))
+}
+
+/// Which colour is which policy; dashes where the colours begin again.
+fn legend(sweep: &Sweep) -> String {
+    let key = |class: &str, name: &str| {
+        format!(
+            "<span class=\"key {class}\"><i></i>{}</span> ",
+            escape(name)
+        )
+    };
+    let policies = sweep.parameters.policies.iter().enumerate();
+    let mut keys: String = policies
+        .map(|(place, named)| key(&class(place), &named.name))
+        .collect();
+    if !sweep.parameters.has_always_on() {
+        keys += &key(ALWAYS_ON, "always on");
+    }
+    format!("<p class=\"keys\">{keys}</p>")
 }
 
 fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
@@ -175,7 +196,7 @@ fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, pair: &Pair, svg: 
              <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}%</text></g>",
             class(place),
             y - 9.0,
-            reveille_model::sentence::digits(load * 100.0)
+            digits(load * 100.0)
         );
     }
 }
@@ -188,7 +209,7 @@ fn at(chart: &Chart<'_>, sweep: &Sweep, place: usize, load: f64) -> Option<f64> 
     }
     let parameters = &sweep.parameters;
     let rate = load / parameters.service.mean();
-    let point = reveille_model::sweep::point(
+    let point = crate::sweep::point(
         &parameters.policies[place..=place],
         &parameters.power,
         &parameters.service,

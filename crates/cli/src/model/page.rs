@@ -1,0 +1,33 @@
+//! Where the page of a model goes.
+
+use std::path::Path;
+
+use reveille_results::output::{Naming, OutputFile};
+use reveille_show::sheet::Sheet;
+use reveille_show::web;
+
+use crate::exit::Failure;
+use crate::report::{page_file, write_page};
+
+/// Whether the page goes to standard output, where then nothing else may.
+///
+/// # Errors
+/// Where `other`, a flag, is to write there too.
+pub fn alone(out: Option<&Path>, other: Option<&str>) -> anyhow::Result<bool> {
+    match (out == Some(Path::new("-")), other) {
+        (true, Some(other)) => Err(Failure::usage(format!(
+            "--out - and {other} both write to standard output; name a file with --out"
+        ))),
+        (alone, _) => Ok(alone),
+    }
+}
+
+/// Writes a sheet as a page.
+pub fn write(path: &Path, mut sheet: Sheet<'_>, title: Option<&str>) -> anyhow::Result<OutputFile> {
+    if let Some(title) = title {
+        sheet.title = title.to_owned();
+    }
+    let output = page_file(path, "--out", Naming::ByUser)?;
+    write_page(&output, &web::page(&sheet))?;
+    Ok(output)
+}

@@ -1,0 +1,274 @@
+//! The transition times of analysed machines as policies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::parameters::{Named, Parameters};
+use crate::policy::{Policy, PowerNap};
+use crate::question::{Figure, Largest, largest_transition};
+use crate::run::Run;
+use crate::sweep::{Pair, Sweep};
+use crate::{Error, Result};
+use reveille_show::quantity::digits;
+
+/// Which of several cycles counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The fastest.
+    Min,
+    /// The one in the middle.
+    Median,
+    /// The slowest.
+    Max,
+}
+
+/// The fields of an analysis that are read.
+#[derive(Deserialize)]
+struct Analysis {
+    format: String,
+    version: u32,
+    #[serde(default)]
+    machines: Vec<Machine>,
+}
+
+/// A machine of an analysis.
+#[derive(Debug, Deserialize)]
+pub struct Machine {
+    name: String,
+    suspend_us: Option<Spread>,
+    resume_us: Option<Spread>,
+    what_if: Option<WhatIf>,
+    power: Option<Measured>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Spread {
+    median: f64,
+    min: f64,
+    max: f64,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct WhatIf {
+    all_cycles_us: Option<Spread>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Measured {
+    idle_w: Option<f64>,
+    asleep_w: Option<f64>,
+    transition_w: Option<f64>,
+}
+
+impl By {
+    fn seconds(self, spread: &Spread) -> f64 {
+        let us = match self {
+            Self::Min => spread.min,
+            Self::Median => spread.median,
+            Self::Max => spread.max,
+        };
+        us / 1e6
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Min => "fastest",
+            Self::Median => "median",
+            Self::Max => "slowest",
+        }
+    }
+}
+
+/// The machines of an analysis in JSON, or the one of that name. `format` and `version` are those that
+/// the program writes.
+///
+/// # Errors
+/// [`Error::Usage`] if the text is not such an analysis, or has no such machine.
+pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Result<Vec<Machine>> {
+    let is_none = "is no analysis; give what `reveille resume analyze --json` writes";
+    let wrong = |why: String| Err(Error::Usage(why));
+    let analysis: Analysis = match serde_json::from_slice(text) {
+        Ok(analysis) => analysis,
+        Err(error) => return wrong(format!("{is_none} ({error})")),
+    };
+    if analysis.format != format {
+        return wrong(format!("{is_none} (its format is `{}`)", analysis.format));
+    }
+    if !(1..=version).contains(&analysis.version) {
+        return wrong(format!(
+            "has version {}, and this program knows {version}; take a newer reveille",
+            analysis.version
+        ));
+    }
+    let all = analysis.machines.iter().map(|one| one.name.clone());
+    let names: Vec<String> = all.collect();
+    let wanted = |one: &Machine| name.is_none_or(|name| name == one.name);
+    let machines: Vec<Machine> = analysis.machines.into_iter().filter(wanted).collect();
+    match (machines.is_empty(), name) {
+        (false, _) => Ok(machines),
+        (true, Some(name)) => wrong(format!(
+            "has no machine `{name}`; it has: {}",
+            names.join(", ")
+        )),
+        (true, None) => wrong("has no machine in it".to_owned()),
+    }
+}
+
+/// Replaces the napping policies by the machines' and, with one machine, the power by its own. Returns
+/// notes.
+///
+/// # Errors
+/// [`Error::Usage`] if no machine has a whole resume.
+pub fn put_into(parameters: &mut Parameters, machines: &[Machine], by: By) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let naps = naps(machines, by, &mut notes)?;
+    let policies = &mut parameters.policies;
+    policies.retain(|named| !matches!(named.policy, Policy::PowerNap(_)));
+    policies.splice(0..0, naps);
+    notes.push(match machines {
+        [one] => match &one.power {
+            Some(power) => measured(power, parameters),
+            None => "No power was measured; it is the parameters'.".into(),
+        },
+        _ => "Several machines: power is the parameters'; --machine takes one's own.".into(),
+    });
+    Ok(notes)
+}
+
+/// A policy for each machine, and one for each what-if.
+fn naps(machines: &[Machine], by: By, notes: &mut Vec<String>) -> Result<Vec<Named>> {
+    let mut naps = Vec::new();
+    for machine in machines {
+        let name = &machine.name;
+        let Some(resume) = &machine.resume_us else {
+            notes.push(format!("{name}: no whole resume in it; left out."));
+            continue;
+        };
+        let suspend = machine.suspend_us.as_ref().map(|spread| by.seconds(spread));
+        let counted = match resume.count {
+            1 => "one resume".to_owned(),
+            count => format!("the {} of {count} resumes", by.word()),
+        };
+        let without = match suspend {
+            Some(_) => "",
+            None => "; no whole suspend in it: it is taken to cost no time",
+        };
+        notes.push(format!("{name}: {counted}{without}."));
+        let changed = machine.what_if.as_ref();
+        let changed = changed.and_then(|one| one.all_cycles_us.as_ref());
+        for (resume, what_if) in [(Some(resume), ""), (changed, ", what if")] {
+            let Some(resume) = resume else { continue };
+            naps.push(Named {
+                name: format!("nap, {name}{what_if}"),
+                policy: Policy::PowerNap(PowerNap {
+                    suspend: suspend.unwrap_or(0.0),
+                    resume: by.seconds(resume),
+                    timeout: 0.0,
+                }),
+            });
+        }
+    }
+    match naps.is_empty() {
+        false => Ok(naps),
+        true => Err(Error::Usage("no machine in it has a whole resume".into())),
+    }
+}
+
+/// Replaces the parameters' power by the meter's.
+fn measured(meter: &Measured, parameters: &mut Parameters) -> String {
+    let power = &mut parameters.power;
+    let mut figures = Vec::new();
+    if let Some(idle) = meter.idle_w {
+        if power.idle > 0.0 {
+            // What was not measured keeps its ratio to idle power. The order of operations keeps the
+            // figures' last digits.
+            power.active = power.active * idle / power.idle;
+            power.transition = power.transition * idle / power.idle;
+        }
+        power.idle = idle;
+        figures.push(format!(
+            "idle {} W (active {} W, by the parameters' ratio)",
+            digits(idle),
+            digits(power.active)
+        ));
+    }
+    if let Some(asleep) = meter.asleep_w {
+        power.nap = asleep;
+        figures.push(format!("asleep {} W", digits(asleep)));
+    }
+    if let Some(transition) = meter.transition_w {
+        power.transition = transition;
+        figures.push(format!("in transition {} W", digits(transition)));
+    }
+    match figures.is_empty() {
+        true => "The power meter gave no mean; power is the parameters'.".into(),
+        false => format!("Measured: {}.", figures.join(", ")),
+    }
+}
+
+/// What the transition times of machines are worth.
+#[derive(Debug, Serialize)]
+pub struct Worth<'a> {
+    /// At one load.
+    #[serde(flatten)]
+    pub run: Run<'a>,
+    /// Where policies cross.
+    pub pairs: &'a [Pair],
+    /// For the first machine, against always-on and each policy that scales the frequency.
+    pub needed: Vec<Needed>,
+}
+
+/// The longest transition with which napping draws less than another policy at this load.
+#[derive(Debug, Serialize)]
+pub struct Needed {
+    /// The machine's policy.
+    pub policy: String,
+    /// The other policy.
+    pub than: String,
+    /// The load.
+    pub utilisation: f64,
+    /// The answer.
+    pub largest: Largest,
+}
+
+impl<'a> Worth<'a> {
+    /// At the load of the sweep's parameters.
+    ///
+    /// # Errors
+    /// As [`Run::of`] and [`largest_transition`].
+    pub fn of(swept: &'a Sweep, notes: &'a [String]) -> Result<Self> {
+        let run = Run::of(&swept.parameters, notes)?;
+        Ok(Self {
+            needed: needed(&swept.parameters, run.point.utilisation)?,
+            pairs: &swept.pairs,
+            run,
+        })
+    }
+}
+
+fn needed(parameters: &Parameters, utilisation: f64) -> Result<Vec<Needed>> {
+    let always_on = Named::always_on();
+    let scales = |named: &&Named| matches!(named.policy, Policy::Dvfs(_));
+    let others = parameters.policies.iter().filter(scales);
+    let naps = |named: &Named| match named.policy {
+        Policy::PowerNap(nap) => Some((named.name.clone(), nap)),
+        _ => None,
+    };
+    let Some((policy, nap)) = parameters.policies.iter().find_map(naps) else {
+        return Ok(Vec::new());
+    };
+    let against = |other: &Named| {
+        let (than, other) = (other.name.clone(), &other.policy);
+        let largest = largest_transition(parameters, &nap, other, utilisation, Figure::Power)?;
+        Ok(Needed {
+            policy: policy.clone(),
+            than,
+            utilisation,
+            largest,
+        })
+    };
+    std::iter::once(&always_on)
+        .chain(others)
+        .map(against)
+        .collect()
+}

@@ -1,0 +1,426 @@
+//! Closed forms: one load, all loads, a farm's year.
+
+use std::borrow::Cow;
+
+use reveille_show::quantity::{digits, time};
+use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit, Value};
+
+use super::{charts, simulated, words};
+use crate::answers::Swept;
+use crate::farm::Year;
+use crate::machine::Worth;
+use crate::parameters::{ALWAYS_ON, Named, Parameters};
+use crate::policy::Outcome;
+use crate::question::{Crossings, Figure};
+use crate::run::{Run, at};
+use crate::sweep::{Pair, Point, Sweep};
+
+const FOOT: &str = "Closed forms, exact for Poisson arrivals at one server with one queue, in the order \
+                    of arrival; for other arrivals they are estimates, and the simulator takes any. \
+                    Relative figures are by what a server without power management draws and takes \
+                    at the same load.";
+
+/// A policy at a load.
+struct Row {
+    load: f64,
+    policy: String,
+    /// Absolute figures, and response time and power relative to always-on; `None`: unstable.
+    figures: Option<(Outcome, f64, f64)>,
+}
+
+impl Row {
+    fn figure(&self, figure: fn(&Outcome) -> f64) -> Value {
+        self.figures.map(|(outcome, ..)| figure(&outcome)).into()
+    }
+}
+
+const ROWS: &[Column<Row>] = &[
+    Column::words("policy", "policy", "The policy", |row| {
+        row.policy.as_str().into()
+    }),
+    Column::estimated(
+        "utilisation",
+        "load",
+        Unit::Share,
+        "Arrival rate by mean service time at full speed",
+        |row| row.load.into(),
+    ),
+    Column::estimated(
+        "response_mean_s",
+        "time",
+        Unit::Seconds,
+        "Mean response time, from arrival to departure",
+        |row| match &row.figures {
+            Some((outcome, ..)) => outcome.response_mean.into(),
+            None => "unstable".into(),
+        },
+    ),
+    Column::estimated(
+        "relative_response",
+        "×",
+        Unit::Of(""),
+        "Mean response time, by that of always-on",
+        |row| row.figures.map(|(_, response, _)| response).into(),
+    ),
+    Column::estimated(
+        "power_mean_w",
+        "power",
+        Unit::Of("W"),
+        "Mean power",
+        |row| row.figure(|of| of.power_mean),
+    ),
+    Column::estimated(
+        "relative_power",
+        "×",
+        Unit::Of(""),
+        "Mean power, by that of always-on",
+        |row| row.figures.map(|(.., power)| power).into(),
+    ),
+    Column::estimated(
+        "frequency",
+        "f",
+        Unit::Of(""),
+        "Relative frequency at which the server serves",
+        |row| row.figure(|of| of.frequency),
+    ),
+    Column::estimated(
+        "shares.active",
+        "active",
+        Unit::Share,
+        "Share of time that the server serves",
+        |row| row.figure(|of| of.shares.active),
+    ),
+    Column::estimated(
+        "shares.idle",
+        "idle",
+        Unit::Share,
+        "Share of time that the server is awake without a request",
+        |row| row.figure(|of| of.shares.idle),
+    ),
+    Column::estimated(
+        "shares.transition",
+        "moves",
+        Unit::Share,
+        "Share of time on the way to sleep and back",
+        |row| row.figure(|of| of.shares.transition),
+    ),
+    Column::estimated(
+        "shares.nap",
+        "nap",
+        Unit::Share,
+        "Share of time that the server sleeps",
+        |row| row.figure(|of| of.shares.nap),
+    ),
+    Column::estimated(
+        "naps_per_s",
+        "naps",
+        Unit::Of("/s"),
+        "How often the server falls asleep",
+        |row| row.figure(|of| of.naps_per_s),
+    ),
+];
+
+/// Policies that cross.
+const CROSSINGS: &[Column<Pair>] = &[
+    Column::words("first", "policy", "The first policy", |pair| {
+        pair.first.as_str().into()
+    }),
+    Column::words("second", "and", "The second policy", |pair| {
+        pair.second.as_str().into()
+    }),
+    Column::words(
+        "power",
+        "in power, % load",
+        "Loads at which both draw the same power",
+        |pair| loads(&pair.power).into(),
+    ),
+    Column::words(
+        "response",
+        "in response time, % load",
+        "Loads at which both have the same mean response time",
+        |pair| loads(&pair.response).into(),
+    ),
+];
+
+/// A policy's year, with its mean response time.
+const YEARS: &[Column<(Year, Option<f64>)>] = &[
+    Column::words("policy", "policy", "The policy", |(year, _)| {
+        year.policy.as_str().into()
+    }),
+    Column::estimated(
+        "energy_kwh",
+        "draws",
+        Unit::Kwh,
+        "Energy of all servers and the building",
+        |(year, _)| year.energy_kwh.into(),
+    ),
+    Column::estimated(
+        "saved_kwh",
+        "saves",
+        Unit::Kwh,
+        "Energy less than with always-on",
+        |(year, _)| year.saved_kwh.into(),
+    ),
+    Column::estimated(
+        "saved_money",
+        "saves",
+        Unit::Of("money"),
+        "Money less than with always-on, in the currency of the price",
+        |(year, _)| year.saved_money.into(),
+    ),
+    Column::detail(Column::estimated(
+        "response_mean_s",
+        "time",
+        Unit::Seconds,
+        "Mean response time",
+        |(_, response)| (*response).into(),
+    )),
+];
+
+const POLICIES: &[Column<Named>] = &[
+    Column::words("name", "policy", "The policy", |named| {
+        named.name.as_str().into()
+    }),
+    Column::words("policy", "what it does", "The policy's figures", |named| {
+        words::described(&named.policy).into()
+    }),
+];
+
+/// The columns that `run` and `sweep` share; `list` holds the policies at a load.
+pub fn reference(list: &'static str) -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        (list, Column::headings(ROWS)),
+        ("years[]", Column::headings(YEARS)),
+    ]
+}
+
+pub fn crossing_headings() -> Vec<Heading> {
+    Column::headings(CROSSINGS)
+}
+
+fn loads(crossings: &Crossings) -> String {
+    let all = crossings.crossings.iter();
+    let all = all.map(|crossing| digits(crossing.utilisation * 100.0));
+    match crossings.crossings.is_empty() {
+        true => "nowhere".to_owned(),
+        false => all.collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// One load.
+pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
+    let (parameters, point) = (run.parameters, &run.point);
+    let mut sheet = Sheet {
+        title: "Policies at one load".to_owned(),
+        foot: FOOT,
+        ..Sheet::default()
+    };
+    sheet.fact(
+        "Load",
+        format!(
+            "{} %: {} requests a second to one server",
+            digits(point.utilisation * 100.0),
+            digits(point.rate_per_s)
+        ),
+    );
+    assumptions(parameters, &mut sheet);
+    let rows = rows(parameters, point, true);
+    let table = Table::of("Policies at this load", ROWS, &rows).without(&["utilisation"]);
+    sheet.section(Section::new("policies", "Policies").table(table.whole()));
+    if let Some(rows) = &run.simulated {
+        sheet.section(simulated::percentiles(rows));
+    }
+    year(parameters, run.years.as_deref(), Some(point), &mut sheet);
+    sheet.notes = run.notes.to_vec();
+    sheet.notes.push(words::POISSON.to_owned());
+    sheet
+}
+
+fn assumptions(parameters: &Parameters, sheet: &mut Sheet<'_>) {
+    sheet.fact("Service", words::service(parameters));
+    sheet.fact("Power", words::power(parameters));
+}
+
+/// Every policy at a load; always-on first if it is wanted and is not one of them.
+fn rows(parameters: &Parameters, point: &Point, always_on: bool) -> Vec<Row> {
+    let row = |policy: &str, figures| Row {
+        load: point.utilisation,
+        policy: policy.to_owned(),
+        figures,
+    };
+    let first = always_on && !parameters.has_always_on();
+    let first = first.then(|| row(ALWAYS_ON, Some((point.always_on, 1.0, 1.0))));
+    let others = parameters.policies.iter().zip(&point.policies);
+    let others = others.map(|(named, compared)| {
+        let figures = compared.map(|one| (one.outcome, one.relative_response, one.relative_power));
+        row(&named.name, figures)
+    });
+    first.into_iter().chain(others).collect()
+}
+
+fn year(
+    parameters: &Parameters,
+    years: Option<&[Year]>,
+    point: Option<&Point>,
+    sheet: &mut Sheet<'_>,
+) {
+    let (Some(farm), Some(years)) = (&parameters.farm, years) else {
+        return;
+    };
+    let overhead = match farm.overhead {
+        1.0 => String::new(),
+        overhead => format!(", with {overhead} W for each watt of a server"),
+    };
+    let heading = format!(
+        "In a year, {} servers at {} % load{overhead}",
+        farm.servers,
+        digits(parameters.utilisation() * 100.0)
+    );
+    let response = |year: &Year| {
+        let policies = &parameters.policies;
+        let place = policies.iter().position(|named| named.name == year.policy);
+        Some(match place {
+            Some(place) => point?.policies[place]?.outcome.response_mean,
+            None => point?.always_on.response_mean,
+        })
+    };
+    let rows: Vec<_> = years
+        .iter()
+        .map(|year| (year.clone(), response(year)))
+        .collect();
+    let mut table = Table::of("A year", YEARS, &rows).whole();
+    if farm.price_per_kwh.is_none() {
+        table = table.without(&["saved_money"]);
+    }
+    sheet.section(Section::new("year", heading).titled().table(table));
+}
+
+/// What the transition times of machines are worth.
+pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
+    let mut sheet = run(&worth.run);
+    sheet.title = "What a machine's transition times are worth".to_owned();
+    sheet.section(crossings(worth.pairs));
+    let needed = worth.needed.iter();
+    let needed =
+        needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
+    sheet.answer = needed.collect::<Vec<_>>().join(" ");
+    sheet
+}
+
+fn crossings<'a>(pairs: &[Pair]) -> Section<'a> {
+    let section = Section::new("crossings", "Where policies cross").titled();
+    let section = pairs
+        .iter()
+        .fold(section, |section, pair| section.text(words::pair(pair)));
+    section.table(Table::of("Where policies cross", CROSSINGS, pairs).first(0))
+}
+
+/// The answers alone; `crossing`: with the pairs, which were asked for.
+pub fn questions<'a>(swept: &Swept<'_>, crossing: bool) -> Sheet<'a> {
+    let largest = swept
+        .largest_transitions
+        .iter()
+        .map(|one| words::largest(one.figure, &one.largest, &one.second, one.utilisation));
+    let best = swept
+        .best_timeout
+        .iter()
+        .map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
+    let pairs = swept.sweep.pairs.iter().filter(|_| crossing);
+    let answers = pairs.map(words::pair).chain(largest).chain(best);
+    Sheet {
+        title: "Where policies change places".to_owned(),
+        answer: answers.collect::<Vec<_>>().join(" "),
+        notes: vec![words::POISSON.to_owned()],
+        ..Sheet::default()
+    }
+}
+
+/// All loads.
+pub fn sweep<'a>(sweep: &'a Sweep, years: Option<&[Year]>, notes: &[String]) -> Sheet<'a> {
+    let parameters = &sweep.parameters;
+    let service = &parameters.service;
+    let mut sheet = Sheet {
+        title: "What sleeping servers save, and what their requests pay".to_owned(),
+        about: vec![format!(
+            "{} policies at {} loads · {} service times, mean {} · reveille {}",
+            parameters.policies.len(),
+            sweep.points.len(),
+            service.name(),
+            time(service.mean()),
+            env!("CARGO_PKG_VERSION")
+        )],
+        answer: sweep.pairs.first().map(words::pair).unwrap_or_default(),
+        foot: FOOT,
+        ..Sheet::default()
+    };
+    assumptions(parameters, &mut sheet);
+    let section = Section::new("charts", "At every load").chart(|| charts::all(sweep));
+    sheet.section(section.table(relative(sweep).whole()));
+    sheet.section(crossings(&sweep.pairs));
+    let some = thinned(&sweep.points, LOADS).into_iter();
+    let rows: Vec<Row> = some
+        .flat_map(|point| rows(parameters, point, false))
+        .collect();
+    let table = Table::of("Policies at some loads", ROWS, &rows).first(0);
+    sheet.section(Section::new("figures", "Figures").table(table));
+    year(parameters, years, at(parameters).ok().as_ref(), &mut sheet);
+    let policies = Table::of("Policies", POLICIES, &parameters.policies).first(0);
+    sheet.section(Section::new("policies", "What each policy does").table(policies));
+    sheet.notes = notes.to_vec();
+    sheet.notes.push(words::POISSON.to_owned());
+    sheet
+}
+
+/// Loads in the table of all figures.
+const LOADS: usize = 10;
+
+/// Power and response time by always-on: a line for each policy, a column for some loads.
+fn relative(sweep: &Sweep) -> Table {
+    /// More do not fit in 80 columns.
+    const LOADS: usize = 6;
+    const LINES: &[Column<(String, &str)>] = &[
+        Column::words("policy", "policy", "The policy", |(policy, _)| {
+            policy.as_str().into()
+        }),
+        Column::words("figure", "by always-on", "The figure", |(_, figure)| {
+            (*figure).into()
+        }),
+    ];
+    let policies = &sweep.parameters.policies;
+    let lines = policies.iter().flat_map(|named| {
+        let name = named.name.clone();
+        [(name.clone(), "power"), (name, "response")]
+    });
+    let lines: Vec<_> = lines.collect();
+    let table = Table::of("Power and response time, by always-on", LINES, &lines);
+    thinned(&sweep.points, LOADS)
+        .into_iter()
+        .fold(table, |table, point| {
+            let heading = Heading {
+                key: "relative",
+                name: Cow::Owned(format!("{} %", digits(point.utilisation * 100.0))),
+                unit: Unit::Of(""),
+                origin: Some(Origin::Estimated),
+                about: "",
+                detail: false,
+            };
+            let values = point.policies.iter().flat_map(|compared| {
+                [
+                    compared.map(|one| one.relative_power).into(),
+                    compared.map(|one| one.relative_response).into(),
+                ]
+            });
+            table.column(heading, values)
+        })
+}
+
+/// At most so many points, evenly chosen, first and last among them.
+fn thinned(points: &[Point], most: usize) -> Vec<&Point> {
+    if points.len() <= most {
+        return points.iter().collect();
+    }
+    let last = points.len() - 1;
+    (0..most)
+        .map(|place| &points[place * last / (most - 1)])
+        .collect()
+}

@@ -1,0 +1,304 @@
+//! Simulated policies: percentiles, power, and differences from always-on.
+
+use reveille_show::quantity::{counted, digits, time};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use super::words;
+use crate::comparison::{Comparison, Row};
+use crate::parameters::{Process, Simulation};
+use crate::run::SimulatedPolicy;
+use crate::simulate::{Dispatcher, Estimate, Simulated};
+
+/// A policy, and its figures if it is stable.
+type Figures<'a> = (&'a str, Option<&'a Simulated>);
+
+fn value(estimate: &Estimate) -> Value {
+    match estimate.half_width {
+        Some(half) => Value::Interval(estimate.value, half),
+        None => estimate.value.into(),
+    }
+}
+
+fn figure(row: &Figures<'_>, figure: fn(&Simulated) -> &Estimate) -> Value {
+    row.1.map_or(Value::Unknown, |one| value(figure(one)))
+}
+
+fn percentile<const PLACE: usize>(row: &Figures<'_>) -> Value {
+    let percentile = row.1.and_then(|one| one.response_percentiles.get(PLACE));
+    let response = percentile.and_then(|one| one.response.as_ref());
+    response.map_or(Value::Unknown, value)
+}
+
+const POLICY: &str = "The policy";
+
+fn response<'a>() -> Vec<Column<Figures<'a>>> {
+    vec![
+        Column::words("policy", "policy", POLICY, |row| row.0.into()),
+        Column::estimated(
+            "simulated.response_mean_s.value",
+            "time",
+            Unit::Seconds,
+            "Mean response time, from arrival to departure",
+            |row| figure(row, |one| &one.response_mean),
+        ),
+        Column::estimated(
+            "simulated.response_percentiles.0.response_s.value",
+            "p50",
+            Unit::Seconds,
+            "Median response time",
+            percentile::<0>,
+        ),
+        Column::detail(Column::estimated(
+            "simulated.response_percentiles.1.response_s.value",
+            "p90",
+            Unit::Seconds,
+            "90th percentile of the response time",
+            percentile::<1>,
+        )),
+        Column::detail(Column::estimated(
+            "simulated.response_percentiles.2.response_s.value",
+            "p95",
+            Unit::Seconds,
+            "95th percentile of the response time",
+            percentile::<2>,
+        )),
+        Column::estimated(
+            "simulated.response_percentiles.3.response_s.value",
+            "p99",
+            Unit::Seconds,
+            "99th percentile of the response time; unknown with fewer than ten requests beyond, in each \
+             replication",
+            percentile::<3>,
+        ),
+        Column::estimated(
+            "simulated.response_percentiles.4.response_s.value",
+            "p99.9",
+            Unit::Seconds,
+            "99.9th percentile of the response time",
+            percentile::<4>,
+        ),
+        Column::estimated(
+            "simulated.response_max_s",
+            "max",
+            Unit::Seconds,
+            "Maximum response time",
+            |row| row.1.map(|one| one.response_max).into(),
+        ),
+    ]
+}
+
+fn power<'a>() -> Vec<Column<Figures<'a>>> {
+    vec![
+        Column::words("policy", "policy", POLICY, |row| row.0.into()),
+        Column::estimated(
+            "simulated.power_mean_w.value",
+            "power",
+            Unit::Of("W"),
+            "Mean power of one server",
+            |row| figure(row, |one| &one.power_mean),
+        ),
+        Column::estimated(
+            "simulated.energy_per_request_j.value",
+            "energy",
+            Unit::Of("J"),
+            "Energy of all servers, by request",
+            |row| row.1.map(|one| one.energy_per_request.value).into(),
+        ),
+        Column::estimated(
+            "simulated.shares.active.value",
+            "active",
+            Unit::Share,
+            "Share of time that a server serves",
+            |row| row.1.map(|one| one.shares.active.value).into(),
+        ),
+        Column::estimated(
+            "simulated.shares.idle.value",
+            "idle",
+            Unit::Share,
+            "Share of time that a server is awake without a request",
+            |row| row.1.map(|one| one.shares.idle.value).into(),
+        ),
+        Column::estimated(
+            "simulated.shares.transition.value",
+            "moves",
+            Unit::Share,
+            "Share of time on the way to sleep and back",
+            |row| row.1.map(|one| one.shares.transition.value).into(),
+        ),
+        Column::estimated(
+            "simulated.shares.nap.value",
+            "nap",
+            Unit::Share,
+            "Share of time that a server sleeps",
+            |row| row.1.map(|one| one.shares.nap.value).into(),
+        ),
+        Column::estimated(
+            "simulated.naps_per_s.value",
+            "naps",
+            Unit::Of("/s"),
+            "How often a server falls asleep",
+            |row| row.1.map(|one| one.naps_per_s.value).into(),
+        ),
+        Column::estimated(
+            "simulated.found_asleep.value",
+            "asleep",
+            Unit::Share,
+            "Share of the requests that found their server asleep, or on the way there or back",
+            |row| row.1.map(|one| one.found_asleep.value).into(),
+        ),
+    ]
+}
+
+const ABOVE: &[Column<Row>] = &[
+    Column::words("policy", "policy", POLICY, |row| row.policy.as_str().into()),
+    Column::estimated(
+        "above_first.response_mean_s.value",
+        "time",
+        Unit::Seconds,
+        "Mean response time above that of the first policy, on the same requests",
+        |row| {
+            let above = row.above_first.as_ref();
+            above.map_or(Value::Unknown, |above| value(&above.response_mean_s))
+        },
+    ),
+    Column::estimated(
+        "above_first.power_mean_w.value",
+        "power",
+        Unit::Of("W"),
+        "Mean power above that of the first policy",
+        |row| {
+            let above = row.above_first.as_ref();
+            above.map_or(Value::Unknown, |above| value(&above.power_mean_w))
+        },
+    ),
+];
+
+pub fn response_headings() -> Vec<Heading> {
+    Column::headings(&response())
+}
+
+/// Each column once.
+pub fn headings() -> Vec<Heading> {
+    let (power, above) = (Column::headings(&power()), Column::headings(ABOVE));
+    let others = power.into_iter().chain(above);
+    let others = others.filter(|heading| heading.key != "policy");
+    response_headings().into_iter().chain(others).collect()
+}
+
+/// The percentiles that closed forms do not give.
+pub fn percentiles<'a>(rows: &[SimulatedPolicy]) -> Section<'a> {
+    let rows: Vec<Figures<'_>> = rows
+        .iter()
+        .map(|row| (row.policy.as_str(), row.simulated.as_ref()))
+        .collect();
+    let section = Section::new("simulated", "Simulated response times").titled();
+    let section = match rows.iter().find_map(|(_, simulated)| *simulated) {
+        Some(one) => section.text(format!(
+            "{} for each policy; ± is the {} % interval.",
+            counted(one.requests, "request"),
+            digits(one.confidence * 100.0)
+        )),
+        None => section,
+    };
+    section.table(Table::of("Response time", &response(), &rows).whole())
+}
+
+/// Every policy, simulated on the same requests.
+pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
+    let simulation = &comparison.parameters.simulation;
+    let rows: Vec<Figures<'_>> = comparison
+        .policies
+        .iter()
+        .map(|row| (row.policy.as_str(), row.simulated.as_ref()))
+        .collect();
+    let first = rows.iter().find_map(|(_, simulated)| *simulated);
+    let mut sheet = Sheet {
+        title: "Simulated servers".to_owned(),
+        ..Sheet::default()
+    };
+    sheet.fact("Servers", servers(simulation));
+    sheet.fact("Arrivals", arrivals(simulation, comparison.rate_per_s));
+    let service = match comparison.recorded_service_mean_s {
+        Some(mean) => format!("as recorded, mean {}", time(mean)),
+        None => words::service(comparison.parameters),
+    };
+    sheet.fact("Service", service);
+    sheet.fact("Power", words::power(comparison.parameters));
+    if let Some(one) = first {
+        sheet.fact("Runs", runs(one));
+    }
+    let table = Table::of("Response time", &response(), &rows).whole();
+    sheet.section(Section::new("response", "Response time").table(table));
+    let stable = rows.iter().filter(|row| row.1.is_some());
+    let table = Table::of("Power and states", &power(), stable).whole();
+    sheet.section(Section::new("power", "Power and states").table(table));
+    if let Some(first) = comparison.policies.first() {
+        let heading = format!("Above {}, on the same requests", first.policy);
+        let above = comparison.policies.iter();
+        let above = above.filter(|row| row.above_first.is_some());
+        let table = Table::of(&heading, ABOVE, above).whole();
+        sheet.section(Section::new("above", heading).titled().table(table));
+    }
+    for row in &comparison.policies {
+        if let Some(why) = &row.why {
+            sheet.notes.push(format!("{}: {why}.", row.policy));
+        }
+    }
+    let notes = comparison.notes.iter();
+    let notes = notes.map(|note| format!("{}.", note.trim_end_matches('.')));
+    sheet.notes.extend(notes);
+    sheet
+}
+
+/// `10, each request to the least loaded`
+fn servers(simulation: &Simulation) -> String {
+    let to = match (simulation.servers, simulation.dispatcher) {
+        (1, _) => String::new(),
+        (_, Dispatcher::Random) => ", each request to any of them".to_owned(),
+        (_, Dispatcher::RoundRobin) => " in turn".to_owned(),
+        (_, Dispatcher::LeastLoaded) => ", each request to the least loaded".to_owned(),
+        (_, Dispatcher::Packing { bound }) => {
+            format!(", each request to the first awake with fewer than {bound}, or one is woken")
+        }
+    };
+    format!("{}{to}", simulation.servers)
+}
+
+/// `Poisson, 78.9 a second in all`
+fn arrivals(simulation: &Simulation, rate: f64) -> String {
+    let spread = |name: &str, cv: f64| format!("{name} (coefficient of variation {})", digits(cv));
+    let arrivals = match (&simulation.trace, &simulation.arrivals) {
+        (Some(trace), _) => format!("requests of {}", trace.display()),
+        (None, Process::Poisson) => "Poisson".to_owned(),
+        (None, Process::Deterministic) => "evenly spaced".to_owned(),
+        (None, Process::Gamma { cv }) => spread("gamma", *cv),
+        (None, Process::Lognormal { cv }) => spread("lognormal", *cv),
+        (None, Process::Hyperexponential { cv }) => spread("hyperexponential", *cv),
+        (None, Process::Bursty { rates, stays_s }) => format!(
+            "bursty ({} to {}, for {} and {} in the mean)",
+            digits(rates[0]),
+            digits(rates[1]),
+            time(stays_s[0]),
+            time(stays_s[1])
+        ),
+    };
+    format!("{arrivals}, {} a second in all", digits(rate))
+}
+
+fn runs(one: &Simulated) -> String {
+    let completed = match one.replications == one.replications_asked {
+        true => one.replications.to_string(),
+        false => format!("{} of {}", one.replications, one.replications_asked),
+    };
+    let s = if one.replications == 1 { "" } else { "s" };
+    let interval = match one.response_mean.half_width {
+        Some(_) => format!("± is the {} % interval", digits(one.confidence * 100.0)),
+        None => "one run gives no interval".to_owned(),
+    };
+    format!(
+        "{completed} replication{s} of {}, after a warm-up of {}; seed {}; {interval}",
+        time(one.window),
+        time(one.warm_up),
+        one.seed
+    )
+}
