@@ -1,6 +1,7 @@
 //! Advice for people: the names, units and words of its figures.
 
 mod evidence;
+mod held;
 mod rewritten;
 mod setting;
 
@@ -9,6 +10,7 @@ use reveille_results::show::{by_probe, subject};
 use reveille_show::quantity::up;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
+pub use held::{Statement, hold, hold_reference, limit, limit_reference};
 pub use rewritten::{reference as table_reference, sheet as table_sheet};
 
 use crate::{Answer, Demand, SourceEvidence, Standing, StateAdvice};

@@ -14,7 +14,7 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 10] {
+fn commands() -> [(&'static str, &'static str, Tables); 12] {
     [
         ("advise", "advise --json", advise::reference()),
         (
@@ -22,6 +22,8 @@ fn commands() -> [(&'static str, &'static str, Tables); 10] {
             "advise --table --json",
             advise::table_reference(),
         ),
+        ("hold", "hold --json", advise::hold_reference()),
+        ("limit", "limit --json", advise::limit_reference()),
         ("measure", "result.json", measure::reference()),
         ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),

@@ -1,20 +1,19 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
-mod statement;
-
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use reveille_advise::MachineResult;
 use reveille_advise::hold::{Options, Plan};
+use reveille_advise::{MachineResult, show};
 use reveille_kernel::{Idle, Journal, journal, latency};
 use reveille_results::statistics::Percentile;
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
-use crate::until::{Statement, Until};
+use crate::printed::{Printed, To};
+use crate::until::Until;
 
 /// Hold a bound on wake latency while a command runs.
 ///
@@ -72,13 +71,12 @@ pub struct Args {
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Print JSON; units are in the names
-    #[arg(long, conflicts_with = "command")]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     #[command(flatten)]
     user: As,
     /// A command to run, after --
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "full"])]
     command: Vec<OsString>,
 }
 
@@ -98,11 +96,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let plan = Plan::of(&root, &idle, &options)?;
     if args.dry_run {
-        plan.print(args.json, "")?;
+        let statement = show::hold(&plan, "");
+        args.printed.print(&plan, &statement.sheet, To::Output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let until = Until::prepare(&args.command, &args.user)?;
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     let _held = plan.hold(&mut journal, &root)?;
-    until.hold(&plan, args.json, "Held until Ctrl-C.", journal)
+    let statement = show::hold(&plan, "Held until Ctrl-C.");
+    until.hold(&plan, &statement, &args.printed, journal)
 }

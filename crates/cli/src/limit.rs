@@ -1,19 +1,19 @@
 //! `reveille limit`: idle states are disabled while a command runs, or until they are restored.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use reveille_kernel::limits::{self, Limit, LimitedGroup, Plan};
-use reveille_kernel::{Idle, Journal, cpulist, journal};
+use reveille_advise::show;
+use reveille_kernel::limits::{self, Limit, Plan};
+use reveille_kernel::{Idle, Journal, journal};
 
 use crate::chosen::{self, CpuList};
 use crate::command::As;
 use crate::exit::{self, Failure};
+use crate::printed::{Printed, To};
 use crate::restore;
-use crate::until::{Statement, Until};
-use reveille_show::table::{Side, Table};
+use crate::until::Until;
 
 /// Disable idle states while a command runs, or until `reveille restore`.
 ///
@@ -53,13 +53,12 @@ pub struct Args {
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     root: Option<PathBuf>,
-    /// Print JSON; units are in the names
-    #[arg(long, conflicts_with = "command")]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     #[command(flatten)]
     user: As,
     /// A command to run, after --
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "full"])]
     command: Vec<OsString>,
 }
 
@@ -72,8 +71,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Limit::Disable(args.disable),
     };
     let plan = Plan::of(&root, &idle, &cpus, &limit)?;
+    let print = |until| {
+        let statement = show::limit(&plan, until);
+        args.printed.print(&plan, &statement.sheet, To::Output)
+    };
     if args.dry_run {
-        plan.print(args.json, "")?;
+        print("")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
@@ -83,8 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         limits::apply(&mut journal, &plan.settings)?;
         // First: a limit that could not be reported is not kept.
-        let until = "Kept until `reveille restore` or the next boot.";
-        if let Err(error) = plan.print(args.json, until) {
+        if let Err(error) = print("Kept until `reveille restore` or the next boot.") {
             return restore::at_the_end(journal, Err(exit::unsaid(error)));
         }
         journal.keep()?;
@@ -92,64 +94,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let until = Until::prepare(&args.command, &args.user)?;
     limits::apply(&mut journal, &plan.settings)?;
-    until.hold(&plan, args.json, "Limited until Ctrl-C.", journal)
-}
-
-impl Statement for Plan {
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        for (nth, group) in self.groups.iter().enumerate() {
-            if nth > 0 {
-                writeln!(out)?;
-            }
-            let kind = group.core_kind.as_ref();
-            let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
-            writeln!(out, "{}{kind}", cpulist::named(&group.cpus))?;
-            table(group).write(out)?;
-        }
-        Ok(())
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let line = |group: &LimitedGroup| {
-            let states = group.states.iter();
-            let off = states.filter(|state| state.disabled == Some(true));
-            let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
-            let cpus = cpulist::named(&group.cpus);
-            match off.is_empty() {
-                true => format!("{cpus}: no state is disabled"),
-                false => format!("{cpus}: disabled are {}", off.join(", ")),
-            }
-        };
-        self.groups.iter().map(line).collect()
-    }
-
-    fn notes(&self) -> &[String] {
-        &self.notes
-    }
-}
-
-fn table(group: &LimitedGroup) -> Table {
-    let mut table = Table::new(&[
-        ("#", "", Side::Right),
-        ("state", "", Side::Left),
-        ("exit", "µs", Side::Right),
-        ("was", "", Side::Left),
-        ("limited", "", Side::Left),
-    ]);
-    let on = |disabled: Option<bool>| match disabled {
-        Some(true) => "off",
-        Some(false) => "on",
-        None => "-",
-    };
-    for state in &group.states {
-        let exit = state.exit_latency_us;
-        table.row([
-            state.index.to_string(),
-            state.name.clone(),
-            exit.map_or_else(|| "-".into(), |us| us.to_string()),
-            on(state.was_disabled).to_owned(),
-            on(state.disabled).to_owned(),
-        ]);
-    }
-    table
+    let statement = show::limit(&plan, "Limited until Ctrl-C.");
+    until.hold(&plan, &statement, &args.printed, journal)
 }

@@ -49,14 +49,20 @@ impl Printed {
             return out.flush();
         }
         if self.markdown {
-            return terminal::data().write_all(markdown::markdown(sheet).as_bytes());
+            let out = &mut terminal::data();
+            out.write_all(markdown::markdown(sheet).as_bytes())?;
+            return out.flush();
         }
         let detail = match self.full {
             true => Detail::All,
             false => Detail::Short,
         };
         match to {
-            To::Output => text::write(sheet, detail, &mut terminal::stdout()),
+            To::Output => {
+                let out = &mut terminal::stdout();
+                text::write(sheet, detail, out)?;
+                out.flush()
+            }
             To::Error => text::write(sheet, detail, &mut terminal::stderr()),
         }
     }

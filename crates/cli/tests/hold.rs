@@ -72,7 +72,7 @@ fn json(root: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&dry(root, &[&["--json"], arguments].concat())).unwrap()
 }
 
-/// The names of a group's states with that fate.
+/// The names of a group's states with that effect.
 fn names(group: &Value, fate: &str) -> Vec<String> {
     let states = group["states"].as_array().unwrap().iter();
     let names = states.filter(|state| state["fate"] == fate);
@@ -140,7 +140,7 @@ fn without_root_it_says_so_and_looking_needs_none() {
 }
 
 const HYBRID: &str = "\
-Latency bound of 150 µs for all CPUs, through /dev/cpu_dma_latency
+Bound  150 µs for all CPUs, through /dev/cpu_dma_latency
 
 CPUs 0-7, cores up to 4.6 GHz
 #  state    exit  bound
@@ -511,7 +511,7 @@ fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
     assert!(held <= 7, "{held}");
     let said = String::from_utf8_lossy(&output.stderr);
     let bound = match kept_to("7us") {
-        "0" => "0 (no sleep at all)",
+        "0" => "0 (no sleep)",
         _ => "7 µs",
     };
     assert!(said.contains(&format!("{bound} held on CPU")), "{said}");

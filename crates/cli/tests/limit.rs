@@ -110,7 +110,7 @@ CPU 1
 2  C6A     140  on   on
 3  C6S     270  on   off
 
-Note: no c6 on CPU 1: C6A (140 µs) is the deepest there that wakes no slower.
+Note  no c6 on CPU 1: C6A (140 µs) is the deepest there that wakes no slower.
 ";
 
 #[test]

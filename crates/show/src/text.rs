@@ -31,6 +31,13 @@ pub enum Detail {
 /// # Errors
 /// Of `out`.
 pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
+    let mut text = Vec::new();
+    write_all(sheet, detail, &mut text)?;
+    // A section without facts above it begins with an empty line.
+    out.write_all(text.strip_prefix(b"\n").unwrap_or(&text))
+}
+
+fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result<()> {
     let notes = sheet.notes.iter().map(|note| ("Note", note.as_str()));
     let facts = sheet
         .facts
@@ -41,7 +48,7 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
         .map(|(word, _)| word.chars().count() + 2)
         .max()
         .unwrap_or(0);
-    let line = |out: &mut _, (word, words): (&str, &str)| {
+    let line = |out: &mut Vec<u8>, (word, words): (&str, &str)| {
         wrap::wrapped(out, &format!("{word:indent$}"), indent, words)
     };
     facts.clone().try_for_each(|fact| line(out, fact))?;
@@ -67,7 +74,7 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
     let subjects = sheet.subjects.iter().filter(|_| detail == Detail::All);
     subjects.into_iter().try_for_each(|subject| {
         writeln!(out, "\n{STRONG}{}{STRONG:#}", subject.title)?;
-        write(subject, detail, out)
+        write_all(subject, detail, out)
     })
 }
 

@@ -1,0 +1,217 @@
+//! A latency bound and a limit for people: what each leaves of the idle states.
+
+use reveille_kernel::cpulist::named;
+use reveille_kernel::limits::{self, LimitedState};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use crate::hold::{self, Effect, HeldState, Through};
+
+const HELD: &[Column<HeldState>] = &[
+    Column::words("index", "#", "N of cpuidle's `stateN`", |state| {
+        state.index.to_string().into()
+    }),
+    Column::words("name", "state", "The idle state", |state| {
+        state.name.as_str().into()
+    }),
+    Column::driver(
+        "exit_latency_us",
+        "exit",
+        Unit::Us,
+        "The driver's exit latency",
+        |state| state.exit_latency_us.into(),
+    ),
+    Column::measured(
+        "measured_ns",
+        "measured",
+        Unit::Ns,
+        "The percentile of the measured wake latencies; only with `--result`",
+        |state| state.measured_ns.into(),
+    ),
+    Column::measured(
+        "datapoints",
+        "datapoints",
+        Unit::Count,
+        "Datapoints of the state; only with `--result`",
+        |state| state.datapoints.into(),
+    ),
+    Column::words(
+        "fate",
+        "bound",
+        "`left` by the bounds in force, or `stopped`; `disabled`, with or without them",
+        |state| match state.effect {
+            Effect::Left => "left".into(),
+            Effect::Stopped => "stopped".into(),
+            Effect::Disabled => "disabled".into(),
+            Effect::Unknown => Value::Unknown,
+        },
+    ),
+];
+
+const LIMITED: &[Column<LimitedState>] = &[
+    Column::words("index", "#", "N of cpuidle's `stateN`", |state| {
+        state.index.to_string().into()
+    }),
+    Column::words("name", "state", "The idle state", |state| {
+        state.name.as_str().into()
+    }),
+    Column::driver(
+        "exit_latency_us",
+        "exit",
+        Unit::Us,
+        "The driver's exit latency",
+        |state| state.exit_latency_us.into(),
+    ),
+    Column::words(
+        "was_disabled",
+        "was",
+        "On or off before the limit",
+        |state| on(state.was_disabled),
+    ),
+    Column::words(
+        "disabled",
+        "limited",
+        "On or off under the limit",
+        |state| on(state.disabled),
+    ),
+];
+
+fn on(disabled: Option<bool>) -> Value {
+    disabled.map(|off| if off { "off" } else { "on" }).into()
+}
+
+/// The columns of `hold`, by the list in the JSON that holds its rows.
+pub fn hold_reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("groups[].states[]", Column::headings(HELD))]
+}
+
+/// The columns of `limit`.
+pub fn limit_reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("groups[].states[]", Column::headings(LIMITED))]
+}
+
+/// What is set, for people.
+pub struct Statement {
+    /// All of it.
+    pub sheet: Sheet<'static>,
+    /// In short, for standard error: a line for each group of CPUs, then the notes.
+    pub lines: Vec<String>,
+}
+
+/// A latency bound. `until`: how long it lasts, in a sentence; may be empty.
+pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
+    let mut sheet = sheet("Latency bound", until, &plan.notes);
+    let whose = match plan.all {
+        true => "all CPUs".to_owned(),
+        false => named(&plan.cpus),
+    };
+    let through = match plan.through {
+        Some(Through::Device) => ", through /dev/cpu_dma_latency",
+        Some(Through::EachCpu) => ", through power/pm_qos_resume_latency_us",
+        None => "",
+    };
+    let bound = match plan.bound_us {
+        0 => "0 (no sleep)".to_owned(),
+        us => format!("{us} µs"),
+    };
+    sheet.fact("Bound", format!("{bound} for {whose}{through}"));
+    if plan.request_us != plan.bound_us {
+        let request = format!("{} µs, by the measured latencies", plan.request_us);
+        sheet.fact("Request", request);
+    }
+    if let (Some(percentile), Some(result)) = (plan.percentile, &plan.result) {
+        let measured = format!("{percentile} of the wake latencies in {result}");
+        sheet.fact("Measured", measured);
+    }
+    let mut lines = Vec::new();
+    for group in &plan.groups {
+        let mut table = Table::of("", HELD, &group.states).whole();
+        if plan.percentile.is_none() {
+            table = table.without(&["measured_ns", "datapoints"]);
+        }
+        section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
+        let names = |effect| {
+            let states = group.states.iter().filter(|state| state.effect == effect);
+            let names: Vec<&str> = states.map(|state| state.name.as_str()).collect();
+            names.join(", ")
+        };
+        let (left, stopped) = (names(Effect::Left), names(Effect::Stopped));
+        let stopped = if stopped.is_empty() { "none" } else { &stopped };
+        let cpus = named(&group.cpus);
+        lines.push(format!(
+            "{bound} held on {cpus}: leaves {left}, stops {stopped}"
+        ));
+    }
+    lines.extend(plan.notes.iter().cloned());
+    Statement { sheet, lines }
+}
+
+/// A limit, as [`hold()`].
+pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
+    let mut sheet = sheet("Limit of idle states", until, &plan.notes);
+    let mut lines = Vec::new();
+    for group in &plan.groups {
+        let table = Table::of("", LIMITED, &group.states).whole();
+        section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
+        let off = group.states.iter();
+        let off = off.filter(|state| state.disabled == Some(true));
+        let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
+        let cpus = named(&group.cpus);
+        lines.push(match off.is_empty() {
+            true => format!("{cpus}: no state is disabled"),
+            false => format!("{cpus}: disables {}", off.join(", ")),
+        });
+    }
+    lines.extend(plan.notes.iter().cloned());
+    Statement { sheet, lines }
+}
+
+fn sheet(title: &str, until: &str, notes: &[String]) -> Sheet<'static> {
+    Sheet {
+        title: title.to_owned(),
+        answer: until.to_owned(),
+        notes: notes.iter().map(|note| format!("{note}.")).collect(),
+        ..Sheet::default()
+    }
+}
+
+/// CPUs that are alike.
+fn section(sheet: &mut Sheet<'_>, cpus: &[u32], kind: Option<&str>, table: Table) {
+    let kind = kind.map_or_else(String::new, |kind| format!(", {kind}"));
+    let heading = format!("{}{kind}", named(cpus));
+    sheet.section(Section::new("group", heading).titled().table(table));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reveille_show::sheet::not_in_json;
+
+    #[test]
+    fn every_column_is_a_field_of_the_json() {
+        let held = HeldState {
+            index: 0,
+            name: "C1".into(),
+            exit_latency_us: None,
+            measured_ns: None,
+            datapoints: None,
+            effect: Effect::Unknown,
+        };
+        let limited = LimitedState {
+            index: 0,
+            name: "C1".into(),
+            exit_latency_us: None,
+            was_disabled: None,
+            disabled: None,
+        };
+        let states = [
+            (serde_json::to_value(held).unwrap(), hold_reference()),
+            (serde_json::to_value(limited).unwrap(), limit_reference()),
+        ];
+        for (state, reference) in states {
+            let json = serde_json::json!({ "groups": [{ "states": [state] }] });
+            for (list, headings) in reference {
+                assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
+            }
+        }
+    }
+}
