@@ -1,0 +1,178 @@
+//! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Left out are
+//! `path`, `resume capture` and `anticipate` itself, which need traffic, a suspend, applications.
+//!
+//! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end: only some
+//! runs have it. Where a field is added, add its line; with `WRITE_SCHEMAS=1` the tests write the files.
+
+mod made_up;
+mod recorded;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use recorded::recorded;
+use serde_json::{Deserializer, Value};
+
+/// Objects whose keys are data.
+const MAPS: [&str; 3] = ["counts.dropped", "settings", "by_cpu[].leaving_by_state_ns"];
+
+/// One at a time: some hold a setting.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// The fields that are printed, and the objects (or lists of objects) that hold them.
+#[derive(Default)]
+struct Printed {
+    fields: BTreeSet<String>,
+    objects: BTreeSet<String>,
+}
+
+impl Printed {
+    /// Lacks it, though its object was printed: an object that is null has no fields.
+    fn lacks(&self, field: &str) -> bool {
+        let object = field.rsplit_once('.').map_or("", |(object, _)| object);
+        self.objects.contains(object) && !self.fields.contains(field)
+    }
+}
+
+fn gather(value: &Value, path: &str, printed: &mut Printed) {
+    match value {
+        Value::Array(members) => {
+            for member in members {
+                gather(member, &format!("{path}[]"), printed);
+            }
+        }
+        Value::Object(members) => {
+            printed.objects.insert(path.to_owned());
+            for (key, member) in members {
+                let key = if MAPS.contains(&path) { "{}" } else { key };
+                let dot = if path.is_empty() { "" } else { "." };
+                let path = format!("{path}{dot}{key}");
+                gather(member, &path, printed);
+                printed.fields.insert(path);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/json_schemas");
+    folder.join(name)
+}
+
+/// Compares the fields of what the command prints.
+fn check(name: &str, command: &mut Command) {
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let output = command.output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) {
+        return println!("skipped: the fields of {name}: {error}");
+    }
+    assert!(output.status.success(), "{name}: {error}");
+    let mut printed = Printed::default();
+    for value in Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
+        gather(&value.unwrap(), "", &mut printed);
+    }
+    let file = file(name);
+    if std::env::var_os("WRITE_SCHEMAS").is_some() {
+        let lines: Vec<String> = printed.fields.into_iter().collect();
+        return std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+    }
+    let listed = std::fs::read_to_string(&file).unwrap();
+    let mut missing: Vec<&str> = listed.lines().filter(|line| !line.ends_with('?')).collect();
+    missing.retain(|field| printed.lacks(field));
+    assert!(missing.is_empty(), "{name} no longer has {missing:?}");
+    let known = |field: &String| {
+        listed
+            .lines()
+            .any(|line| line.trim_end_matches('?') == field)
+    };
+    let new: Vec<&String> = printed
+        .fields
+        .iter()
+        .filter(|field| !known(field))
+        .collect();
+    assert!(new.is_empty(), "{}: add {new:?}", file.display());
+}
+
+fn reveille() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_reveille"))
+}
+
+fn words(line: &str) -> Command {
+    let mut command = reveille();
+    command.args(line.split(' '));
+    command
+}
+
+#[test]
+fn of_a_recorded_machine() {
+    for (name, line) in [
+        ("states", "states --json --root"),
+        ("hold", "hold --latency 150us --json --dry-run --root"),
+        ("limit", "limit --deepest C1_ACPI --json --dry-run --root"),
+    ] {
+        let Some(machine) = recorded("rpl0") else {
+            return;
+        };
+        check(name, words(line).arg(machine.path()));
+    }
+}
+
+#[test]
+fn of_a_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let states = [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)];
+    let states = states.map(|(index, name, us)| (index, name, us, 3000));
+    let result = made_up::result_of(folder.path(), &states);
+    let advise = |flags: &str| {
+        let mut command = reveille();
+        command.arg("advise").arg(&result).args(flags.split(' '));
+        command
+    };
+    check("advise", &mut advise("--budget 50us --json"));
+    check("advise-table", &mut advise("--table --json"));
+}
+
+#[test]
+fn of_a_log() {
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/logs/abreu.txt");
+    if !log.exists() {
+        return println!("skipped: the fields of resume analyze: no logs at ../shared/logs");
+    }
+    check("resume-analyze", words("resume analyze --json").arg(log));
+}
+
+#[test]
+fn of_models() {
+    check(
+        "model-run",
+        &mut words("model run --json --utilisation 0.2"),
+    );
+    check("model-sweep", &mut words("model sweep --json"));
+    check(
+        "model-simulate",
+        &mut words("model simulate --json --servers 4 --requests 20000"),
+    );
+}
+
+#[test]
+fn of_what_is_measured_here() {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let line = "measure --probe user --datapoints 30 --distance 200us..1ms --json --out";
+    check("measure", words(line).arg(folder.path().join("result")));
+    check("top", &mut words("top --json --count 2 --interval 200ms"));
+    check("doctor", &mut words("doctor --json"));
+    let naps = "for i in 1 2 3 4 5 6 7 8; do sleep 0.02; done >&2";
+    check("cost", words("cost --json -- sh -c").arg(naps));
+}
+
+#[test]
+fn of_comparisons() {
+    let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
+    check("trial", &mut words(line));
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
+    check("anticipate-bench", words(line).arg(folder.path()));
+}
