@@ -2,81 +2,42 @@
 
 use reveille_kernel::cpulist::named;
 use reveille_kernel::limits::{self, LimitedState};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::columns;
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use crate::hold::{self, Effect, HeldState, Through};
 
-const HELD: &[Column<HeldState>] = &[
-    Column::words("index", "#", "N of cpuidle's `stateN`", |state| {
-        state.index.to_string().into()
-    }),
-    Column::words("name", "state", "The idle state", |state| {
-        state.name.as_str().into()
-    }),
-    Column::driver(
-        "exit_latency_us",
-        "exit",
-        Unit::Us,
-        "The driver's exit latency",
-        |state| state.exit_latency_us.into(),
-    ),
-    Column::measured(
-        "measured_ns",
-        "measured",
-        Unit::Ns,
-        "The percentile of the measured wake latencies; only with `--result`",
-        |state| state.measured_ns.into(),
-    ),
-    Column::measured(
-        "datapoints",
-        "datapoints",
-        Unit::Count,
-        "Datapoints of the state; only with `--result`",
-        |state| state.datapoints.into(),
-    ),
-    Column::words(
-        "fate",
-        "bound",
-        "`left` by the bounds in force, or `stopped`; `disabled`, with or without them",
-        |state| match state.effect {
-            Effect::Left => "left".into(),
-            Effect::Stopped => "stopped".into(),
-            Effect::Disabled => "disabled".into(),
-            Effect::Unknown => Value::Unknown,
-        },
-    ),
-];
+const HELD: &[Column<HeldState>] = &columns!(|state|
+    words "index", "#", state.index.to_string(), "N of cpuidle's `stateN`";
+    words "name", "state", state.name.as_str(), "The idle state";
+    driver(Us) "exit_latency_us", "exit", state.exit_latency_us, "The driver's exit latency";
+    measured(Ns) "measured_ns", "measured", state.measured_ns,
+        "The percentile of the measured wake latencies; only with `--result`";
+    measured(Count) "datapoints", "datapoints", state.datapoints,
+        "Datapoints of the state; only with `--result`";
+    words "fate", "bound", effect(state.effect),
+        "`left` by the bounds in force, or `stopped`; `disabled`, with or without them";
+);
 
-const LIMITED: &[Column<LimitedState>] = &[
-    Column::words("index", "#", "N of cpuidle's `stateN`", |state| {
-        state.index.to_string().into()
-    }),
-    Column::words("name", "state", "The idle state", |state| {
-        state.name.as_str().into()
-    }),
-    Column::driver(
-        "exit_latency_us",
-        "exit",
-        Unit::Us,
-        "The driver's exit latency",
-        |state| state.exit_latency_us.into(),
-    ),
-    Column::words(
-        "was_disabled",
-        "was",
-        "On or off before the limit",
-        |state| on(state.was_disabled),
-    ),
-    Column::words(
-        "disabled",
-        "limited",
-        "On or off under the limit",
-        |state| on(state.disabled),
-    ),
-];
+fn effect(effect: Effect) -> Option<&'static str> {
+    match effect {
+        Effect::Left => Some("left"),
+        Effect::Stopped => Some("stopped"),
+        Effect::Disabled => Some("disabled"),
+        Effect::Unknown => None,
+    }
+}
 
-fn on(disabled: Option<bool>) -> Value {
-    disabled.map(|off| if off { "off" } else { "on" }).into()
+const LIMITED: &[Column<LimitedState>] = &columns!(|state|
+    words "index", "#", state.index.to_string(), "N of cpuidle's `stateN`";
+    words "name", "state", state.name.as_str(), "The idle state";
+    driver(Us) "exit_latency_us", "exit", state.exit_latency_us, "The driver's exit latency";
+    words "was_disabled", "was", on(state.was_disabled), "On or off before the limit";
+    words "disabled", "limited", on(state.disabled), "On or off under the limit";
+);
+
+fn on(disabled: Option<bool>) -> Option<&'static str> {
+    disabled.map(|off| if off { "off" } else { "on" })
 }
 
 /// The columns of `hold`, by the list in the JSON that holds its rows.
