@@ -7,8 +7,9 @@ mod setting;
 
 use reveille_results::description::Ended;
 use reveille_results::show::{by_probe, subject};
+use reveille_show::columns;
 use reveille_show::quantity::up;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 pub use held::{Statement, hold, hold_reference, limit, limit_reference};
 pub use rewritten::{reference as table_reference, sheet as table_sheet};
@@ -30,69 +31,26 @@ impl Row {
 /// The columns whose figures are the state's, by whatever source.
 const OF_STATE: [&str; 3] = ["state", "standing", "driver_exit_latency_us"];
 
-const COLUMNS: &[Column<Row>] = &[
-    Column::words("state", "state", "The idle state", |row| {
-        row.state.state.as_str().into()
-    }),
-    Column::words(
-        "standing",
-        "verdict",
-        "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not shown`, \
-         for want of datapoints; `off` when it was measured; `no sleep` for a state that polls",
-        |row| standing(&row.state).into(),
-    ),
-    Column::words("source", "source", "What woke the CPU", |row| {
-        row.figure(|one| one.source.clone())
-    }),
-    Column::driver(
-        "driver_exit_latency_us",
-        "driver",
-        Unit::Us,
-        "The driver's exit latency",
-        |row| row.state.driver_exit_latency_us.into(),
-    ),
-    Column::measured("count", "count", Unit::Count, "Datapoints", |row| {
-        row.figure(|one| one.count)
-    }),
-    Column::measured("median_ns", "median", Unit::Ns, "Median latency", |row| {
-        row.figure(|one| one.median_ns)
-    }),
-    Column::measured(
-        "percentile_ns",
-        "seen",
-        Unit::Ns,
-        "The percentile as it was measured; unknown unless ten datapoints lie beyond it",
-        |row| row.figure(|one| one.percentile_ns),
-    ),
-    Column::estimated(
-        "percentile_high_ns",
-        "at most",
-        Unit::Ns,
-        "Upper bound of the percentile, with the confidence asked for",
-        |row| row.figure(|one| one.percentile_high_ns),
-    ),
-    Column::measured(
-        "max_ns",
-        "max",
-        Unit::Ns,
-        "The longest latency seen",
-        |row| row.figure(|one| one.max_ns),
-    ),
-    Column::measured(
-        "exceeded",
-        "over",
-        Unit::Count,
-        "Datapoints over the budget",
-        |row| row.figure(|one| one.exceeded),
-    ),
-    Column::estimated(
-        "exceeded_share_high",
-        "share ≤",
-        Unit::Share,
-        "Upper bound of the share of wakes over the budget, with the confidence asked for",
-        |row| row.figure(|one| up(one.exceeded_share_high * 100.0) / 100.0),
-    ),
-];
+const COLUMNS: &[Column<Row>] = &columns!(|row|
+    words "state", "state", row.state.state.as_str(), "The idle state";
+    words "standing", "verdict", standing(&row.state),
+        "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not \
+         shown`, for want of datapoints; `off` when it was measured; `no sleep` for a state that polls";
+    words "source", "source", row.figure(|one| one.source.clone()), "What woke the CPU";
+    driver(Us) "driver_exit_latency_us", "driver", row.state.driver_exit_latency_us,
+        "The driver's exit latency";
+    measured(Count) "count", "count", row.figure(|one| one.count), "Datapoints";
+    measured(Ns) "median_ns", "median", row.figure(|one| one.median_ns), "Median latency";
+    measured(Ns) "percentile_ns", "seen", row.figure(|one| one.percentile_ns),
+        "The percentile as it was measured; unknown unless ten datapoints lie beyond it";
+    estimated(Ns) "percentile_high_ns", "at most", row.figure(|one| one.percentile_high_ns),
+        "Upper bound of the percentile, with the confidence asked for";
+    measured(Ns) "max_ns", "max", row.figure(|one| one.max_ns), "The longest latency seen";
+    measured(Count) "exceeded", "over", row.figure(|one| one.exceeded), "Datapoints over the budget";
+    estimated(Share) "exceeded_share_high", "share ≤",
+        row.figure(|one| up(one.exceeded_share_high * 100.0) / 100.0),
+        "Upper bound of the share of wakes over the budget, with the confidence asked for";
+);
 
 /// The columns of every table of [`Answer`], by the list in the JSON that holds its rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {

@@ -2,57 +2,23 @@
 
 use reveille_results::Description;
 use reveille_results::show::{by_probe, subject};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit};
+use reveille_show::columns;
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use crate::table::{Origin, Residency, Row, Table as Rewritten};
 
-const ROWS: &[Column<Row>] = &[
-    Column::words("state", "state", "The idle state", |row| {
-        row.state.as_str().into()
-    }),
-    Column::measured(
-        "count",
-        "datapoints",
-        Unit::Count,
-        "Datapoints, of the source with the fewest",
-        |row| row.count.into(),
-    ),
-    Column::measured(
-        "measured_high_ns",
-        "measured",
-        Unit::Ns,
-        "Upper bound of the percentile, by the source where it is largest",
-        |row| row.measured_high_ns.into(),
-    ),
-    Column::driver(
-        "driver_exit_latency_us",
-        "exit: was",
-        Unit::Us,
-        "The driver's own exit latency",
-        |row| row.driver_exit_latency_us.into(),
-    ),
-    Column::measured(
-        "exit_latency_us",
-        "now",
-        Unit::Us,
-        "The exit latency to set",
-        |row| row.exit_latency_us.into(),
-    ),
-    Column::driver(
-        "driver_target_residency_us",
-        "residency: was",
-        Unit::Us,
-        "The driver's own target residency",
-        |row| row.driver_target_residency_us.into(),
-    ),
-    Column::measured(
-        "target_residency_us",
-        "now",
-        Unit::Us,
-        "The target residency to set",
-        |row| row.target_residency_us.into(),
-    ),
-];
+const ROWS: &[Column<Row>] = &columns!(|row|
+    words "state", "state", row.state.as_str(), "The idle state";
+    measured(Count) "count", "datapoints", row.count, "Datapoints, of the source with the fewest";
+    measured(Ns) "measured_high_ns", "measured", row.measured_high_ns,
+        "Upper bound of the percentile, by the source where it is largest";
+    driver(Us) "driver_exit_latency_us", "exit: was", row.driver_exit_latency_us,
+        "The driver's own exit latency";
+    measured(Us) "exit_latency_us", "now", row.exit_latency_us, "The exit latency to set";
+    driver(Us) "driver_target_residency_us", "residency: was", row.driver_target_residency_us,
+        "The driver's own target residency";
+    measured(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
+);
 
 /// The columns of the table, by the list in the JSON of `--table` that holds its rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
