@@ -12,11 +12,11 @@
 //! more than the stated risk (an intersection-union test; Berger 1982).
 //!
 //! **Several states.** The judgement goes from the shallowest state to the deeper ones, in an order
-//! that the latencies have no say in, and the setting ends before the first that does not pass. If
+//! that does not depend on the latencies, and the setting ends before the first that does not pass. If
 //! an unsafe state is allowed, the first unsafe one in that order is, too, and that happens with no
 //! more than the stated risk, however many states there are (testing in a fixed sequence; Maurer,
 //! Hothorn and Lehmacher 1995). So the confidence is that of the whole advice. A deeper state that
-//! passes beyond a failing one is told, with the confidence of its own only.
+//! passes beyond a failing one is listed, with its own confidence only.
 
 use reveille_figures::interval;
 use reveille_figures::tail::{self, Tail};
@@ -27,13 +27,13 @@ use crate::measured::{Measured, MeasuredState};
 use crate::target::sleeps;
 use crate::{Demand, Percentile, Question, Result, Target};
 
-/// Datapoints beyond a quantile from which on it is told (as everywhere in Reveille).
+/// The fewest datapoints beyond a quantile that is shown, as everywhere in Reveille.
 const BEYOND_MIN: usize = 10;
 
 /// Beyond this many datapoints none are asked for: a day at a hundred thousand a second.
 const NEEDED_MAX: u64 = 10_000_000_000;
 
-/// What one sample says of the budget.
+/// One sample and the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "finding")]
 pub enum Finding {
@@ -98,7 +98,7 @@ pub enum Standing {
 pub struct StateAdvice {
     /// As the driver calls it: `C6`.
     pub state: String,
-    /// N of cpuidle's `stateN`; `None` where neither table nor datapoints tell.
+    /// N of cpuidle's `stateN`; `None` if unknown.
     pub index: Option<u32>,
     /// By all sources together.
     pub standing: Standing,
@@ -120,7 +120,7 @@ pub struct Advice {
     pub states: Vec<StateAdvice>,
     /// The sources that had to be passed.
     pub sources: Vec<String>,
-    /// Datapoints whose idle state is not known; they count nowhere.
+    /// Datapoints of unknown idle states; they do not count.
     pub of_unknown_state: u64,
     /// Datapoints without this latency; they count nowhere.
     pub without_latency: u64,
@@ -239,7 +239,7 @@ fn judge_state(
     }
 }
 
-/// What an ascending sample says.
+/// Of an ascending sample.
 fn judge(source: &str, sorted: &[i64], question: &Question) -> SourceEvidence {
     let budget_ns = question.budget_ns();
     let risk = question.confidence.risk();
@@ -248,9 +248,9 @@ fn judge(source: &str, sorted: &[i64], question: &Question) -> SourceEvidence {
     let (percentile_ns, percentile_high_ns, finding, tail) = match question.demand {
         Demand::Percentile(percentile) => {
             let rank = percentile.rank(sorted.len());
-            let told = sorted.len() >= rank + BEYOND_MIN;
+            let enough = sorted.len() >= rank + BEYOND_MIN;
             (
-                told.then(|| sorted[rank - 1]),
+                enough.then(|| sorted[rank - 1]),
                 percentile_high(sorted, percentile, risk),
                 find(exceeded, count, percentile.beyond(), risk),
                 None,
@@ -300,7 +300,7 @@ fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding {
     }
 }
 
-/// A maximum that no wake exceeded is told from as many datapoints on as a verdict needs: fewer than
+/// A maximum that no wake exceeded needs as many datapoints as a verdict: fewer than
 /// one wake in a thousand then lies beyond it, with 95 %.
 fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
     if exceeded > 0 {

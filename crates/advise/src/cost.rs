@@ -1,4 +1,4 @@
-//! What a setting costs, as far as a result tells.
+//! What a setting costs, as far as a result shows it.
 
 use reveille_results::{Loaded, NULL, columns};
 use serde::Serialize;

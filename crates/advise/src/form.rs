@@ -27,7 +27,7 @@ pub struct Form {
     pub read: String,
     /// The file that the text goes into; `None` for a command or a parameter.
     pub file: Option<String>,
-    /// The text, with its last newline; `None` where the setting cannot be said in this form.
+    /// The text, with its last newline; `None` if the setting cannot be written in this form.
     pub text: Option<String>,
     /// Why there is no text, or what to mind.
     pub mind: Option<String>,
@@ -166,7 +166,7 @@ fn line(text: String) -> String {
     format!("{text}\n")
 }
 
-/// What a file says at its top and a unit in its description, in ASCII.
+/// The head of a file and the description of a unit, in ASCII.
 fn summary(question: &Question, setting: &Setting) -> String {
     let budget = format!("{} us at {}", question.budget_us, question.demand);
     match &setting.leaves {

@@ -323,7 +323,7 @@ impl Plan {
         Ok(())
     }
 
-    /// CPUs whose own bound is tighter: it is neither loosened nor taken away.
+    /// CPUs whose own bound is tighter: it stays as it is.
     fn note_own_bounds(&mut self, groups: &[Group], idle: &Idle) {
         for group in groups {
             let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
@@ -437,13 +437,13 @@ mod tests {
 
     #[test]
     fn the_request_is_the_bound_unless_the_measured_figures_say_otherwise() {
-        // C6 is slower than its figure of 133 µs says: a bound of 200 µs must ask for less.
+        // C6 is slower than its figure of 133 µs: for a bound of 200 µs the request is lower.
         let slow = [(0, true), (2, true), (10, true), (133, false)];
         assert_eq!(request_for(200, &slow), 10);
         // It is quicker: a bound of 100 µs may ask for more.
         let quick = [(0, true), (2, true), (10, true), (133, true)];
         assert_eq!(request_for(100, &quick), 133);
-        // The figures agree with the table: nothing to say.
+        // The figures agree with the table: no note.
         assert_eq!(request_for(100, &slow), 100);
         assert_eq!(request_for(500, &quick), 500);
     }
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_state_below_a_slow_one_is_not_reached() {
         assert_eq!(request_for(50, &[(0, true), (2, false), (10, true)]), 0);
-        // Two states with one figure cannot be told apart by a request.
+        // No request separates two states with one figure.
         assert_eq!(
             request_for(50, &[(0, true), (10, true), (10, false), (30, true)]),
             0

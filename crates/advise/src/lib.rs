@@ -1,10 +1,10 @@
 //! Which idle states a latency budget allows, by what was measured and not by the driver's table.
 //!
-//! A [`Question`] (a budget, a percentile, a confidence) is put to a result; the [`Advice`] says of
-//! each idle state whether it may be allowed, with the evidence, and the [`Setting`] says the same
+//! A [`Question`] (a budget, a percentile, a confidence) is put to a result; the [`Advice`] is
+//! whether each idle state may be allowed, with the evidence, and the [`Setting`] is the same
 //! in the driver's own figures, for cpuidle compares a latency bound with those. [`hold`] plans such a
 //! bound on this machine, by the table or by a [`MachineResult`]. [`form`] writes
-//! the setting in the forms that people deploy, [`cost`] tells what it costs, and [`table`] writes
+//! the setting in the forms that people deploy, [`cost`] is what it costs, and [`table`] writes
 //! the driver's table anew from what was measured. An [`Answer`] is all of it, and [`show`] has its names
 //! and words.
 //!
@@ -44,8 +44,7 @@ pub enum Error {
     NoDatapoints,
     /// The driver's table is not known.
     #[error(
-        "does not tell the driver's table; give the machine it was measured on with --root (/ is \
-         this one)"
+        "lacks the driver's table; give the machine that was measured with --root (/ is this one)"
     )]
     NoTable,
     /// Only intel_idle takes a table.

@@ -9,7 +9,7 @@ use crate::{Error, Latency, Result, Target};
 /// One idle state of the machine, and what was measured of it.
 pub(crate) struct MeasuredState {
     pub(crate) name: String,
-    /// As cpuidle numbers it; `None` where nothing tells.
+    /// As cpuidle numbers it; `None` if unknown.
     pub(crate) index: Option<u32>,
     /// Source and latencies, ns, ascending; empty where none was measured.
     pub(crate) samples: Vec<(String, Vec<i64>)>,
@@ -18,11 +18,11 @@ pub(crate) struct MeasuredState {
 /// What a result has of one latency.
 pub(crate) struct Measured {
     /// Shallow ones first: in the driver's order, else by index, else by name. The latencies have
-    /// no say in the order, for the judgement goes along it.
+    /// no part in the order, which the judgement follows.
     pub(crate) states: Vec<MeasuredState>,
     /// The sources that occur in states that sleep, ascending.
     pub(crate) sources: Vec<String>,
-    /// Datapoints whose state is not known: they count nowhere.
+    /// Datapoints of unknown states: they do not count.
     pub(crate) of_unknown_state: u64,
     /// Datapoints that lack this latency.
     pub(crate) without_latency: u64,
@@ -106,7 +106,7 @@ fn add(
     }
 }
 
-/// By index; where that is not told by name, so that C1 comes before C1E and C8 before C10.
+/// By index; if it is unknown by name, so that C1 comes before C1E and C8 before C10.
 fn depth(state: &MeasuredState) -> (u32, (bool, u64, &str, &str)) {
     (state.index.unwrap_or(u32::MAX), depth_in_name(&state.name))
 }

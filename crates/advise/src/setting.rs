@@ -20,12 +20,12 @@ pub enum Leaves {
     UpTo {
         /// The deepest allowed state, as the driver calls it: `C1E`.
         state: String,
-        /// N of cpuidle's `stateN`; `None` where nothing tells.
+        /// N of cpuidle's `stateN`; `None` if unknown.
         index: Option<u32>,
     },
     /// No state that sleeps is allowed.
     NoSleep,
-    /// Nothing can be said, for want of datapoints: neither that a state may stay nor that none may.
+    /// Too few datapoints to show that a state may stay, or that none may.
     Unknown {
         /// The shallowest state that sleeps; it is not shown to keep to the budget, nor not to.
         state: String,
@@ -135,7 +135,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
         return Err("without an idle driver nothing heeds a bound".to_owned());
     }
     if advice.allowed().next().is_none() {
-        // A bound of 0 is heeded by not sleeping at all, whatever the table says.
+        // A bound of 0 means no sleep at all, whatever the table.
         let quickest = |state: &crate::StateAdvice| state.driver_exit_latency_us;
         let quickest: Option<Vec<u64>> = advice.forbidden().map(quickest).collect();
         let quickest = quickest.and_then(|all| all.into_iter().min()).unwrap_or(0);
@@ -159,7 +159,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
     let forbidden_is_empty = forbidden.is_empty();
     let slowest = allowed.into_iter().max();
     let quickest = forbidden.into_iter().min();
-    // A bound of 0 would forbid even a state of which the driver says that it takes no time.
+    // A bound of 0 would forbid even a state whose exit latency is 0.
     let us = slowest.as_ref().map_or(0, |(us, _)| (*us).max(1));
     if let (Some((slow, allowed)), Some((quick, forbidden))) = (&slowest, &quickest)
         && *quick <= us

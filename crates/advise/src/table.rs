@@ -9,7 +9,7 @@
 //! driver has, exit latencies from 1 µs to 5 ms, target residencies up to 100 ms and not below the
 //! latency, both larger than the row's before. It refuses the whole table where one row breaks a
 //! rule, and the driver's own tables may break them (two rows with one target residency); so a row
-//! is lifted where it has to be, and says so.
+//! is lifted where necessary, with a note.
 
 use std::ops::RangeInclusive;
 

@@ -14,19 +14,17 @@ const POLL: &str = "POLL";
 /// The driver and its table, and the CPUs that the measured one stands for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Target {
-    /// cpuidle's driver, such as `intel_idle`; `None` where none is registered or the result does
-    /// not tell.
+    /// cpuidle's driver, such as `intel_idle`; `None` if none is registered or it is unknown.
     pub driver: Option<String>,
-    /// cpuidle's governor, such as `menu`; `None` where there is none or the result does not tell.
+    /// cpuidle's governor, such as `menu`; `None` if there is none or it is unknown.
     pub governor: Option<String>,
-    /// Is it known what the driver is, if there is one? Another tool's results do not tell.
+    /// Is the driver known, if there is one? It is not in another tool's results.
     pub is_known: bool,
-    /// As uname gives it: `x86_64`; `None` where neither result nor machine tells.
+    /// As uname gives it: `x86_64`; `None` if unknown.
     pub architecture: Option<String>,
     /// The number of the CPU that was measured; `None` where the result lacks it.
     pub measured_cpu: Option<u32>,
-    /// In the driver's order, which is that of depth; empty where neither the result nor a machine
-    /// tells.
+    /// In the driver's order, which is that of depth; empty if it is unknown.
     pub states: Vec<IdleState>,
     /// The CPUs that the advice holds for.
     pub coverage: Coverage,
@@ -53,7 +51,7 @@ pub enum Coverage {
 
 impl Target {
     /// As the result describes it. `machine` is the machine that it was measured on, where that can
-    /// be read: it tells the other CPUs, and the table where the result has none.
+    /// be read: it has the other CPUs, and the table where the result has none.
     pub fn new(description: &Description, machine: Option<(&Identity, &Idle)>) -> Self {
         let mut target = Self {
             driver: description.driver.clone(),
@@ -79,7 +77,7 @@ impl Target {
         target
     }
 
-    /// Is it an x86? `None` where neither architecture nor driver tells.
+    /// Is it an x86? `None` if unknown.
     pub fn is_x86(&self) -> Option<bool> {
         match (self.architecture.as_deref(), self.driver.as_deref()) {
             (Some(architecture), _) => Some(matches!(architecture, "x86_64" | "i686" | "i386")),

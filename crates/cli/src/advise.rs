@@ -18,7 +18,7 @@ use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
 
-/// Tell which idle states may be allowed for a latency budget, and how to set that.
+/// Show which idle states may be allowed for a latency budget, and how to set that.
 ///
 /// States are judged by what was measured, not by the driver's table: one is allowed if, with the
 /// confidence asked for, its percentile is within the budget, and those of all shallower states
@@ -41,7 +41,7 @@ Columns:
   over       datapoints over the budget
   share ≤    upper bound of the share of wakes over the budget, with that confidence
 
-Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be said in
+Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be written in
 the form that was asked for.")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
@@ -62,7 +62,7 @@ pub struct Args {
     /// How sure it has to be, per cent
     #[arg(long, value_name = "PERCENT", default_value = "95")]
     confidence: Confidence,
-    /// Which latency is meant
+    /// The latency to compare with the budget
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
     /// Print the setting in one form alone, ready for a file
@@ -205,7 +205,7 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What was asked for wrongly is told from what is wrong with the result.
+/// A usage error, or an error of the result.
 fn failure(args: &Args, error: Error) -> anyhow::Error {
     let result = args.result.display();
     match error {

@@ -71,7 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// The programs that measure, loaded for real: the verifier's word counts for more than what the
 /// kernel's types promise.
 fn probes(features: &[Feature]) -> Feature {
-    // For which CPU is no matter: nothing is launched.
+    // Any CPU: nothing is launched.
     let presence = match reveille_measure::try_bpf(0) {
         Ok(()) => Presence::Yes("tried: loaded and attached, and off again".to_owned()),
         Err(error) => {

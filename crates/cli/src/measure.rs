@@ -21,7 +21,7 @@ use crate::signals;
 ///
 /// A timer, or another CPU, wakes the measured CPU at known instants; BPF programs in the kernel's
 /// idle loop see when its first instruction runs. Needs root; without it, or without BPF, a waiting
-/// thread measures from user space, as cyclictest does, and the result says so. Everything that is
+/// thread measures from user space, as cyclictest does; the result records which. Everything that is
 /// changed on the machine is put back at the end, Ctrl-C included.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -52,7 +52,7 @@ pub struct Args {
     /// End after N datapoints in all
     #[arg(long, value_name = "N")]
     datapoints: Option<u64>,
-    /// End after this time of measuring [default: 30s, unless --datapoints or a sweep says when]
+    /// End after this time of measuring [default: 30s, unless --datapoints or a sweep ends it]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// How far ahead a wake-up is launched: a range, drawn from log-uniformly, or one distance
@@ -268,7 +268,7 @@ fn names(states: &[IdleState]) -> Vec<String> {
     states.iter().map(|state| state.name.clone()).collect()
 }
 
-/// Each once: one that is named again would be measured as a source of its own.
+/// Each once: a repeated name would be another source.
 fn sources(chosen: &[SourceChoice]) -> Vec<String> {
     let mut sources: Vec<String> = Vec::new();
     for name in chosen.iter().map(|source| source_name(*source)) {

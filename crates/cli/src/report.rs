@@ -21,8 +21,8 @@ use reveille_show::terminal;
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
 /// The page is one HTML file that needs no network. All datapoints are shown, as density; those
-/// beyond the 99.9th percentile of their state are drawn singly and tell all their fields. With
-/// several results it says what differs from the first, and whether that may be chance.
+/// beyond the 99.9th percentile of their state are drawn singly, with all their fields. With
+/// several results it shows what differs from the first, and whether that may be chance.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -95,7 +95,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a page of what another command keeps, with that title; an error says in a line why not.
+/// Makes the page of another command's file, with that title; the error is one line.
 type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
 
 /// A file that another command keeps in its folder, or prints with `--json`.
@@ -232,7 +232,7 @@ fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result
             all => format!("none of its {all} datapoints passes the filter"),
         };
         exit::say(format_args!(
-            "{}: {why}; the page will say so",
+            "{}: {why}; the page shows none",
             path.display()
         ));
     }

@@ -61,7 +61,7 @@ fn write(restored: &Restored, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// At the start of every other command: a word only where something was found.
+/// At the start of every other command; it prints nothing unless it finds something.
 pub fn quietly() {
     match journal::recover(&Root::default(), Path::new(journal::FOLDER)) {
         Ok(restored) => {

@@ -16,7 +16,7 @@ use crate::signals::ending;
 ///
 /// Idle states per CPU, core, package and machine; how long waking from them took, seen passively,
 /// without one added event; who wakes each CPU; which bounds are in force and who holds them. As
-/// root; others see what /proc and /sys tell. Keys: h.
+/// root; others see what is in /proc and /sys. Keys: h.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

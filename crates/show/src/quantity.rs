@@ -158,7 +158,7 @@ pub fn share(share: f64) -> String {
     format!("{text}%")
 }
 
-/// A p-value. Below a ten-thousandth the tests' approximations say no more than "less".
+/// A p-value. Below a ten-thousandth the tests' approximations show only that it is less.
 pub fn p_value(value: f64) -> String {
     match value {
         small if small < 1e-4 => "< 0.0001".to_owned(),

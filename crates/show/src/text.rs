@@ -170,7 +170,7 @@ fn write_within(
 fn shown_rows(table: &Table, detail: Detail) -> usize {
     match detail {
         Detail::Short if table.first == 0 => 0,
-        // A line that says that one is left out is as long as that one.
+        // A line about one hidden row would be as long as that row.
         Detail::Short if table.rows.len().saturating_sub(1) > table.first => table.first,
         _ => table.rows.len(),
     }

@@ -56,7 +56,7 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
     });
     let mind = match text {
         Some(_) => "reveille has to be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
-        None => "neither hold nor limit can say it".to_owned(),
+        None => "neither hold nor limit can express it".to_owned(),
     };
     Form {
         name: Name::Systemd,
@@ -75,7 +75,7 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
             "power/pm_qos_resume_latency_us".to_owned(),
             resume_latency(bound.us),
         )]),
-        // Where no bound says it: the states by number, for udev knows no names.
+        // Without a bound: the states by number; udev does not know their names.
         None => disabled_states(setting, target),
     };
     let text = assignments.map(|assignments| {

@@ -7,7 +7,7 @@ use reveille_show::quantity::nanoseconds;
 
 use crate::{Demand, Finding, SourceEvidence, Standing, StateAdvice};
 
-/// A paragraph on each thing that the table does not say.
+/// A paragraph on each thing that is not in the table.
 pub fn words(state: &StateAdvice, demand: Demand) -> Vec<String> {
     let beyond = state.evidence.iter().filter_map(beyond_the_data);
     let all = not_shown(state, demand).into_iter().chain(beyond);
@@ -44,7 +44,7 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
             }
         },
         (Some(needed), Demand::Maximum) => {
-            format!("{so_far}; a maximum of fewer than {needed} says little.")
+            format!("{so_far}; a maximum of fewer than {needed} means little.")
         }
     })
 }

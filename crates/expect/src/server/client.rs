@@ -95,12 +95,12 @@ impl Connection {
         }
     }
 
-    /// Says it if there is room: whether there was.
+    /// Sends it if there is room: whether there was.
     pub fn send(&self, answer: &Answer) -> bool {
         send_answer(&self.socket, answer)
     }
 
-    /// Says a last word. What the client has sent is read first: closed with something unread, the
+    /// Sends a last message. What the client has sent is read first: closed with something unread, the
     /// kernel would report a broken connection instead.
     pub fn say_last(&self, answer: &Answer) {
         let heard = |_: &usize| !matches!(self.receive(), Received::Nothing | Received::Gone);
@@ -143,7 +143,7 @@ impl Connection {
     }
 }
 
-/// Says it if there is room: whether there was.
+/// Sends it if there is room: whether there was.
 pub(super) fn send_answer(socket: &OwnedFd, answer: &Answer) -> bool {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     loop {

@@ -629,7 +629,7 @@ impl Serving {
         Some(left_ns)
     }
 
-    /// Says a last word and ends the connection.
+    /// Sends a last message and ends the connection.
     fn send_away(&mut self, key: Key, why: CloseReason) {
         if let Some(connection) = self.connections.get(key) {
             connection.say_last(&Answer::Closing { why });
