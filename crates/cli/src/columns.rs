@@ -7,6 +7,7 @@ use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
+use reveille_trial::result as trial;
 use reveille_watch::states::show as states;
 use reveille_watch::{cost, path};
 
@@ -14,7 +15,7 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 10] {
+fn commands() -> [(&'static str, &'static str, Tables); 11] {
     [
         ("advise", "advise --json", advise::reference()),
         (
@@ -26,6 +27,7 @@ fn commands() -> [(&'static str, &'static str, Tables); 10] {
         ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
+        ("trial", trial::FILE, reveille_trial::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),
         ("model run", "model run --json", model::run_reference()),
         (

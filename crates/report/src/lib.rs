@@ -2,6 +2,5 @@
 
 pub mod anticipate;
 mod compared;
-pub mod trial;
 
 pub use reveille_show::page::is_page;

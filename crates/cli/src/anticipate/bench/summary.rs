@@ -7,7 +7,7 @@ use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{Bench, Gain, Regained, Row};
 use reveille_anticipate::bench::sentence::sentences;
 use reveille_figures::rounds::Estimate;
-use reveille_trial::sentence::three_digits;
+use reveille_show::quantity::aligned as three_digits;
 
 use reveille_show::table::{Side, Table};
 use reveille_show::terminal;
