@@ -1,4 +1,4 @@
-//! `reveille anticipate bench`: what waking in time gains on this machine, and what it costs.
+//! `reveille anticipate bench`: the benefit of anticipatory wake-up on this machine, and its cost.
 //!
 //! A workload waits again and again, asleep, and is late, for its CPU has to wake first. [`run::run`]
 //! gives each policy its turns by `reveille_trial`'s rounds, at each point: the machine as is, its
@@ -11,13 +11,17 @@
 //! - [`accelerator`]: a thread that stands in for a GPU and completes calls after drawn times; the
 //!   paper's second case, without a GPU.
 //!
-//! What wakes in time is behind [`assist::Assist`] (the engine) and [`accelerator::Connect`] (the
-//! applications' library).
+//! [`assist::Assist`] is the engine to the first, [`accelerator::Connect`] the applications' library to the
+//! second.
 
 pub mod accelerator;
 mod asleep;
 pub mod assist;
+#[cfg(feature = "bpf")]
+mod by_engine;
+mod by_library;
 mod clock;
+pub mod compare;
 pub mod policy;
 pub mod result;
 pub mod run;

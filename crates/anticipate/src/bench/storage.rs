@@ -67,9 +67,11 @@ impl<'a> Storage<'a> {
     pub fn new(
         machine: &'a Machine,
         target: Target,
-        options: Options,
+        mut options: Options,
         assist: Option<&'a dyn Assist>,
     ) -> Result<Self> {
+        options.idle_ns.sort_unstable();
+        options.idle_ns.dedup();
         let pattern = Pattern {
             counts: Counts::of(&machine.root, &machine.idle, options.cpu),
             target,

@@ -109,8 +109,8 @@ pub struct Latency {
     pub p90_us: Option<f64>,
     /// The 99th percentile, µs.
     pub p99_us: Option<f64>,
-    /// Standard error of the median, by order statistics.
-    median_error_us: f64,
+    /// Standard error of the median, by order statistics, µs.
+    pub median_error_us: f64,
 }
 
 /// The difference of the medians, those assisted less those left alone; an interval of 95 %.

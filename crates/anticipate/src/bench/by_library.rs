@@ -3,10 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reveille_anticipate::bench::accelerator::{Connect, Predicted, Waking};
-use reveille_anticipate::bench::assist::Account;
-use reveille_anticipate::{Error, Result};
 use reveille_expect::{Served, Waker};
+
+use crate::bench::accelerator::{Connect, Predicted, Waking};
+use crate::bench::assist::Account;
+use crate::{Error, Result};
 
 /// An engine with a socket of its own for each turn; if none is available, what an application would
 /// use: an engine that runs already, or a thread of its own.
@@ -115,48 +116,47 @@ impl Waking for Client {
 
 #[cfg(feature = "bpf")]
 mod engine {
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
-    use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings};
-    use reveille_expect::server::{self, Server};
+    use reveille_expect::server;
+    use reveille_kernel::Root;
 
-    use crate::anticipate::engine::{Applications, provide_descriptors};
+    use crate::live::Live;
+    use crate::{BlockDevice, Result, Settings, provide_descriptors};
 
     /// The engine and a socket of its own.
     pub struct Serving {
-        // Ended first: it plans in the engine.
-        server: Server,
-        engine: Engine,
+        live: Live,
+        path: PathBuf,
     }
 
     pub fn serve(budget: f64) -> Result<Serving> {
         let settings = Settings {
-            devices: BlockDevice::all(&reveille_kernel::Root::default()),
+            devices: BlockDevice::all(&Root::default()),
             budget,
             budget_in_all: budget,
             ..Settings::default()
         };
-        let serving = server::Settings {
+        let socket = server::Settings {
             path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
             ..server::Settings::default().within(budget)
         };
-        provide_descriptors(serving.clients).map_err(|error| Error::Cannot(error.to_string()))?;
-        let engine = Engine::start(&settings)?;
-        let server = Server::start(&serving, Applications(engine.desk()))
-            .map_err(|error| Error::Cannot(error.to_string()))?;
-        Ok(Serving { server, engine })
+        provide_descriptors(socket.clients)?;
+        let mut live = Live::start(&settings)?;
+        live.serve(&socket)?;
+        let path = socket.path;
+        Ok(Serving { live, path })
     }
 
     impl Serving {
         pub fn path(&self) -> &Path {
-            self.server.path()
+            &self.path
         }
 
-        /// For how long it has kept CPUs awake; `None` where that cannot be read.
+        /// Time that it has kept CPUs awake; `None` if that cannot be read.
         pub fn awake_ns(&self) -> Option<u64> {
-            let cpus = self.engine.statistics().ok()?.cpus;
-            let awake_s: f64 = cpus.iter().map(|cpu| cpu.awake_s).sum();
-            Some((awake_s * 1e9) as u64)
+            let statistics = self.live.snapshot().ok()?.statistics;
+            Some((statistics.awake_s * 1e9) as u64)
         }
     }
 }
@@ -165,7 +165,7 @@ mod engine {
 mod engine {
     use std::path::Path;
 
-    use reveille_anticipate::{Error, Result};
+    use crate::{Error, Result};
 
     /// Without BPF there is none.
     pub enum Serving {}
