@@ -10,25 +10,26 @@ use reveille_results::description::Ended;
 use reveille_results::kept::{self, About};
 use reveille_results::output::Folder;
 use reveille_show::progress::Bar;
+use reveille_show::sheet::Sheet;
 use reveille_show::terminal;
 use reveille_show::wrap::wrapped;
 use reveille_trial::rounds::Progress;
 use reveille_trial::setting::Machine;
 use serde::Serialize;
 
+use crate::printed::{Printed, To};
 use crate::{chosen, exit};
 
 #[derive(clap::Args)]
 pub struct Kept {
-    /// Folder for the result, from which `reveille report` makes a page; must not hold one
+    /// Folder to keep the result in, with every turn, for `reveille report`; must not hold one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Name in reports [default: the folder's, or the workload]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Print the result as JSON, without single turns
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 impl Kept {
@@ -76,7 +77,7 @@ impl Kept {
         let kept = folder.map_or(Ok(()), |folder| {
             kept::write(&result, file, folder).map(drop)
         });
-        let printed = if self.json {
+        let printed = if self.printed.json {
             forget(&mut result);
             let json = serde_json::to_string_pretty(&result)?;
             writeln!(terminal::data(), "{json}")
@@ -86,11 +87,42 @@ impl Kept {
         };
         kept?;
         exit::reader_may_leave(printed)?;
-        Ok(match ended {
-            Ended::Completed => ExitCode::SUCCESS,
-            Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
-            Ended::Disturbed(_) => ExitCode::FAILURE,
-        })
+        Ok(code(ended))
+    }
+
+    /// Writes the result into its folder and prints it. JSON is printed without what `forget` drops: the
+    /// single turns.
+    pub fn print<T: Serialize>(
+        &self,
+        mut result: T,
+        ended: &Ended,
+        (file, folder): (&str, Option<&Folder>),
+        forget: impl FnOnce(&mut T),
+        sheet: impl for<'a> FnOnce(&'a T) -> Sheet<'a>,
+    ) -> anyhow::Result<ExitCode> {
+        // Before it is printed: the terminal may be gone.
+        let kept = folder.map_or(Ok(()), |folder| {
+            kept::write(&result, file, folder).map(drop)
+        });
+        if self.printed.json {
+            forget(&mut result);
+        }
+        let mut sheet = sheet(&result);
+        if let Some(folder) = folder.filter(|_| kept.is_ok()) {
+            sheet.fact("Kept in", folder.path().display().to_string());
+        }
+        let printed = self.printed.print(&result, &sheet, To::Output);
+        kept?;
+        exit::reader_may_leave(printed)?;
+        Ok(code(ended))
+    }
+}
+
+fn code(ended: &Ended) -> ExitCode {
+    match ended {
+        Ended::Completed => ExitCode::SUCCESS,
+        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+        Ended::Disturbed(_) => ExitCode::FAILURE,
     }
 }
 

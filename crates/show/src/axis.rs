@@ -72,6 +72,18 @@ impl Axis {
         }
     }
 
+    /// From zero where the values are alike; logarithmic where the least would lie on the axis.
+    pub fn over(values: impl Iterator<Item = f64> + Clone) -> Self {
+        /// Of the greatest to the least.
+        const RATIO: f64 = 8.0;
+        let max = values.clone().fold(f64::MIN, f64::max);
+        let min = values.fold(f64::MAX, f64::min);
+        match min > 0.0 && max / min > RATIO {
+            true => Self::logarithmic(min, max),
+            false => Self::from_zero(max * 1.1),
+        }
+    }
+
     /// The position of `value`: 0 at `min`, 1 at `max`; values outside are at the edge.
     pub fn fraction(&self, value: f64) -> f64 {
         let fraction = match self.scale {
@@ -239,6 +251,15 @@ mod tests {
             );
             assert!(!axis.ticks().is_empty());
         }
+    }
+
+    #[test]
+    fn an_axis_over_values_begins_at_zero_unless_they_differ_widely() {
+        let over = |values: &[f64]| Axis::over(values.iter().copied());
+        assert_eq!(over(&[10.0, 80.0]), Axis::from_zero(88.0));
+        assert_eq!(over(&[10.0, 81.0]), Axis::logarithmic(10.0, 81.0));
+        assert_eq!(over(&[0.0, 81.0]).scale, Scale::Linear);
+        assert_eq!(over(&[]), Axis::from_zero(1.0));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use reveille_figures::rounds::Estimate;
+
 use crate::chart::Bars;
 
 /// The origin of a figure.
@@ -94,6 +96,32 @@ pub enum Value {
     Number(f64),
     /// A figure and half the width of its confidence interval, in the column's unit.
     Interval(f64, f64),
+    /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`.
+    Estimate(Estimate),
+    /// A difference over rounds, in the column's unit: `+5 [-1, +11]`.
+    Difference(Estimate),
+}
+
+impl Value {
+    /// A difference; unknown for `None`.
+    pub fn difference(of: Option<&Estimate>) -> Self {
+        of.map_or(Self::Unknown, |one| Self::Difference(one.clone()))
+    }
+
+    /// The figure without its interval; `None` for words and what is unknown.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) | Self::Interval(number, _) => Some(*number),
+            Self::Estimate(one) | Self::Difference(one) => Some(one.estimate),
+            Self::Text(_) | Self::Unknown => None,
+        }
+    }
+}
+
+impl From<&Estimate> for Value {
+    fn from(estimate: &Estimate) -> Self {
+        Self::Estimate(estimate.clone())
+    }
 }
 
 impl From<String> for Value {
@@ -336,9 +364,8 @@ impl Table {
             false => text.to_owned(),
         };
         let cell = |value: &Value| match value {
-            Value::Unknown => String::new(),
             Value::Text(text) => field(text),
-            Value::Number(number) | Value::Interval(number, _) => number.to_string(),
+            other => other.number().map_or(String::new(), |one| one.to_string()),
         };
         let keys = self.headings.iter().map(|heading| heading.key.to_owned());
         let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";

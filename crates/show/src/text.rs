@@ -176,9 +176,10 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
     let Some(column) = table.largest.and_then(by) else {
         return table.rows[..shown].iter().collect();
     };
-    let figure = |place: &usize| match table.rows[*place][column] {
-        Value::Number(number) | Value::Interval(number, _) => number,
-        Value::Text(_) | Value::Unknown => f64::NEG_INFINITY,
+    let figure = |place: &usize| {
+        table.rows[*place][column]
+            .number()
+            .unwrap_or(f64::NEG_INFINITY)
     };
     let mut places: Vec<usize> = (0..table.rows.len()).collect();
     places.sort_by(|a, b| figure(b).total_cmp(&figure(a)));
@@ -198,11 +199,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         if heading.detail && detail == Detail::Short {
             continue;
         }
-        let numbers = rows.iter().filter_map(|row| match row[place] {
-            Value::Number(number) | Value::Interval(number, _) => Some(number),
-            Value::Text(_) | Value::Unknown => None,
-        });
-        let numbers: Vec<f64> = numbers.collect();
+        let numbers: Vec<f64> = rows.iter().filter_map(|row| row[place].number()).collect();
         // Whole figures, such as a driver's 2 µs, get no decimals.
         let whole = |factor: f64| {
             numbers
@@ -222,6 +219,10 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                 Value::Text(text) if detail == Detail::Short => cut(text, NAME),
                 Value::Text(text) => text.clone(),
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
+                Value::Estimate(one) => one.text(|number| aligned(number * factor)),
+                Value::Difference(one) => {
+                    one.text(|number| signed(number, aligned(number * factor)))
+                }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 Value::Number(number) => aligned(number * factor),
             });
@@ -253,19 +254,38 @@ fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     }
 }
 
-/// A figure with its unit, for a page or a sentence.
-pub(crate) fn alone(unit: Unit, value: &Value) -> Option<String> {
+/// `+5` for 5.
+fn signed(number: f64, text: String) -> String {
+    match number > 0.0 {
+        true => format!("+{text}"),
+        false => text,
+    }
+}
+
+/// A figure with its unit, for a page or a sentence; `None` if it is unknown.
+pub fn alone(unit: Unit, value: &Value) -> Option<String> {
+    let in_unit_of = |number: f64, text: &dyn Fn(f64) -> String| {
+        let (factor, unit) = in_one_unit(unit, vec![number]);
+        format!("{} {unit}", text(factor)).trim_end().to_owned()
+    };
     Some(match (value, unit, unit.as_time()) {
         (Value::Unknown, ..) => return None,
         (Value::Text(text), ..) => text.clone(),
-        (Value::Interval(number, half), ..) => {
-            let (factor, unit) = in_one_unit(unit, vec![*number]);
-            format!(
-                "{} {unit}",
-                quantity::interval(number * factor, half * factor)
-            )
-            .trim_end()
-            .to_owned()
+        (Value::Interval(number, half), ..) => in_unit_of(*number, &|factor| {
+            quantity::interval(number * factor, half * factor)
+        }),
+        (Value::Estimate(one) | Value::Difference(one), ..) => {
+            let (low, high) = one.interval.unwrap_or((one.estimate, one.estimate));
+            let largest = [low, high, one.estimate].map(f64::abs).into_iter();
+            in_unit_of(largest.fold(0.0, f64::max), &|factor| {
+                one.text(|number| {
+                    let text = quantity::three_digits(number * factor);
+                    match value {
+                        Value::Difference(_) => signed(number, text),
+                        _ => text,
+                    }
+                })
+            })
         }
         (Value::Number(number), Unit::Kwh, _) => {
             format!("{} MWh", quantity::three_digits(number * 1e-3))
@@ -291,6 +311,8 @@ fn cut(name: &str, letters: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reveille_figures::rounds::Estimate;
+
     use super::*;
     use crate::sheet::tests::{COLUMNS, STATES};
     use crate::sheet::{Column, Section};
@@ -412,6 +434,35 @@ mod tests {
         let figure = alone(Unit::Seconds, &Value::Interval(0.04, 0.002));
         assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
         assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
+    }
+
+    #[test]
+    fn a_difference_has_a_sign_and_one_unit_for_itself_and_its_interval() {
+        const CHANGE: &[Column<Estimate>] =
+            &[Column::estimated("ns", "change", Unit::Ns, "", |one| {
+                Value::difference(Some(one))
+            })];
+        let of = |estimate, interval| Estimate {
+            estimate,
+            interval,
+            rounds: 10,
+        };
+        let clear = of(-51_800.0, Some((-69_600.0, 2_000.0)));
+        let (headings, rows) = cells(
+            &Table::of("", CHANGE, &[clear.clone(), of(3_000.0, None)]),
+            Detail::Short,
+        );
+        assert_eq!(headings[0].1, "µs");
+        assert_eq!(rows.concat(), ["-51.8 [-69.6, +2.00]", "+3.00"]);
+        let alone = |value| alone(Unit::Ns, &value).unwrap();
+        assert_eq!(
+            alone(Value::Difference(clear.clone())),
+            "-51.8 [-69.6, +2] µs"
+        );
+        assert_eq!(alone((&clear).into()), "-51.8 [-69.6, 2] µs");
+        // Its own unit would be ns.
+        let near_zero = of(0.0, Some((-3_000.0, 4_000.0)));
+        assert_eq!(alone(Value::Difference(near_zero)), "0 [-3, +4] µs");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod rounds;
 pub mod run;
 pub mod sentence;
 pub mod setting;
+pub mod show;
 pub mod verdict;
 pub mod workload;
 

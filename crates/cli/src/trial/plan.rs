@@ -36,7 +36,7 @@ pub fn print(
             how: setting.how(idle)?,
         });
     }
-    if args.kept.json {
+    if args.kept.printed.json {
         let planned = Planned {
             rounds: args.rounds,
             settings: planned,

@@ -1,0 +1,3 @@
+//! Trials for people: the names, units and words of their figures.
+
+pub mod compared;
