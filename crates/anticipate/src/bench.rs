@@ -2,9 +2,9 @@
 //!
 //! A workload waits again and again, asleep, and is late, for its CPU has to wake first. [`run::run`]
 //! gives each policy its turns by `reveille_trial`'s rounds, at each point: the machine as is, its
-//! shallowest idle state only, no sleep, polling, and waking in time. [`result::conclude`] compares
-//! what each gives (latency) and costs (time awake, power); [`sentence`] says it in words. A
-//! [`result::Bench`] is kept as `bench.json`.
+//! shallowest idle state only, no sleep, polling, and anticipatory wake-up. [`result::conclude`] compares
+//! their latency and cost (time awake, power), and [`show`] is for people. A [`result::Bench`] is kept as
+//! `bench.json`.
 //!
 //! - [`storage`]: direct reads or writes with idle time between them. Figure 1 of Shen and others,
 //!   "Software-Managed CPU Sleep" (2015), is this on one machine.
@@ -25,6 +25,6 @@ pub mod compare;
 pub mod policy;
 pub mod result;
 pub mod run;
-pub mod sentence;
+pub mod show;
 pub mod storage;
 mod work;

@@ -1,6 +1,5 @@
 //! Pages on what commands keep: each becomes one HTML page that needs nothing else.
 
-pub mod anticipate;
 mod compared;
 pub mod trial;
 

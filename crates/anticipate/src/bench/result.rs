@@ -1,4 +1,4 @@
-//! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
+//! `bench.json`: the latency and cost of each policy, the machine, and every turn.
 
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -253,6 +253,11 @@ impl Bench {
     pub fn gain(&self, point: usize, policy: Policy) -> Option<&Gain> {
         let mut gains = self.gains.iter();
         gains.find(|gain| gain.point == point && gain.policy == policy)
+    }
+
+    /// Is it I/O, with points that are idle times?
+    pub fn is_storage(&self) -> bool {
+        self.workload.kind == "storage"
     }
 
     /// Rounds that are complete at every point.

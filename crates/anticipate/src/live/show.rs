@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reveille_show::quantity::{counted, duration, share, three_digits};
+use reveille_show::quantity::{count, counted, duration, share, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
 use super::{Applications, Snapshot};
@@ -272,7 +272,7 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
     sheet.section(Section::new("cpus", "By CPU").table(cpus.whole()));
     if accounting {
         let table = Table::of("Time awake by process", ACCOUNTING, &statistics.accounting);
-        sheet.section(Section::new("accounting", "By process").table(table.whole()));
+        sheet.section(Section::new("accounting", "By process").table(table));
     }
     sheet
 }
@@ -284,12 +284,12 @@ fn answer(statistics: &Statistics) -> String {
     let elapsed = duration(statistics.elapsed_s * 1e9);
     match (requests, assisted) {
         (0, _) => format!("No request was issued in {elapsed}."),
-        (_, 0) => format!("No request was assisted, of {requests} in {elapsed}."),
+        (_, 0) => format!("None of {requests} requests in {elapsed} was assisted."),
         _ => {
             let in_time: u64 = sum(|one| one.assistance.in_time);
             format!(
-                "{assisted} of {} were assisted in {elapsed}; {} of these completed while the CPU was \
-                 ready.",
+                "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
+                count(assisted),
                 counted(requests, "request"),
                 share(in_time as f64 / assisted as f64)
             )

@@ -1,7 +1,5 @@
 //! `reveille anticipate bench`: the benefit of anticipatory wake-up on this machine, and its cost.
 
-mod summary;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -12,6 +10,7 @@ use reveille_anticipate::bench::accelerator;
 use reveille_anticipate::bench::compare::{self, Options, Waits};
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{self, Bench};
+use reveille_anticipate::bench::show;
 use reveille_anticipate::bench::storage::{self, Source, parse_size};
 use reveille_kernel::Root;
 use reveille_trial::setting::Machine;
@@ -165,7 +164,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ended = bench.about.ended.clone();
     let forget = |bench: &mut Bench| bench.turns.clear();
     let out = (result::FILE, out.as_ref());
-    args.kept.finish(bench, &ended, out, forget, summary::print)
+    args.kept.print(bench, &ended, out, forget, show::sheet)
 }
 
 fn options(args: &Args, cpu: u32) -> Options {

@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::printed::Printed;
 
 #[derive(clap::Args)]
+#[group(skip)]
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub struct Args {
     /// Only this disk; may be given again [default: all]
