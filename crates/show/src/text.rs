@@ -137,11 +137,12 @@ fn write_within(
     let (headings, rows) = cells(table, detail);
     let text = |letters: Option<usize>| {
         let mut text = table::Table::of(headings.clone());
-        let cell = |(cell, heading): (&String, &(String, String, Side))| match letters {
-            Some(letters) if heading.2 == Side::Left => cut(cell, letters),
+        let last = headings.len() - 1;
+        let cell = |(place, cell): (usize, &String)| match letters {
+            Some(letters) if headings[place].2 == Side::Left && place < last => cut(cell, letters),
             _ => cell.clone(),
         };
-        let rows = rows.iter().map(|row| row.iter().zip(&headings).map(cell));
+        let rows = rows.iter().map(|row| row.iter().enumerate().map(cell));
         rows.for_each(|row| text.push(row.collect()));
         text
     };
@@ -208,6 +209,8 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         };
         let (factor, unit) = in_one_unit(heading.unit, numbers.clone());
         let are_whole = whole(factor);
+        // Nothing stands to the right of the last column.
+        let is_last = place + 1 == table.headings.len();
         let side = match heading.unit {
             Unit::Words => Side::Left,
             _ => Side::Right,
@@ -216,7 +219,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         for (line, row) in lines.iter_mut().zip(&rows) {
             line.push(match &row[place] {
                 Value::Unknown => "-".to_owned(),
-                Value::Text(text) if detail == Detail::Short => cut(text, NAME),
+                Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
                 Value::Text(text) => text.clone(),
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
                 Value::Estimate(one) if detail == Detail::Short => aligned(one.estimate * factor),
@@ -266,7 +269,13 @@ fn signed(number: f64, text: String) -> String {
 /// A figure with its unit, for a page or a sentence; `None` if it is unknown.
 pub fn alone(unit: Unit, value: &Value) -> Option<String> {
     let in_unit_of = |number: f64, text: &dyn Fn(f64) -> String| {
-        let (factor, unit) = in_one_unit(unit, vec![number]);
+        let (factor, unit) = match unit.as_time() {
+            Some(ns) => {
+                let scale = scale_of(number * ns);
+                (ns / scale.ns, scale.unit)
+            }
+            None => in_one_unit(unit, Vec::new()),
+        };
         format!("{} {unit}", text(factor)).trim_end().to_owned()
     };
     Some(match (value, unit, unit.as_time()) {
@@ -392,6 +401,28 @@ mod tests {
     }
 
     #[test]
+    fn words_are_cut_but_in_the_last_column() {
+        const WORDS: &[Column<String>] = &[
+            Column::words("a", "a", "", |words| words.as_str().into()),
+            Column::words("b", "b", "", |words| words.as_str().into()),
+        ];
+        let table = Table::of("", WORDS, &["x".repeat(NAME + 5)]);
+        let lengths = |detail| {
+            let (_, rows) = cells(&table, detail);
+            rows[0]
+                .iter()
+                .map(|cell| cell.chars().count())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(Detail::Short), [NAME, NAME + 5]);
+        assert_eq!(lengths(Detail::All), [NAME + 5; 2]);
+        let mut out = Vec::new();
+        write_within(50, &table, Detail::Short, &mut out).unwrap();
+        let line = format!("{}…  {}\n", "x".repeat(NARROW - 1), "x".repeat(NAME + 5));
+        assert!(plain(out).ends_with(&line));
+    }
+
+    #[test]
     fn rows_are_chosen_by_the_largest_figures_and_keep_their_order() {
         const NUMBER: &[Column<u64>] =
             &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
@@ -471,6 +502,7 @@ mod tests {
         // Its own unit would be ns.
         let near_zero = of(0.0, Some((-3_000.0, 4_000.0)));
         assert_eq!(alone(Value::Difference(near_zero)), "0 [-3, +4] µs");
+        assert_eq!(alone(Value::Difference(of(0.0, None))), "0 ns");
     }
 
     #[test]
