@@ -1,5 +1,5 @@
-//! The engine: loaded into the kernel, it opens a window on a CPU for each request that somebody
-//! waits for, and keeps the CPU ready in it. `src/bpf/anticipate.bpf.c` says how.
+//! The engine: loaded into the kernel, it opens a window on a CPU for each request that a task waits
+//! for, and keeps the CPU ready in it, as `src/bpf/anticipate.bpf.c` describes.
 
 mod agents;
 mod descriptors;
@@ -144,13 +144,13 @@ impl Engine {
         self.began.elapsed()
     }
 
-    /// What the settings are.
+    /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs
-    /// stay where they are: to load them takes seconds, and disturbs the machine for a while.
+    /// Resumes or pauses: a paused engine learns and anticipates nothing new. Its programs stay loaded,
+    /// because loading them takes seconds and disturbs the machine for a while.
     pub fn run(&self, on: bool) {
         word!(self.variables.at(0), types::bss, running).store(on.into(), Ordering::Relaxed);
     }

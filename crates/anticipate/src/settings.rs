@@ -9,7 +9,7 @@ use crate::{AwakePower, BlockDevice, Error, Result};
 /// Whose requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subject {
-    /// Everybody's.
+    /// Every process's.
     #[default]
     Anybody,
     /// A process, with its threads.
@@ -81,12 +81,11 @@ pub struct Settings {
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,
-    /// What it costs to be awake rather than asleep, by which time awake is charged in joules, too;
-    /// `None` where that is not known.
+    /// The power of a CPU awake beyond one asleep, by which energy is computed; `None` if unknown.
     pub awake_power: Option<AwakePower>,
 }
 
-/// Lengths of sleep that are told apart: powers of two of a µs.
+/// Classes of lengths of sleep: powers of two of a µs.
 pub const SLEEPS: usize = 20;
 
 /// Devices that can be followed at a time.

@@ -176,29 +176,29 @@ fn every_request_is_accounted_for() {
     };
     let engine = Engine::start(&reads.settings()).unwrap();
     let seen = reads.until(&engine, |seen| {
-        let fates = seen.assistance;
-        fates.assisted >= 40 && fates.control >= 4
+        let outcomes = seen.assistance;
+        outcomes.assisted >= 40 && outcomes.control >= 4
     });
-    let fates = seen.assistance;
-    let told = fates.learning
-        + fates.crowded
-        + fates.over_budget
-        + fates.plan_full
-        + fates.unattended
-        + fates.control
-        + fates.assisted;
-    assert_eq!(told, seen.requests, "{seen:?}");
+    let outcomes = seen.assistance;
+    let counted = outcomes.learning
+        + outcomes.crowded
+        + outcomes.over_budget
+        + outcomes.plan_full
+        + outcomes.unattended
+        + outcomes.control
+        + outcomes.assisted;
+    assert_eq!(counted, seen.requests, "{seen:?}");
     assert_eq!(
-        fates.in_time + fates.early + fates.late + fates.cpu_busy,
-        fates.assisted,
+        outcomes.in_time + outcomes.early + outcomes.late + outcomes.cpu_busy,
+        outcomes.assisted,
         "{seen:?}"
     );
-    assert!(fates.learning >= 4, "{seen:?}");
+    assert!(outcomes.learning >= 4, "{seen:?}");
     // Of those assisted one in four is followed. A wait is lost where the waiter goes on on another
     // CPU: here, once in a while.
     for (latency, requests, least) in [
-        (&seen.assisted, fates.assisted, 1),
-        (&seen.left_alone, fates.control, fates.control / 2),
+        (&seen.assisted, outcomes.assisted, 1),
+        (&seen.left_alone, outcomes.control, outcomes.control / 2),
     ] {
         let waits = latency.as_ref().map_or(0, |latency| latency.count);
         assert!((least..=requests).contains(&waits), "{seen:?}");
@@ -211,7 +211,7 @@ fn every_request_is_accounted_for() {
     let accounting = engine.statistics().unwrap().accounting;
     assert!(
         accounting.iter().any(|one| {
-            one.process == Some(std::process::id()) && one.requests >= fates.assisted
+            one.process == Some(std::process::id()) && one.requests >= outcomes.assisted
         }),
         "{accounting:?}"
     );
@@ -247,14 +247,20 @@ fn time_awake_is_told_in_joules_where_the_power_is_known() {
         reads.until(&engine, |seen| seen.assistance.assisted >= 100);
         // Nothing more is done while it is read.
         engine.run(false);
-        let told = engine.statistics().unwrap();
-        let charged = told.accounting.iter().map(|one| (one.awake_s, one.awake_j));
-        let by_cpu = told.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
-        for (awake_s, awake_j) in charged.chain(by_cpu).chain([(told.awake_s, told.awake_j)]) {
+        let statistics = engine.statistics().unwrap();
+        let charged = statistics
+            .accounting
+            .iter()
+            .map(|one| (one.awake_s, one.awake_j));
+        let by_cpu = statistics.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
+        for (awake_s, awake_j) in charged
+            .chain(by_cpu)
+            .chain([(statistics.awake_s, statistics.awake_j)])
+        {
             assert_eq!(awake_j, known.map(|power| awake_s * power.median_w));
         }
-        let all_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
-        assert_eq!(told.awake_s, all_s);
+        let all_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert_eq!(statistics.awake_s, all_s);
         if all_s == 0.0 {
             println!(
                 "skipped: time_awake_is_told_in_joules_where_the_power_is_known: busy CPUs were \
@@ -328,15 +334,15 @@ fn applications_are_served_by_the_same_plans() {
     announcer.cancel(ticket);
     let long = expect(0, now_ns(), 10_000_000_000);
     assert_eq!(long, Err(Unplanned::Budget));
-    let wished = engine.statistics().unwrap().expectations;
-    let told = Expectations {
+    let announced = engine.statistics().unwrap().expectations;
+    let expected = Expectations {
         taken: 1,
         past: 1,
         over_budget: 1,
         no_cpu: 1,
         ..Expectations::default()
     };
-    assert_eq!(wished, told);
+    assert_eq!(announced, expected);
     drop(engine);
     assert_eq!(expect(0, now_ns(), 1000), Err(Unplanned::Cpu));
 }
@@ -520,19 +526,19 @@ fn however_busy_it_was_an_idle_cpu_is_served() {
         drop(load);
         served += u32::from(is_kept_awake(&engine, cpu, Duration::from_secs(1)));
     }
-    let told = engine.statistics().unwrap();
-    let full: u64 = told
+    let statistics = engine.statistics().unwrap();
+    let full: u64 = statistics
         .operations
         .iter()
         .map(|one| one.assistance.plan_full)
         .sum();
-    let requests: u64 = told.operations.iter().map(|one| one.requests).sum();
+    let requests: u64 = statistics.operations.iter().map(|one| one.requests).sum();
     println!(
         "{rounds} rounds, 0 jams, the CPU was idle and kept awake after {served} of them; {requests} \
          requests, {full} of them met a full plan; {:?}",
-        told.expectations
+        statistics.expectations
     );
-    assert!(full * 100 <= requests, "{told:?}");
+    assert!(full * 100 <= requests, "{statistics:?}");
 }
 
 #[test]
@@ -775,9 +781,12 @@ fn the_cpu_that_takes_the_interrupt_is_kept_awake_no_longer_than_it_is_wanted() 
             assert!(began.elapsed() < PATIENCE, "a thread does not sleep");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let told = engine.statistics().unwrap();
-        let awake_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
-        assert!(awake_s < 0.5 * engine.elapsed().as_secs_f64(), "{told:?}");
+        let statistics = engine.statistics().unwrap();
+        let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert!(
+            awake_s < 0.5 * engine.elapsed().as_secs_f64(),
+            "{statistics:?}"
+        );
         return;
     }
     println!("skipped: {test}: the disk's interrupts come to the CPUs that wait");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reveille_expect::{Served, Waker};
 
-use crate::bench::accelerator::{Connect, Predicted, Waking};
+use crate::bench::accelerator::{Announcing, Connect, Predicted};
 use crate::bench::assist::Account;
 use crate::{Error, Result};
 
@@ -28,11 +28,11 @@ impl ByLibrary {
 }
 
 impl Connect for ByLibrary {
-    fn connect(&self) -> Result<Box<dyn Waking>> {
+    fn connect(&self) -> Result<Box<dyn Announcing>> {
         let (waker, engine, how) = match engine::serve(self.budget) {
             Ok(served) => {
                 let how = format!(
-                    "an engine is told when a call should be done, budget {}%",
+                    "an engine gets the predicted completions, budget {}%",
                     100.0 * self.budget
                 );
                 (Waker::connect_to(served.path()), Some(served), how)
@@ -42,14 +42,12 @@ impl Connect for ByLibrary {
         };
         let how = match (waker.served(), &engine) {
             (Served::ByEngine, Some(_)) => how,
-            (Served::ByEngine, None) => {
-                "the running engine is told when a call should be done".into()
-            }
+            (Served::ByEngine, None) => "the running engine gets the predicted completions".into(),
             (Served::ByThread(why), Some(_)) => {
                 return Err(Error::Cannot(format!("the engine does not answer: {why}")));
             }
             (Served::ByThread(_), None) => {
-                format!("a thread of this process wakes when a call should be done ({how})")
+                format!("a thread of this process wakes at the predicted completions ({how})")
             }
             (Served::ByNobody(why), _) => return Err(Error::Cannot(why)),
         };
@@ -72,7 +70,7 @@ struct Client {
     _engine: Option<engine::Serving>,
 }
 
-impl Waking for Client {
+impl Announcing for Client {
     fn observe(&mut self, kind: u32, ns: u64) {
         // A nonsense duration is counted by the library.
         let _ = self.waker.observe(kind, Duration::from_nanos(ns));

@@ -251,7 +251,7 @@ impl Announcer {
             Err(Unplanned::Full) => &counts.full,
         };
         count.fetch_add(1, Ordering::Relaxed);
-        // The ticket tells the CPU, too.
+        // The ticket has the CPU, too.
         Ok(window? * u64::from(self.0.cpus) + u64::from(cpu))
     }
 
@@ -425,7 +425,7 @@ fn now_ns() -> u64 {
     })
 }
 
-/// Keeps this thread's CPU awake until the engine says that it is enough, or the last window ends.
+/// Keeps this thread's CPU awake until the engine ends its claims, or the last window ends.
 fn stay_awake(cpu: u32, agent: &Agent) {
     let late = now_ns().saturating_sub(agent.rung_ns.load(Ordering::Relaxed));
     let before = agent.late_ns.load(Ordering::Relaxed);
