@@ -1,5 +1,6 @@
 //! The stand-in for an accelerator: the applications' library, as an application uses it.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,13 +30,13 @@ impl ByLibrary {
 
 impl Connect for ByLibrary {
     fn connect(&self) -> Result<Box<dyn Announcing>> {
-        let (waker, engine, how) = match engine::serve(self.budget) {
+        let (waker, engine, how) = match serve(self.budget) {
             Ok(served) => {
                 let how = format!(
                     "an engine gets the predicted completions, budget {}%",
                     100.0 * self.budget
                 );
-                (Waker::connect_to(served.path()), Some(served), how)
+                (Waker::connect_to(&served.path), Some(served), how)
             }
             Err(Error::Cannot(why)) => (Waker::connect(), None, format!("no engine: {why}")),
             Err(error) => return Err(error),
@@ -52,10 +53,7 @@ impl Connect for ByLibrary {
             (Served::ByNobody(why), _) => return Err(Error::Cannot(why)),
         };
         *self.how.lock().unwrap_or_else(PoisonError::into_inner) = how;
-        Ok(Box::new(Client {
-            waker,
-            _engine: engine,
-        }))
+        Ok(Box::new(Client { waker, engine }))
     }
 
     fn how(&self) -> String {
@@ -67,7 +65,7 @@ impl Connect for ByLibrary {
 struct Client {
     waker: Waker,
     /// Ends after the waker.
-    _engine: Option<engine::Serving>,
+    engine: Option<Serving>,
 }
 
 impl Announcing for Client {
@@ -102,7 +100,7 @@ impl Announcing for Client {
 
     fn account(&mut self) -> Account {
         let counts = self.waker.counts();
-        let by_engine = self._engine.as_ref().and_then(engine::Serving::awake_ns);
+        let by_engine = self.engine.as_ref().and_then(|engine| (engine.awake_ns)());
         let by_thread = self.waker.awake().map(|awake| awake.as_nanos() as u64);
         Account {
             kept_awake_ns: by_engine.or(by_thread),
@@ -112,73 +110,36 @@ impl Announcing for Client {
     }
 }
 
+/// An engine with a socket of its own; it ends when this is dropped.
+#[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+struct Serving {
+    path: PathBuf,
+    /// Time that it has kept CPUs awake, ns; `None` if that cannot be read.
+    awake_ns: Box<dyn Fn() -> Option<u64>>,
+}
+
 #[cfg(feature = "bpf")]
-mod engine {
-    use std::path::{Path, PathBuf};
-
-    use reveille_expect::server;
-    use reveille_kernel::Root;
-
-    use crate::live::Live;
-    use crate::{BlockDevice, Result, Settings, provide_descriptors};
-
-    /// The engine and a socket of its own.
-    pub struct Serving {
-        live: Live,
-        path: PathBuf,
-    }
-
-    pub fn serve(budget: f64) -> Result<Serving> {
-        let settings = Settings {
-            devices: BlockDevice::all(&Root::default()),
-            budget,
-            budget_in_all: budget,
-            ..Settings::default()
-        };
-        let socket = server::Settings {
-            path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
-            ..server::Settings::default().within(budget)
-        };
-        provide_descriptors(socket.clients)?;
-        let mut live = Live::start(&settings)?;
-        live.serve(&socket)?;
-        let path = socket.path;
-        Ok(Serving { live, path })
-    }
-
-    impl Serving {
-        pub fn path(&self) -> &Path {
-            &self.path
-        }
-
-        /// Time that it has kept CPUs awake; `None` if that cannot be read.
-        pub fn awake_ns(&self) -> Option<u64> {
-            let statistics = self.live.snapshot().ok()?.statistics;
-            Some((statistics.awake_s * 1e9) as u64)
-        }
-    }
+fn serve(budget: f64) -> Result<Serving> {
+    let settings = crate::Settings {
+        devices: crate::BlockDevice::all(&reveille_kernel::Root::default()),
+        budget,
+        budget_in_all: budget,
+        ..crate::Settings::default()
+    };
+    let socket = reveille_expect::server::Settings {
+        path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
+        ..reveille_expect::server::Settings::default().within(budget)
+    };
+    crate::provide_descriptors(socket.clients)?;
+    let mut live = crate::live::Live::start(&settings)?;
+    live.serve(&socket)?;
+    Ok(Serving {
+        path: socket.path,
+        awake_ns: Box::new(move || Some((live.snapshot().ok()?.statistics.awake_s * 1e9) as u64)),
+    })
 }
 
 #[cfg(not(feature = "bpf"))]
-mod engine {
-    use std::path::Path;
-
-    use crate::{Error, Result};
-
-    /// Without BPF there is none.
-    pub enum Serving {}
-
-    pub fn serve(_: f64) -> Result<Serving> {
-        Err(Error::Cannot("this program was built without BPF".into()))
-    }
-
-    impl Serving {
-        pub fn path(&self) -> &Path {
-            match *self {}
-        }
-
-        pub fn awake_ns(&self) -> Option<u64> {
-            match *self {}
-        }
-    }
+fn serve(_: f64) -> Result<Serving> {
+    Err(Error::Cannot("this program was built without BPF".into()))
 }

@@ -33,12 +33,8 @@ pub enum Waits {
 pub struct Options {
     /// The workload.
     pub waits: Waits,
-    /// Turns of each policy at each point.
-    pub rounds: u32,
-    /// Seed of the order.
-    pub seed: u64,
-    /// Policies, each of which must be available; if empty, those that are available and differ here.
-    pub policies: Vec<Policy>,
+    /// How; without policies, those that are available and differ here.
+    pub rounds: run::Options,
     /// The share of each CPU's time for which the engine may keep it awake.
     pub budget: f64,
 }
@@ -104,17 +100,11 @@ fn rounds(
     progress: &mut dyn FnMut(&Progress),
     about: impl FnOnce(&str, Ended) -> About,
 ) -> Result<Bench> {
-    let insist = !options.policies.is_empty();
-    let in_rounds = run::Options {
-        rounds: options.rounds,
-        seed: options.seed,
-        policies: match insist {
-            true => options.policies.clone(),
-            false => default_policies(machine, work, &options.waits),
-        },
-        insist,
-    };
-    let ran = run::run(machine, work, &in_rounds, stop, progress)?;
+    let mut plan = options.rounds.clone();
+    if plan.policies.is_empty() {
+        plan.policies = default_policies(machine, work, &options.waits);
+    }
+    let ran = run::run(machine, work, &plan, stop, progress)?;
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = conclude(points.len(), &ran.policies, &ran.turns);
@@ -132,11 +122,11 @@ fn rounds(
     Ok(Bench {
         about: about(&workload.what, ran.ended),
         plan: Plan {
-            rounds: options.rounds,
+            rounds: plan.rounds,
             waits,
             turn_s: turn.as_secs_f64(),
             warm_up,
-            seed: options.seed,
+            seed: plan.seed,
             cpu: work.cpu(),
         },
         workload,

@@ -9,6 +9,7 @@ use reveille_show::quantity::duration;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 use reveille_trial::show::compared;
 
+use super::policy::Policy;
 use super::result::{Bench, Change, Gain, PolicyUsed, Row};
 
 const FOOT: &str = "Policies took turns in shuffled order, round by round. A figure is the median over \
@@ -20,17 +21,24 @@ const FOOT: &str = "Policies took turns in shuffled order, round by round. A fig
 /// A row with the name of its point.
 struct At<T> {
     point: String,
+    policy: Policy,
     one: T,
 }
 
-const POINT: &str =
-    "The idle time after each I/O, or the series; in the JSON its place in `points`";
+const fn point<T>() -> Column<At<T>> {
+    let about = "The idle time after each I/O, or the series; in the JSON its place in `points`";
+    Column::words("point", "idle", about, |at| at.point.as_str().into())
+}
+
+const fn policy<T>() -> Column<At<T>> {
+    Column::words("policy", "policy", "The policy", |at| {
+        at.policy.name().into()
+    })
+}
 
 const FIGURES: &[Column<At<Row>>] = &[
-    Column::words("point", "idle", POINT, |at| at.point.as_str().into()),
-    Column::words("policy", "policy", "The policy", |at| {
-        at.one.policy.name().into()
-    }),
+    point(),
+    policy(),
     Column::measured(
         "waits",
         "waits",
@@ -114,10 +122,8 @@ const FIGURES: &[Column<At<Row>>] = &[
 ];
 
 const GAINS: &[Column<At<Gain>>] = &[
-    Column::words("point", "idle", POINT, |at| at.point.as_str().into()),
-    Column::words("policy", "policy", "The policy", |at| {
-        at.one.policy.name().into()
-    }),
+    point(),
+    policy(),
     Column::estimated(
         "median.lost_ns",
         "cost p50",
@@ -163,10 +169,8 @@ const GAINS: &[Column<At<Gain>>] = &[
 ];
 
 const CHANGES: &[Column<At<Row>>] = &[
-    Column::words("point", "idle", POINT, |at| at.point.as_str().into()),
-    Column::words("policy", "policy", "The policy", |at| {
-        at.one.policy.name().into()
-    }),
+    point(),
+    policy(),
     Column::estimated(
         "change.median_percent",
         "median",
@@ -273,7 +277,10 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     }
     let figures = table(bench, "Latency and cost", FIGURES, rows(bench, |_| true));
     sheet.section(Section::new("figures", "Figures").table(figures.known()));
-    let gains = bench.gains.iter().map(|gain| at(bench, gain.point, gain));
+    let gains = bench
+        .gains
+        .iter()
+        .map(|gain| at(bench, gain.point, gain.policy, gain));
     let gains = table(bench, "Cost of sleep, and what is regained", GAINS, gains);
     let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95 %]";
     sheet.section(Section::new("gains", heading).titled().table(gains));
@@ -292,16 +299,17 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     sheet
 }
 
-fn at<T: Clone>(bench: &Bench, point: usize, one: &T) -> At<T> {
+fn at<T: Clone>(bench: &Bench, point: usize, policy: Policy, one: &T) -> At<T> {
     At {
         point: bench.points[point].name.clone(),
+        policy,
         one: one.clone(),
     }
 }
 
 fn rows(bench: &Bench, is_shown: fn(&Row) -> bool) -> impl Iterator<Item = At<Row>> {
     let rows = bench.rows.iter().filter(move |row| is_shown(row));
-    rows.map(|row| at(bench, row.point, row))
+    rows.map(|row| at(bench, row.point, row.policy, row))
 }
 
 /// All rows, with the points' own heading.

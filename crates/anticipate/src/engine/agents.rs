@@ -193,13 +193,6 @@ pub struct Expectations {
     pub no_cpu: u64,
 }
 
-impl Expectations {
-    /// All of them.
-    pub fn all(&self) -> u64 {
-        self.taken + self.past + self.over_budget + self.of_user + self.full + self.no_cpu
-    }
-}
-
 /// Where applications announce when they will want a CPU. Nothing that is announced is kept but in
 /// the CPU's plan, which has a place for so many windows and no more.
 #[derive(Clone)]

@@ -1,7 +1,5 @@
 //! The names, units and sentences of the engine's statistics.
 
-use std::collections::BTreeMap;
-
 use reveille_show::quantity::{count, counted, duration, share, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
@@ -241,27 +239,27 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
         answer: answer(statistics),
         ..Sheet::default()
     };
-    let alone = left_alone(statistics);
-    if !alone.is_empty() {
-        sheet.fact("Left alone", alone);
-    }
+    let sum = |of| sum(statistics, of);
+    let left_alone = [
+        ("for comparison", sum(|one| one.assistance.control)),
+        ("while learning", sum(|one| one.assistance.learning)),
+        ("too many in flight", sum(|one| one.assistance.crowded)),
+        ("over budget", sum(|one| one.assistance.over_budget)),
+        ("plan full", sum(|one| one.assistance.plan_full)),
+        ("issued by the kernel", sum(|one| one.assistance.unattended)),
+    ];
+    counts(&mut sheet, "Left alone", left_alone);
     sheet.fact("Awake", awake(statistics));
     let announced = statistics.expectations;
-    if announced.all() > 0 {
-        sheet.fact(
-            "Announced",
-            format!(
-                "{} by applications: {} too late, {} over budget, {} beyond one user's share, {} where \
-                 the plan was full, {} for CPUs that are offline",
-                counted(announced.all(), "window"),
-                announced.past,
-                announced.over_budget,
-                announced.of_user,
-                announced.full,
-                announced.no_cpu
-            ),
-        );
-    }
+    let windows = [
+        ("opened", announced.taken),
+        ("too late", announced.past),
+        ("over budget", announced.over_budget),
+        ("beyond one user's share", announced.of_user),
+        ("plan full", announced.full),
+        ("for CPUs that are offline", announced.no_cpu),
+    ];
+    counts(&mut sheet, "Announced", windows);
     if let Some(applications) = &snapshot.applications {
         served(applications, &mut sheet);
     }
@@ -277,39 +275,25 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
     sheet
 }
 
+fn sum(statistics: &Statistics, of: fn(&OperationStatistics) -> u64) -> u64 {
+    statistics.operations.iter().map(of).sum()
+}
+
 fn answer(statistics: &Statistics) -> String {
-    let sum = |of: fn(&OperationStatistics) -> u64| statistics.operations.iter().map(of).sum();
-    let (requests, assisted): (u64, u64) =
-        (sum(|one| one.requests), sum(|one| one.assistance.assisted));
+    let requests = sum(statistics, |one| one.requests);
+    let assisted = sum(statistics, |one| one.assistance.assisted);
+    let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
     match (requests, assisted) {
         (0, _) => format!("No request was issued in {elapsed}."),
         (_, 0) => format!("None of {requests} requests in {elapsed} was assisted."),
-        _ => {
-            let in_time: u64 = sum(|one| one.assistance.in_time);
-            format!(
-                "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
-                count(assisted),
-                counted(requests, "request"),
-                share(in_time as f64 / assisted as f64)
-            )
-        }
+        _ => format!(
+            "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
+            count(assisted),
+            counted(requests, "request"),
+            share(in_time as f64 / assisted as f64)
+        ),
     }
-}
-
-/// Why requests were not assisted.
-fn left_alone(statistics: &Statistics) -> String {
-    let sum =
-        |of: fn(&OperationStatistics) -> u64| -> u64 { statistics.operations.iter().map(of).sum() };
-    let reasons = [
-        ("for comparison", sum(|one| one.assistance.control)),
-        ("while learning", sum(|one| one.assistance.learning)),
-        ("too many in flight", sum(|one| one.assistance.crowded)),
-        ("over budget", sum(|one| one.assistance.over_budget)),
-        ("plan full", sum(|one| one.assistance.plan_full)),
-        ("issued by the kernel", sum(|one| one.assistance.unattended)),
-    ];
-    list(reasons)
 }
 
 /// The time awake, and its energy if that is known.
@@ -339,28 +323,38 @@ fn served(applications: &Applications, sheet: &mut Sheet<'_>) {
             counted(applications.accepted, "request")
         ),
     );
-    let by_reason = |counts: &BTreeMap<String, u64>| {
-        list(counts.iter().map(|(why, count)| (why.as_str(), *count)))
-    };
-    for (word, counts) in [
+    for (word, by_reason) in [
         ("Refused", &applications.refused),
         ("Disconnected", &applications.sent_away),
     ] {
-        if !counts.is_empty() {
-            sheet.fact(word, by_reason(counts));
-        }
+        let by_reason = by_reason.iter();
+        counts(
+            sheet,
+            word,
+            by_reason.map(|(why, count)| (why.as_str(), *count)),
+        );
     }
 }
 
-/// `3 over budget, 1 plan full`: those that occurred.
-fn list<'a>(reasons: impl IntoIterator<Item = (&'a str, u64)>) -> String {
-    let occurred = reasons.into_iter().filter(|(_, count)| *count > 0);
-    let words = occurred.map(|(why, count)| format!("{count} {why}"));
-    words.collect::<Vec<_>>().join(", ")
+/// A fact such as `3 over budget, 1 plan full`: those that occurred, if any did.
+fn counts<'a>(
+    sheet: &mut Sheet<'_>,
+    word: &'static str,
+    counts: impl IntoIterator<Item = (&'a str, u64)>,
+) {
+    let occurred = counts.into_iter().filter(|(_, count)| *count > 0);
+    let words: Vec<String> = occurred
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if !words.is_empty() {
+        sheet.fact(word, words.join(", "));
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use reveille_show::sheet::not_in_json;
     use reveille_show::text::{Detail, write};
 

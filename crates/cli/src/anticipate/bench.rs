@@ -10,8 +10,8 @@ use reveille_anticipate::bench::accelerator;
 use reveille_anticipate::bench::compare::{self, Options, Waits};
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{self, Bench};
-use reveille_anticipate::bench::show;
 use reveille_anticipate::bench::storage::{self, Source, parse_size};
+use reveille_anticipate::bench::{run, show};
 use reveille_kernel::Root;
 use reveille_trial::setting::Machine;
 
@@ -191,9 +191,12 @@ fn options(args: &Args, cpu: u32) -> Options {
                 },
             ),
         },
-        rounds: args.rounds,
-        seed: args.seed,
-        policies: args.policies.clone(),
+        rounds: run::Options {
+            rounds: args.rounds,
+            seed: args.seed,
+            policies: args.policies.clone(),
+            insist: !args.policies.is_empty(),
+        },
         budget: args.budget,
     }
 }
