@@ -2,9 +2,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use reveille_anticipate::bench;
-use reveille_report::{is_page, trial};
 use reveille_resume::analysis;
+use reveille_show::page::is_page;
 use reveille_show::web::page;
+use reveille_trial::{result, show};
 use reveille_watch::{cost, path};
 
 // What `cost`, `path`, `trial`, `anticipate bench` and `resume analyze` keep: refused in a line, or a page. Each
@@ -15,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
         cost::read(bytes).map(|cost| page(&cost::show::sheet(&cost))),
         path::read(bytes).map(|path| page(&path::show::sheet(&path))),
         analysis::read(bytes).map(|one| page(&reveille_resume::show::sheet(&one, None))),
-        trial::page(bytes, None),
+        result::parse(bytes).map(|trial| page(&show::sheet(&trial))),
     ] {
         match made {
             Ok(page) => assert!(is_page(&page)),

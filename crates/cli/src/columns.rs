@@ -8,6 +8,7 @@ use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
+use reveille_trial::result as trial;
 use reveille_watch::states::show as states;
 use reveille_watch::{cost, path};
 
@@ -38,6 +39,7 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
             bench::result::FILE,
             bench::show::reference(),
         ),
+        ("trial", trial::FILE, reveille_trial::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),
         ("model run", "model run --json", model::run_reference()),
         (

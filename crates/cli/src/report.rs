@@ -129,6 +129,11 @@ fn bench(text: &[u8], title: Option<&str>) -> Result<String, String> {
     ))
 }
 
+fn trial(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let trial = reveille_trial::result::parse(text)?;
+    Ok(titled(reveille_trial::show::sheet(&trial), title))
+}
+
 fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
     if let Some(title) = title {
         sheet.title = title.to_owned();
@@ -150,7 +155,7 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_trial::result::FILE,
         key: "verdict",
-        page: reveille_report::trial::page,
+        page: trial,
     },
     Kept {
         name: reveille_anticipate::bench::result::FILE,

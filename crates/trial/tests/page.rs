@@ -1,7 +1,15 @@
-//! The page of a trial.
+//! A trial for readers.
 
-use reveille_report::trial::page;
+use reveille_show::sheet::not_in_json;
+use reveille_show::{markdown, text, web};
+use reveille_trial::result::parse;
+use reveille_trial::show::{reference, sheet};
 use serde_json::{Value, json};
+
+fn page(trial: &Value) -> String {
+    let trial = parse(trial.to_string().as_bytes()).unwrap();
+    web::page(&sheet(&trial))
+}
 
 /// A trial of two settings over eight rounds, as `trial.json` has it; the second one is dominated.
 fn trial() -> Value {
@@ -63,31 +71,24 @@ fn machine() -> Value {
 
 #[test]
 fn the_page_draws_each_setting_and_marks_the_dominated_one() {
-    let html = page(trial().to_string().as_bytes(), None).unwrap();
+    let html = page(&trial());
     assert!(
-        html.contains("Nothing beats “as is”: 50.0 µs at the median."),
+        html.contains("No setting beats <code>as is</code>: median 50 µs."),
         "{html}"
     );
     assert_eq!(html.matches("class=\"setting ").count(), 2);
     assert_eq!(html.matches("class=\"setting dominated").count(), 1);
-    assert!(html.contains("is dominated: “as is” is quicker and sleeps more"));
+    assert!(html.contains("is dominated: <code>as is</code> is faster and sleeps more"));
     // Sixteen rounds over time, and as many around the discs.
     assert_eq!(html.matches("r=\"3\"/>").count(), 16);
     assert_eq!(html.matches("r=\"2\"/>").count(), 16);
-    assert!(html.contains("+10.0 [+9.00, +11.0]"));
+    assert!(html.contains("<td>+10 [+9, +11] µs</td>"));
 }
 
 #[test]
 fn nothing_that_others_wrote_becomes_markup() {
-    let html = page(trial().to_string().as_bytes(), Some("<title>")).unwrap();
-    for markup in [
-        "<i>test",
-        "<b>",
-        "<host>",
-        "<u>",
-        "</text><script>",
-        "<title><title>",
-    ] {
+    let html = page(&trial());
+    for markup in ["<i>test", "<b>", "<host>", "<u>", "</text><script>"] {
         assert!(!html.contains(markup), "{markup}");
     }
 }
@@ -103,16 +104,76 @@ fn a_trial_without_figures_or_costs_still_makes_a_page() {
         setting["observed"] = Value::Null;
         setting["median_difference"] = Value::Null;
     }
-    let html = page(trial.to_string().as_bytes(), None).unwrap();
+    let html = page(&trial);
     assert!(html.contains("No setting gave a figure"));
     assert!(html.contains("Not drawn"));
 }
 
 #[test]
 fn what_is_no_trial_gets_a_line() {
-    assert!(page(b"{}", None).unwrap_err().contains("no trial.json"));
+    assert!(parse(b"{}").unwrap_err().contains("no trial.json"));
     let mut newer = trial();
     newer["schema_version"] = json!(99);
-    let said = page(newer.to_string().as_bytes(), None).unwrap_err();
+    let said = parse(newer.to_string().as_bytes()).unwrap_err();
     assert!(said.contains("schema version 99"), "{said}");
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    // Settings and their figures come from what the program writes.
+    let trial = parse(trial().to_string().as_bytes()).unwrap();
+    let json = serde_json::to_value(trial).unwrap();
+    for (list, headings) in reference() {
+        assert_eq!(
+            not_in_json(&json, list, &headings),
+            Vec::<&str>::new(),
+            "{list}"
+        );
+    }
+}
+
+fn on_a_terminal(trial: &Value, detail: text::Detail) -> String {
+    let trial = parse(trial.to_string().as_bytes()).unwrap();
+    let mut out = Vec::new();
+    text::write(&sheet(&trial), detail, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn figures_have_the_unit_of_the_workload_and_the_tail_of_its_direction() {
+    let mut trial = trial();
+    let heads = |trial: &Value, detail| {
+        let text = on_a_terminal(trial, detail);
+        let line = text.lines().find(|line| line.contains("median"));
+        line.unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let (short, all) = (text::Detail::Short, text::Detail::All);
+    assert_eq!(
+        heads(&trial, short),
+        "setting count median p99 max against as is [95%]"
+    );
+    let text = on_a_terminal(&trial, short);
+    assert!(text.contains("+10.0 [+9.00, +11.0]"), "{text}");
+    trial["workload"]["unit"] = json!("MB/s");
+    trial["workload"]["higher_is_better"] = json!(true);
+    assert_eq!(
+        heads(&trial, all),
+        "setting rounds count failed median, MB/s p1, MB/s min, MB/s mean, MB/s sd, MB/s against as is \
+         [95%], MB/s"
+    );
+    let text = on_a_terminal(&trial, short);
+    assert!(text.contains("median 60000 MB/s"), "{text}");
+}
+
+#[test]
+fn residency_has_a_column_for_each_state() {
+    let trial = parse(trial().to_string().as_bytes()).unwrap();
+    let text = markdown::markdown(&sheet(&trial));
+    assert!(
+        text.contains("| setting | C6\\<b>, % |\n| --- | --: |\n| as is | 97 |\n"),
+        "{text}"
+    );
 }

@@ -4,15 +4,14 @@
 use std::fmt::Write as _;
 
 use reveille_figures::quantile::median;
-use reveille_trial::result::{Round, Trial};
-use reveille_trial::verdict::Cost;
-
-use super::figure;
-use crate::compared;
 use reveille_show::axis::Axis;
 use reveille_show::chart::frame::{LEFT, WIDTH};
-use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::chart::{self, Frame, Quantity, colour};
 use reveille_show::markup::escape;
+
+use super::figure;
+use crate::result::{Round, Setting, Trial};
+use crate::verdict::Cost;
 
 /// A setting's place, and its rounds' around it.
 struct Point {
@@ -25,8 +24,8 @@ struct Point {
 
 pub fn chart(trial: &Trial) -> String {
     let Some(cost) = trial.cost else {
-        let why = "neither power nor the time awake could be read";
-        return figure::absent("The figure against its cost", why);
+        let why = "neither power nor the time awake is known";
+        return chart::not_drawn("Median against its cost", why);
     };
     let (title, name, quantity) = match cost {
         Cost::Power => ("Median against power", "power", Quantity::Watts),
@@ -38,28 +37,27 @@ pub fn chart(trial: &Trial) -> String {
     };
     let points = points(trial, cost);
     if points.is_empty() {
-        return figure::absent(title, "no setting has a figure");
+        return chart::not_drawn(title, "no setting has a figure");
     }
     let all = || points.iter().flat_map(|point| &point.rounds);
-    let y_name = figure::figure_name(trial);
+    let y_name = figure::name(&trial.workload);
     let frame = Frame {
         x: match cost {
             Cost::Power => Axis::from_zero(all().map(|round| round.0).fold(0.0, f64::max) * 1.08),
             Cost::TimeAwake => Axis::from_zero(100.0),
         },
-        y: compared::axis(all().map(|round| round.1)),
+        y: Axis::over(all().map(|round| round.1)),
         x_name: name,
         y_name: &y_name,
         x_quantity: quantity,
-        y_quantity: figure::quantity(trial),
+        y_quantity: figure::quantity(&trial.workload),
     };
     let label = format!("{title}: one point for each setting, its rounds as dots around it");
     let svg = frame.svg(&label, "", |svg| draw(trial, &frame, &points, svg));
-    let explained = "<p class=\"about\">A disc is a setting: the median of all its figures, and its \
-                     rounds' mean cost. Dots are its rounds. A ring instead of a disc is dominated: \
-                     another setting is better in one respect and shown to be no worse in the \
-                     other.</p>";
-    compared::figure(title, &format!("{svg}{explained}"))
+    let explained = "A disc is a setting: the median of all its figures, and its rounds' mean cost. \
+                     Dots are its rounds. A ring instead of a disc is dominated: another setting is \
+                     better in one respect and shown to be no worse in the other.";
+    chart::figure(title, &svg, explained)
 }
 
 fn points(trial: &Trial, cost: Cost) -> Vec<Point> {
@@ -67,7 +65,7 @@ fn points(trial: &Trial, cost: Cost) -> Vec<Point> {
         Cost::Power => round.observed.power_w,
         Cost::TimeAwake => round.observed.awake_percent,
     };
-    let point = |(place, setting): (usize, &reveille_trial::result::Setting)| {
+    let point = |(place, setting): (usize, &Setting)| {
         let rounds = trial.rounds.iter().filter(|round| round.setting == place);
         let rounds: Vec<(f64, f64)> = rounds
             .filter_map(|round| Some((of_round(round)?, median(&round.figures)?)))

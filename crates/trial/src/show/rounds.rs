@@ -3,13 +3,12 @@
 use std::fmt::Write as _;
 
 use reveille_figures::quantile::median;
-use reveille_trial::result::Trial;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{self, Frame, Quantity, colour};
+use reveille_show::markup::escape;
 
 use super::figure;
-use crate::compared;
-use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity, colour};
-use reveille_show::markup::escape;
+use crate::result::Trial;
 
 /// In units of the drawing: its width, a row's height, and the room for names.
 const FULL_WIDTH: f64 = 584.0;
@@ -29,9 +28,9 @@ pub fn spread(trial: &Trial) -> String {
             .flat_map(|round| round.figures.iter().copied())
     };
     if all().next().is_none() {
-        return figure::absent(TITLE, "no setting has a figure");
+        return chart::not_drawn(TITLE, "no setting has a figure");
     }
-    let axis = compared::axis(all());
+    let axis = Axis::over(all());
     let height = TOP + ROW * trial.settings.len() as f64;
     let mut svg = format!(
         "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
@@ -43,10 +42,10 @@ pub fn spread(trial: &Trial) -> String {
         row(trial, axis, place, &mut svg);
     }
     svg.push_str("</svg>");
-    let explained = "<p class=\"about\">The line runs from the least figure to the greatest, the box \
-                     holds the middle half, its bar is the median, the tick is the 99th percentile \
-                     (1st, where more is better), dots are the rounds' medians.</p>";
-    compared::figure(TITLE, &format!("{svg}{explained}"))
+    let explained = "The line runs from the least figure to the greatest, the box holds the middle half, \
+                     its bar is the median, the tick is the 99th percentile (1st, where more is \
+                     better), dots are the rounds' medians.";
+    chart::figure(TITLE, &svg, explained)
 }
 
 fn place_of(axis: Axis, figure: f64) -> f64 {
@@ -54,7 +53,7 @@ fn place_of(axis: Axis, figure: f64) -> f64 {
 }
 
 fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
-    let quantity = figure::quantity(trial);
+    let quantity = figure::quantity(&trial.workload);
     for tick in axis.ticks() {
         let x = place_of(axis, tick.value);
         // Writing to a String cannot fail.
@@ -73,7 +72,7 @@ fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
          <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         NAMES + WIDTH,
         height + 34.0,
-        escape(&figure::figure_name(trial))
+        escape(&figure::name(&trial.workload))
     );
 }
 
@@ -140,17 +139,17 @@ pub fn over_time(trial: &Trial) -> String {
     });
     let medians: Vec<(usize, f64, f64)> = medians.collect();
     if medians.is_empty() {
-        return figure::absent(TITLE, "no setting has a figure");
+        return chart::not_drawn(TITLE, "no setting has a figure");
     }
     let end = medians.iter().map(|one| one.1).fold(1.0, f64::max);
-    let y_name = figure::figure_name(trial);
+    let y_name = figure::name(&trial.workload);
     let frame = Frame {
         x: Axis::from_zero(end * 1.02),
-        y: compared::axis(medians.iter().map(|one| one.2)),
-        x_name: "time since the trial's beginning",
+        y: Axis::over(medians.iter().map(|one| one.2)),
+        x_name: "time since the start",
         y_name: &y_name,
         x_quantity: Quantity::Duration,
-        y_quantity: figure::quantity(trial),
+        y_quantity: figure::quantity(&trial.workload),
     };
     let svg = frame.svg(TITLE, "", |svg| {
         for place in 0..trial.settings.len() {
@@ -172,5 +171,5 @@ pub fn over_time(trial: &Trial) -> String {
             svg.push_str("</g>");
         }
     });
-    compared::figure(TITLE, &svg)
+    chart::figure(TITLE, &svg, "")
 }
