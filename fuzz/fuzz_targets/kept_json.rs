@@ -1,8 +1,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_report::{anticipate, is_page};
+use reveille_anticipate::bench;
 use reveille_resume::analysis;
+use reveille_show::page::is_page;
 use reveille_show::web::page;
 use reveille_trial::{result, show};
 use reveille_watch::{cost, path};
@@ -11,7 +12,7 @@ use reveille_watch::{cost, path};
 // reader is given each file, since the name is all that tells them apart.
 fuzz_target!(|bytes: &[u8]| {
     for made in [
-        anticipate::page(bytes, None),
+        bench::result::parse(bytes).map(|one| page(&bench::show::sheet(&one))),
         cost::read(bytes).map(|cost| page(&cost::show::sheet(&cost))),
         path::read(bytes).map(|path| page(&path::show::sheet(&path))),
         analysis::read(bytes).map(|one| page(&reveille_resume::show::sheet(&one, None))),

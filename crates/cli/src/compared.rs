@@ -1,7 +1,6 @@
 //! What `trial` and `anticipate bench` have in common: a comparison by rounds is kept and printed.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -11,8 +10,6 @@ use reveille_results::kept::{self, About};
 use reveille_results::output::Folder;
 use reveille_show::progress::Bar;
 use reveille_show::sheet::Sheet;
-use reveille_show::terminal;
-use reveille_show::wrap::wrapped;
 use reveille_trial::rounds::Progress;
 use reveille_trial::setting::Machine;
 use serde::Serialize;
@@ -64,32 +61,6 @@ impl Kept {
         }
     }
 
-    /// Writes the result into its folder and prints it. `forget` drops the single turns.
-    pub fn finish<T: Serialize>(
-        &self,
-        mut result: T,
-        ended: &Ended,
-        (file, folder): (&str, Option<&Folder>),
-        forget: impl FnOnce(&mut T),
-        print: impl FnOnce(&T, Option<&Path>) -> io::Result<()>,
-    ) -> anyhow::Result<ExitCode> {
-        // Before it is printed: the terminal may be gone.
-        let kept = folder.map_or(Ok(()), |folder| {
-            kept::write(&result, file, folder).map(drop)
-        });
-        let printed = if self.printed.json {
-            forget(&mut result);
-            let json = serde_json::to_string_pretty(&result)?;
-            writeln!(terminal::data(), "{json}")
-        } else {
-            let folder = folder.filter(|_| kept.is_ok());
-            print(&result, folder.map(Folder::path))
-        };
-        kept?;
-        exit::reader_may_leave(printed)?;
-        Ok(code(ended))
-    }
-
     /// Writes the result into its folder and prints it. JSON is printed without what `forget` drops: the
     /// single turns.
     pub fn print<T: Serialize>(
@@ -114,15 +85,11 @@ impl Kept {
         let printed = self.printed.print(&result, &sheet, To::Output);
         kept?;
         exit::reader_may_leave(printed)?;
-        Ok(code(ended))
-    }
-}
-
-fn code(ended: &Ended) -> ExitCode {
-    match ended {
-        Ended::Completed => ExitCode::SUCCESS,
-        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
-        Ended::Disturbed(_) => ExitCode::FAILURE,
+        Ok(match ended {
+            Ended::Completed => ExitCode::SUCCESS,
+            Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+            Ended::Disturbed(_) => ExitCode::FAILURE,
+        })
     }
 }
 
@@ -144,49 +111,4 @@ pub fn with_bar<T>(rounds: u32, run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T
     });
     bar.clear();
     ran
-}
-
-/// The lines above the tables; `more` are those of the command.
-pub fn head(about: &About, more: &[(&str, String)], out: &mut impl Write) -> io::Result<()> {
-    let unknown = || "unknown".to_owned();
-    let machine = &about.machine;
-    let under = machine.hypervisor.as_ref();
-    let under = under.map_or(String::new(), |name| format!(", under {name}"));
-    let kernel = machine.kernel.clone().unwrap_or_else(unknown);
-    let idle = format!(
-        "driver {}, governor {}",
-        about.driver.as_deref().unwrap_or("none"),
-        about.governor.as_deref().unwrap_or("none")
-    );
-    let common = [
-        ("Machine", machine.cpu_model.clone().unwrap_or_else(unknown)),
-        ("Kernel", kernel + &under),
-        ("Idle", idle),
-    ];
-    for (name, text) in common.iter().chain(more) {
-        writeln!(out, "{name:9} {text}")?;
-    }
-    writeln!(out)
-}
-
-/// The lines below the tables.
-pub fn said(
-    sentences: &[String],
-    notes: &[String],
-    folder: Option<&Path>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    for sentence in sentences {
-        wrapped(out, "", 2, sentence)?;
-    }
-    for note in notes {
-        wrapped(out, "", 2, &format!("Note: {note}"))?;
-    }
-    let Some(folder) = folder.map(Path::display) else {
-        return Ok(());
-    };
-    writeln!(
-        out,
-        "Result    {folder}; `reveille report {folder}` makes its page"
-    )
 }

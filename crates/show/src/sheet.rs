@@ -96,9 +96,10 @@ pub enum Value {
     Number(f64),
     /// A figure and half the width of its confidence interval, in the column's unit.
     Interval(f64, f64),
-    /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`.
+    /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`. A terminal shows the
+    /// interval on request.
     Estimate(Estimate),
-    /// A difference over rounds, in the column's unit: `+5 [-1, +11]`.
+    /// A difference over rounds with its interval, in the column's unit: `+5 [-1, +11]`.
     Difference(Estimate),
 }
 
@@ -347,6 +348,15 @@ impl Table {
         self
     }
 
+    /// Without the columns in which nothing is known.
+    pub fn known(self) -> Self {
+        let is_known = |place: &usize| self.rows.iter().any(|row| row[*place] != Value::Unknown);
+        let places = 0..self.headings.len();
+        let unknown = places.filter(|place| !is_known(place));
+        let keys: Vec<_> = unknown.map(|place| self.headings[place].key).collect();
+        self.without(&keys)
+    }
+
     /// With one more column, whose name is known only when the program runs; `values` has a cell for each
     /// row.
     pub fn column(mut self, heading: Heading, values: impl IntoIterator<Item = Value>) -> Self {
@@ -574,6 +584,9 @@ pub(crate) mod tests {
             ["C1".into(), Value::Number(2500.0), Value::Number(1.0)]
         );
         assert_eq!(table.rows[1].len(), 3);
+        let unknown = Table::of("States", COLUMNS, &STATES[1..]).known();
+        let names: Vec<&str> = unknown.headings.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["state", "waits"]);
     }
 
     #[test]

@@ -222,6 +222,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                 Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
                 Value::Text(text) => text.clone(),
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
+                Value::Estimate(one) if detail == Detail::Short => aligned(one.estimate * factor),
                 Value::Estimate(one) => one.text(|number| aligned(number * factor)),
                 Value::Difference(one) => {
                     one.text(|number| signed(number, aligned(number * factor)))
@@ -485,6 +486,13 @@ mod tests {
         );
         assert_eq!(headings[0].1, "µs");
         assert_eq!(rows.concat(), ["-51.8 [-69.6, +2.00]", "+3.00"]);
+        const FIGURE: &[Column<Estimate>] =
+            &[Column::estimated("ns", "figure", Unit::Ns, "", |one| {
+                one.into()
+            })];
+        let figure = |detail| cells(&Table::of("", FIGURE, &[clear.clone()]), detail).1;
+        assert_eq!(figure(Detail::Short).concat(), ["-51.8"]);
+        assert_eq!(figure(Detail::All).concat(), ["-51.8 [-69.6, 2.00]"]);
         let alone = |value| alone(Unit::Ns, &value).unwrap();
         assert_eq!(
             alone(Value::Difference(clear.clone())),

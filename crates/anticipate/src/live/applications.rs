@@ -1,45 +1,56 @@
 //! What the socket's server did for applications, and for whom.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 
 use reveille_expect::Refusal;
 use reveille_expect::protocol::CloseReason;
 use reveille_expect::server::{self, Server};
 use serde::Serialize;
 
-/// Users that are shown: those for whom the server worked longest.
+/// Users that are listed: those for whom the server worked longest.
 const USERS: usize = 16;
 
-/// As JSON.
-#[derive(Debug, Serialize)]
+/// The server's counts.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Applications {
-    /// Welcomed, at present and so far.
+    /// Connected at present.
     pub connected: usize,
+    /// Connected so far.
     pub welcomed: u64,
-    /// Requests that were accepted; of them cancelled by the client, and for the client ended.
+    /// Requests that were accepted.
     pub accepted: u64,
+    /// Of these, cancelled by their client.
     pub cancelled: u64,
+    /// Of these, cancelled because their client ended.
     pub orphaned: u64,
-    /// Answers that a client did not read; pauses of clients that sent too fast.
+    /// Answers that a client did not read.
     pub unheard: u64,
+    /// Pauses of clients that sent too fast.
     pub held_back: u64,
-    /// Requests that were refused and connections that were ended, by reason.
+    /// Requests that were refused, by reason.
     pub refused: BTreeMap<String, u64>,
+    /// Connections that the server ended, by reason.
     pub sent_away: BTreeMap<String, u64>,
+    /// Those for whom the server worked longest.
     pub users: Vec<User>,
 }
 
-#[derive(Debug, Serialize)]
+/// What the server did for a user.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct User {
+    /// The user's number.
     pub uid: u32,
+    /// Connected at present.
     pub connections: u32,
+    /// Requests that were refused.
     pub refused: u64,
+    /// Connections that the server ended.
     pub sent_away: u64,
-    /// The server's own time, and how often its thread ran.
+    /// The server's own time, s.
     pub server_s: f64,
+    /// How often the server's thread ran.
     pub turns: u64,
-    /// Wake-ups of CPUs that were charged.
+    /// Wake-ups of CPUs that count against the quota.
     pub wakeups: u64,
 }
 
@@ -58,6 +69,7 @@ impl From<server::User> for User {
 }
 
 impl Applications {
+    /// What the server has done so far.
     pub fn of(server: &Server) -> Self {
         let counts = server.counts();
         let mut users = server.users();
@@ -65,6 +77,7 @@ impl Applications {
         users.truncate(USERS);
         let refused = Refusal::ALL.map(|why| (format!("{why:?}"), counts.refused(why)));
         let sent_away = CloseReason::ALL.map(|why| (format!("{why:?}"), counts.sent_away(why)));
+        let some = |(_, count): &(String, u64)| *count > 0;
         Self {
             connected: server.clients().len(),
             welcomed: counts.clients,
@@ -73,35 +86,9 @@ impl Applications {
             orphaned: counts.orphaned,
             unheard: counts.unheard,
             held_back: counts.held_back,
-            refused: some(refused),
-            sent_away: some(sent_away),
+            refused: refused.into_iter().filter(some).collect(),
+            sent_away: sent_away.into_iter().filter(some).collect(),
             users: users.into_iter().map(User::from).collect(),
         }
     }
-
-    /// As text: nothing where nobody came.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        if self.welcomed == 0 && self.sent_away.is_empty() {
-            return Ok(());
-        }
-        writeln!(
-            out,
-            "\nApplications  {} connected, {} requests accepted",
-            self.connected, self.accepted
-        )?;
-        for (what, counts) in [("refused", &self.refused), ("sent away", &self.sent_away)] {
-            if !counts.is_empty() {
-                let told: Vec<String> = counts
-                    .iter()
-                    .map(|(why, count)| format!("{count} {why}"))
-                    .collect();
-                writeln!(out, "  {what}: {}", told.join(", "))?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn some<const N: usize>(counts: [(String, u64); N]) -> BTreeMap<String, u64> {
-    counts.into_iter().filter(|(_, count)| *count > 0).collect()
 }

@@ -1,20 +1,30 @@
-//! Latency above, what it costs below; and how much of what sleep costs is regained.
+//! Latency above and its cost below; and the regained share of the cost of sleep.
 
-use reveille_anticipate::bench::policy::Policy;
-use reveille_anticipate::bench::result::{Bench, Gain, Row};
 use reveille_figures::rounds::Estimate;
+use reveille_show::axis::Axis;
+use reveille_show::chart::{Quantity, colour, figure, legend};
 
 use super::panels::{Line, Panel, draw};
-use crate::compared;
-use reveille_show::axis::Axis;
-use reveille_show::chart::{Quantity, colour};
-use reveille_show::markup::escape;
+use crate::bench::policy::Policy;
+use crate::bench::result::{Bench, Gain, Row};
 
-/// Estimate 1 of the paper: latency and cost by idle time.
-pub fn gives_and_takes(bench: &Bench) -> String {
-    let title = match bench.workload.kind.as_str() {
-        "storage" => format!("Latency of a {} and its cost", bench.workload.waits_for),
-        _ => "From completion to the waiting thread, and its cost".to_owned(),
+/// The legend and both charts.
+pub fn html(bench: &Bench) -> String {
+    let policies = bench.policies.iter().map(|used| used.policy);
+    let keys = policies.map(|policy| (colour_of(policy), policy.name()));
+    format!(
+        "{}<div class=\"charts\">{}{}</div>",
+        legend(keys),
+        latency_and_cost(bench),
+        regained(bench)
+    )
+}
+
+/// Figure 1 of the paper: latency and cost by idle time.
+fn latency_and_cost(bench: &Bench) -> String {
+    let title = match bench.is_storage() {
+        true => format!("Latency of a {}, and its cost", bench.workload.waits_for),
+        false => "From completion to the waiting thread, and its cost".to_owned(),
     };
     let of = |class: &str, what: &str, figure: fn(&Row) -> &Option<Estimate>| {
         lines(bench, class, what, |point, policy| {
@@ -27,7 +37,7 @@ pub fn gives_and_takes(bench: &Bench) -> String {
     let mut panels = vec![Panel {
         name: "latency: median (discs) and 99th percentile (rings)".into(),
         quantity: Quantity::Duration,
-        axis: compared::axis(values(&latency)),
+        axis: Axis::over(values(&latency)),
         height: 230.0,
         lines: latency,
     }];
@@ -57,8 +67,8 @@ pub fn gives_and_takes(bench: &Bench) -> String {
 }
 
 /// How much of what sleep costs each policy regains, and for how much of the time awake.
-pub fn regained(bench: &Bench) -> String {
-    const TITLE: &str = "Of what sleep costs, how much is regained, and for how much time awake";
+fn regained(bench: &Bench) -> String {
+    const TITLE: &str = "Regained share of the cost of sleep, and its time awake";
     let of = |class: &str, what: &str, share: fn(&Gain) -> &Option<Estimate>| {
         lines(bench, class, what, |point, policy| {
             share(bench.gain(point, policy)?).clone()
@@ -70,7 +80,7 @@ pub fn regained(bench: &Bench) -> String {
     if is_empty(&all) && is_empty(&awake) {
         return String::new();
     }
-    // A share of a small difference can be anything: what is far outside is at the edge.
+    // A share of a small difference can be anything: values far outside are at the edge.
     let shares = Axis {
         min: if least(&all) < 0.0 { -50.0 } else { 0.0 },
         ..Axis::from_zero(if greatest(&all) > 100.0 { 150.0 } else { 100.0 })
@@ -84,14 +94,14 @@ pub fn regained(bench: &Bench) -> String {
             lines: all,
         },
         Panel {
-            name: "time awake beyond as is, of that of no sleep".into(),
+            name: "time awake beyond as is, as a share of that of no sleep".into(),
             quantity: Quantity::Percent,
             axis: Axis::from_zero(100.0),
             height: 120.0,
             lines: awake,
         },
     ];
-    let explained = "What sleep costs is the latency as is less that without sleep. Where it is not \
+    let explained = "The cost of sleep is the latency as is less that without sleep. If sleep is not \
                      shown to cost anything there is no share.";
     figure(TITLE, &draw(&bench.points, &panels, TITLE), explained)
 }
@@ -138,13 +148,8 @@ fn greatest(lines: &[Line]) -> f64 {
     values(lines).fold(f64::MIN, f64::max)
 }
 
-fn figure(title: &str, svg: &str, explained: &str) -> String {
-    let explained = escape(explained);
-    compared::figure(title, &format!("{svg}<p class=\"about\">{explained}</p>"))
-}
-
-/// The same colour on every page, and far from each other.
-pub(super) fn colour_of(policy: Policy) -> String {
+/// The same colour on every page, far from each other.
+fn colour_of(policy: Policy) -> String {
     colour(match policy {
         Policy::AsIs => 0,
         Policy::Shallowest => 2,

@@ -1,12 +1,14 @@
 //! The stand-in for an accelerator: the applications' library, as an application uses it.
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reveille_anticipate::bench::accelerator::{Connect, Predicted, Waking};
-use reveille_anticipate::bench::assist::Account;
-use reveille_anticipate::{Error, Result};
 use reveille_expect::{Served, Waker};
+
+use crate::bench::accelerator::{Announcing, Connect, Predicted};
+use crate::bench::assist::Account;
+use crate::{Error, Result};
 
 /// An engine with a socket of its own for each turn; if none is available, what an application would
 /// use: an engine that runs already, or a thread of its own.
@@ -27,36 +29,31 @@ impl ByLibrary {
 }
 
 impl Connect for ByLibrary {
-    fn connect(&self) -> Result<Box<dyn Waking>> {
-        let (waker, engine, how) = match engine::serve(self.budget) {
+    fn connect(&self) -> Result<Box<dyn Announcing>> {
+        let (waker, engine, how) = match serve(self.budget) {
             Ok(served) => {
                 let how = format!(
-                    "an engine is told when a call should be done, budget {}%",
+                    "an engine gets the predicted completions, budget {}%",
                     100.0 * self.budget
                 );
-                (Waker::connect_to(served.path()), Some(served), how)
+                (Waker::connect_to(&served.path), Some(served), how)
             }
             Err(Error::Cannot(why)) => (Waker::connect(), None, format!("no engine: {why}")),
             Err(error) => return Err(error),
         };
         let how = match (waker.served(), &engine) {
             (Served::ByEngine, Some(_)) => how,
-            (Served::ByEngine, None) => {
-                "the running engine is told when a call should be done".into()
-            }
+            (Served::ByEngine, None) => "the running engine gets the predicted completions".into(),
             (Served::ByThread(why), Some(_)) => {
                 return Err(Error::Cannot(format!("the engine does not answer: {why}")));
             }
             (Served::ByThread(_), None) => {
-                format!("a thread of this process wakes when a call should be done ({how})")
+                format!("a thread of this process wakes at the predicted completions ({how})")
             }
             (Served::ByNobody(why), _) => return Err(Error::Cannot(why)),
         };
         *self.how.lock().unwrap_or_else(PoisonError::into_inner) = how;
-        Ok(Box::new(Client {
-            waker,
-            _engine: engine,
-        }))
+        Ok(Box::new(Client { waker, engine }))
     }
 
     fn how(&self) -> String {
@@ -68,10 +65,10 @@ impl Connect for ByLibrary {
 struct Client {
     waker: Waker,
     /// Ends after the waker.
-    _engine: Option<engine::Serving>,
+    engine: Option<Serving>,
 }
 
-impl Waking for Client {
+impl Announcing for Client {
     fn observe(&mut self, kind: u32, ns: u64) {
         // A nonsense duration is counted by the library.
         let _ = self.waker.observe(kind, Duration::from_nanos(ns));
@@ -103,7 +100,7 @@ impl Waking for Client {
 
     fn account(&mut self) -> Account {
         let counts = self.waker.counts();
-        let by_engine = self._engine.as_ref().and_then(engine::Serving::awake_ns);
+        let by_engine = self.engine.as_ref().and_then(|engine| (engine.awake_ns)());
         let by_thread = self.waker.awake().map(|awake| awake.as_nanos() as u64);
         Account {
             kept_awake_ns: by_engine.or(by_thread),
@@ -113,74 +110,36 @@ impl Waking for Client {
     }
 }
 
+/// An engine with a socket of its own; it ends when this is dropped.
+#[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+struct Serving {
+    path: PathBuf,
+    /// Time that it has kept CPUs awake, ns; `None` if that cannot be read.
+    awake_ns: Box<dyn Fn() -> Option<u64>>,
+}
+
 #[cfg(feature = "bpf")]
-mod engine {
-    use std::path::Path;
-
-    use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings};
-    use reveille_expect::server::{self, Server};
-
-    use crate::anticipate::engine::{Applications, provide_descriptors};
-
-    /// The engine and a socket of its own.
-    pub struct Serving {
-        // Ended first: it plans in the engine.
-        server: Server,
-        engine: Engine,
-    }
-
-    pub fn serve(budget: f64) -> Result<Serving> {
-        let settings = Settings {
-            devices: BlockDevice::all(&reveille_kernel::Root::default()),
-            budget,
-            budget_in_all: budget,
-            ..Settings::default()
-        };
-        let serving = server::Settings {
-            path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
-            ..server::Settings::default().within(budget)
-        };
-        provide_descriptors(serving.clients).map_err(|error| Error::Cannot(error.to_string()))?;
-        let engine = Engine::start(&settings)?;
-        let server = Server::start(&serving, Applications(engine.desk()))
-            .map_err(|error| Error::Cannot(error.to_string()))?;
-        Ok(Serving { server, engine })
-    }
-
-    impl Serving {
-        pub fn path(&self) -> &Path {
-            self.server.path()
-        }
-
-        /// For how long it has kept CPUs awake; `None` where that cannot be read.
-        pub fn awake_ns(&self) -> Option<u64> {
-            let cpus = self.engine.statistics().ok()?.cpus;
-            let awake_s: f64 = cpus.iter().map(|cpu| cpu.awake_s).sum();
-            Some((awake_s * 1e9) as u64)
-        }
-    }
+fn serve(budget: f64) -> Result<Serving> {
+    let settings = crate::Settings {
+        devices: crate::BlockDevice::all(&reveille_kernel::Root::default()),
+        budget,
+        budget_in_all: budget,
+        ..crate::Settings::default()
+    };
+    let socket = reveille_expect::server::Settings {
+        path: format!("/run/reveille/bench-{}.sock", std::process::id()).into(),
+        ..reveille_expect::server::Settings::default().within(budget)
+    };
+    crate::provide_descriptors(socket.clients)?;
+    let mut live = crate::live::Live::start(&settings)?;
+    live.serve(&socket)?;
+    Ok(Serving {
+        path: socket.path,
+        awake_ns: Box::new(move || Some((live.snapshot().ok()?.statistics.awake_s * 1e9) as u64)),
+    })
 }
 
 #[cfg(not(feature = "bpf"))]
-mod engine {
-    use std::path::Path;
-
-    use reveille_anticipate::{Error, Result};
-
-    /// Without BPF there is none.
-    pub enum Serving {}
-
-    pub fn serve(_: f64) -> Result<Serving> {
-        Err(Error::Cannot("this program was built without BPF".into()))
-    }
-
-    impl Serving {
-        pub fn path(&self) -> &Path {
-            match *self {}
-        }
-
-        pub fn awake_ns(&self) -> Option<u64> {
-            match *self {}
-        }
-    }
+fn serve(_: f64) -> Result<Serving> {
+    Err(Error::Cannot("this program was built without BPF".into()))
 }

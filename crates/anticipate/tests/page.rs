@@ -1,13 +1,16 @@
-//! The page of a benchmark of waking in time.
+//! A benchmark for people: its page, and its columns in the JSON.
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{
-    Bench, Plan, Point, PolicyUsed, SCHEMA_VERSION, Skipped, Turn, Workload, conclude,
+    Bench, Plan, Point, PolicyUsed, SCHEMA_VERSION, Skipped, Turn, Workload, conclude, parse,
 };
+use reveille_anticipate::bench::show;
 use reveille_figures::rounds::Quantiles;
-use reveille_report::anticipate::page;
 use reveille_results::description::Ended;
 use reveille_results::kept::About;
+use reveille_show::sheet::not_in_json;
+use reveille_show::text::{self, Detail};
+use reveille_show::{terminal, web};
 
 const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];
 const POLICIES: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
@@ -102,7 +105,63 @@ fn bench(power_w: Option<f64>) -> Bench {
 }
 
 fn page_of(bench: &Bench) -> String {
-    page(&serde_json::to_vec(bench).unwrap(), None).unwrap()
+    let kept = parse(&serde_json::to_vec(bench).unwrap()).unwrap();
+    web::page(&show::sheet(&kept))
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    let mut bench = bench(Some(3.0));
+    // "As is" has no change.
+    bench.rows.retain(|row| row.change.is_some());
+    let json = serde_json::to_value(&bench).unwrap();
+    for (list, headings) in show::reference() {
+        assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
+    }
+}
+
+#[test]
+fn a_terminal_shows_figures_without_intervals_and_shares_with_them() {
+    let mut bench = bench(None);
+    bench.rows[2].own_cost_ns = Some(2900.0);
+    bench.rows[2].own_cost_at_requests_ns = Some(2510.0);
+    let text = |bench: &Bench, detail| {
+        let mut out = Vec::new();
+        text::write(&show::sheet(bench), detail, &mut out).unwrap();
+        terminal::plain(out)
+    };
+    let short = text(&bench, Detail::Short);
+    let line = |words: &[&str]| {
+        let mut lines = short.lines().map(|line| line.split_whitespace());
+        lines.any(|line| {
+            line.collect::<Vec<_>>()
+                .join(" ")
+                .starts_with(&words.join(" "))
+        })
+    };
+    assert!(line(&["1 ms", "as is", "3500", "55.5", "72.1"]), "{short}");
+    assert!(
+        line(&["1 ms", "anticipate", "14.0", "+75.0 [+75.0, +75.0]"]),
+        "{short}"
+    );
+    assert!(short.contains("7 of 7 in shuffled order"), "{short}");
+    assert!(
+        short.contains("2.9 µs for a read, without idle time between, 2.51 µs of it"),
+        "{short}"
+    );
+    // Nobody measured the power.
+    assert!(
+        !short.contains("power") && !short.contains("Differences"),
+        "{short}"
+    );
+    assert!(text(&bench, Detail::All).contains("Differences from as is"));
+    bench.about.ended = Ended::Disturbed("the disk is gone".into());
+    bench.gains.clear();
+    let ended = text(&bench, Detail::Short);
+    assert!(
+        ended.contains("early: the disk is gone") && ended.contains("Differences"),
+        "{ended}"
+    );
 }
 
 #[test]
@@ -128,10 +187,10 @@ fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
         );
     }
     assert!(
-        html.contains("which regains 75 % (75 to 75) of the difference"),
+        html.contains("which regains 75 [75, 75] % of the difference"),
         "{html}"
     );
-    assert!(html.contains("“shallowest” was left out"), "{html}");
+    assert!(html.contains("shallowest was left out"), "{html}");
 }
 
 #[test]
@@ -191,13 +250,4 @@ fn series_are_side_by_side() {
         html.contains(">series 3</text>") && !html.contains("axis break"),
         "{html}"
     );
-}
-
-#[test]
-fn what_is_no_benchmark_gets_a_line() {
-    assert!(page(b"[]", None).unwrap_err().contains("no bench.json"));
-    let mut newer = bench(None);
-    newer.about.schema_version = 99;
-    let said = page(&serde_json::to_vec(&newer).unwrap(), None).unwrap_err();
-    assert!(said.contains("version 99"), "{said}");
 }

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use reveille_anticipate::bench::result::Point;
 use reveille_figures::rounds::Estimate;
-
 use reveille_show::axis::Axis;
 use reveille_show::chart::Quantity;
 use reveille_show::markup::escape;
+
+use crate::bench::result::Point;
 
 /// In units of the drawing.
 const FULL_WIDTH: f64 = 584.0;
@@ -20,7 +20,7 @@ const HEAD: f64 = 38.0;
 const FOOT: f64 = 46.0;
 /// From the plot's edge to the first and the last point.
 const EDGE: f64 = 22.0;
-/// From one policy to the next at a series, where no lines tell them apart.
+/// From one policy to the next at a series, where no lines distinguish them.
 const BESIDE: f64 = 22.0;
 /// From no idle time to the shortest one.
 const FROM_ZERO: f64 = 70.0;
@@ -54,7 +54,7 @@ fn is_scale(points: &[Point]) -> bool {
     points.iter().all(|point| point.idle_ns.is_some())
 }
 
-/// The panels as one drawing. `label` is read to who cannot see it.
+/// The panels as one drawing; `label` is the text alternative.
 pub fn draw(points: &[Point], panels: &[Panel], label: &str) -> String {
     let height: f64 = panels.iter().map(|panel| HEAD + panel.height).sum();
     let mut svg = format!(
@@ -158,7 +158,7 @@ fn draw_line(
             let text = |value| panel.quantity.text(value);
             format!(" ({} to {})", text(low), text(high))
         });
-        let said = format!(
+        let title = format!(
             "{}, {}: {}{}",
             points[*point].name,
             line.name,
@@ -168,7 +168,7 @@ fn draw_line(
         let _ = write!(
             svg,
             "<circle cx=\"{x:.1}\" cy=\"{middle:.1}\" r=\"3.4\"><title>{}</title></circle>",
-            escape(&said)
+            escape(&title)
         );
     }
     svg.push_str("</g>");

@@ -1,15 +1,18 @@
-//! What a benchmark says, in sentences.
+//! A benchmark's conclusion, in sentences.
 
-use reveille_results::description::Ended;
+use reveille_figures::rounds::Estimate;
+use reveille_show::quantity::duration;
+use reveille_show::sheet::Unit;
+use reveille_show::text::alone;
 
 use crate::bench::policy::Policy;
 use crate::bench::result::{Bench, Gain, Point, Regained};
-use reveille_figures::rounds::Estimate;
 
-/// What stands above all tables: for each series, or for reads that are about 1 ms apart, what sleep
-/// costs and how much of it was regained; and which policies were left out. Names of policies are
-/// between backquotes.
-pub fn sentences(bench: &Bench) -> Vec<String> {
+/// For each series, or for I/Os about 1 ms apart, the cost of sleep and the share of it that is regained.
+pub fn answer(bench: &Bench) -> String {
+    if bench.rows.is_empty() {
+        return "No round was completed: there are no figures.".into();
+    }
     let mut all = Vec::new();
     for point in headline_points(bench) {
         let of_point = bench.gains.iter().filter(|gain| gain.point == point);
@@ -17,28 +20,21 @@ pub fn sentences(bench: &Bench) -> Vec<String> {
         let (limits, gains): (Vec<_>, Vec<_>) =
             of_point.partition(|gain| gain.policy == Policy::Poll);
         let before = all.len();
-        let both = gains.into_iter().chain(limits);
-        all.extend(both.filter_map(|gain| of_gain(bench, gain)));
+        let gains = gains.into_iter().filter_map(|gain| of_gain(bench, gain));
+        all.extend(gains);
+        all.extend(limits.into_iter().filter_map(|gain| of_limit(bench, gain)));
         if all.len() == before {
             all.extend(of_loss(bench, point));
         }
     }
-    if bench.rows.is_empty() {
-        all.push("No round was completed: there are no figures.".into());
-    }
-    let (complete, asked) = (bench.complete_rounds(), bench.plan.rounds);
-    let rounds =
-        format!("{complete} of {asked} rounds are complete for every idle time or series.");
-    match &bench.about.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => all.push(format!("It was interrupted: {rounds}")),
-        Ended::Disturbed(why) => all.push(format!("It ended early ({why}): {rounds}")),
-    }
-    for skipped in &bench.skipped {
-        let name = skipped.policy.name();
-        all.push(format!("`{name}` was left out: {}.", skipped.why));
-    }
-    all
+    all.join(" ")
+}
+
+/// The policies that were left out.
+pub fn notes(bench: &Bench) -> Vec<String> {
+    let skipped = bench.skipped.iter();
+    let note = skipped.map(|one| format!("{} was left out: {}.", one.policy.name(), one.why));
+    note.collect()
 }
 
 /// The point that is nearest to 1 ms, where the paper has its figures; all where there are no idle
@@ -73,66 +69,61 @@ fn between(bench: &Bench, point: usize) -> String {
     }
 }
 
-/// "As is" and "no sleep", at the median.
-fn ends(bench: &Bench, point: usize) -> Option<(String, String)> {
-    let median = |policy| bench.row(point, policy)?.median_ns.clone();
+/// The medians as is and without sleep.
+fn ends(bench: &Bench, point: usize) -> Option<String> {
+    let median = |policy| {
+        Some(duration(
+            bench.row(point, policy)?.median_ns.as_ref()?.estimate,
+        ))
+    };
+    let between = between(bench, point);
     let (as_is, no_sleep) = (median(Policy::AsIs)?, median(Policy::NoSleep)?);
-    Some((
-        microseconds(as_is.estimate),
-        microseconds(no_sleep.estimate),
+    Some(format!(
+        "{between}: {as_is} at the median as is, {no_sleep} without sleep"
     ))
 }
 
 fn of_loss(bench: &Bench, point: usize) -> Option<String> {
-    let (as_is, no_sleep) = ends(bench, point)?;
-    let between = between(bench, point);
-    Some(format!(
-        "{between}: {as_is} at the median as is, {no_sleep} without sleep."
-    ))
+    Some(ends(bench, point)? + ".")
 }
 
 fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
-    if gain.policy == Policy::Poll {
-        return of_limit(bench, gain);
-    }
-    let name = gain.policy.name();
-    let (as_is, no_sleep) = ends(bench, gain.point)?;
-    let between = between(bench, gain.point);
+    let policy = match gain.policy {
+        Policy::Anticipate => "anticipatory wake-up",
+        other => other.name(),
+    };
     let own = bench.row(gain.point, gain.policy)?.median_ns.as_ref()?;
-    let own = microseconds(own.estimate);
+    let medians = format!(
+        "{}, {} with {policy}",
+        ends(bench, gain.point)?,
+        duration(own.estimate)
+    );
     let Some(median) = &gain.median.percent else {
         return Some(format!(
-            "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`; it \
-             is not shown that sleep costs anything here."
+            "{medians}; sleep is not shown to cost anything here."
         ));
     };
-    let cost = match &gain.awake_percent {
-        Some(awake) => format!(
-            ", for {} of the time awake that no sleep costs",
-            percent(awake)
-        ),
-        None => String::new(),
-    };
-    let power = match &gain.power_percent {
-        Some(power) => format!(" and {} of the power", percent(power)),
-        None => String::new(),
-    };
+    let cost = gain.awake_percent.as_ref().map(|awake| {
+        let awake = percent(awake);
+        format!(", for {awake} of the time awake that no sleep costs")
+    });
+    let power = gain.power_percent.as_ref().map(percent);
+    let power = power.map(|power| format!(" and {power} of the power"));
     Some(format!(
-        "{between}: {as_is} at the median as is, {no_sleep} without sleep, {own} with `{name}`, which {} \
-         {} of the difference{}{cost}{power}.",
+        "{medians}, which {} {} of the difference{}{}{}.",
         regains(median),
         percent(median),
-        at_p99(&gain.p99)
+        at_p99(&gain.p99),
+        cost.unwrap_or_default(),
+        power.unwrap_or_default()
     ))
 }
 
-/// What could be regained by being awake for the end, and not in the time between.
+/// The share that is regained by a CPU that is awake for the completion, and not in the time between.
 fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
     Some(format!(
-        "A thread that looks for the end of each {} by itself (`{}`) regains {}{}: about the most that \
-         can be.",
+        "A thread that polls for the completion of each {} regains {}{}: about the maximum.",
         bench.workload.waits_for,
-        gain.policy.name(),
         percent(gain.median.percent.as_ref()?),
         at_p99(&gain.p99)
     ))
@@ -144,7 +135,7 @@ fn regains(share: &Estimate) -> &'static str {
     match () {
         () if low > 0.0 => "regains",
         () if high < 0.0 => "is slower than as is and regains",
-        () => "is not shown to be quicker than as is and regains",
+        () => "is not shown to be faster than as is and regains",
     }
 }
 
@@ -156,28 +147,19 @@ fn at_p99(p99: &Regained) -> String {
     }
 }
 
-/// `80 % (75 to 90)`.
-pub fn percent(figure: &Estimate) -> String {
-    let interval = figure
-        .interval
-        .map(|(low, high)| format!(" ({low:.0} to {high:.0})"));
-    format!("{:.0} %{}", figure.estimate, interval.unwrap_or_default())
-}
-
-/// `54.7 µs`.
-pub fn microseconds(ns: f64) -> String {
-    let us = ns / 1000.0;
-    let decimals = if us < 99.95 { 1 } else { 0 };
-    format!("{us:.decimals$} µs")
+/// `80 [75, 90] %`.
+fn percent(figure: &Estimate) -> String {
+    alone(Unit::Of("%"), &figure.into()).unwrap_or_default()
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use crate::bench::result::{FILE, Plan, SCHEMA_VERSION, Skipped, Workload, conclude, tests};
+    use reveille_results::description::Ended;
     use reveille_results::kept::{self, About};
 
-    pub(crate) fn bench(figures: &[(Policy, f64, f64)], waits: u64) -> Bench {
+    fn bench(figures: &[(Policy, f64, f64)], waits: u64) -> Bench {
         let policies: Vec<Policy> = figures.iter().map(|figure| figure.0).collect();
         let policies = tests::used(&policies);
         let turns = tests::turns(7, figures, waits);
@@ -227,39 +209,38 @@ pub(crate) mod tests {
     ];
 
     #[test]
-    fn a_gain_is_said_with_what_it_costs() {
+    fn a_gain_is_reported_with_its_cost() {
+        let real = bench(&REAL, 200);
         assert_eq!(
-            sentences(&bench(&REAL, 200)),
-            [
-                "At 1 ms between reads: 55.3 µs at the median as is, 41.3 µs without sleep, 44.1 µs \
-                 with `anticipate`, which regains 80 % (80 to 80) of the difference (at p99 80 % (80 to \
-                 80)), for 10 % (10 to 10) of the time awake that no sleep costs.",
-                "`shallowest` was left out: there is but one.",
-            ]
+            answer(&real),
+            "At 1 ms between reads: 55.3 µs at the median as is, 41.3 µs without sleep, 44.1 µs with \
+             anticipatory wake-up, which regains 80 [80, 80] % of the difference (at p99 80 [80, 80] %), \
+             for 10 [10, 10] % of the time awake that no sleep costs."
         );
-        let few = sentences(&bench(&REAL, 20));
-        assert!(few[0].contains("too few for a p99"), "{few:?}");
+        assert_eq!(notes(&real), ["shallowest was left out: there is but one."]);
+        let few = answer(&bench(&REAL, 20));
+        assert!(few.contains("too few for a p99"), "{few}");
     }
 
     #[test]
-    fn a_policy_that_makes_it_worse_is_said_to() {
+    fn a_policy_that_is_slower_is_reported_as_such() {
         let mut worse = REAL;
         worse[2].1 = 56_400.0;
-        let said = sentences(&bench(&worse, 200));
+        let slower = answer(&bench(&worse, 200));
         assert!(
-            said[0].contains("is slower than as is and regains -10 %"),
-            "{said:?}"
+            slower.contains("is slower than as is and regains -10 ["),
+            "{slower}"
         );
         worse[2].1 = worse[0].1;
-        let said = sentences(&bench(&worse, 200));
-        assert!(said[0].contains("is not shown to be quicker"), "{said:?}");
+        let alike = answer(&bench(&worse, 200));
+        assert!(alike.contains("is not shown to be faster"), "{alike}");
     }
 
     #[test]
-    fn the_idle_time_nearest_to_the_papers_is_told_and_without_an_engine_the_loss() {
+    fn the_answer_is_of_the_papers_idle_time_and_without_an_engine_the_cost_of_sleep() {
         let mut bench = bench(&REAL[..2], 200);
         assert_eq!(
-            sentences(&bench)[0],
+            answer(&bench),
             "At 1 ms between reads: 55.3 µs at the median as is, 41.3 µs without sleep."
         );
         bench.points = [0, 300_000, 10_000_000].map(Point::idle).into();
@@ -272,27 +253,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_not_said() {
+    fn nothing_is_claimed_that_is_not_shown() {
         let alike = REAL.map(|(policy, _, awake)| (policy, 41_000.0, awake));
-        let said = sentences(&bench(&alike, 200));
-        assert!(said[0].contains("not shown that sleep costs"), "{said:?}");
+        let alike = answer(&bench(&alike, 200));
+        assert!(alike.contains("sleep is not shown to cost"), "{alike}");
         let mut none = bench(&REAL, 200);
         (none.rows, none.gains) = (vec![], vec![]);
-        none.about.ended = Ended::Interrupted;
-        let said = sentences(&none);
-        assert!(said[0].contains("No round"), "{said:?}");
-        assert!(said[1].contains("interrupted: 0 of 7 rounds"), "{said:?}");
-        let mut gone = bench(&REAL, 200);
-        gone.about.ended = Ended::Disturbed("the disk is gone".into());
-        let said = sentences(&gone);
-        assert!(
-            said[1].contains("(the disk is gone): 7 of 7 rounds"),
-            "{said:?}"
-        );
+        assert!(answer(&none).contains("No round"));
     }
 
     #[test]
-    fn what_was_written_is_read_and_what_is_damaged_is_said() {
+    fn what_was_written_is_read_and_what_is_damaged_is_refused() {
         use reveille_results::output::{Folder, Naming};
 
         use crate::bench::result::parse;
@@ -302,12 +273,12 @@ pub(crate) mod tests {
         let path = kept::write(&bench, FILE, &out).unwrap();
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(parse(text.as_bytes()), Ok(bench));
-        let said = |text: &str| parse(text.as_bytes()).unwrap_err();
-        assert!(said("{}").contains("no bench.json"));
+        let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
+        assert!(refused("{}").contains("no bench.json"));
         let newer = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
-        assert!(said(&newer).contains("version 2"));
+        assert!(refused(&newer).contains("version 2"));
         let damaged = text.replacen("\"point\":0", "\"point\":9", 1);
-        assert!(said(&damaged).contains("damaged"));
-        assert!(said(&text[..text.len() / 2]).contains("cut short"));
+        assert!(refused(&damaged).contains("damaged"));
+        assert!(refused(&text[..text.len() / 2]).contains("cut short"));
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use reveille_anticipate::bench::assist::{Account, Assist, Device, OwnCost, Running};
-use reveille_anticipate::{BlockDevice, Engine, Error, Result, Settings, Subject};
 use reveille_kernel::Root;
 
-use crate::anticipate::engine::provide_descriptors;
+use crate::bench::assist::{Account, Assist, Device, OwnCost, Running};
+use crate::{BlockDevice, Engine, Error, Result, Settings, Subject, provide_descriptors};
 
 /// The engine, for all requests of this process and no others, without a control group. It is loaded
 /// for the first turn and paused in the turns of other policies.
@@ -47,7 +46,7 @@ impl ByEngine {
         let devices: Result<Vec<_>> = disks
             .map(|disk| BlockDevice::named(&self.root, disk))
             .collect();
-        provide_descriptors(0).map_err(|error| Error::Cannot(error.to_string()))?;
+        provide_descriptors(0)?;
         let engine = Engine::start(&Settings {
             devices: devices?,
             ..self.settings.clone()
@@ -81,9 +80,8 @@ struct AtWork(Arc<Mutex<Option<Engine>>>);
 impl Running for AtWork {
     fn account(&self) -> Option<Account> {
         let statistics = locked(&self.0).as_ref()?.statistics().ok()?;
-        let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
         let mut account = Account {
-            kept_awake_ns: Some((awake_s * 1e9) as u64),
+            kept_awake_ns: Some((statistics.awake_s * 1e9) as u64),
             ..Account::default()
         };
         for operation in &statistics.operations {

@@ -1,6 +1,0 @@
-//! Pages on what commands keep: each becomes one HTML page that needs nothing else.
-
-pub mod anticipate;
-mod compared;
-
-pub use reveille_show::page::is_page;
