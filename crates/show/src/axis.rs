@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::quantity::duration;
-
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
@@ -129,9 +127,15 @@ impl Axis {
         }
     }
 
-    /// A time's grid, line and ticks for rows of a chart, in its units: the axis is that wide from `left`
-    /// on, below rows that are together that high.
-    pub fn below_rows(&self, left: f64, width: f64, high: f64) -> String {
+    /// Grid, line and ticks for rows of a chart, in its units: the axis is that wide from `left` on, below
+    /// rows that are together that high; `text` writes a tick's value.
+    pub fn below_rows(
+        &self,
+        left: f64,
+        width: f64,
+        high: f64,
+        text: impl Fn(f64) -> String,
+    ) -> String {
         let (mut grid, mut ticks) = (String::new(), String::new());
         for tick in self.ticks() {
             let x = left + width * self.fraction(tick.value);
@@ -139,9 +143,10 @@ impl Axis {
             let _ = write!(grid, "M{x:.1} 0v{high:.0}");
             let _ = write!(
                 ticks,
-                "<text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                "<text{} text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                if tick.major { "" } else { " class=\"minor\"" },
                 high + 17.0,
-                duration(tick.value)
+                text(tick.value)
             );
         }
         format!(
@@ -215,6 +220,7 @@ fn step_above(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::duration;
 
     fn values(axis: Axis) -> Vec<f64> {
         axis.ticks().iter().map(|tick| tick.value.round()).collect()
@@ -293,7 +299,7 @@ mod tests {
     #[test]
     fn an_axis_below_rows_has_a_line_and_a_name_for_each_tick() {
         let axis = Axis::from_zero(100e6);
-        let svg = axis.below_rows(10.0, 200.0, 50.0);
+        let svg = axis.below_rows(10.0, 200.0, 50.0, duration);
         assert_eq!(svg.matches("<text").count(), axis.ticks().len());
         assert!(svg.starts_with("<path class=\"grid\" d=\"M10.0 0v50"));
         assert!(svg.contains("x=\"10.0\" y=\"67.0\">0 ns</text>"), "{svg}");

@@ -193,8 +193,8 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     };
     if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
         notes.push(
-            "The governor haltpoll looks at no disabled state and at no bound but 0: those settings \
-             change nothing here."
+            "The governor haltpoll ignores disabled states and every bound but 0: those settings change \
+             nothing here."
                 .into(),
         );
     }

@@ -8,6 +8,7 @@ mod words;
 
 use reveille_figures::rounds::Summary;
 use reveille_show::chart::{colour, legend};
+use reveille_show::columns;
 use reveille_show::quantity::duration;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
@@ -25,195 +26,70 @@ const FOOT: &str = "Settings take turns in shuffled order, round by round. Diffe
 /// The unit of the workload's figures: ns, or the user's own.
 const FIGURE: Unit = Unit::Of("`workload.unit`");
 
-const NAME: Column<Setting> = Column::words("name", "setting", "The setting", |setting| {
-    setting.name.as_str().into()
-});
-
-const FIGURES: &[Column<Setting>] = &[
-    NAME,
-    Column::detail(Column::measured(
-        "rounds",
-        "rounds",
-        Unit::Count,
-        "Rounds with a figure",
-        |setting| setting.rounds.into(),
-    )),
-    Column::measured(
-        "figure.count",
-        "count",
-        Unit::Count,
-        "Figures of all rounds",
-        |setting| {
-            setting
-                .figure
-                .as_ref()
-                .map_or(0, |figure| figure.count)
-                .into()
-        },
-    ),
-    Column::detail(Column::measured(
-        "failed",
-        "failed",
-        Unit::Count,
-        "Requests without a reply, or runs that failed",
-        |setting| setting.failed.into(),
-    )),
-    Column::measured("figure.median", "median", FIGURE, "Median", |setting| {
-        figure_of(setting, |figure| Some(figure.median))
-    }),
-    Column::measured(
-        "figure.p99",
-        "p99",
-        FIGURE,
-        "99th percentile, where less is better; unknown below 1000 figures",
-        |setting| figure_of(setting, |figure| figure.p99),
-    ),
-    Column::measured(
-        "figure.p1",
-        "p1",
-        FIGURE,
-        "1st percentile, where more is better; unknown below 1001 figures",
-        |setting| figure_of(setting, |figure| figure.p1),
-    ),
-    Column::measured(
-        "figure.max",
-        "max",
-        FIGURE,
-        "Maximum, where less is better",
-        |setting| figure_of(setting, |figure| Some(figure.max)),
-    ),
-    Column::measured(
-        "figure.min",
-        "min",
-        FIGURE,
-        "Minimum, where more is better",
-        |setting| figure_of(setting, |figure| Some(figure.min)),
-    ),
-    Column::detail(Column::measured(
-        "figure.mean",
-        "mean",
-        FIGURE,
-        "Mean",
-        |setting| figure_of(setting, |figure| Some(figure.mean)),
-    )),
-    Column::detail(Column::measured(
-        "figure.standard_deviation",
-        "sd",
-        FIGURE,
-        "Standard deviation",
-        |setting| figure_of(setting, |figure| figure.standard_deviation),
-    )),
-    Column::estimated(
-        "median_difference",
-        "against as is [95%]",
-        FIGURE,
+const FIGURES: &[Column<Setting>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    measured(Count) detail "rounds", "rounds", one.rounds, "Rounds with a figure";
+    measured(Count) "figure.count", "count", one.figure.as_ref().map_or(0, |figure| figure.count),
+        "Figures of all rounds";
+    measured(Count) detail "failed", "failed", one.failed,
+        "Requests without a reply, or runs that failed";
+    measured(Of("`workload.unit`")) "figure.median", "median", figure_of(one, |one| Some(one.median)),
+        "Median";
+    measured(Of("`workload.unit`")) "figure.p99", "p99", figure_of(one, |one| one.p99),
+        "99th percentile, where less is better; unknown below 1000 figures";
+    measured(Of("`workload.unit`")) "figure.p1", "p1", figure_of(one, |one| one.p1),
+        "1st percentile, where more is better; unknown below 1001 figures";
+    measured(Of("`workload.unit`")) "figure.max", "max", figure_of(one, |one| Some(one.max)),
+        "Maximum, where less is better";
+    measured(Of("`workload.unit`")) "figure.min", "min", figure_of(one, |one| Some(one.min)),
+        "Minimum, where more is better";
+    measured(Of("`workload.unit`")) detail "figure.mean", "mean", figure_of(one, |one| Some(one.mean)),
+        "Mean";
+    measured(Of("`workload.unit`")) detail "figure.standard_deviation", "sd",
+        figure_of(one, |one| one.standard_deviation), "Standard deviation";
+    estimated(Of("`workload.unit`")) "median_difference", "against as is [95%]",
+        Value::difference(one.median_difference.as_ref()),
         "Difference of the rounds' medians from those of `as is`, with its 95 % interval, which needs \
-         six rounds",
-        |setting| Value::difference(setting.median_difference.as_ref()),
-    ),
-    Column::detail(Column::estimated(
-        "p99_difference",
-        "p99 against as is [95%]",
-        FIGURE,
-        "Difference of the 99th percentile from that of `as is`, with its 95 % interval",
-        |setting| Value::difference(setting.p99_difference.as_ref()),
-    )),
-];
+         six rounds";
+    estimated(Of("`workload.unit`")) detail "p99_difference", "p99 against as is [95%]",
+        Value::difference(one.p99_difference.as_ref()),
+        "Difference of the 99th percentile from that of `as is`, with its 95 % interval";
+);
 
-const MACHINE: &[Column<Setting>] = &[
-    NAME,
-    Column::measured(
-        "observed.power_w",
-        "power",
-        Unit::Of("W"),
-        "Power of the processor packages or the battery",
-        |setting| observed(setting, |one| one.power_w),
-    ),
-    Column::detail(Column::estimated(
-        "power_difference_w",
-        "against as is [95%]",
-        Unit::Of("W"),
-        "Difference of the power from that of `as is`, with its 95 % interval",
-        |setting| Value::difference(setting.power_difference_w.as_ref()),
-    )),
-    Column::measured(
-        "observed.awake_percent",
-        "awake",
-        Unit::Of("%"),
-        "Share of all CPUs' time without sleep; polling is being awake",
-        |setting| observed(setting, |one| one.awake_percent),
-    ),
-    Column::detail(Column::estimated(
-        "awake_difference_percent",
-        "against as is [95%]",
-        Unit::Of("points"),
-        "Difference of the time awake from that of `as is`, with its 95 % interval",
-        |setting| Value::difference(setting.awake_difference_percent.as_ref()),
-    )),
-    Column::measured(
-        "observed.wakeups_per_s",
-        "wake-ups",
-        Unit::Of("/s"),
-        "Uses of idle states other than polling, a second",
-        |setting| observed(setting, |one| one.wakeups_per_s),
-    ),
-    Column::measured(
-        "observed.interrupts_per_s",
-        "interrupts",
-        Unit::Of("/s"),
-        "Interrupts of all CPUs, a second",
-        |setting| observed(setting, |one| one.interrupts_per_s),
-    ),
-    Column::detail(Column::measured(
-        "observed.context_switches_per_s",
-        "switches",
-        Unit::Of("/s"),
-        "Context switches of all CPUs, a second",
-        |setting| observed(setting, |one| one.context_switches_per_s),
-    )),
-    Column::measured(
-        "observed.frequency_mhz",
-        "frequency",
-        Unit::Of("MHz"),
-        "Mean of the CPUs' frequencies at the rounds' ends",
-        |setting| observed(setting, |one| one.frequency_mhz),
-    ),
-    Column::detail(Column::measured(
-        "reading_median_ns",
-        "reading",
-        Unit::Ns,
-        "Median time from the kernel's receive stamp of a reply to its reader",
-        |setting| setting.reading_median_ns.into(),
-    )),
-];
+const MACHINE: &[Column<Setting>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    measured(Of("W")) "observed.power_w", "power", observed(one, |one| one.power_w),
+        "Power of the processor packages or the battery";
+    estimated(Of("W")) detail "power_difference_w", "against as is [95%]",
+        Value::difference(one.power_difference_w.as_ref()),
+        "Difference of the power from that of `as is`, with its 95 % interval";
+    measured(Of("%")) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
+        "Share of all CPUs' time without sleep; polling is being awake";
+    estimated(Of("points")) detail "awake_difference_percent", "against as is [95%]",
+        Value::difference(one.awake_difference_percent.as_ref()),
+        "Difference of the time awake from that of `as is`, with its 95 % interval";
+    measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
+        "Uses of idle states other than polling, a second";
+    measured(Of("/s")) "observed.interrupts_per_s", "interrupts",
+        observed(one, |one| one.interrupts_per_s), "Interrupts of all CPUs, a second";
+    measured(Of("/s")) detail "observed.context_switches_per_s", "switches",
+        observed(one, |one| one.context_switches_per_s), "Context switches of all CPUs, a second";
+    measured(Of("MHz")) "observed.frequency_mhz", "frequency", observed(one, |one| one.frequency_mhz),
+        "Mean of the CPUs' frequencies at the rounds' ends";
+    measured(Ns) detail "reading_median_ns", "reading", one.reading_median_ns,
+        "Median time from the kernel's receive stamp of a reply to its reader";
+);
 
-const RESIDENCY: &[Column<Residency>] = &[
-    Column::words(
-        "state",
-        "state",
-        "An idle state; tables have a column for each",
-        |one| one.state.as_str().into(),
-    ),
-    Column::measured(
-        "percent",
-        "residency",
-        Unit::Of("%"),
-        "The state's share of all CPUs' time, by the kernel's request",
-        |one| one.percent.into(),
-    ),
-];
+const RESIDENCY: &[Column<Residency>] = &columns!(|one|
+    words "state", "state", one.state.as_str(), "An idle state; tables have a column for each";
+    measured(Of("%")) "percent", "residency", one.percent,
+        "The state's share of all CPUs' time, by the kernel's request";
+);
 
-const SETTINGS: &[Column<Named>] = &[
-    Column::words("name", "setting", "The setting", |setting| {
-        setting.name.as_str().into()
-    }),
-    Column::words(
-        "how",
-        "what it changes",
-        "The change of the machine",
-        |setting| setting.how.as_str().into(),
-    ),
-];
+const SETTINGS: &[Column<Named>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    words "how", "what it changes", one.how.as_str(), "The change of the machine";
+);
 
 fn figure_of(setting: &Setting, of: fn(&Summary) -> Option<f64>) -> Value {
     setting.figure.as_ref().and_then(of).into()
@@ -353,7 +229,7 @@ fn residency(trial: &Trial) -> Table {
         }
     }
     let settings = trial.settings.iter().filter(|_| !states.is_empty());
-    let table = Table::of("Residency", &[NAME], settings).whole();
+    let table = Table::of("Residency", &FIGURES[..1], settings).whole();
     states.into_iter().fold(table, |table, state| {
         let heading = Heading {
             name: state.to_owned().into(),

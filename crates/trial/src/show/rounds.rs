@@ -15,29 +15,29 @@ const FULL_WIDTH: f64 = 584.0;
 const ROW: f64 = 34.0;
 const NAMES: f64 = 165.0;
 const WIDTH: f64 = 395.0;
-const TOP: f64 = 8.0;
 
 /// A row for each setting: all its figures from the least to the greatest, their middle half, and
 /// each round's median.
 pub fn spread(trial: &Trial) -> String {
     const TITLE: &str = "All figures of each setting";
-    let all = || {
-        trial
-            .rounds
-            .iter()
-            .flat_map(|round| round.figures.iter().copied())
-    };
-    if all().next().is_none() {
+    let rounds = trial.rounds.iter();
+    let all = rounds.flat_map(|round| round.figures.iter().copied());
+    if all.clone().next().is_none() {
         return chart::not_drawn(TITLE, "no setting has a figure");
     }
-    let axis = Axis::over(all());
-    let height = TOP + ROW * trial.settings.len() as f64;
+    let axis = Axis::over(all);
+    let height = ROW * trial.settings.len() as f64;
+    let quantity = figure::quantity(&trial.workload);
     let mut svg = format!(
-        "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: least \
-         to greatest, the middle half, and each round's median\">",
-        height + 40.0
+        "<svg class=\"bars narrow\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{TITLE}: \
+         least to greatest, the middle half, and each round's median\">{}\
+         <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+        height + 40.0,
+        axis.below_rows(NAMES, WIDTH, height, |value| quantity.text(value)),
+        NAMES + WIDTH,
+        height + 34.0,
+        escape(&figure::name(&trial.workload))
     );
-    grid(trial, axis, height, &mut svg);
     for place in 0..trial.settings.len() {
         row(trial, axis, place, &mut svg);
     }
@@ -48,37 +48,9 @@ pub fn spread(trial: &Trial) -> String {
     chart::figure(TITLE, &svg, explained)
 }
 
-fn place_of(axis: Axis, figure: f64) -> f64 {
-    NAMES + WIDTH * axis.fraction(figure)
-}
-
-fn grid(trial: &Trial, axis: Axis, height: f64, svg: &mut String) {
-    let quantity = figure::quantity(&trial.workload);
-    for tick in axis.ticks() {
-        let x = place_of(axis, tick.value);
-        // Writing to a String cannot fail.
-        let _ = write!(
-            svg,
-            "<path class=\"grid\" d=\"M{x:.1} {TOP}V{height:.1}\"/>\
-             <text class=\"ticks{}\" text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-            if tick.major { "" } else { " minor" },
-            height + 16.0,
-            quantity.text(tick.value)
-        );
-    }
-    let _ = write!(
-        svg,
-        "<path class=\"axis\" d=\"M{NAMES} {TOP}V{height:.1}h{WIDTH}\"/>\
-         <text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-        NAMES + WIDTH,
-        height + 34.0,
-        escape(&figure::name(&trial.workload))
-    );
-}
-
 fn row(trial: &Trial, axis: Axis, place: usize, svg: &mut String) {
     let setting = &trial.settings[place];
-    let middle = TOP + ROW * (place as f64 + 0.5);
+    let middle = ROW * (place as f64 + 0.5);
     let name: String = setting.name.chars().take(25).collect();
     let _ = write!(
         svg,
@@ -97,7 +69,7 @@ fn row(trial: &Trial, axis: Axis, place: usize, svg: &mut String) {
     else {
         return;
     };
-    let x = |figure: f64| place_of(axis, figure);
+    let x = |figure: f64| NAMES + WIDTH * axis.fraction(figure);
     let quarter = |share: usize| x(figures[(figures.len() - 1) * share / 4]);
     let _ = write!(
         svg,

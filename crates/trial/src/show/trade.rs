@@ -10,7 +10,8 @@ use reveille_show::chart::{self, Frame, Quantity, colour};
 use reveille_show::markup::escape;
 
 use super::figure;
-use crate::result::{Round, Setting, Trial};
+use crate::observe::Observed;
+use crate::result::{Setting, Trial};
 use crate::verdict::Cost;
 
 /// A setting's place, and its rounds' around it.
@@ -61,37 +62,25 @@ pub fn chart(trial: &Trial) -> String {
 }
 
 fn points(trial: &Trial, cost: Cost) -> Vec<Point> {
-    let of_round = |round: &Round| match cost {
-        Cost::Power => round.observed.power_w,
-        Cost::TimeAwake => round.observed.awake_percent,
+    let cost_of = |observed: &Observed| match cost {
+        Cost::Power => observed.power_w,
+        Cost::TimeAwake => observed.awake_percent,
     };
     let point = |(place, setting): (usize, &Setting)| {
         let rounds = trial.rounds.iter().filter(|round| round.setting == place);
-        let rounds: Vec<(f64, f64)> = rounds
-            .filter_map(|round| Some((of_round(round)?, median(&round.figures)?)))
-            .collect();
-        let observed = setting.observed.as_ref()?;
+        let rounds =
+            rounds.filter_map(|round| Some((cost_of(&round.observed)?, median(&round.figures)?)));
+        let mut dominated = trial.verdict.dominated.iter();
         Some(Point {
             setting: place,
-            cost: match cost {
-                Cost::Power => observed.power_w?,
-                Cost::TimeAwake => observed.awake_percent?,
-            },
+            cost: cost_of(setting.observed.as_ref()?)?,
             figure: setting.figure.as_ref()?.median,
-            rounds,
-            dominated: trial
-                .verdict
-                .dominated
-                .iter()
-                .any(|one| one.setting == place),
+            rounds: rounds.collect(),
+            dominated: dominated.any(|one| one.setting == place),
         })
     };
-    trial
-        .settings
-        .iter()
-        .enumerate()
-        .filter_map(point)
-        .collect()
+    let settings = trial.settings.iter().enumerate();
+    settings.filter_map(point).collect()
 }
 
 fn draw(trial: &Trial, frame: &Frame<'_>, points: &[Point], svg: &mut String) {
