@@ -490,7 +490,7 @@ mod tests {
             &[Column::estimated("ns", "figure", Unit::Ns, "", |one| {
                 one.into()
             })];
-        let figure = |detail| cells(&Table::of("", FIGURE, &[clear.clone()]), detail).1;
+        let figure = |detail| cells(&Table::of("", FIGURE, [&clear]), detail).1;
         assert_eq!(figure(Detail::Short).concat(), ["-51.8"]);
         assert_eq!(figure(Detail::All).concat(), ["-51.8 [-69.6, 2.00]"]);
         let alone = |value| alone(Unit::Ns, &value).unwrap();

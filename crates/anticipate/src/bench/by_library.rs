@@ -111,7 +111,6 @@ impl Announcing for Client {
 }
 
 /// An engine with a socket of its own; it ends when this is dropped.
-#[cfg_attr(not(feature = "bpf"), expect(dead_code))]
 struct Serving {
     path: PathBuf,
     /// Time that it has kept CPUs awake, ns; `None` if that cannot be read.
