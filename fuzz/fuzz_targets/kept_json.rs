@@ -1,20 +1,22 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_report::{anticipate, is_page, trial};
+use reveille_anticipate::bench;
 use reveille_resume::analysis;
+use reveille_show::page::is_page;
 use reveille_show::web::page;
+use reveille_trial::{result, show};
 use reveille_watch::{cost, path};
 
 // What `cost`, `path`, `trial`, `anticipate bench` and `resume analyze` keep: refused in a line, or a page. Each
 // reader is given each file, since the name is all that tells them apart.
 fuzz_target!(|bytes: &[u8]| {
     for made in [
-        anticipate::page(bytes, None),
+        bench::result::parse(bytes).map(|one| page(&bench::show::sheet(&one))),
         cost::read(bytes).map(|cost| page(&cost::show::sheet(&cost))),
         path::read(bytes).map(|path| page(&path::show::sheet(&path))),
         analysis::read(bytes).map(|one| page(&reveille_resume::show::sheet(&one, None))),
-        trial::page(bytes, None),
+        result::parse(bytes).map(|trial| page(&show::sheet(&trial))),
     ] {
         match made {
             Ok(page) => assert!(is_page(&page)),

@@ -53,7 +53,7 @@ impl AwakePower {
     }
 }
 
-/// `turn` lets a while pass, with the CPU kept awake or not, and says how long it was.
+/// `turn` waits, with the CPU kept awake or not, and returns for how long.
 fn by_turns(
     packages: &Packages,
     turn: &mut dyn FnMut(bool) -> Result<Duration>,
@@ -86,11 +86,7 @@ fn by_turns(
         })
     });
     shown.ok_or_else(|| {
-        Error::Cannot(
-            "the processor takes no more power that could be told while one CPU more is awake; \
-             its other work hides it"
-                .into(),
-        )
+        Error::Cannot("the processor's other work hides the power of one more CPU awake".into())
     })
 }
 

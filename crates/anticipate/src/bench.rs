@@ -1,26 +1,30 @@
-//! `reveille anticipate bench`: what waking in time gains on this machine, and what it costs.
+//! `reveille anticipate bench`: the benefit of anticipatory wake-up on this machine, and its cost.
 //!
 //! A workload waits again and again, asleep, and is late, for its CPU has to wake first. [`run::run`]
 //! gives each policy its turns by `reveille_trial`'s rounds, at each point: the machine as is, its
-//! shallowest idle state only, no sleep, polling, and waking in time. [`result::conclude`] compares
-//! what each gives (latency) and costs (time awake, power); [`sentence`] says it in words. A
-//! [`result::Bench`] is kept as `bench.json`.
+//! shallowest idle state only, no sleep, polling, and anticipatory wake-up. [`result::conclude`] compares
+//! their latency and cost (time awake, power), and [`show`] is for people. A [`result::Bench`] is kept as
+//! `bench.json`.
 //!
 //! - [`storage`]: direct reads or writes with idle time between them. Figure 1 of Shen and others,
 //!   "Software-Managed CPU Sleep" (2015), is this on one machine.
 //! - [`accelerator`]: a thread that stands in for a GPU and completes calls after drawn times; the
 //!   paper's second case, without a GPU.
 //!
-//! What wakes in time is behind [`assist::Assist`] (the engine) and [`accelerator::Connect`] (the
-//! applications' library).
+//! [`assist::Assist`] is the engine to the first, [`accelerator::Connect`] the applications' library to the
+//! second.
 
 pub mod accelerator;
 mod asleep;
 pub mod assist;
+#[cfg(feature = "bpf")]
+mod by_engine;
+mod by_library;
 mod clock;
+pub mod compare;
 pub mod policy;
 pub mod result;
 pub mod run;
-pub mod sentence;
+pub mod show;
 pub mod storage;
 mod work;

@@ -1,12 +1,7 @@
 //! Block devices by name.
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
-};
 use reveille_kernel::Root;
 
 use crate::{Error, Result};
@@ -94,53 +89,5 @@ impl BlockDevice {
     #[cfg(feature = "bpf")]
     pub(crate) fn number(&self) -> u32 {
         self.major << 20 | self.minor
-    }
-}
-
-/// The kernel's announcements of devices that come and go. To wait for them wakes nobody.
-pub struct Announcements(OwnedFd);
-
-impl Announcements {
-    /// From now on.
-    ///
-    /// # Errors
-    /// [`Error::System`] where the kernel makes none, or not to this user.
-    pub fn open() -> Result<Self> {
-        // The group of what comes from the kernel itself.
-        let everything = NetlinkAddr::new(0, 1);
-        let opened = socket(
-            AddressFamily::Netlink,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkKObjectUEvent,
-        );
-        let bound = opened.and_then(|socket| {
-            bind(socket.as_raw_fd(), &everything)?;
-            Ok(Self(socket))
-        });
-        bound.map_err(system)
-    }
-
-    /// Until the next one; which device it is about is not told.
-    ///
-    /// # Errors
-    /// [`Error::System`] where there will be no more.
-    pub fn wait(&self) -> Result<()> {
-        let mut announcement = [0; 8192];
-        loop {
-            match recv(self.0.as_raw_fd(), &mut announcement, MsgFlags::empty()) {
-                // More came than were read: one of them may be what is waited for.
-                Ok(_) | Err(Errno::ENOBUFS) => return Ok(()),
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(system(errno)),
-            }
-        }
-    }
-}
-
-fn system(errno: Errno) -> Error {
-    Error::System {
-        what: "the kernel's announcements of devices",
-        source: errno.into(),
     }
 }

@@ -1,7 +1,8 @@
-//! The engine: loaded into the kernel, it opens a window on a CPU for each request that somebody
-//! waits for, and keeps the CPU ready in it. `src/bpf/anticipate.bpf.c` says how.
+//! The engine: loaded into the kernel, it opens a window on a CPU for each request that a task waits
+//! for, and keeps the CPU ready in it, as `src/bpf/anticipate.bpf.c` describes.
 
 mod agents;
+mod descriptors;
 mod own_cost;
 pub(crate) mod skeleton;
 mod statistics;
@@ -14,20 +15,17 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
-use nix::sys::resource::{Resource, getrlimit};
 use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, word};
 use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
-pub use self::agents::{Desk, Expectations, Unplanned};
+pub use self::agents::{Announcer, Expectations, Unplanned};
+pub use self::descriptors::provide as provide_descriptors;
 use self::skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
 pub use self::statistics::{
     Accounted, Assistance, Cpu, Gain, Latency, OperationStatistics, Statistics,
 };
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
-
-/// Descriptors besides one for each CPU: programs, their links, tables; some 40, by /proc/self/fd.
-const DESCRIPTORS: u64 = 100;
 
 /// Without these nothing can be anticipated: group, name, the kernel's option.
 const NEEDED: [(&str, &str, &str); 2] = [
@@ -75,7 +73,7 @@ impl Engine {
     pub fn start(settings: &Settings) -> Result<Self> {
         settings.check()?;
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
-        check_descriptors(cpus)?;
+        descriptors::check(cpus)?;
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
             btf.require(group, name, option)?;
@@ -135,12 +133,10 @@ impl Engine {
         flags.load(Ordering::Relaxed) & 2 != 0
     }
 
-    /// Takes what applications expect; it lives as long as the engine.
-    pub fn desk(&self) -> Desk {
-        self.agents
-            .as_ref()
-            .expect("they end with the engine")
-            .desk()
+    /// Takes what applications announce; it lives as long as the engine.
+    pub fn announcer(&self) -> Announcer {
+        let agents = self.agents.as_ref();
+        agents.expect("they end with the engine").announcer()
     }
 
     /// How long it has run.
@@ -148,13 +144,13 @@ impl Engine {
         self.began.elapsed()
     }
 
-    /// What the settings are.
+    /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Anticipates, or learns and anticipates nothing new until it is told to again. The programs
-    /// stay where they are: to load them takes seconds, and disturbs the machine for a while.
+    /// Resumes or pauses: a paused engine learns and anticipates nothing new. Its programs stay loaded,
+    /// because loading them takes seconds and disturbs the machine for a while.
     pub fn run(&self, on: bool) {
         word!(self.variables.at(0), types::bss, running).store(on.into(), Ordering::Relaxed);
     }
@@ -164,29 +160,6 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.run(false);
         self.agents = None;
-    }
-}
-
-/// How many file descriptors the engine takes on a machine of so many CPUs.
-pub fn descriptors(cpus: u32) -> u64 {
-    u64::from(cpus) + DESCRIPTORS
-}
-
-/// May this process open what the engine takes? Of the failures that there would be otherwise, none
-/// says what to do.
-fn check_descriptors(cpus: u32) -> Result<()> {
-    let (limit, _) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| Error::System {
-        what: "reading the limit of open files",
-        source: errno.into(),
-    })?;
-    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
-    let needed = open + descriptors(cpus);
-    match needed <= limit {
-        true => Ok(()),
-        false => Err(Error::Cannot(format!(
-            "the engine needs {needed} open files on a machine of {cpus} CPUs, and this process may \
-             open {limit}: raise the limit with `ulimit -n {needed}`"
-        ))),
     }
 }
 

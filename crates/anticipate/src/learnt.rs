@@ -61,8 +61,8 @@ pub fn correlation(learnt: &Learnt) -> Option<f64> {
     (sectors > 1.0 && ns > 0.0).then(|| (cov / (sectors * ns).sqrt()).clamp(-1.0, 1.0))
 }
 
-/// What `model_predict()` says of an I/O of so many sectors of 512 bytes. `None` where it says
-/// nothing: after too few I/Os, and for sizes too far from those that were seen.
+/// The prediction of `model_predict()` for an I/O of so many sectors of 512 bytes. `None` where it has
+/// none: after too few I/Os, and for sizes too far from those that were seen.
 pub fn expected(learnt: &Learnt, sectors: u32) -> Option<Expected> {
     if learnt.age < FEWEST {
         return None;
@@ -143,16 +143,16 @@ mod tests {
             late: 1 << 19,
             ..Learnt::default()
         };
-        let told = expected(&learnt, 128).unwrap();
-        assert_eq!(told.ns, 132_000.0);
-        assert_eq!(told.early_ns, 132_000.0 / 1.25);
-        assert_eq!(told.late_ns, 132_000.0 * 1.5);
+        let prediction = expected(&learnt, 128).unwrap();
+        assert_eq!(prediction.ns, 132_000.0);
+        assert_eq!(prediction.early_ns, 132_000.0 / 1.25);
+        assert_eq!(prediction.late_ns, 132_000.0 * 1.5);
         let young = Learnt {
             age: FEWEST - 1,
             ..learnt
         };
         assert_eq!(expected(&young, 128), None);
-        // Sizes that hardly differed say nothing of much larger ones.
+        // Sizes that hardly differed do not predict much larger ones.
         let narrow = Learnt {
             var: 1,
             cov: 500,

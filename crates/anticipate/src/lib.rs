@@ -1,4 +1,4 @@
-//! Waking in time: a CPU is awake just before the I/O that somebody waits for is complete.
+//! Anticipatory wake-up: a CPU is awake just before the I/O that a task waits for is complete.
 
 mod awake_power;
 pub mod bench;
@@ -7,18 +7,20 @@ mod devices;
 mod engine;
 mod learnt;
 #[cfg(feature = "bpf")]
+pub mod live;
+#[cfg(feature = "bpf")]
 mod model;
 mod operation;
 mod settings;
 
 pub use awake_power::AwakePower;
-pub use devices::{Announcements, BlockDevice};
+pub use devices::BlockDevice;
 #[cfg(feature = "bpf")]
 pub use engine::*;
 pub use learnt::{Expected, Learnt, correlation, expected};
 #[cfg(feature = "bpf")]
 pub use model::Model;
 pub use operation::Operation;
-pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject};
+pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject, first_leads};
 
 pub use reveille_kernel::{Error, Result};

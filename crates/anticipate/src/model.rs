@@ -1,4 +1,4 @@
-//! The kernel side's models, as the statistics tell of them.
+//! The kernel side's models, for the statistics.
 
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ pub struct Model {
 }
 
 /// `None` of a model that has seen nothing.
-pub(crate) fn told(in_flight: u32, model: &types::model) -> Option<Model> {
+pub(crate) fn read(in_flight: u32, model: &types::model) -> Option<Model> {
     let learnt = Learnt {
         age: model.age,
         informed: model.informed,

@@ -1,4 +1,4 @@
-//! What a request does.
+//! The operation of a request.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,5 +23,15 @@ impl std::fmt::Display for Operation {
             Self::Read => "read",
             Self::Write => "write",
         })
+    }
+}
+
+impl std::str::FromStr for Operation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|operation| operation.to_string() == text)
+            .ok_or_else(|| "not an operation: read, write".to_owned())
     }
 }

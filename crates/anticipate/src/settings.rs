@@ -1,13 +1,15 @@
-//! What is to be anticipated, for whom, and what it may cost.
+//! What the engine anticipates, for whom, and what that may cost.
 
 use std::time::Duration;
+
+use reveille_kernel::{Cpu, Idle};
 
 use crate::{AwakePower, BlockDevice, Error, Result};
 
 /// Whose requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subject {
-    /// Everybody's.
+    /// Every process's.
     #[default]
     Anybody,
     /// A process, with its threads.
@@ -39,6 +41,20 @@ pub enum Readiness {
     Napping,
 }
 
+impl std::str::FromStr for Readiness {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "chosen" => Ok(Self::Chosen),
+            "thread" => Ok(Self::Thread),
+            "softirq" => Ok(Self::Softirq),
+            "naps" => Ok(Self::Napping),
+            _ => Err("not a way to be ready: chosen, thread, softirq, naps".to_owned()),
+        }
+    }
+}
+
 /// Settings of the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -65,12 +81,11 @@ pub struct Settings {
     pub readiness: Readiness,
     /// The length of a nap.
     pub nap: Duration,
-    /// What it costs to be awake rather than asleep, by which time awake is charged in joules, too;
-    /// `None` where that is not known.
+    /// The power of a CPU awake beyond one asleep, by which energy is computed; `None` if unknown.
     pub awake_power: Option<AwakePower>,
 }
 
-/// Lengths of sleep that are told apart: powers of two of a µs.
+/// Classes of lengths of sleep: powers of two of a µs.
 pub const SLEEPS: usize = 20;
 
 /// Devices that can be followed at a time.
@@ -95,6 +110,38 @@ impl Default for Settings {
     }
 }
 
+/// The time from a timer to its task, beyond the driver's exit latency: interrupt, softirq.
+const BEYOND_EXIT_NS: u64 = 5_000;
+
+/// [`Settings::first_lead_ns`] of a machine: by the state that the governor can choose for a sleep of each
+/// length, on the CPU with the most states among those that `is_of` accepts. The latency is measured, if
+/// `measured_ns` has one of that state's name, otherwise the driver's.
+pub fn first_leads(
+    idle: &Idle,
+    is_of: impl Fn(&Cpu) -> bool,
+    measured_ns: impl Fn(&str) -> Option<u64>,
+) -> [u64; SLEEPS] {
+    let mut leads = Settings::default().first_lead_ns;
+    let cpus = idle.cpus.iter().filter(|cpu| cpu.online && is_of(cpu));
+    let Some(cpu) = cpus.max_by_key(|cpu| cpu.states.len()) else {
+        return leads;
+    };
+    for (log, lead) in leads.iter_mut().enumerate() {
+        let fits = cpu.states.iter().filter(|state| {
+            state.disabled != Some(true) && state.target_residency_us.unwrap_or(0) <= 1 << log
+        });
+        let Some(state) = fits.max_by_key(|state| state.index) else {
+            continue;
+        };
+        let by_driver = state.exit_latency_us.map(|us| us * 1000 + BEYOND_EXIT_NS);
+        *lead = match measured_ns(&state.name) {
+            Some(ns) => ns,
+            None => by_driver.map_or(*lead, |ns| ns.max(*lead)),
+        };
+    }
+    leads
+}
+
 impl Settings {
     /// # Errors
     /// [`Error::Usage`] for a figure out of its range, or no device or too many.
@@ -111,7 +158,7 @@ impl Settings {
         share("a control group", self.control, 0.0)?;
         if self.devices.is_empty() {
             return Err(Error::Usage(
-                "no block device is to be anticipated".to_owned(),
+                "there is no block device to anticipate".to_owned(),
             ));
         }
         if self.devices.len() > MOST_DEVICES {

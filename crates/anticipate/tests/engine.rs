@@ -176,29 +176,29 @@ fn every_request_is_accounted_for() {
     };
     let engine = Engine::start(&reads.settings()).unwrap();
     let seen = reads.until(&engine, |seen| {
-        let fates = seen.assistance;
-        fates.assisted >= 40 && fates.control >= 4
+        let outcomes = seen.assistance;
+        outcomes.assisted >= 40 && outcomes.control >= 4
     });
-    let fates = seen.assistance;
-    let told = fates.learning
-        + fates.crowded
-        + fates.over_budget
-        + fates.plan_full
-        + fates.unattended
-        + fates.control
-        + fates.assisted;
-    assert_eq!(told, seen.requests, "{seen:?}");
+    let outcomes = seen.assistance;
+    let counted = outcomes.learning
+        + outcomes.crowded
+        + outcomes.over_budget
+        + outcomes.plan_full
+        + outcomes.unattended
+        + outcomes.control
+        + outcomes.assisted;
+    assert_eq!(counted, seen.requests, "{seen:?}");
     assert_eq!(
-        fates.in_time + fates.early + fates.late + fates.cpu_busy,
-        fates.assisted,
+        outcomes.in_time + outcomes.early + outcomes.late + outcomes.cpu_busy,
+        outcomes.assisted,
         "{seen:?}"
     );
-    assert!(fates.learning >= 4, "{seen:?}");
+    assert!(outcomes.learning >= 4, "{seen:?}");
     // Of those assisted one in four is followed. A wait is lost where the waiter goes on on another
     // CPU: here, once in a while.
     for (latency, requests, least) in [
-        (&seen.assisted, fates.assisted, 1),
-        (&seen.left_alone, fates.control, fates.control / 2),
+        (&seen.assisted, outcomes.assisted, 1),
+        (&seen.left_alone, outcomes.control, outcomes.control / 2),
     ] {
         let waits = latency.as_ref().map_or(0, |latency| latency.count);
         assert!((least..=requests).contains(&waits), "{seen:?}");
@@ -211,7 +211,7 @@ fn every_request_is_accounted_for() {
     let accounting = engine.statistics().unwrap().accounting;
     assert!(
         accounting.iter().any(|one| {
-            one.process == Some(std::process::id()) && one.requests >= fates.assisted
+            one.process == Some(std::process::id()) && one.requests >= outcomes.assisted
         }),
         "{accounting:?}"
     );
@@ -247,14 +247,20 @@ fn time_awake_is_told_in_joules_where_the_power_is_known() {
         reads.until(&engine, |seen| seen.assistance.assisted >= 100);
         // Nothing more is done while it is read.
         engine.run(false);
-        let told = engine.statistics().unwrap();
-        let charged = told.accounting.iter().map(|one| (one.awake_s, one.awake_j));
-        let by_cpu = told.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
-        for (awake_s, awake_j) in charged.chain(by_cpu).chain([(told.awake_s, told.awake_j)]) {
+        let statistics = engine.statistics().unwrap();
+        let charged = statistics
+            .accounting
+            .iter()
+            .map(|one| (one.awake_s, one.awake_j));
+        let by_cpu = statistics.cpus.iter().map(|cpu| (cpu.awake_s, cpu.awake_j));
+        for (awake_s, awake_j) in charged
+            .chain(by_cpu)
+            .chain([(statistics.awake_s, statistics.awake_j)])
+        {
             assert_eq!(awake_j, known.map(|power| awake_s * power.median_w));
         }
-        let all_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
-        assert_eq!(told.awake_s, all_s);
+        let all_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert_eq!(statistics.awake_s, all_s);
         if all_s == 0.0 {
             println!(
                 "skipped: time_awake_is_told_in_joules_where_the_power_is_known: busy CPUs were \
@@ -319,24 +325,24 @@ fn applications_are_served_by_the_same_plans() {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let me = std::process::id();
-    let expect = |cpu, at_ns, window_ns| desk.expect(cpu, at_ns, window_ns, me, 0);
+    let expect = |cpu, at_ns, window_ns| announcer.expect(cpu, at_ns, window_ns, me, 0);
     assert_eq!(expect(9999, now_ns(), 1000), Err(Unplanned::Cpu));
     assert_eq!(expect(0, 1, 1000), Err(Unplanned::Past));
     let ticket = expect(0, now_ns() + 5_000_000_000, 100_000).unwrap();
-    desk.cancel(ticket);
+    announcer.cancel(ticket);
     let long = expect(0, now_ns(), 10_000_000_000);
     assert_eq!(long, Err(Unplanned::Budget));
-    let wished = engine.statistics().unwrap().expectations;
-    let told = Expectations {
+    let announced = engine.statistics().unwrap().expectations;
+    let expected = Expectations {
         taken: 1,
         past: 1,
         over_budget: 1,
         no_cpu: 1,
         ..Expectations::default()
     };
-    assert_eq!(wished, told);
+    assert_eq!(announced, expected);
     drop(engine);
     assert_eq!(expect(0, now_ns(), 1000), Err(Unplanned::Cpu));
 }
@@ -425,11 +431,11 @@ fn idle(cpu: u32) -> Duration {
 /// not, or where windows have no place although those of before are over. False where it was not
 /// idle for so long, for others use it.
 fn is_kept_awake(engine: &Engine, cpu: u32, patience: Duration) -> bool {
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let spells = || engine.statistics().unwrap().cpus[cpu as usize].spells;
     let (began, idle_before, before) = (Instant::now(), idle(cpu), spells());
     while spells() < before + 3 {
-        let ticket = desk.expect(cpu, now_ns() + 3_000_000, 500_000, 1, 12345);
+        let ticket = announcer.expect(cpu, now_ns() + 3_000_000, 500_000, 1, 12345);
         let refused = match ticket {
             Err(Unplanned::Full) => began.elapsed() > Duration::from_millis(200),
             Err(Unplanned::User | Unplanned::Cpu) => true,
@@ -456,14 +462,14 @@ fn windows_that_end_while_their_cpu_is_busy_do_not_jam_its_plan() {
     };
     let cpu = last_cpu();
     let engine = Engine::start(&reads.settings()).unwrap();
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let load = Load::on(cpu);
     std::thread::sleep(Duration::from_millis(100));
     // As many as there can be, of as many users as it takes.
     let soon_ns = now_ns() + 300_000_000;
     let announce = |number: u32| {
         let at_ns = soon_ns + u64::from(number) * 30_000_000;
-        desk.expect(cpu, at_ns, 500_000, 1, number)
+        announcer.expect(cpu, at_ns, 500_000, 1, number)
     };
     let taken = (0..30).filter(|number| announce(*number).is_ok()).count();
     assert_eq!(taken, ANNOUNCED, "{:?}", engine.statistics().unwrap());
@@ -490,7 +496,7 @@ fn however_busy_it_was_an_idle_cpu_is_served() {
         ..reads.settings()
     });
     let engine = engine.unwrap();
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let (mut random, mut served) = (fastrand::Rng::new(), 0);
     for round in 0..rounds {
         let cpu = round % (last_cpu() + 1);
@@ -499,11 +505,11 @@ fn however_busy_it_was_an_idle_cpu_is_served() {
         while Instant::now() < busy_until {
             let (after_ns, window_ns) = (random.u64(0..30_000_000), random.u64(1..1_000_000));
             let user = random.u32(0..4);
-            let taken = desk.expect(cpu, now_ns() + after_ns, window_ns, 1, user);
+            let taken = announcer.expect(cpu, now_ns() + after_ns, window_ns, 1, user);
             if let Ok(ticket) = taken
                 && random.bool()
             {
-                desk.cancel(ticket);
+                announcer.cancel(ticket);
             }
             reads.read_one(random.u64(0..1 << 20));
         }
@@ -511,25 +517,28 @@ fn however_busy_it_was_an_idle_cpu_is_served() {
             && let Some(cpu) = unplugged
         {
             let gone = Unplugged::new(cpu);
-            assert_eq!(desk.expect(cpu, now_ns(), 1000, 1, 1), Err(Unplanned::Cpu));
+            assert_eq!(
+                announcer.expect(cpu, now_ns(), 1000, 1, 1),
+                Err(Unplanned::Cpu)
+            );
             drop(gone);
         }
         drop(load);
         served += u32::from(is_kept_awake(&engine, cpu, Duration::from_secs(1)));
     }
-    let told = engine.statistics().unwrap();
-    let full: u64 = told
+    let statistics = engine.statistics().unwrap();
+    let full: u64 = statistics
         .operations
         .iter()
         .map(|one| one.assistance.plan_full)
         .sum();
-    let requests: u64 = told.operations.iter().map(|one| one.requests).sum();
+    let requests: u64 = statistics.operations.iter().map(|one| one.requests).sum();
     println!(
         "{rounds} rounds, 0 jams, the CPU was idle and kept awake after {served} of them; {requests} \
          requests, {full} of them met a full plan; {:?}",
-        told.expectations
+        statistics.expectations
     );
-    assert!(full * 100 <= requests, "{told:?}");
+    assert!(full * 100 <= requests, "{statistics:?}");
 }
 
 #[test]
@@ -539,9 +548,9 @@ fn a_user_has_a_few_windows_of_a_cpu_and_requests_have_the_rest() {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let later_ns = now_ns() + 3_600_000_000_000;
-    let expect = |user| desk.expect(0, later_ns, 1_000_000, 1, user);
+    let expect = |user| announcer.expect(0, later_ns, 1_000_000, 1, user);
     let mut tickets = Vec::new();
     for user in 1..3 {
         tickets.extend((0..OF_USER).map(|_| expect(user).unwrap()));
@@ -552,9 +561,9 @@ fn a_user_has_a_few_windows_of_a_cpu_and_requests_have_the_rest() {
     assert_eq!(expect(0), Err(Unplanned::Full));
     assert_eq!(expect(3), Err(Unplanned::Full));
     // What is cancelled is free again; what was cancelled before is no other one's.
-    desk.cancel(tickets[0]);
+    announcer.cancel(tickets[0]);
     expect(3).unwrap();
-    desk.cancel(tickets[0]);
+    announcer.cancel(tickets[0]);
     assert_eq!(expect(3), Err(Unplanned::Full));
     let on_it = std::thread::spawn(move || {
         pin(0);
@@ -571,7 +580,7 @@ fn an_offline_cpu_is_refused_and_served_again_when_it_is_back() {
         return;
     };
     let refused = |engine: &Engine| {
-        let refused = engine.desk().expect(cpu, now_ns(), 1000, 1, 1);
+        let refused = engine.announcer().expect(cpu, now_ns(), 1000, 1, 1);
         assert_eq!(refused, Err(Unplanned::Cpu));
     };
     let gone = Unplugged::new(cpu);
@@ -583,7 +592,7 @@ fn an_offline_cpu_is_refused_and_served_again_when_it_is_back() {
     for user in 0..2 {
         for _ in 0..OF_USER {
             let _ = engine
-                .desk()
+                .announcer()
                 .expect(cpu, now_ns() + 50_000_000, 500_000, 1, user);
         }
     }
@@ -608,16 +617,16 @@ fn announcements_for_a_busy_cpu_take_no_memory() {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
-    let desk = engine.desk();
+    let announcer = engine.announcer();
     let cpu = last_cpu();
     let _load = Load::on(cpu);
     let before = resident();
     for number in 0..300_000 {
-        let ticket = desk.expect(cpu, now_ns() + 5_000_000_000, 1_000_000, 1, number);
+        let ticket = announcer.expect(cpu, now_ns() + 5_000_000_000, 1_000_000, 1, number);
         if let Ok(ticket) = ticket
             && number % 2 == 0
         {
-            desk.cancel(ticket);
+            announcer.cancel(ticket);
         }
     }
     let more = resident().saturating_sub(before);
@@ -772,9 +781,12 @@ fn the_cpu_that_takes_the_interrupt_is_kept_awake_no_longer_than_it_is_wanted() 
             assert!(began.elapsed() < PATIENCE, "a thread does not sleep");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let told = engine.statistics().unwrap();
-        let awake_s: f64 = told.cpus.iter().map(|cpu| cpu.awake_s).sum();
-        assert!(awake_s < 0.5 * engine.elapsed().as_secs_f64(), "{told:?}");
+        let statistics = engine.statistics().unwrap();
+        let awake_s: f64 = statistics.cpus.iter().map(|cpu| cpu.awake_s).sum();
+        assert!(
+            awake_s < 0.5 * engine.elapsed().as_secs_f64(),
+            "{statistics:?}"
+        );
         return;
     }
     println!("skipped: {test}: the disk's interrupts come to the CPUs that wait");

@@ -1,4 +1,4 @@
-//! What `--root`, `--cpu` and `--out` choose, and their defaults.
+//! What flags of several commands choose: times, shares, `--root`, `--cpu`, `--out`.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -27,6 +27,17 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(Duration::ZERO) => Err("must be above zero".to_owned()),
         parsed => parsed.map_err(|_| "not a duration such as 30s or 5min".to_owned()),
+    }
+}
+
+/// `5%`, from 0 to 100, for clap's `value_parser`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let percent = text
+        .strip_suffix('%')
+        .and_then(|number| number.parse::<f64>().ok());
+    match percent {
+        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("not a share of time such as 5%, from 0% to 100%".to_owned()),
     }
 }
 
@@ -111,6 +122,15 @@ mod tests {
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0s").unwrap_err(), "must be above zero");
         assert!(duration("30").unwrap_err().starts_with("not a duration"));
+    }
+
+    #[test]
+    fn shares_are_percents_of_time() {
+        assert_eq!(share("5%"), Ok(0.05));
+        assert_eq!(share("0.5%"), Ok(0.005));
+        for bad in ["5", "-1%", "101%", "NaN%", "%", "inf%"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 
 use reveille_advise::show as advise;
+use reveille_anticipate::bench;
 use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
+use reveille_trial::result as trial;
 use reveille_watch::states::show as states;
 use reveille_watch::{cost, path};
 
@@ -14,8 +16,8 @@ use reveille_watch::{cost, path};
 type Tables = Vec<(&'static str, Vec<Heading>)>;
 
 /// Every command that prints tables, and the file that it keeps or prints.
-fn commands() -> [(&'static str, &'static str, Tables); 12] {
-    [
+fn commands() -> Vec<(&'static str, &'static str, Tables)> {
+    vec![
         ("advise", "advise --json", advise::reference()),
         (
             "advise --table",
@@ -28,6 +30,18 @@ fn commands() -> [(&'static str, &'static str, Tables); 12] {
         ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
+        #[cfg(feature = "bpf")]
+        (
+            "anticipate",
+            "anticipate --json",
+            reveille_anticipate::live::show::reference(),
+        ),
+        (
+            "anticipate bench",
+            bench::result::FILE,
+            bench::show::reference(),
+        ),
+        ("trial", trial::FILE, reveille_trial::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),
         ("model run", "model run --json", model::run_reference()),
         (

@@ -1,34 +1,33 @@
 //! What `trial` and `anticipate bench` have in common: a comparison by rounds is kept and printed.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use reveille_kernel::{Identity, pm_qos};
+use reveille_kernel::Identity;
 use reveille_results::description::Ended;
 use reveille_results::kept::{self, About};
 use reveille_results::output::Folder;
 use reveille_show::progress::Bar;
-use reveille_show::terminal;
-use reveille_show::wrap::wrapped;
+use reveille_show::sheet::Sheet;
 use reveille_trial::rounds::Progress;
 use reveille_trial::setting::Machine;
+pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
+use crate::printed::{Printed, To};
 use crate::{chosen, exit};
 
 #[derive(clap::Args)]
 pub struct Kept {
-    /// Folder for the result, from which `reveille report` makes a page; must not hold one
+    /// Folder to keep the result in, with every turn, for `reveille report`; must not hold one
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Name in reports [default: the folder's, or the workload]
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Print the result as JSON, without single turns
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub printed: Printed,
 }
 
 impl Kept {
@@ -63,27 +62,28 @@ impl Kept {
         }
     }
 
-    /// Writes the result into its folder and prints it. `forget` drops the single turns.
-    pub fn finish<T: Serialize>(
+    /// Writes the result into its folder and prints it. JSON is printed without what `forget` drops: the
+    /// single turns.
+    pub fn print<T: Serialize>(
         &self,
         mut result: T,
         ended: &Ended,
         (file, folder): (&str, Option<&Folder>),
         forget: impl FnOnce(&mut T),
-        print: impl FnOnce(&T, Option<&Path>) -> io::Result<()>,
+        sheet: impl for<'a> FnOnce(&'a T) -> Sheet<'a>,
     ) -> anyhow::Result<ExitCode> {
         // Before it is printed: the terminal may be gone.
         let kept = folder.map_or(Ok(()), |folder| {
             kept::write(&result, file, folder).map(drop)
         });
-        let printed = if self.json {
+        if self.printed.json {
             forget(&mut result);
-            let json = serde_json::to_string_pretty(&result)?;
-            writeln!(terminal::data(), "{json}")
-        } else {
-            let folder = folder.filter(|_| kept.is_ok());
-            print(&result, folder.map(Folder::path))
-        };
+        }
+        let mut sheet = sheet(&result);
+        if let Some(folder) = folder.filter(|_| kept.is_ok()) {
+            sheet.fact("Kept in", folder.path().display().to_string());
+        }
+        let printed = self.printed.print(&result, &sheet, To::Output);
         kept?;
         exit::reader_may_leave(printed)?;
         Ok(match ended {
@@ -92,15 +92,6 @@ impl Kept {
             Ended::Disturbed(_) => ExitCode::FAILURE,
         })
     }
-}
-
-/// A latency bound that is in force under everything that is compared, "as is" included.
-pub fn held_by_others(every: &str) -> Option<String> {
-    let bound_us = pm_qos::current_bound_us().ok()??;
-    Some(format!(
-        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         {every}; `reveille top` shows who."
-    ))
 }
 
 /// Shows progress while `run` runs.
@@ -112,49 +103,4 @@ pub fn with_bar<T>(rounds: u32, run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T
     });
     bar.clear();
     ran
-}
-
-/// The lines above the tables; `more` are those of the command.
-pub fn head(about: &About, more: &[(&str, String)], out: &mut impl Write) -> io::Result<()> {
-    let unknown = || "unknown".to_owned();
-    let machine = &about.machine;
-    let under = machine.hypervisor.as_ref();
-    let under = under.map_or(String::new(), |name| format!(", under {name}"));
-    let kernel = machine.kernel.clone().unwrap_or_else(unknown);
-    let idle = format!(
-        "driver {}, governor {}",
-        about.driver.as_deref().unwrap_or("none"),
-        about.governor.as_deref().unwrap_or("none")
-    );
-    let common = [
-        ("Machine", machine.cpu_model.clone().unwrap_or_else(unknown)),
-        ("Kernel", kernel + &under),
-        ("Idle", idle),
-    ];
-    for (name, text) in common.iter().chain(more) {
-        writeln!(out, "{name:9} {text}")?;
-    }
-    writeln!(out)
-}
-
-/// The lines below the tables.
-pub fn said(
-    sentences: &[String],
-    notes: &[String],
-    folder: Option<&Path>,
-    out: &mut impl Write,
-) -> io::Result<()> {
-    for sentence in sentences {
-        wrapped(out, "", 2, sentence)?;
-    }
-    for note in notes {
-        wrapped(out, "", 2, &format!("Note: {note}"))?;
-    }
-    let Some(folder) = folder.map(Path::display) else {
-        return Ok(());
-    };
-    writeln!(
-        out,
-        "Result    {folder}; `reveille report {folder}` makes its page"
-    )
 }

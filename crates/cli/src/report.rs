@@ -121,6 +121,19 @@ fn path(text: &[u8], title: Option<&str>) -> Result<String, String> {
     Ok(titled(reveille_watch::path::show::sheet(&path), title))
 }
 
+fn bench(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let bench = reveille_anticipate::bench::result::parse(text)?;
+    Ok(titled(
+        reveille_anticipate::bench::show::sheet(&bench),
+        title,
+    ))
+}
+
+fn trial(text: &[u8], title: Option<&str>) -> Result<String, String> {
+    let trial = reveille_trial::result::parse(text)?;
+    Ok(titled(reveille_trial::show::sheet(&trial), title))
+}
+
 fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
     if let Some(title) = title {
         sheet.title = title.to_owned();
@@ -142,12 +155,12 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: reveille_trial::result::FILE,
         key: "verdict",
-        page: reveille_report::trial::page,
+        page: trial,
     },
     Kept {
         name: reveille_anticipate::bench::result::FILE,
         key: "policies",
-        page: reveille_report::anticipate::page,
+        page: bench,
     },
     Kept {
         name: reveille_resume::analysis::FILE,

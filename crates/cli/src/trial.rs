@@ -1,34 +1,35 @@
 //! `reveille trial`: one workload under several idle settings.
 
-mod line;
-mod plan;
-mod summary;
-mod workload;
-
 use std::ffi::OsString;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
 use reveille_kernel::latency::parse_bound;
-use reveille_trial::result::{self, Plan, Trial};
+use reveille_show::terminal;
+use reveille_trial::result::{FILE, Plan, SCHEMA_VERSION, Trial};
 use reveille_trial::run::{self, Options};
-use reveille_trial::setting::{Machine, Setting, Wanted, choose};
-use reveille_trial::workload::{PORT, Server, Workload};
+use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
+use reveille_trial::show;
+use reveille_trial::workload::{
+    Client, Command, Figure, Pace, Server, Transport, Workload, parse_address,
+};
 
 use crate::command::As;
 use crate::compared::{self, Kept};
+use crate::exit::Failure;
+use crate::measure::parse_duration;
+use crate::printed::To;
 use crate::{chosen, exit, signals};
-use reveille_show::terminal;
 
 /// Run one workload under several idle settings and compare.
 ///
-/// Settings take turns in shuffled order, round by round, so that what drifts meets all of them;
-/// differences from the machine as it is come with their 95 % interval. By default: as is, each idle
-/// state as the deepest, and no sleep at all. Every setting is put back after its turn.
+/// Settings take turns in shuffled order, round by round, so that drift affects all of them alike.
+/// Differences from the machine as it is have 95 % intervals. By default: as is, each idle state as
+/// the deepest, and no sleep. Every setting is restored after its turn.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,71 +38,72 @@ Examples:
   reveille trial --serve                                 on the other machine, then here:
   sudo reveille trial --echo other:7177 --tcp
   sudo reveille trial --echo self                        without another machine
-  sudo reveille trial -- make -j4                        how long it takes
+  sudo reveille trial -- make -j4                        its run time
   sudo reveille trial --figure 'time=([0-9.]+)' --unit ms -- ping -c 20 -i 0.2 192.168.1.1
   sudo reveille trial --setting 'limit --disable C6' --settings no-sleep -- ./job
-  reveille trial --dry-run --echo self                   which settings it would compare
+  reveille trial --dry-run --echo self                   the settings that it would compare
   reveille report router-trial                           the page, with latency against power
 
-Durations: 20us, 20ms, 1s. Ctrl-C ends the trial and keeps what was gathered.")]
+Durations: 20us, 20ms, 1s. Ctrl-C ends the trial and keeps the figures so far. --json
+prints no single turns; --out keeps them.")]
 pub struct Args {
-    /// The workload: a command, run once per setting and round; its figure is how long it takes
+    /// Workload: a command, run once per setting and round; its figure is its run time
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
     #[command(flatten)]
     user: As,
-    /// The workload: ICMP echo requests to HOST; its figure is the round trip
+    /// Workload: ICMP echo requests to HOST; its figure is the round trip
     #[arg(long, value_name = "HOST", conflicts_with_all = ["command", "user", "echo", "serve"])]
     ping: Option<String>,
-    /// The workload: requests to a `reveille trial --serve` at HOST[:PORT], by UDP; `self` is a
-    /// thread of this process on another CPU
+    /// Workload: requests to a `reveille trial --serve` at HOST[:PORT], by UDP; `self` is a thread
+    /// of this process on another CPU
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["command", "user", "serve"])]
     echo: Option<String>,
-    /// No trial: be the other side of --echo, by UDP and TCP [default: port 7177, every address]
-    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = listening, conflicts_with_all = ["command", "user"])]
+    /// No trial: reply to --echo, by UDP and TCP [default: port 7177, every address]
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = parse_address, conflicts_with_all = ["command", "user"])]
     serve: Option<Option<SocketAddr>>,
-    /// --echo by TCP
+    /// Use TCP for --echo
     #[arg(long, requires = "echo")]
     tcp: bool,
     /// The command's figure: each number that REGEX finds in its output (the first group, if any)
     #[arg(long, value_name = "REGEX", requires = "command")]
     figure: Option<Regex>,
-    /// What --figure counts, for tables: ms, MB/s
+    /// Unit of --figure, for tables: ms, MB/s
     #[arg(long, value_name = "TEXT", requires = "figure", default_value = "")]
     unit: String,
-    /// More of --figure is better
+    /// A higher --figure is better
     #[arg(long, requires = "figure")]
     higher_is_better: bool,
 
     /// Latency bounds to compare, too: 20us,100us
     #[arg(long, value_name = "LATENCY", value_delimiter = ',', value_parser = parse_bound)]
     latency: Vec<u32>,
-    /// A setting of your own: 'hold --latency 50us --cpu 2', 'limit --disable C6'; may be repeated
-    #[arg(long, value_name = "LINE", value_parser = line::parse)]
+    /// Your own setting: 'hold --latency 50us --cpu 2', 'limit --disable C6'; may be repeated
+    #[arg(long, value_name = "LINE", value_parser = parse_line)]
     setting: Vec<Setting>,
-    /// Of the default settings, only these: C1E,C6,no-sleep; `as-is` alone: none but your own
+    /// Of the default settings, only these: C1E,C6,no-sleep; `as-is` alone: only your own
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     settings: Vec<String>,
 
-    /// Each setting has a turn in each round
+    /// Rounds; each setting has a turn in each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200))]
     rounds: u32,
     /// Requests in each turn
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: u32,
-    /// From an answer to the next request, on average; drawn from half to one and a half of it
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = super::measure::parse_duration)]
+    /// Mean pause from a reply to the next request; each is drawn from half to one and a half of it
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_duration)]
     interval: Duration,
-    /// Bytes that a request carries [default: 56 for --ping, 64 for --echo]
+    /// Bytes of payload in a request [default: 56 for --ping, 64 for --echo]
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
-    /// How long an answer is waited for
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::measure::parse_duration)]
+    /// Longest wait for a reply
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     timeout: Duration,
-    /// How long the machine gets used to a setting before its turn counts
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = super::measure::parse_duration)]
+    /// Time that a setting is in force before its turn counts
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
     settle: Duration,
-    /// The CPU on which requests are sent and their answers awaited [default: the scheduler's choice]
+    /// CPU that sends requests and waits for replies [default: the scheduler's choice]
     #[arg(long, value_name = "N", conflicts_with = "command")]
     cpu: Option<u32>,
     /// Seed of the order and the pauses
@@ -110,7 +112,7 @@ pub struct Args {
 
     #[command(flatten)]
     kept: Kept,
-    /// Say which settings would be compared, and change nothing
+    /// Print the settings that would be compared, and change nothing
     #[arg(long)]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
@@ -128,29 +130,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         given: args.setting.clone(),
         only: args.settings.clone(),
     };
-    let (settings, mut notes) = choose(&machine.idle, &wanted)?;
+    let (settings, notes) = choose(&machine.idle, &wanted)?;
+    let planned = Planned::of(args.rounds, &settings, notes, &machine.idle)?;
     if args.dry_run {
-        plan::print(&args, &machine.idle, &settings, &notes)?;
+        let sheet = show::planned(&planned);
+        args.kept.printed.print(&planned, &sheet, To::Output)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let out = args.kept.folder(result::FILE)?;
+    let out = args.kept.folder(FILE)?;
+    let mut notes = planned.notes;
     notes.extend(compared::held_by_others("setting"));
-    let mut workload = workload::of(&args)?;
-    let trial = compare(&args, &machine, settings, notes, workload.as_mut())?;
-    let ended = trial.about.ended.clone();
-    let out = (result::FILE, out.as_ref());
-    let forget = |trial: &mut Trial| trial.rounds.clear();
-    args.kept.finish(trial, &ended, out, forget, summary::print)
-}
-
-/// Runs the trial.
-fn compare(
-    args: &Args,
-    machine: &Machine,
-    settings: Vec<Setting>,
-    mut notes: Vec<String>,
-    workload: &mut dyn Workload,
-) -> anyhow::Result<Trial> {
+    let mut workload = workload(&args)?;
     let stop = signals::stop()?;
     let started = SystemTime::now();
     let options = Options {
@@ -159,38 +149,61 @@ fn compare(
         settle: args.settle,
         seed: args.seed,
     };
-    let run = |progress: &mut dyn FnMut(&_)| run::run(machine, &options, workload, &stop, progress);
-    let ran = compared::with_bar(args.rounds, run)?;
-    let mut names = Vec::new();
-    for setting in &options.settings {
-        names.push((setting.name.clone(), setting.how(&machine.idle)?));
-    }
+    let ran = compared::with_bar(args.rounds, |progress| {
+        run::run(&machine, &options, workload.as_mut(), &stop, progress)
+    })?;
+    notes.extend(ran.notes);
+    let (ended, what) = (ran.ended, &workload.description().what);
+    let about = args
+        .kept
+        .about(SCHEMA_VERSION, &machine, what, started, ended.clone());
+    let plan = Plan {
+        rounds: args.rounds,
+        settle_s: args.settle.as_secs_f64(),
+        seed: args.seed,
+    };
     let description = workload.description().clone();
-    let (settings, cost, verdict) = result::conclude(&names, &description, &ran.rounds);
-    notes.extend(ran.notes.into_iter().chain(description.notes.clone()));
-    let (version, what) = (result::SCHEMA_VERSION, &description.what);
-    Ok(Trial {
-        about: args.kept.about(version, machine, what, started, ran.ended),
-        notes,
-        workload: description,
-        plan: Plan {
-            rounds: args.rounds,
-            settle_s: args.settle.as_secs_f64(),
-            seed: args.seed,
-        },
-        settings,
-        cost,
-        verdict,
-        rounds: ran.rounds,
-    })
+    let names = &planned.settings;
+    let trial = Trial::of(about, description, plan, names, ran.rounds, notes);
+    let forget = |trial: &mut Trial| trial.rounds.clear();
+    let out = (FILE, out.as_ref());
+    args.kept.print(trial, &ended, out, forget, show::sheet)
 }
 
-/// An address of this machine, with a port or without.
-fn listening(text: &str) -> Result<SocketAddr, String> {
-    let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
-    text.parse().or_else(|_| alone()).map_err(|_| {
-        format!("not an address of this machine such as 192.168.1.2 or 192.168.1.2:{PORT}")
-    })
+fn workload(args: &Args) -> anyhow::Result<Box<dyn Workload>> {
+    let client = Client {
+        pace: Pace {
+            requests: args.requests,
+            interval: args.interval,
+            timeout: args.timeout,
+        },
+        size: args.size,
+        cpu: args.cpu,
+        seed: args.seed,
+    };
+    let transport = match args.tcp {
+        true => Transport::Tcp,
+        false => Transport::Udp,
+    };
+    match (&args.ping, &args.echo) {
+        (Some(host), _) => Ok(client.ping(host)?),
+        (None, Some(server)) => Ok(client.echo(server, transport)?),
+        (None, None) if args.command.is_empty() => Err(Failure::usage(
+            "no workload: give --ping HOST, --echo HOST:PORT, or a command after `--`",
+        )),
+        (None, None) => {
+            let figure = match &args.figure {
+                Some(expression) => Figure::Output {
+                    expression: expression.clone(),
+                    unit: args.unit.clone(),
+                },
+                None => Figure::Duration,
+            };
+            let run_as = args.user.run_as()?;
+            let command = Command::new(&args.command, run_as, figure, args.higher_is_better);
+            Ok(Box::new(command?))
+        }
+    }
 }
 
 fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
@@ -198,25 +211,9 @@ fn serve(address: Option<SocketAddr>) -> anyhow::Result<ExitCode> {
     let server = Server::start(address)?;
     exit::reader_may_leave(writeln!(
         terminal::stdout(),
-        "answers UDP and TCP at {}; Ctrl-C ends it",
+        "Listening at {} by UDP and TCP; Ctrl-C ends it",
         server.address()
     ))?;
     signals.forever().next();
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_to_listen_at_may_lack_its_port() {
-        assert_eq!(listening("10.0.0.1").unwrap().port(), PORT);
-        assert_eq!(listening("10.0.0.1:80").unwrap().port(), 80);
-        assert_eq!(
-            listening("::1").unwrap().to_string(),
-            format!("[::1]:{PORT}")
-        );
-        assert!(listening("router").unwrap_err().contains("192.168.1.2"));
-    }
 }

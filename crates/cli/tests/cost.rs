@@ -219,7 +219,7 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_handed_on() {
     let page = run(reveille().arg("report").arg(&out));
     assert_eq!(page.code, 0, "{}", page.stderr);
     let page = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(reveille_report::is_page(&page[..page.len().min(4096)]));
+    assert!(reveille_show::page::is_page(&page[..page.len().min(4096)]));
     complains(
         reveille()
             .args(["cost", "--out"])

@@ -50,7 +50,7 @@ fn what_json_printed_makes_a_page_by_whatever_name() {
     let by_name = reveille(&["report", "-o", "-", file.to_str().unwrap()]);
     let said = String::from_utf8_lossy(&by_name.stderr);
     assert!(by_name.status.success(), "{said}");
-    assert!(reveille_report::is_page(&String::from_utf8_lossy(
+    assert!(reveille_show::page::is_page(&String::from_utf8_lossy(
         &by_name.stdout
     )));
     // JSON that is not ours makes none.

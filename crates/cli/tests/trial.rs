@@ -69,11 +69,11 @@ fn settings_of_the_machine() -> Vec<String> {
 }
 
 #[test]
-fn what_cannot_be_meant_is_one_line_and_changes_nothing() {
+fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
     let _alone = alone();
     let before = settings_of_the_machine();
     for (code, flags, word) in [
-        (2, vec![], "nothing to run"),
+        (2, vec![], "no workload"),
         (2, vec!["--ping", "no-such-host.invalid"], "cannot be found"),
         (2, vec!["--echo", "localhost:http!"], "is no port"),
         (
@@ -102,7 +102,11 @@ fn what_cannot_be_meant_is_one_line_and_changes_nothing() {
             vec!["--setting", "limit --disable C99", "--", "true"],
             "C99",
         ),
-        (2, vec!["--setting", "sleep well", "--", "true"], "sleep"),
+        (
+            2,
+            vec!["--setting", "sleep well", "--", "true"],
+            "sleep: not a setting",
+        ),
         (2, vec!["--settings", "C99", "--", "true"], "C99"),
         (
             2,
@@ -333,7 +337,7 @@ fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
     let ended = run(reveille().arg("report").arg(&out));
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     let page = fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(page.contains("The trial was interrupted") && page.contains("no sleep"));
+    assert!(page.contains("early, interrupted") && page.contains("no sleep"));
 }
 
 fn interrupt(child: &Child) {
@@ -603,5 +607,17 @@ fn a_dry_run_tells_which_settings_a_recorded_machine_would_get() {
         let names = planned["settings"].as_array().unwrap().iter();
         let names: Vec<&str> = names.map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(names, settings, "{machine}");
+        let mut command = reveille();
+        command.args(["trial", "--dry-run", "--markdown", "--root"]);
+        let markdown = command.arg(folder.path()).output().unwrap().stdout;
+        let markdown = String::from_utf8(markdown).unwrap();
+        assert!(
+            markdown.starts_with("## Settings of a trial\n"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| as is | nothing is changed |\n"),
+            "{markdown}"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! The page as a reader gets it.
 
-#[path = "../../report/tests/policy/mod.rs"]
+#[path = "../../show/tests/policy/mod.rs"]
 mod policy;
 mod sample;
 

@@ -1,7 +1,7 @@
 //! The analysis as a reader gets it: the page, and the columns of its tables.
 
 mod generator;
-#[path = "../../report/tests/policy/mod.rs"]
+#[path = "../../show/tests/policy/mod.rs"]
 mod policy;
 
 use std::sync::Arc;

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::quantity::duration;
-
 /// How values are spread over an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
@@ -72,6 +70,18 @@ impl Axis {
         }
     }
 
+    /// From zero where the values are alike; logarithmic where the least would lie on the axis.
+    pub fn over(values: impl Iterator<Item = f64> + Clone) -> Self {
+        /// Of the greatest to the least.
+        const RATIO: f64 = 8.0;
+        let max = values.clone().fold(f64::MIN, f64::max);
+        let min = values.fold(f64::MAX, f64::min);
+        match min > 0.0 && max / min > RATIO {
+            true => Self::logarithmic(min, max),
+            false => Self::from_zero(max * 1.1),
+        }
+    }
+
     /// The position of `value`: 0 at `min`, 1 at `max`; values outside are at the edge.
     pub fn fraction(&self, value: f64) -> f64 {
         let fraction = match self.scale {
@@ -117,9 +127,15 @@ impl Axis {
         }
     }
 
-    /// A time's grid, line and ticks for rows of a chart, in its units: the axis is that wide from `left`
-    /// on, below rows that are together that high.
-    pub fn below_rows(&self, left: f64, width: f64, high: f64) -> String {
+    /// Grid, line and ticks for rows of a chart, in its units: the axis is that wide from `left` on, below
+    /// rows that are together that high; `text` writes a tick's value.
+    pub fn below_rows(
+        &self,
+        left: f64,
+        width: f64,
+        high: f64,
+        text: impl Fn(f64) -> String,
+    ) -> String {
         let (mut grid, mut ticks) = (String::new(), String::new());
         for tick in self.ticks() {
             let x = left + width * self.fraction(tick.value);
@@ -127,9 +143,10 @@ impl Axis {
             let _ = write!(grid, "M{x:.1} 0v{high:.0}");
             let _ = write!(
                 ticks,
-                "<text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                "<text{} text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                if tick.major { "" } else { " class=\"minor\"" },
                 high + 17.0,
-                duration(tick.value)
+                text(tick.value)
             );
         }
         format!(
@@ -203,6 +220,7 @@ fn step_above(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantity::duration;
 
     fn values(axis: Axis) -> Vec<f64> {
         axis.ticks().iter().map(|tick| tick.value.round()).collect()
@@ -242,6 +260,15 @@ mod tests {
     }
 
     #[test]
+    fn an_axis_over_values_begins_at_zero_unless_they_differ_widely() {
+        let over = |values: &[f64]| Axis::over(values.iter().copied());
+        assert_eq!(over(&[10.0, 80.0]), Axis::from_zero(88.0));
+        assert_eq!(over(&[10.0, 81.0]), Axis::logarithmic(10.0, 81.0));
+        assert_eq!(over(&[0.0, 81.0]).scale, Scale::Linear);
+        assert_eq!(over(&[]), Axis::from_zero(1.0));
+    }
+
+    #[test]
     fn every_value_is_in_the_bin_of_its_position_and_values_outside_in_the_edges() {
         for axis in [Axis::logarithmic(10.0, 10_000.0), Axis::from_zero(70.0)] {
             let bin = axis.binning(7);
@@ -272,7 +299,7 @@ mod tests {
     #[test]
     fn an_axis_below_rows_has_a_line_and_a_name_for_each_tick() {
         let axis = Axis::from_zero(100e6);
-        let svg = axis.below_rows(10.0, 200.0, 50.0);
+        let svg = axis.below_rows(10.0, 200.0, 50.0, duration);
         assert_eq!(svg.matches("<text").count(), axis.ticks().len());
         assert!(svg.starts_with("<path class=\"grid\" d=\"M10.0 0v50"));
         assert!(svg.contains("x=\"10.0\" y=\"67.0\">0 ns</text>"), "{svg}");

@@ -9,6 +9,7 @@
 
 pub mod axis;
 pub mod chart;
+mod columns;
 pub mod density;
 pub mod html_table;
 pub mod markdown;

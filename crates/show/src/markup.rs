@@ -21,6 +21,20 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
+/// A sentence as the content of an element; what is between backquotes is code.
+pub fn prose(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    let mut parts = escape(text);
+    while let Some((before, code, after)) = parts.split_once('`').and_then(|(before, rest)| {
+        rest.split_once('`')
+            .map(|(code, after)| (before, code, after))
+    }) {
+        html.extend([before, "<code>", code, "</code>"]);
+        parts = after.to_owned();
+    }
+    html + &parts
+}
+
 /// `value` as JSON for a `<script>` element: without `<`, so that it contains neither `</script>` nor
 /// `<!--` (HTML standard, 4.12.1.3), and without line separators that older scripts do not accept.
 pub fn script_json(value: &serde_json::Value) -> String {
@@ -49,6 +63,14 @@ mod tests {
         assert_eq!(
             escape("<b a=\"x\" b='y'>&\u{7}"),
             "&lt;b a=&quot;x&quot; b=&#39;y&#39;&gt;&amp;\u{fffd}"
+        );
+    }
+
+    #[test]
+    fn only_pairs_of_backquotes_make_code() {
+        assert_eq!(
+            prose("`a` < `b` and `c"),
+            "<code>a</code> &lt; <code>b</code> and `c"
         );
     }
 

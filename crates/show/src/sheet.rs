@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use reveille_figures::rounds::Estimate;
+
 use crate::chart::Bars;
 
 /// The origin of a figure.
@@ -94,6 +96,33 @@ pub enum Value {
     Number(f64),
     /// A figure and half the width of its confidence interval, in the column's unit.
     Interval(f64, f64),
+    /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`. A terminal shows the
+    /// interval on request.
+    Estimate(Estimate),
+    /// A difference over rounds with its interval, in the column's unit: `+5 [-1, +11]`.
+    Difference(Estimate),
+}
+
+impl Value {
+    /// A difference; unknown for `None`.
+    pub fn difference(of: Option<&Estimate>) -> Self {
+        of.map_or(Self::Unknown, |one| Self::Difference(one.clone()))
+    }
+
+    /// The figure without its interval; `None` for words and what is unknown.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) | Self::Interval(number, _) => Some(*number),
+            Self::Estimate(one) | Self::Difference(one) => Some(one.estimate),
+            Self::Text(_) | Self::Unknown => None,
+        }
+    }
+}
+
+impl From<&Estimate> for Value {
+    fn from(estimate: &Estimate) -> Self {
+        Self::Estimate(estimate.clone())
+    }
 }
 
 impl From<String> for Value {
@@ -241,32 +270,6 @@ impl<R> Column<R> {
     }
 }
 
-/// The columns of a table, as an array: each column's origin with its unit, `detail` if terminals show it
-/// only on request, its key, its name, a row's value, and what it is.
-///
-/// ```
-/// use reveille_show::columns;
-/// use reveille_show::sheet::Column;
-///
-/// const ROW: &[Column<(String, u64)>] = &columns!(|row|
-///     words "waker", "woken by", &*row.0, "The waking thread's name";
-///     measured(Count) detail "wakeups", "wake-ups", row.1, "Its wake-ups";
-/// );
-/// assert_eq!(ROW[1].heading.key, "wakeups");
-/// ```
-#[macro_export]
-macro_rules! columns {
-    (|$row:ident| $(
-        $origin:ident $(($($unit:tt)+))? $($detail:ident)?
-        $key:literal, $name:literal, $value:expr, $about:literal;
-    )*) => {
-        [$($($crate::sheet::Column::$detail)?($crate::sheet::Column::$origin(
-            $key, $name, $($crate::sheet::Unit::$($unit)+,)? $about,
-            |$row| $value.into(),
-        ))),*]
-    };
-}
-
 /// The columns' keys that the first row of a list in JSON lacks. `list`: its path, such as
 /// `groups[].stages[]`.
 pub fn not_in_json(
@@ -345,6 +348,15 @@ impl Table {
         self
     }
 
+    /// Without the columns in which nothing is known.
+    pub fn known(self) -> Self {
+        let is_known = |place: &usize| self.rows.iter().any(|row| row[*place] != Value::Unknown);
+        let places = 0..self.headings.len();
+        let unknown = places.filter(|place| !is_known(place));
+        let keys: Vec<_> = unknown.map(|place| self.headings[place].key).collect();
+        self.without(&keys)
+    }
+
     /// With one more column, whose name is known only when the program runs; `values` has a cell for each
     /// row.
     pub fn column(mut self, heading: Heading, values: impl IntoIterator<Item = Value>) -> Self {
@@ -362,9 +374,8 @@ impl Table {
             false => text.to_owned(),
         };
         let cell = |value: &Value| match value {
-            Value::Unknown => String::new(),
             Value::Text(text) => field(text),
-            Value::Number(number) | Value::Interval(number, _) => number.to_string(),
+            other => other.number().map_or(String::new(), |one| one.to_string()),
         };
         let keys = self.headings.iter().map(|heading| heading.key.to_owned());
         let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";
@@ -573,6 +584,9 @@ pub(crate) mod tests {
             ["C1".into(), Value::Number(2500.0), Value::Number(1.0)]
         );
         assert_eq!(table.rows[1].len(), 3);
+        let unknown = Table::of("States", COLUMNS, &STATES[1..]).known();
+        let names: Vec<&str> = unknown.headings.iter().map(|one| &*one.name).collect();
+        assert_eq!(names, ["state", "waits"]);
     }
 
     #[test]

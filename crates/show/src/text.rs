@@ -144,11 +144,12 @@ fn write_within(
     let (headings, rows) = cells(table, detail);
     let text = |letters: Option<usize>| {
         let mut text = table::Table::of(headings.clone());
-        let cell = |(cell, heading): (&String, &(String, String, Side))| match letters {
-            Some(letters) if heading.2 == Side::Left => cut(cell, letters),
+        let last = headings.len() - 1;
+        let cell = |(place, cell): (usize, &String)| match letters {
+            Some(letters) if headings[place].2 == Side::Left && place < last => cut(cell, letters),
             _ => cell.clone(),
         };
-        let rows = rows.iter().map(|row| row.iter().zip(&headings).map(cell));
+        let rows = rows.iter().map(|row| row.iter().enumerate().map(cell));
         rows.for_each(|row| text.push(row.collect()));
         text
     };
@@ -183,9 +184,10 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
     let Some(column) = table.largest.and_then(by) else {
         return table.rows[..shown].iter().collect();
     };
-    let figure = |place: &usize| match table.rows[*place][column] {
-        Value::Number(number) | Value::Interval(number, _) => number,
-        Value::Text(_) | Value::Unknown => f64::NEG_INFINITY,
+    let figure = |place: &usize| {
+        table.rows[*place][column]
+            .number()
+            .unwrap_or(f64::NEG_INFINITY)
     };
     let mut places: Vec<usize> = (0..table.rows.len()).collect();
     places.sort_by(|a, b| figure(b).total_cmp(&figure(a)));
@@ -205,11 +207,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         if heading.detail && detail == Detail::Short {
             continue;
         }
-        let numbers = rows.iter().filter_map(|row| match row[place] {
-            Value::Number(number) | Value::Interval(number, _) => Some(number),
-            Value::Text(_) | Value::Unknown => None,
-        });
-        let numbers: Vec<f64> = numbers.collect();
+        let numbers: Vec<f64> = rows.iter().filter_map(|row| row[place].number()).collect();
         // Whole figures, such as a driver's 2 µs, get no decimals.
         let whole = |factor: f64| {
             numbers
@@ -218,6 +216,8 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         };
         let (factor, unit) = in_one_unit(heading.unit, numbers.clone());
         let are_whole = whole(factor);
+        // Nothing stands to the right of the last column.
+        let is_last = place + 1 == table.headings.len();
         let side = match heading.unit {
             Unit::Words => Side::Left,
             _ => Side::Right,
@@ -226,9 +226,14 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         for (line, row) in lines.iter_mut().zip(&rows) {
             line.push(match &row[place] {
                 Value::Unknown => "-".to_owned(),
-                Value::Text(text) if detail == Detail::Short => cut(text, NAME),
+                Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
                 Value::Text(text) => text.clone(),
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
+                Value::Estimate(one) if detail == Detail::Short => aligned(one.estimate * factor),
+                Value::Estimate(one) => one.text(|number| aligned(number * factor)),
+                Value::Difference(one) => {
+                    one.text(|number| signed(number, aligned(number * factor)))
+                }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 Value::Number(number) => aligned(number * factor),
             });
@@ -260,19 +265,44 @@ fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
     }
 }
 
-/// A figure with its unit, for a page or a sentence.
-pub(crate) fn alone(unit: Unit, value: &Value) -> Option<String> {
+/// `+5` for 5.
+fn signed(number: f64, text: String) -> String {
+    match number > 0.0 {
+        true => format!("+{text}"),
+        false => text,
+    }
+}
+
+/// A figure with its unit, for a page or a sentence; `None` if it is unknown.
+pub fn alone(unit: Unit, value: &Value) -> Option<String> {
+    let in_unit_of = |number: f64, text: &dyn Fn(f64) -> String| {
+        let (factor, unit) = match unit.as_time() {
+            Some(ns) => {
+                let scale = scale_of(number * ns);
+                (ns / scale.ns, scale.unit)
+            }
+            None => in_one_unit(unit, Vec::new()),
+        };
+        format!("{} {unit}", text(factor)).trim_end().to_owned()
+    };
     Some(match (value, unit, unit.as_time()) {
         (Value::Unknown, ..) => return None,
         (Value::Text(text), ..) => text.clone(),
-        (Value::Interval(number, half), ..) => {
-            let (factor, unit) = in_one_unit(unit, vec![*number]);
-            format!(
-                "{} {unit}",
-                quantity::interval(number * factor, half * factor)
-            )
-            .trim_end()
-            .to_owned()
+        (Value::Interval(number, half), ..) => in_unit_of(*number, &|factor| {
+            quantity::interval(number * factor, half * factor)
+        }),
+        (Value::Estimate(one) | Value::Difference(one), ..) => {
+            let (low, high) = one.interval.unwrap_or((one.estimate, one.estimate));
+            let largest = [low, high, one.estimate].map(f64::abs).into_iter();
+            in_unit_of(largest.fold(0.0, f64::max), &|factor| {
+                one.text(|number| {
+                    let text = quantity::three_digits(number * factor);
+                    match value {
+                        Value::Difference(_) => signed(number, text),
+                        _ => text,
+                    }
+                })
+            })
         }
         (Value::Number(number), Unit::Kwh, _) => {
             format!("{} MWh", quantity::three_digits(number * 1e-3))
@@ -298,6 +328,8 @@ fn cut(name: &str, letters: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use reveille_figures::rounds::Estimate;
+
     use super::*;
     use crate::sheet::tests::{COLUMNS, STATES};
     use crate::sheet::{Column, Section};
@@ -376,6 +408,28 @@ mod tests {
     }
 
     #[test]
+    fn words_are_cut_but_in_the_last_column() {
+        const WORDS: &[Column<String>] = &[
+            Column::words("a", "a", "", |words| words.as_str().into()),
+            Column::words("b", "b", "", |words| words.as_str().into()),
+        ];
+        let table = Table::of("", WORDS, &["x".repeat(NAME + 5)]);
+        let lengths = |detail| {
+            let (_, rows) = cells(&table, detail);
+            rows[0]
+                .iter()
+                .map(|cell| cell.chars().count())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(Detail::Short), [NAME, NAME + 5]);
+        assert_eq!(lengths(Detail::All), [NAME + 5; 2]);
+        let mut out = Vec::new();
+        write_within(50, &table, Detail::Short, &mut out).unwrap();
+        let line = format!("{}…  {}\n", "x".repeat(NARROW - 1), "x".repeat(NAME + 5));
+        assert!(plain(out).ends_with(&line));
+    }
+
+    #[test]
     fn rows_are_chosen_by_the_largest_figures_and_keep_their_order() {
         const NUMBER: &[Column<u64>] =
             &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
@@ -419,6 +473,43 @@ mod tests {
         let figure = alone(Unit::Seconds, &Value::Interval(0.04, 0.002));
         assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
         assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
+    }
+
+    #[test]
+    fn a_difference_has_a_sign_and_one_unit_for_itself_and_its_interval() {
+        const CHANGE: &[Column<Estimate>] =
+            &[Column::estimated("ns", "change", Unit::Ns, "", |one| {
+                Value::difference(Some(one))
+            })];
+        let of = |estimate, interval| Estimate {
+            estimate,
+            interval,
+            rounds: 10,
+        };
+        let clear = of(-51_800.0, Some((-69_600.0, 2_000.0)));
+        let (headings, rows) = cells(
+            &Table::of("", CHANGE, &[clear.clone(), of(3_000.0, None)]),
+            Detail::Short,
+        );
+        assert_eq!(headings[0].1, "µs");
+        assert_eq!(rows.concat(), ["-51.8 [-69.6, +2.00]", "+3.00"]);
+        const FIGURE: &[Column<Estimate>] =
+            &[Column::estimated("ns", "figure", Unit::Ns, "", |one| {
+                one.into()
+            })];
+        let figure = |detail| cells(&Table::of("", FIGURE, [&clear]), detail).1;
+        assert_eq!(figure(Detail::Short).concat(), ["-51.8"]);
+        assert_eq!(figure(Detail::All).concat(), ["-51.8 [-69.6, 2.00]"]);
+        let alone = |value| alone(Unit::Ns, &value).unwrap();
+        assert_eq!(
+            alone(Value::Difference(clear.clone())),
+            "-51.8 [-69.6, +2] µs"
+        );
+        assert_eq!(alone((&clear).into()), "-51.8 [-69.6, 2] µs");
+        // Its own unit would be ns.
+        let near_zero = of(0.0, Some((-3_000.0, 4_000.0)));
+        assert_eq!(alone(Value::Difference(near_zero)), "0 [-3, +4] µs");
+        assert_eq!(alone(Value::Difference(of(0.0, None))), "0 ns");
     }
 
     #[test]

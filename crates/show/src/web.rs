@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use crate::html_table;
-use crate::markup::escape;
+use crate::markup::{escape, prose};
 use crate::page::framed;
 use crate::sheet::{Part, Section, Sheet, Table, Unit};
 use crate::text::alone;
@@ -51,14 +51,14 @@ enum Place {
 
 fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
     if !sheet.answer.is_empty() {
-        let _ = write!(body, "<p class=\"headline\">{}</p>", escape(&sheet.answer));
+        let _ = write!(body, "<p class=\"headline\">{}</p>", prose(&sheet.answer));
     }
     for (how, what) in sheet.failures.iter().take(MOST) {
         let _ = write!(
             body,
             "<p class=\"notice strong\" role=\"alert\"><b>{}:</b> {}</p>",
             escape(how),
-            escape(what)
+            prose(what)
         );
     }
     match sheet.failures.len().saturating_sub(MOST) {
@@ -68,17 +68,12 @@ fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
         }
     }
     for note in &sheet.notes {
-        let _ = write!(body, "<p class=\"notice\">{}</p>", escape(note));
+        let _ = write!(body, "<p class=\"notice\">{}</p>", prose(note));
     }
     if !sheet.facts.is_empty() {
         body.push_str("<dl class=\"facts\">");
         for (word, figures) in &sheet.facts {
-            let _ = write!(
-                body,
-                "<dt>{}</dt><dd>{}</dd>",
-                escape(word),
-                escape(figures)
-            );
+            let _ = write!(body, "<dt>{}</dt><dd>{}</dd>", escape(word), prose(figures));
         }
         body.push_str("</dl>");
     }
@@ -99,7 +94,7 @@ fn section(section: &Section<'_>, place: Place, html: &mut String) {
         match part {
             Part::Table(one) => html.push_str(&table(one)),
             Part::Text(text) => {
-                let _ = write!(html, "<p>{}</p>", escape(text));
+                let _ = write!(html, "<p>{}</p>", prose(text));
             }
             Part::Command(command) => {
                 let _ = write!(html, "<pre>{}</pre>", escape(command));

@@ -142,8 +142,8 @@ impl Watch {
         Some(match self.packages {
             Some(_) => "Power is that of the processor packages, by RAPL.".into(),
             None => {
-                "Power is what the battery says at the end of each round; it follows slowly, so \
-                     rounds should be long."
+                "Power is the battery's at the end of each round; it responds slowly, so rounds should \
+             be long."
                     .into()
             }
         })
@@ -487,8 +487,8 @@ mod tests {
         battery("BAT1", "2500000");
         assert_eq!(
             watch.power_source().unwrap(),
-            "Power is what the battery says at the end of each round; it follows slowly, so rounds \
-             should be long."
+            "Power is the battery's at the end of each round; it responds slowly, so rounds should \
+             be long."
         );
         let mut second = watch.read();
         second.at = first.at + Duration::from_secs(2);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::Observed;
 use crate::rounds::ByRound;
+use crate::setting::Named;
 use crate::verdict::{self, Cost, Verdict};
 use crate::workload::Description;
 use reveille_figures::quantile::median;
@@ -98,11 +99,44 @@ pub struct Trial {
     pub rounds: Vec<Round>,
 }
 
+impl Trial {
+    /// Concludes what the rounds say of these settings. `notes` are those of the run; the workload's own
+    /// follow.
+    pub fn of(
+        about: About,
+        workload: Description,
+        plan: Plan,
+        names: &[Named],
+        rounds: Vec<Round>,
+        mut notes: Vec<String>,
+    ) -> Self {
+        let (settings, cost, verdict) = conclude(names, &workload, &rounds);
+        notes.extend(workload.notes.iter().cloned());
+        Self {
+            about,
+            workload,
+            plan,
+            settings,
+            cost,
+            verdict,
+            notes,
+            rounds,
+        }
+    }
+}
+
+impl From<&Setting> for Named {
+    fn from(setting: &Setting) -> Self {
+        Self {
+            name: setting.name.clone(),
+            how: setting.how.clone(),
+        }
+    }
+}
+
 /// What the rounds say: each setting, what the figure is weighed against, and the verdict.
-///
-/// `names` has each setting's name and what it changes.
-pub fn conclude(
-    names: &[(String, String)],
+fn conclude(
+    names: &[Named],
     workload: &Description,
     rounds: &[Round],
 ) -> (Vec<Setting>, Option<Cost>, Verdict) {
@@ -153,7 +187,7 @@ fn cost(rounds: &[Round]) -> Option<Cost> {
 }
 
 fn setting(
-    (name, how): &(String, String),
+    named: &Named,
     turns: &ByRound<'_, Round>,
     as_is: Option<&ByRound<'_, Round>>,
     workload: &Description,
@@ -165,8 +199,8 @@ fn setting(
     let observed: Vec<&Observed> = turns.turns().map(|one| &one.observed).collect();
     let p99_difference = as_is.filter(|_| !workload.higher_is_better);
     Setting {
-        name: name.clone(),
-        how: how.clone(),
+        name: named.name.clone(),
+        how: named.how.clone(),
         rounds: medians(turns).iter().flatten().count() as u64,
         failed: turns.turns().map(|one| one.failed).sum(),
         figure: rounds::summarise(figures(turns)),
@@ -228,10 +262,7 @@ fn judge_anew(trial: &mut Trial) {
     if trial.verdict.permutations > 0 || trial.rounds.is_empty() {
         return;
     }
-    let names = trial.settings.iter();
-    let names: Vec<(String, String)> = names
-        .map(|one| (one.name.clone(), one.how.clone()))
-        .collect();
+    let names: Vec<Named> = trial.settings.iter().map(Named::from).collect();
     (_, _, trial.verdict) = conclude(&names, &trial.workload, &trial.rounds);
 }
 
@@ -258,10 +289,16 @@ pub(crate) mod tests {
         }
     }
 
-    fn names() -> Vec<(String, String)> {
-        ["as is", "no sleep"]
-            .map(|name| (name.to_owned(), String::new()))
-            .into()
+    fn named(names: &[&str]) -> Vec<Named> {
+        let named = |name: &&str| Named {
+            name: (*name).to_owned(),
+            how: String::new(),
+        };
+        names.iter().map(named).collect()
+    }
+
+    fn names() -> Vec<Named> {
+        named(&["as is", "no sleep"])
     }
 
     /// Ten rounds; "no sleep" is quicker by 30 and awake all the time.
@@ -293,31 +330,23 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn trial() -> Trial {
-        let (settings, cost, verdict) = conclude(&names(), &workload(false), &rounds());
-        Trial {
-            about: About {
-                schema_version: SCHEMA_VERSION,
-                tool: "reveille".into(),
-                name: "test".into(),
-                started: String::new(),
-                command_line: vec![],
-                ended: Ended::Completed,
-                machine: Identity::default(),
-                driver: None,
-                governor: None,
-            },
-            workload: workload(false),
-            plan: Plan {
-                rounds: 10,
-                settle_s: 0.2,
-                seed: 1,
-            },
-            settings,
-            cost,
-            verdict,
-            notes: vec![],
-            rounds: rounds(),
-        }
+        let about = About {
+            schema_version: SCHEMA_VERSION,
+            tool: "reveille".into(),
+            name: "test".into(),
+            started: String::new(),
+            command_line: vec![],
+            ended: Ended::Completed,
+            machine: Identity::default(),
+            driver: None,
+            governor: None,
+        };
+        let plan = Plan {
+            rounds: 10,
+            settle_s: 0.2,
+            seed: 1,
+        };
+        Trial::of(about, workload(false), plan, &names(), rounds(), vec![])
     }
 
     #[test]
@@ -396,9 +425,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_best_ones_gain_holds_for_whichever_is_best() {
-        let three: Vec<(String, String)> = ["as is", "a", "b"]
-            .map(|name| (name.to_owned(), String::new()))
-            .into();
+        let three = named(&["as is", "a", "b"]);
         let mut rounds = rounds();
         for (nth, round) in rounds.iter_mut().enumerate() {
             // Ten differences between 21 and 30.

@@ -1,12 +1,17 @@
 //! The settings that are compared: which ones, and how each is put in force and taken back.
 
+mod line;
+
 use std::path::PathBuf;
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, requests};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, pm_qos, requests};
+use serde::Serialize;
 
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
+
+pub use line::parse as parse_line;
 
 /// The machine as it was found, which all others are compared with.
 const AS_IS: &str = "as is";
@@ -70,6 +75,46 @@ pub struct Setting {
     pub name: String,
     /// What it changes.
     pub kind: Kind,
+}
+
+/// A setting's name and what it changes, in words.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Named {
+    /// As [`Setting::name`].
+    pub name: String,
+    /// As [`Setting::how`].
+    pub how: String,
+}
+
+/// What a trial would compare.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Planned {
+    /// How many turns each setting would have.
+    pub rounds: u32,
+    /// "As is" first.
+    pub settings: Vec<Named>,
+    /// What a reader must know of them (one sentence each).
+    pub notes: Vec<String>,
+}
+
+impl Planned {
+    /// Describes the settings.
+    ///
+    /// # Errors
+    /// As [`Setting::how`].
+    pub fn of(rounds: u32, settings: &[Setting], notes: Vec<String>, idle: &Idle) -> Result<Self> {
+        let named = |setting: &Setting| {
+            Ok(Named {
+                name: setting.name.clone(),
+                how: setting.how(idle)?,
+            })
+        };
+        Ok(Self {
+            rounds,
+            settings: settings.iter().map(named).collect::<Result<_>>()?,
+            notes,
+        })
+    }
 }
 
 /// Which settings are to be tried.
@@ -148,12 +193,22 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     };
     if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
         notes.push(
-            "The governor haltpoll looks at no disabled state and at no bound but 0: those settings \
-             change nothing here."
+            "The governor haltpoll ignores disabled states and every bound but 0: those settings change \
+             nothing here."
                 .into(),
         );
     }
     Ok((settings, notes))
+}
+
+/// A note on another process's latency bound, which is in force under everything that is compared, "as is"
+/// included; `every` is the noun of that.
+pub fn held_by_others(every: &str) -> Option<String> {
+    let bound_us = pm_qos::current_bound_us().ok()??;
+    Some(format!(
+        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
+         {every}; `reveille top` shows who."
+    ))
 }
 
 fn online(idle: &Idle) -> impl Iterator<Item = &reveille_kernel::Cpu> {

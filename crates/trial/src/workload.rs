@@ -1,5 +1,6 @@
 //! What is run under each setting, and gives figures.
 
+mod client;
 mod command;
 mod echo;
 mod icmp;
@@ -13,12 +14,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use client::Client;
 pub use command::{Command, Figure};
-pub use echo::{Echo, Transport};
-pub use message::{MAX_SIZE as ECHO_MAX_SIZE, MIN_SIZE as ECHO_MIN_SIZE};
-pub use ping::{MAX_SIZE as PING_MAX_SIZE, MIN_SIZE as PING_MIN_SIZE, Ping};
-pub use requests::{Exchange, Pace, Requests};
-pub use server::{PORT, Server};
+pub use echo::Transport;
+pub use requests::Pace;
+pub use server::{Server, parse_address};
 
 use crate::Result;
 

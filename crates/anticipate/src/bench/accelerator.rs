@@ -4,7 +4,7 @@
 //! The times are those of figure 2 of Shen and others, "Software-Managed CPU Sleep" (2015): GPU
 //! kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
 //! 50 µs with a few outliers; the first call of a series takes long. The paper does not quantify
-//! outliers and first calls; [`Series`] says how they are drawn.
+//! outliers and first calls; [`Series`] has how they are drawn.
 //!
 //! The stand-in spins on a CPU of its own, as a device is always awake: it sees a call at once. Its
 //! signal wakes the control thread by an interrupt between CPUs.
@@ -20,7 +20,7 @@ use reveille_trial::setting::Machine;
 use crate::bench::asleep::Counts;
 use crate::bench::assist::Account;
 use crate::bench::clock;
-use crate::bench::policy::{Kept, Policy};
+use crate::bench::policy::{Policy, PolicySetting};
 use crate::bench::result::{Point, Workload};
 use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
@@ -88,8 +88,8 @@ pub struct Predicted {
     pub late_ns: u64,
 }
 
-/// How an application asks to be awake in time.
-pub trait Waking {
+/// An application's announcements.
+pub trait Announcing {
     /// A call of that kind took that long, ns.
     fn observe(&mut self, kind: u32, ns: u64);
 
@@ -112,11 +112,11 @@ pub trait Waking {
     fn account(&mut self) -> Account;
 }
 
-/// Makes a [`Waking`] for the calling thread.
+/// Makes an [`Announcing`] for the calling thread.
 pub trait Connect: Sync {
     /// # Errors
     /// [`Error::Cannot`] if none is available.
-    fn connect(&self) -> Result<Box<dyn Waking>>;
+    fn connect(&self) -> Result<Box<dyn Announcing>>;
 
     /// What it does, in words.
     fn how(&self) -> String;
@@ -332,7 +332,7 @@ impl Device {
     }
 }
 
-/// Ends the stand-in, and whoever waits for it, also where a thread panics.
+/// Ends the stand-in and what waits for it, also if a thread panics.
 struct Ends<'a>(&'a Device);
 
 impl Drop for Ends<'_> {
@@ -369,18 +369,18 @@ impl Work for Accelerator<'_> {
         Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
     }
 
-    fn kept(&self, policy: Policy) -> Result<Kept> {
+    fn setting(&self, policy: Policy) -> Result<PolicySetting> {
         match policy {
-            Policy::AsIs => Ok(Kept::as_is("the control thread waits asleep")),
-            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.options.cpu),
-            Policy::NoSleep => Ok(Kept::as_is("the control thread polls")),
+            Policy::AsIs => Ok(PolicySetting::as_is("the control thread waits asleep")),
+            Policy::Shallowest => PolicySetting::shallowest(&self.machine.idle, self.options.cpu),
+            Policy::NoSleep => Ok(PolicySetting::as_is("the control thread polls")),
             Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
                 let connect = self.connect.ok_or_else(|| {
                     Error::Cannot("this program was built without the applications' library".into())
                 })?;
                 drop(connect.connect()?);
-                Ok(Kept::as_is(&connect.how()))
+                Ok(PolicySetting::as_is(&connect.how()))
             }
         }
     }
@@ -438,19 +438,23 @@ mod tests {
         );
     }
 
-    /// Says what it was told.
+    /// Records its calls.
     #[derive(Default)]
-    struct Told(Mutex<Vec<String>>);
+    struct Recorded(Mutex<Vec<String>>);
 
-    struct Teller<'a> {
-        told: &'a Told,
+    struct Recorder<'a> {
+        calls_made: &'a Recorded,
         last_ns: Option<u64>,
     }
 
-    impl Waking for Teller<'_> {
+    impl Announcing for Recorder<'_> {
         fn observe(&mut self, kind: u32, ns: u64) {
             self.last_ns = Some(ns);
-            self.told.0.lock().unwrap().push(format!("observe {kind}"));
+            self.calls_made
+                .0
+                .lock()
+                .unwrap()
+                .push(format!("observe {kind}"));
         }
         fn predict(&mut self, _: u32) -> Option<Predicted> {
             Some(Predicted {
@@ -461,11 +465,11 @@ mod tests {
         fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
             assert_eq!(window_ns, 100_000);
             assert!(at_ns > 0);
-            self.told.0.lock().unwrap().push("expect".into());
+            self.calls_made.0.lock().unwrap().push("expect".into());
             Ok(())
         }
         fn cancel(&mut self) -> Result<()> {
-            self.told.0.lock().unwrap().push("cancel".into());
+            self.calls_made.0.lock().unwrap().push("cancel".into());
             Ok(())
         }
         fn account(&mut self) -> Account {
@@ -480,7 +484,7 @@ mod tests {
     /// Loses the control thread's binding, as the kernel does when its CPU goes offline.
     struct Loses(nix::sched::CpuSet);
 
-    impl Waking for Loses {
+    impl Announcing for Loses {
         fn observe(&mut self, _: u32, _: u64) {
             nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &self.0).unwrap();
         }
@@ -499,7 +503,7 @@ mod tests {
     }
 
     impl Connect for nix::sched::CpuSet {
-        fn connect(&self) -> Result<Box<dyn Waking>> {
+        fn connect(&self) -> Result<Box<dyn Announcing>> {
             Ok(Box::new(Loses(*self)))
         }
         fn how(&self) -> String {
@@ -529,18 +533,18 @@ mod tests {
         );
     }
 
-    /// The told one lives as long as the test's process.
-    struct Connects(&'static Told);
+    /// The record lives as long as the test's process.
+    struct Connects(&'static Recorded);
 
     impl Connect for Connects {
-        fn connect(&self) -> Result<Box<dyn Waking>> {
-            Ok(Box::new(Teller {
-                told: self.0,
+        fn connect(&self) -> Result<Box<dyn Announcing>> {
+            Ok(Box::new(Recorder {
+                calls_made: self.0,
                 last_ns: None,
             }))
         }
         fn how(&self) -> String {
-            "is told".into()
+            "is notified".into()
         }
     }
 
@@ -565,7 +569,7 @@ mod tests {
         };
         let never = AtomicBool::new(false);
         for policy in [Policy::AsIs, Policy::NoSleep, Policy::Anticipate] {
-            work.kept(policy).unwrap();
+            work.setting(policy).unwrap();
             let sample = work.turn(1, policy, 0, &never).unwrap();
             assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
             // What was drawn is the least that it can take.
@@ -575,8 +579,8 @@ mod tests {
                 .map(|account| (account.waits, account.assisted));
             assert_eq!(account, (policy == Policy::Anticipate).then_some((3, 2)));
         }
-        let told = connects.0.0.lock().unwrap().clone();
+        let calls_made = connects.0.0.lock().unwrap().clone();
         let all = "cancel, observe 1, expect, cancel, observe 1, expect, cancel, observe 1";
-        assert_eq!(told.join(", "), all);
+        assert_eq!(calls_made.join(", "), all);
     }
 }

@@ -1,4 +1,4 @@
-//! What wakes CPUs in time for storage, as the benchmark uses it.
+//! Anticipatory wake-up for storage, as the benchmark uses it.
 
 use crate::Result;
 
@@ -11,13 +11,13 @@ pub struct Device {
     pub disks: Vec<String>,
 }
 
-/// What wakes CPUs in time for a device.
+/// Anticipatory wake-up for a device.
 pub trait Assist {
     /// Starts it; it ends when the result is dropped.
     ///
     /// # Errors
     /// [`crate::Error::Cannot`] if this machine or user cannot: the policy is then left out, and the
-    /// result says why.
+    /// result has the reason.
     fn begin(&self, device: &Device) -> Result<Box<dyn Running>>;
 
     /// What it does, in words.
@@ -34,7 +34,7 @@ pub trait Running {
     fn own_cost(&self, waits: &mut dyn FnMut()) -> Option<OwnCost>;
 }
 
-/// Time that waking in time takes for each wait, ns: the kernel's account of its BPF programs less the
+/// Time that anticipatory wake-up takes for each wait, ns: the kernel's account of its BPF programs less the
 /// cost of counting, without the time for which CPUs are kept awake.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnCost {
@@ -46,7 +46,7 @@ pub struct OwnCost {
     pub at_requests_ns: f64,
 }
 
-/// What was done to be awake in time.
+/// What was done for anticipatory wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
     /// Time for which CPUs were kept awake, ns, all CPUs together; `None` if it is not counted.

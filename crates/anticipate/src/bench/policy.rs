@@ -1,4 +1,4 @@
-//! The policies, and the setting of the machine that each of them is.
+//! The policies, and the machine's setting under each of them.
 
 use reveille_kernel::limits::{self, Limit};
 use reveille_kernel::{Idle, IdleState, affinity, requests};
@@ -18,7 +18,7 @@ pub enum Policy {
     /// No CPU sleeps.
     NoSleep,
     /// The waiting thread polls for the completion: its CPU sleeps between waits only. About the most
-    /// that waking in time can regain.
+    /// that anticipatory wake-up can regain.
     Poll,
     /// CPUs are awake just when what is waited for completes.
     Anticipate,
@@ -52,16 +52,16 @@ impl Policy {
     }
 }
 
-/// How the machine is kept under a policy.
+/// The machine's setting under a policy.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kept {
+pub struct PolicySetting {
     /// The setting in force.
     pub kind: Kind,
-    /// What is changed, in words.
+    /// What it changes, in words.
     pub how: String,
 }
 
-impl Kept {
+impl PolicySetting {
     /// No setting is changed; `how` is what the workload does.
     pub fn as_is(how: &str) -> Self {
         Self {
@@ -171,18 +171,18 @@ mod tests {
     #[test]
     fn where_no_bound_makes_cpus_poll_threads_keep_those_awake_that_may_be_used() {
         let (_folder, machine) = machine(&[]);
-        let kept = Kept::no_sleep(&machine.idle).unwrap();
+        let setting = PolicySetting::no_sleep(&machine.idle).unwrap();
         // The machine has CPU 0 only.
         let cpus = match affinity::allowed().contains(&0) {
             true => vec![0],
             false => vec![],
         };
-        assert_eq!(kept.kind, Kind::KeepAwake(cpus.clone()));
-        let in_force = kept.kind.apply(&machine).unwrap();
+        assert_eq!(setting.kind, Kind::KeepAwake(cpus.clone()));
+        let in_force = setting.kind.apply(&machine).unwrap();
         assert_eq!(in_force.interrupted(), None);
         in_force.end().unwrap();
         if !cpus.is_empty() {
-            assert_eq!(kept.how, "idle-priority threads keep CPU 0 awake");
+            assert_eq!(setting.how, "idle-priority threads keep CPU 0 awake");
         }
     }
 
@@ -196,10 +196,10 @@ mod tests {
                 fs::read_to_string(folder.path().join(file)).unwrap().trim() == "1"
             })
         };
-        let kept = Kept::shallowest(&machine.idle, 0).unwrap();
-        let in_force = kept.kind.apply(&machine).unwrap();
+        let setting = PolicySetting::shallowest(&machine.idle, 0).unwrap();
+        let in_force = setting.kind.apply(&machine).unwrap();
         assert!(disabled().eq([false, false, true, true]));
-        assert_eq!(kept.how, "C6, C8 disabled on all CPUs");
+        assert_eq!(setting.how, "C6, C8 disabled on all CPUs");
         in_force.end().unwrap();
         assert!(disabled().eq([false, false, false, true]));
     }

@@ -1,4 +1,4 @@
-//! `bench.json`: what each policy gave and took, on which machine, and every turn of it.
+//! `bench.json`: the latency and cost of each policy, the machine, and every turn.
 
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,7 @@ pub struct Turn {
     /// Time awake of the workload's CPU, its own work included; 0 to 100. `None` if sleep is not
     /// counted.
     pub awake_percent: Option<f64>,
-    /// The same of the other CPUs on average, whoever keeps them awake.
+    /// The same of the other CPUs on average, whatever keeps them awake.
     pub others_awake_percent: Option<f64>,
     /// By the engine's own account, in % of one CPU's time, all CPUs together.
     pub kept_awake_percent: Option<f64>,
@@ -159,7 +159,7 @@ pub struct Row {
     pub power_w: Option<Estimate>,
     /// As [`Turn::run_ns`].
     pub run_ns: Option<Estimate>,
-    /// Time that waking in time takes for each wait, ns: the median of separate turns at the point with
+    /// Time that anticipatory wake-up takes for each wait, ns: the median of separate turns at the point with
     /// the least idle time, without the time for which CPUs are kept awake.
     pub own_cost_ns: Option<f64>,
     /// Of that, the programs at the issue and the completion of a request; the rest is at idle
@@ -253,6 +253,11 @@ impl Bench {
     pub fn gain(&self, point: usize, policy: Policy) -> Option<&Gain> {
         let mut gains = self.gains.iter();
         gains.find(|gain| gain.point == point && gain.policy == policy)
+    }
+
+    /// Is it I/O, with points that are idle times?
+    pub fn is_storage(&self) -> bool {
+        self.workload.kind == "storage"
     }
 
     /// Rounds that are complete at every point.

@@ -14,7 +14,7 @@ use reveille_trial::setting::{InForce, Machine};
 
 use crate::bench::asleep::{Counts, Reading};
 use crate::bench::assist::OwnCost;
-use crate::bench::policy::{Kept, Policy};
+use crate::bench::policy::{Policy, PolicySetting};
 use crate::bench::result::{PolicyUsed, Skipped, Turn};
 pub use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
@@ -41,7 +41,7 @@ pub struct Run {
     pub skipped: Vec<Skipped>,
     /// In the order in which they were run.
     pub turns: Vec<Turn>,
-    /// A point, and the cost of waking in time there for each wait, ns; `None` if unknown.
+    /// A point, and the engine's own cost there for each wait, ns; `None` if unknown.
     pub own_cost: Option<(usize, OwnCost)>,
     /// What ended the rounds.
     pub ended: Ended,
@@ -82,7 +82,7 @@ pub fn run(
         _ => None,
     };
     let policies = bench.used.into_iter();
-    let policies = policies.map(|(policy, Kept { how, .. })| PolicyUsed { policy, how });
+    let policies = policies.map(|(policy, PolicySetting { how, .. })| PolicyUsed { policy, how });
     Ok(Run {
         policies: policies.collect(),
         skipped,
@@ -99,17 +99,17 @@ fn rehearse(
     work: &dyn Work,
     options: &Options,
     skipped: &mut Vec<Skipped>,
-) -> Result<Vec<(Policy, Kept)>> {
+) -> Result<Vec<(Policy, PolicySetting)>> {
     let mut used = Vec::new();
     for policy in Policy::ALL {
         if policy != Policy::AsIs && !options.policies.contains(&policy) {
             continue;
         }
-        let in_force = |kept: Kept| Ok((kept.kind.apply(machine)?, kept));
-        match work.kept(policy).and_then(in_force) {
-            Ok((in_force, kept)) => {
+        let in_force = |setting: PolicySetting| Ok((setting.kind.apply(machine)?, setting));
+        match work.setting(policy).and_then(in_force) {
+            Ok((in_force, setting)) => {
                 in_force.end()?;
-                used.push((policy, kept));
+                used.push((policy, setting));
             }
             Err(Error::Cannot(why)) if !options.insist && policy != Policy::AsIs => {
                 skipped.push(Skipped { policy, why });
@@ -124,7 +124,7 @@ struct Bench<'a> {
     machine: &'a Machine,
     work: &'a dyn Work,
     watch: Watch,
-    used: Vec<(Policy, Kept)>,
+    used: Vec<(Policy, PolicySetting)>,
     began: Instant,
 }
 
@@ -301,7 +301,7 @@ mod tests {
     use crate::bench::assist::Account;
     use crate::bench::result::{Point, Workload};
 
-    /// Takes no time; says which turns it had.
+    /// Takes no time; records its turns.
     struct Recorded {
         points: Vec<Point>,
         turns: RefCell<Vec<(u32, usize, Policy)>>,
@@ -337,10 +337,10 @@ mod tests {
         fn expected(&self, _: usize) -> Duration {
             Duration::from_secs(1)
         }
-        fn kept(&self, policy: Policy) -> Result<Kept> {
+        fn setting(&self, policy: Policy) -> Result<PolicySetting> {
             match policy {
                 Policy::Shallowest => Err(Error::Cannot("there is but one".into())),
-                policy => Ok(Kept::as_is(policy.name())),
+                policy => Ok(PolicySetting::as_is(policy.name())),
             }
         }
         fn turn(

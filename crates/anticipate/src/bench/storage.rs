@@ -17,7 +17,7 @@ use reveille_trial::setting::Machine;
 use crate::bench::asleep::Counts;
 use crate::bench::assist::{Assist, Running};
 use crate::bench::clock;
-use crate::bench::policy::{Kept, Policy};
+use crate::bench::policy::{Policy, PolicySetting};
 use crate::bench::result::{Point, Workload};
 use crate::bench::work::{Sample, Work};
 use crate::{Error, Operation, Result};
@@ -67,9 +67,11 @@ impl<'a> Storage<'a> {
     pub fn new(
         machine: &'a Machine,
         target: Target,
-        options: Options,
+        mut options: Options,
         assist: Option<&'a dyn Assist>,
     ) -> Result<Self> {
+        options.idle_ns.sort_unstable();
+        options.idle_ns.dedup();
         let pattern = Pattern {
             counts: Counts::of(&machine.root, &machine.idle, options.cpu),
             target,
@@ -306,13 +308,17 @@ impl Work for Storage<'_> {
         ns(options.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(options.ios, idle_ns)
     }
 
-    fn kept(&self, policy: Policy) -> Result<Kept> {
+    fn setting(&self, policy: Policy) -> Result<PolicySetting> {
         match policy {
-            Policy::AsIs => Ok(Kept::as_is("nothing is changed")),
-            Policy::Shallowest => Kept::shallowest(&self.machine.idle, self.pattern.options.cpu),
-            Policy::NoSleep => Kept::no_sleep(&self.machine.idle),
+            Policy::AsIs => Ok(PolicySetting::as_is("nothing is changed")),
+            Policy::Shallowest => {
+                PolicySetting::shallowest(&self.machine.idle, self.pattern.options.cpu)
+            }
+            Policy::NoSleep => PolicySetting::no_sleep(&self.machine.idle),
             Policy::Poll => match Polled::new() {
-                Ok(_) => Ok(Kept::as_is("the waiting thread polls for the completion")),
+                Ok(_) => Ok(PolicySetting::as_is(
+                    "the waiting thread polls for the completion",
+                )),
                 Err(error) => Err(Error::Cannot(format!(
                     "asynchronous I/O is unavailable to this process ({error})"
                 ))),
@@ -322,7 +328,7 @@ impl Work for Storage<'_> {
                     Error::Cannot("this program was built without the engine".into())
                 })?;
                 drop(assist.begin(&self.pattern.target.device)?);
-                Ok(Kept::as_is(&assist.how()))
+                Ok(PolicySetting::as_is(&assist.how()))
             }
         }
     }

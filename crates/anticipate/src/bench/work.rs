@@ -1,11 +1,11 @@
-//! What the benchmark asks of a workload.
+//! A workload of the benchmark.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::Result;
 use crate::bench::assist::{Account, Running};
-use crate::bench::policy::{Kept, Policy};
+use crate::bench::policy::{Policy, PolicySetting};
 use crate::bench::result::{Point, Workload};
 
 /// A workload that waits again and again.
@@ -22,13 +22,13 @@ pub trait Work {
     /// About how long a turn takes.
     fn expected(&self, point: usize) -> Duration;
 
-    /// How the machine is kept under a policy.
+    /// The machine's setting under a policy.
     ///
     /// # Errors
     /// [`crate::Error::Cannot`] if this machine or user cannot, and the policy is to be left out.
-    fn kept(&self, policy: Policy) -> Result<Kept>;
+    fn setting(&self, policy: Policy) -> Result<PolicySetting>;
 
-    /// Starts waking in time for a turn; `None` for a workload that asks for that itself.
+    /// Starts the engine for a turn; `None` for a workload that announces its waits itself.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -54,6 +54,6 @@ pub struct Sample {
     pub asleep_ns: Option<u64>,
     /// Time to completion of a workload that completes.
     pub run_ns: Option<u64>,
-    /// Where the workload itself asks to be awake in time.
+    /// Of a workload that announces its waits itself.
     pub account: Option<Account>,
 }

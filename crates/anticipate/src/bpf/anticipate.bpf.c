@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Waking in time. When a synchronous request is issued to a block device, its completion is
- * predicted, and the CPU on which somebody waits is ready from a little before until the
- * completion, or until the window that was opened for it ends.
+ * Anticipatory wake-up. When a synchronous request is issued to a block device, its completion is
+ * predicted, and the CPU on which a task waits is ready from a little before until the completion,
+ * or until the window that was opened for it ends.
  *
  * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. The
  * timer is armed when the CPU enters an idle state, not before: a busy CPU needs none, and what it
  * takes to arm one (in a virtual machine a way to the hypervisor and back) does not hold up the
- * request. A window is a slot of the plan; `struct window` says who may do what with it, without
- * locks.
+ * request. A window is a slot of the plan; `enum window_state` lists its transitions,
+ * which need no locks.
  *
  * Ready means awake: a kernel thread (a bpf_wq) goes round in a loop until the completion, and ends
  * when anything else is runnable. A window that begins at once needs no timer: the thread is
@@ -152,31 +152,31 @@ unsigned long long swept;
  *	OPEN	  a window of which its CPU has seen nothing yet: it was busy since
  *	ARMED	  a window for which a timer or the thread will come
  *	BEGUN	  a window that the CPU is kept ready for
- *	TOLD	  the same, and the CPU that takes the interrupt was told
+ *	NOTIFIED  the same, and the CPU that takes the interrupt was notified
  *	COMPLETE  a window that began, and whose request is complete: its time is to be charged
  *
  * A slot's word (of the plan) has the state in its lowest bits and above them how many windows it
- *had: this window's number. A word never comes back, so an exchange of words succeeds only if
- *nothing has happened to the slot since its word was read, and whatever was read in between is of
- *that window. Each transition is such an exchange, but for the one out of CLAIMED, which its one
- *owner makes. So a slot is never given to two, and nobody frees what is another's. Who may make
- *them:
+ * had: this window's number. A word never comes back, so an exchange of words succeeds only if
+ * nothing has happened to the slot since its word was read, and whatever was read in between is of
+ * that window. Each transition is such an exchange, but for the one out of CLAIMED, which its one
+ * owner makes. So a slot is never given to two, and nobody frees what is another's. Who may make
+ * them:
  *
- *	FREE	    -> CLAIMED	who opens a window, on any CPU, with the next number
- *	CLAIMED	    -> OPEN	the same
- *	OPEN	    -> ARMED	the CPU itself, as all that follows without another word
- *	OPEN, ARMED -> BEGUN
- *	BEGUN	    -> TOLD	who writes `told` before; nobody reads it in another state
- *	OPEN, ARMED -> FREE	a completion or cancellation, on any CPU; the CPU itself, at its end
- *	BEGUN, TOLD -> COMPLETE a completion or cancellation, on any CPU
- *	BEGUN, TOLD -> FREE	at its end
- *	COMPLETE    -> FREE	who made it COMPLETE, unless the CPU was in the loop then; the CPU,
- *				at the end of its loop or nap
+ *	FREE	        -> CLAIMED  who opens a window, on any CPU, with the next number
+ *	CLAIMED	        -> OPEN     the same
+ *	OPEN	        -> ARMED    the CPU itself, as all that follows without another word
+ *	OPEN, ARMED     -> BEGUN
+ *	BEGUN	        -> NOTIFIED who writes `notice` before; nobody reads it in another state
+ *	OPEN, ARMED     -> FREE     a completion or cancellation, on any CPU; the CPU, at its end
+ *	BEGUN, NOTIFIED -> COMPLETE a completion or cancellation, on any CPU
+ *	BEGUN, NOTIFIED -> FREE     at its end
+ *	COMPLETE        -> FREE     who made it COMPLETE, unless the CPU was in the loop then;
+ *				    the CPU, at the end of its loop or nap
  *
  * And no slot is lost: who opens a window takes any slot whose window is over, under the next
- * number. From OPEN and ARMED it does so at the window's end; from BEGUN, TOLD and COMPLETE a spell
- * later, when whoever kept the CPU ready has charged for it. It needs no timer, no thread and no
- * idle CPU for that. CLAIMED lasts for some instructions.
+ * number. From OPEN and ARMED it does so at the window's end; from BEGUN, NOTIFIED and COMPLETE a
+ * spell later, when the program that kept the CPU ready has charged for it. It needs no timer, no
+ * thread and no idle CPU for that. CLAIMED lasts for some instructions.
  */
 enum window_state {
 	FREE = 0,
@@ -185,7 +185,7 @@ enum window_state {
 	OPEN = 4,
 	ARMED = 5,
 	BEGUN = 6,
-	TOLD = 7,
+	NOTIFIED = 7,
 };
 
 /* Bits of the states: the window is open; it has begun. To test them makes no paths to verify. */
@@ -195,11 +195,11 @@ enum window_state {
 #define STATES ((1ULL << STATE_BITS) - 1)
 /* A ticket is the number, and the slot below it. */
 #define SLOT_BITS 4 /* WINDOWS */
-/* Transitions that the CPU itself makes before a completion: OPEN to TOLD. */
+/* Transitions that the CPU itself makes before a completion: OPEN to NOTIFIED. */
 #define MOVES 3
 
-/* What the second CPU was told: of `struct agent`, and when. */
-struct told {
+/* The second CPU's notification: of `struct agent`, and when. */
+struct notice {
 	unsigned long long since;
 	unsigned long long until;
 	unsigned int claim;
@@ -215,10 +215,10 @@ struct window {
 	unsigned int uid;
 	/* The CPU that takes the interrupt, and 1; 0 where it is this one. */
 	unsigned int second;
-	struct told told;
+	struct notice notice;
 };
 
-/* Whoever waits for a request: from its issue until it runs again. */
+/* The task that waits for a request: from its issue until it runs again. */
 enum wait_state { NOBODY = 0, RUNS = 1, BLOCKED = 2, WOKEN = 3 };
 
 struct waiter {
@@ -247,7 +247,7 @@ struct plan {
 	unsigned int kicked;
 	/* From an idle state's entry to its end. */
 	unsigned int asleep;
-	/* Some of the waiters may be somebody. */
+	/* Some of the waiters may be tasks. */
 	unsigned int waited;
 	/* Requests that were issued here, by whomever. */
 	unsigned int in_flight;
@@ -339,7 +339,7 @@ struct {
 	__type(value, struct charge);
 } charges SEC(".maps");
 
-enum fate { ALONE = 0, CONTROL = 1, ASSISTED = 2 };
+enum treatment { ALONE = 0, CONTROL = 1, ASSISTED = 2 };
 
 /* A request on its way. */
 struct flight {
@@ -352,7 +352,7 @@ struct flight {
 	unsigned char device;
 	unsigned char operation;
 	unsigned char depth;
-	unsigned char fate;
+	unsigned char treatment;
 	/* On the CPU's plan, and 1; 0: nobody whose wait is followed. */
 	unsigned int waiter;
 	int pid;
@@ -630,21 +630,21 @@ static __always_inline void charge(const struct owner *owner, unsigned long long
 		ADD(charge->awake_ns, ns);
 }
 
-/* The second CPU need not be awake any more: who took the window out of TOLD says so. */
-static __noinline void release_second(const struct told *told, const struct owner *owner,
+/* The second CPU need not be awake any more: who took the window out of NOTIFIED says so. */
+static __noinline void release_second(const struct notice *notice, const struct owner *owner,
 				      unsigned long long now)
 {
-	__u32 second = told->cpu - 1;
+	__u32 second = notice->cpu - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
 	struct plan *others = plan_of(second);
 	unsigned long long ns;
 
 	if (agent)
-		__sync_val_compare_and_swap(&agent->claims[told->claim & (CLAIMS - 1)], told->until,
-					    0);
-	if (now > told->until)
-		now = told->until;
-	ns = now > told->since ? now - told->since : 0;
+		__sync_val_compare_and_swap(&agent->claims[notice->claim & (CLAIMS - 1)],
+					    notice->until, 0);
+	if (now > notice->until)
+		now = notice->until;
+	ns = now > notice->since ? now - notice->since : 0;
 	if (others) {
 		ADD(others->sums.awake_ns, ns);
 		spend(others, ns);
@@ -662,17 +662,17 @@ static __always_inline long long open_window(struct plan *plan, unsigned long lo
 		struct window *window = &plan->windows[i];
 		unsigned long long word = READ(plan->words[i]), next;
 		struct owner owner_before;
-		struct told told_before;
+		struct notice notice_before;
 
 		if (!is_vacant(window, word, now))
 			continue;
 		owner_before = window->owner;
-		told_before = window->told;
+		notice_before = window->notice;
 		next = (word | STATES) + 1;
 		if (__sync_val_compare_and_swap(&plan->words[i], word, next | CLAIMED) != word)
 			continue;
-		if ((word & STATES) == TOLD)
-			release_second(&told_before, &owner_before, now);
+		if ((word & STATES) == NOTIFIED)
+			release_second(&notice_before, &owner_before, now);
 		window->start = start;
 		window->end = end;
 		window->owner = *owner;
@@ -739,14 +739,14 @@ static __always_inline void close_ended(struct plan *plan, unsigned long long no
 		struct window *window = &plan->windows[i];
 		unsigned long long word = READ(plan->words[i]);
 		struct owner owner;
-		struct told told;
+		struct notice notice;
 
 		if (!(is_open(word) && window->end <= now) && (word & STATES) != COMPLETE)
 			continue;
 		owner = window->owner;
-		told = window->told;
-		if (move(&plan->words[i], word, FREE) && (word & STATES) == TOLD)
-			release_second(&told, &owner, now);
+		notice = window->notice;
+		if (move(&plan->words[i], word, FREE) && (word & STATES) == NOTIFIED)
+			release_second(&notice, &owner, now);
 	}
 }
 
@@ -783,7 +783,7 @@ static __always_inline int claim(struct agent *agent, unsigned long long now,
 	return -1;
 }
 
-/* Tells the thread of the CPU that takes the interrupt to keep it awake. */
+/* Notifies the thread of the CPU that takes the interrupt, which keeps it awake. */
 static __always_inline void tell_second(struct plan *plan, __u32 slot, unsigned long long word,
 					unsigned long long now)
 {
@@ -792,7 +792,7 @@ static __always_inline void tell_second(struct plan *plan, __u32 slot, unsigned 
 	__u32 second = window->second - 1;
 	struct agent *agent = bpf_map_lookup_elem(&agents, &second);
 	struct plan *others = plan_of(second);
-	struct told told = {.since = now, .cpu = window->second};
+	struct notice notice = {.since = now, .cpu = window->second};
 	long long left;
 	int taken;
 
@@ -806,10 +806,10 @@ static __always_inline void tell_second(struct plan *plan, __u32 slot, unsigned 
 	taken = claim(agent, now, until);
 	if (taken < 0)
 		return;
-	told.until = until;
-	told.claim = taken;
-	window->told = told;
-	if (move(&plan->words[slot], word, TOLD))
+	notice.until = until;
+	notice.claim = taken;
+	window->notice = notice;
+	if (move(&plan->words[slot], word, NOTIFIED))
 		ring(plan, second, now);
 	else
 		__sync_val_compare_and_swap(&agent->claims[taken & (CLAIMS - 1)], until, 0);
@@ -829,7 +829,7 @@ struct spin {
 	struct plan *plan;
 	unsigned long long limit;
 	unsigned long long now;
-	/* Awake on behalf of somebody, ns. */
+	/* Awake on behalf of a task, ns. */
 	unsigned long long awake;
 };
 
@@ -1102,7 +1102,7 @@ KICKED_BY(ipi_entry)
  * workers, which wait while one of them is running.
  */
 SEC("tp_btf/workqueue_queue_work")
-int BPF_PROG(on_work_queued, int wished, struct pool_workqueue *queue)
+int BPF_PROG(on_work_queued, int requested, struct pool_workqueue *queue)
 {
 	struct plan *plan = plan_of(queue->pool->cpu);
 
@@ -1134,7 +1134,7 @@ static __always_inline bool is_chosen(struct task_struct *task)
 	return !cgroup || bpf_get_current_ancestor_cgroup_id(cgroup_level) == cgroup;
 }
 
-static __always_inline bool somebody_waits(unsigned int flags)
+static __always_inline bool a_task_waits(unsigned int flags)
 {
 	unsigned int sync = 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_SYNC);
 	unsigned int ahead = 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD);
@@ -1156,8 +1156,8 @@ static __always_inline struct charge *charge_of(const struct owner *owner, struc
 }
 
 /* Opens a window for a request, if that is of use: what becomes of it. */
-static __always_inline enum fate assist(struct flight *flight, const struct model *model,
-					struct outcome *outcome, unsigned int in_flight)
+static __always_inline enum treatment assist(struct flight *flight, const struct model *model,
+					     struct outcome *outcome, unsigned int in_flight)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owner owner = {.device = flight->device};
@@ -1250,7 +1250,7 @@ static __always_inline bool sampled(void)
 	return !(bpf_get_prandom_u32() % FOLLOWED);
 }
 
-/* Follows the wait of whoever issues a request here. */
+/* Follows the wait of the task that issues a request here. */
 static __always_inline void follow(struct plan *plan, struct flight *flight)
 {
 	int pid = (int)bpf_get_current_pid_tgid();
@@ -1264,7 +1264,7 @@ static __always_inline void follow(struct plan *plan, struct flight *flight)
 		waiter->pid = pid;
 		waiter->issued = flight->issued;
 		waiter->key = (flight->device * OPERATIONS + flight->operation) * 2 +
-			      (flight->fate == ASSISTED);
+			      (flight->treatment == ASSISTED);
 		waiter->state = RUNS;
 		plan->waited = 1;
 		flight->waiter = i + 1;
@@ -1336,17 +1336,17 @@ int BPF_PROG(on_issue, struct request *rq)
 	flight.device = *index;
 	flight.operation = operation;
 	flight.depth = depth_class(in_flight);
-	if (operations & 1 << operation && somebody_waits(flags) &&
+	if (operations & 1 << operation && a_task_waits(flags) &&
 	    is_chosen(bpf_get_current_task_btf())) {
 		ADD(outcome->requests, 1);
-		flight.fate =
+		flight.treatment =
 		    assist(&flight, &device->models[operation & 1][flight.depth & (DEPTHS - 1)],
 			   outcome, in_flight);
-		if (flight.fate == CONTROL)
+		if (flight.treatment == CONTROL)
 			ADD(outcome->control, 1);
-		else if (flight.fate == ASSISTED)
+		else if (flight.treatment == ASSISTED)
 			ADD(outcome->assisted, 1);
-		if (flight.fate == CONTROL || (flight.fate == ASSISTED && sampled()))
+		if (flight.treatment == CONTROL || (flight.treatment == ASSISTED && sampled()))
 			follow(plan, &flight);
 	}
 	/* Where the table is full the request is not seen to end. */
@@ -1428,7 +1428,7 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 	unsigned long long word, start, *slot;
 	struct window *window;
 	struct owner owner;
-	struct told told;
+	struct notice notice;
 	bool spinning;
 	int tries = 0;
 
@@ -1448,7 +1448,7 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 		}
 		start = window->start;
 		owner = window->owner;
-		told = window->told;
+		notice = window->notice;
 		/* Before the loop sees that it may end. */
 		if (spinning && has_begun(word) && outcome)
 			plan->linger = now + WAITER_NS;
@@ -1458,8 +1458,8 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 		      : (word & STATES) == ARMED ? &outcome->early
 						 : &outcome->cpu_busy),
 		    1);
-	if ((word & STATES) == TOLD)
-		release_second(&told, &owner, now);
+	if ((word & STATES) == NOTIFIED)
+		release_second(&notice, &owner, now);
 	if (has_begun(word)) {
 		/* The loop charges the time and frees the slot. */
 		if (spinning)
@@ -1539,7 +1539,7 @@ int BPF_PROG(on_complete, struct request *rq)
 		return 0;
 	ADD(device->in_flight, -1);
 	ADD(plan->in_flight, -1);
-	if (flight.fate == ASSISTED) {
+	if (flight.treatment == ASSISTED) {
 		key = flight.device * OPERATIONS + flight.operation;
 		outcome = bpf_map_lookup_elem(&outcomes, &key);
 		if (outcome)
@@ -1617,13 +1617,13 @@ int prepare(void *context)
 	return result;
 }
 
-/* Opens a window for somebody who knows when it is wanted: its ticket, or a negative error. */
-static __always_inline long long announce(const struct expectation *wish, struct plan *plan)
+/* Opens an announced window: its ticket, or a negative error. */
+static __always_inline long long announce(const struct expectation *expected, struct plan *plan)
 {
-	unsigned long long now = bpf_ktime_get_ns(), at = wish->at_ns, lead, start, costs;
-	unsigned long long end = at + wish->window_ns;
+	unsigned long long now = bpf_ktime_get_ns(), at = expected->at_ns, lead, start, costs;
+	unsigned long long end = at + expected->window_ns;
 	unsigned int announced = READ(zero), of_user = READ(zero);
-	struct charge *charge, none = {.process = wish->owner.tgid};
+	struct charge *charge, none = {.process = expected->owner.tgid};
 	long long ticket;
 
 	if (end <= now)
@@ -1635,10 +1635,10 @@ static __always_inline long long announce(const struct expectation *wish, struct
 		    window->owner.device != NO_DEVICE)
 			continue;
 		announced++;
-		of_user += window->uid == wish->uid;
+		of_user += window->uid == expected->uid;
 	}
 	/* Root, who may stop the engine as well, has no quota but what is left. */
-	if (wish->uid && of_user >= WINDOWS_OF_USER)
+	if (expected->uid && of_user >= WINDOWS_OF_USER)
 		return -EUSERS;
 	if (announced >= WINDOWS_ANNOUNCED)
 		return -ENOSPC;
@@ -1649,12 +1649,12 @@ static __always_inline long long announce(const struct expectation *wish, struct
 	costs = at - start + (end - at) / 2;
 	if (!affordable(plan, now, ratio_of(lead, costs), costs))
 		return -EDQUOT;
-	charge = bpf_map_lookup_elem(&charges, &wish->owner);
+	charge = bpf_map_lookup_elem(&charges, &expected->owner);
 	if (!charge) {
-		bpf_map_update_elem(&charges, &wish->owner, &none, BPF_NOEXIST);
-		charge = bpf_map_lookup_elem(&charges, &wish->owner);
+		bpf_map_update_elem(&charges, &expected->owner, &none, BPF_NOEXIST);
+		charge = bpf_map_lookup_elem(&charges, &expected->owner);
 	}
-	ticket = open_window(plan, now, start, end, &wish->owner, wish->uid, 0);
+	ticket = open_window(plan, now, start, end, &expected->owner, expected->uid, 0);
 	if (ticket < 0)
 		return -ENOSPC;
 	if (charge) {
@@ -1663,7 +1663,7 @@ static __always_inline long long announce(const struct expectation *wish, struct
 	}
 	if (plan->announced_until < end)
 		plan->announced_until = end;
-	have_armed(plan, wish->cpu, now);
+	have_armed(plan, expected->cpu, now);
 	return ticket;
 }
 
@@ -1672,19 +1672,19 @@ SEC("syscall")
 int expect(struct expectation *context)
 {
 	/* The verifier wants to see the context read and written by itself. */
-	struct expectation wish = *context;
-	struct plan *plan = plan_of(wish.cpu);
+	struct expectation expected = *context;
+	struct plan *plan = plan_of(expected.cpu);
 
 	if (!plan)
 		return -ENOENT;
-	context->ticket = announce(&wish, plan);
+	context->ticket = announce(&expected, plan);
 	return 0;
 }
 
 SEC("syscall")
-int cancel(struct cancellation *wish)
+int cancel(struct cancellation *cancellation)
 {
-	close_window(wish->cpu, wish->ticket, bpf_ktime_get_ns(), NULL);
+	close_window(cancellation->cpu, cancellation->ticket, bpf_ktime_get_ns(), NULL);
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 #define WINDOWS_OF_USER 4
 /* Windows for which a CPU that takes their interrupts is kept awake at a time. */
 #define CLAIMS 8
-/* Lengths of sleep that are told apart: powers of two of a µs. */
+/* Classes of lengths of sleep: powers of two of a µs. */
 #define SLEEPS 20
 
 /* Latencies: 32 buckets for each power of two, up to 2^36 ns; a bucket is at most 3.1 % wide. */
@@ -42,7 +42,7 @@ struct owner {
 	unsigned int device;
 };
 
-/* What was spent on behalf of somebody, ns. */
+/* Time spent on behalf of a process, ns. */
 struct charge {
 	unsigned long long requests;
 	unsigned long long assisted;
@@ -53,7 +53,7 @@ struct charge {
 	char name[16];
 };
 
-/* Latencies of one device and operation, from issue until whoever waits runs again. */
+/* Latencies of one device and operation, from issue until the waiting task runs again. */
 struct latencies {
 	unsigned long long counts[LATENCIES];
 };
@@ -82,13 +82,13 @@ struct outcome {
 	unsigned long long early;
 	unsigned long long late;
 	unsigned long long cpu_busy;
-	/* Their interrupt came to another CPU, which was told to be ready, too. */
+	/* Their interrupt came to another CPU, which was to be ready, too. */
 	unsigned long long two_cpus;
 };
 
 /* What a CPU has done. */
 struct cpu_sums {
-	/* Kept awake, ns; told by this CPU's own clock. */
+	/* Kept awake, ns; by this CPU's own clock. */
 	unsigned long long awake_ns;
 	/* Times that it was kept awake; timers that were armed, that fired, and in vain; cancelled.
 	 */

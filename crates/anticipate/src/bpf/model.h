@@ -59,7 +59,7 @@
 #define MODEL_FIRST_SPREAD (MODEL_WHOLE / 4)
 /* A device without noise has not changed where it takes a nanosecond more. */
 #define MODEL_LEAST_SPREAD (MODEL_WHOLE / 256)
-/* Above this a change could not be told from noise any more. */
+/* Above this a change is not distinguishable from noise. */
 #define MODEL_MOST_SPREAD (2 * MODEL_WHOLE)
 /* The quantiles of 5 % and 90 % where the noise is normal, in sixteenths of the spread. */
 #define MODEL_NORMAL_EARLY 39
@@ -121,7 +121,7 @@ struct prediction {
 	__u64 late_ns;	/* the 90 % quantile; not below ns, at most 2^34 */
 };
 
-/* What the line says of a size. */
+/* The line's value for a size. */
 struct model_line {
 	__u64 ns;   /* 1 to 2^34 */
 	__u64 root; /* of the weight, 2^-12; 1 to 2^14 */
@@ -285,7 +285,7 @@ static __always_inline void model_errs(struct model *m, __u64 err, bool longer)
 	m->late = model_step(m->late, longer && err > m->late, step * 9 / 80, step / 80);
 }
 
-/* An I/O between the clip and the far limit tells nothing of a change. */
+/* An I/O between the clip and the far limit is no sign of a change. */
 static __always_inline __s32 model_run(__s32 run, __u64 err, bool longer, __u64 clip, __u64 far)
 {
 	bool on = longer ? run >= 0 : run <= 0;
@@ -324,7 +324,7 @@ static __always_inline void model_learn_line(struct model *m, __u64 size, __u64 
 	square = model_scaled((from * from) >> MODEL_FINE, rest);
 	product = model_scaled(from * later, rest); /* 26 + 36 bits */
 	/*
-	 * An I/O of about the mean size says nothing of the slope, and makes nothing of it
+	 * An I/O of about the mean size shows nothing of the slope, and makes nothing of it
 	 * forgotten: what is known of large I/Os outlasts any number of small ones.
 	 */
 	if (near || !square)
@@ -418,7 +418,7 @@ static __always_inline void model_observe(struct model *m, __u32 sectors, __u64 
 		if (m->strange)
 			m->strange--;
 	} else {
-		/* The line says nothing here, and so neither does the weight by it. */
+		/* The line does not reach here, and so the weight by it is unknown. */
 		line.root = model_root(m->mean_ns >> MODEL_FINE, ns);
 		m->strange++;
 	}

@@ -1,4 +1,4 @@
-//! Where applications announce windows ([`Desk`]), and a thread for each CPU.
+//! Where applications announce windows ([`Announcer`]), and a thread for each CPU.
 //!
 //! An announcement goes into its CPU's plan at once, by a program that runs on the caller's CPU:
 //! nothing waits for a thread, so nothing is queued. The CPU arms its timer when it next goes idle; if
@@ -167,7 +167,7 @@ pub enum Unplanned {
 }
 
 #[derive(Debug, Default)]
-struct Fates {
+struct Counts {
     taken: AtomicU64,
     past: AtomicU64,
     over_budget: AtomicU64,
@@ -193,17 +193,10 @@ pub struct Expectations {
     pub no_cpu: u64,
 }
 
-impl Expectations {
-    /// All of them.
-    pub fn all(&self) -> u64 {
-        self.taken + self.past + self.over_budget + self.of_user + self.full + self.no_cpu
-    }
-}
-
 /// Where applications announce when they will want a CPU. Nothing that is announced is kept but in
 /// the CPU's plan, which has a place for so many windows and no more.
 #[derive(Clone)]
-pub struct Desk(Arc<Counter>);
+pub struct Announcer(Arc<Counter>);
 
 struct Counter {
     /// `None` when the engine has ended. One announcement at a time: the program counts how many a
@@ -212,10 +205,10 @@ struct Counter {
     /// The list of CPUs that are online, read anew for each announcement: that takes a µs.
     online: File,
     cpus: u32,
-    fates: Fates,
+    counts: Counts,
 }
 
-impl Desk {
+impl Announcer {
     /// The CPU is to be awake at that instant (CLOCK_MONOTONIC, ns), for that long, on behalf of that
     /// process of that user. Gives the number by which it can be cancelled.
     ///
@@ -241,30 +234,30 @@ impl Desk {
             uid: user,
             ..Default::default()
         });
-        let fates = &self.0.fates;
-        let fate = match window {
-            Ok(_) => &fates.taken,
-            Err(Unplanned::Cpu) => &fates.no_cpu,
-            Err(Unplanned::Past) => &fates.past,
-            Err(Unplanned::Budget) => &fates.over_budget,
-            Err(Unplanned::User) => &fates.of_user,
-            Err(Unplanned::Full) => &fates.full,
+        let counts = &self.0.counts;
+        let count = match window {
+            Ok(_) => &counts.taken,
+            Err(Unplanned::Cpu) => &counts.no_cpu,
+            Err(Unplanned::Past) => &counts.past,
+            Err(Unplanned::Budget) => &counts.over_budget,
+            Err(Unplanned::User) => &counts.of_user,
+            Err(Unplanned::Full) => &counts.full,
         };
-        fate.fetch_add(1, Ordering::Relaxed);
-        // The ticket tells the CPU, too.
+        count.fetch_add(1, Ordering::Relaxed);
+        // The ticket has the CPU, too.
         Ok(window? * u64::from(self.0.cpus) + u64::from(cpu))
     }
 
     /// What was expected has come, or will not come. Nothing happens where the window is over.
     pub fn cancel(&self, ticket: u64) {
         let cpus = u64::from(self.0.cpus);
-        let mut wish = types::cancellation {
+        let mut cancellation = types::cancellation {
             ticket: ticket / cpus,
             cpu: (ticket % cpus) as u32,
             ..Default::default()
         };
         if let Some(programs) = &*self.0.programs() {
-            run(programs.cancel.as_fd(), &mut wish);
+            run(programs.cancel.as_fd(), &mut cancellation);
         }
     }
 }
@@ -274,17 +267,19 @@ impl Counter {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn open(&self, mut wish: types::expectation) -> std::result::Result<u64, Unplanned> {
+    fn open(&self, mut announced: types::expectation) -> std::result::Result<u64, Unplanned> {
         let programs = self.programs();
         let programs = programs.as_ref().ok_or(Unplanned::Cpu)?;
-        if !self.is_online(wish.cpu) || !run(programs.expect.as_fd(), &mut wish) {
+        if !self.is_online(announced.cpu) || !run(programs.expect.as_fd(), &mut announced) {
             return Err(Unplanned::Cpu);
         }
-        u64::try_from(wish.ticket).map_err(|_| match Errno::from_raw(-wish.ticket as i32) {
-            Errno::ETIME => Unplanned::Past,
-            Errno::EDQUOT => Unplanned::Budget,
-            Errno::EUSERS => Unplanned::User,
-            _ => Unplanned::Full,
+        u64::try_from(announced.ticket).map_err(|_| {
+            match Errno::from_raw(-announced.ticket as i32) {
+                Errno::ETIME => Unplanned::Past,
+                Errno::EDQUOT => Unplanned::Budget,
+                Errno::EUSERS => Unplanned::User,
+                _ => Unplanned::Full,
+            }
         })
     }
 
@@ -298,7 +293,7 @@ impl Counter {
 
 /// The threads.
 pub(super) struct Agents {
-    desk: Desk,
+    announcer: Announcer,
     /// Readable when they are to end.
     over: Arc<EventFd>,
     threads: Vec<JoinHandle<()>>,
@@ -316,11 +311,11 @@ impl Agents {
         let online = File::open("/sys/devices/system/cpu/online")
             .map_err(|error| system("/sys/devices/system/cpu/online", error))?;
         let mut agents = Self {
-            desk: Desk(Arc::new(Counter {
+            announcer: Announcer(Arc::new(Counter {
                 programs: Mutex::new(Some(programs)),
                 online,
                 cpus: bells.len() as u32,
-                fates: Fates::default(),
+                counts: Counts::default(),
             })),
             over: Arc::new(over),
             threads: Vec::new(),
@@ -338,20 +333,20 @@ impl Agents {
         Ok(agents)
     }
 
-    pub(super) fn desk(&self) -> Desk {
-        self.desk.clone()
+    pub(super) fn announcer(&self) -> Announcer {
+        self.announcer.clone()
     }
 
     pub(super) fn expectations(&self) -> Expectations {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let fates = &self.desk.0.fates;
+        let counts = &self.announcer.0.counts;
         Expectations {
-            taken: of(&fates.taken),
-            past: of(&fates.past),
-            over_budget: of(&fates.over_budget),
-            of_user: of(&fates.of_user),
-            full: of(&fates.full),
-            no_cpu: of(&fates.no_cpu),
+            taken: of(&counts.taken),
+            past: of(&counts.past),
+            over_budget: of(&counts.over_budget),
+            of_user: of(&counts.of_user),
+            full: of(&counts.full),
+            no_cpu: of(&counts.no_cpu),
         }
     }
 }
@@ -361,8 +356,8 @@ pub(super) const NO_DEVICE: u32 = 0xffff;
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        // Whoever still has a desk keeps nothing in the kernel.
-        *self.desk.0.programs() = None;
+        // An announcer that is left keeps nothing in the kernel.
+        *self.announcer.0.programs() = None;
         let _ = self.over.write(1);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -423,7 +418,7 @@ fn now_ns() -> u64 {
     })
 }
 
-/// Keeps this thread's CPU awake until the engine says that it is enough, or the last window ends.
+/// Keeps this thread's CPU awake until the engine ends its claims, or the last window ends.
 fn stay_awake(cpu: u32, agent: &Agent) {
     let late = now_ns().saturating_sub(agent.rung_ns.load(Ordering::Relaxed));
     let before = agent.late_ns.load(Ordering::Relaxed);

@@ -23,9 +23,9 @@ const STEPS: usize = 32;
 pub struct Statistics {
     /// How long it has run, s.
     pub elapsed_s: f64,
-    /// By which time awake is told in joules; `None` where that is not known, and joules with it.
+    /// The power by which energy is computed; `None` if it is unknown, and energy with it.
     pub awake_power: Option<AwakePower>,
-    /// Kept awake for somebody, all CPUs together: CPU seconds.
+    /// Time kept awake, all CPUs together: CPU seconds.
     pub awake_s: f64,
     /// What these cost, J, rather too much than too little; `None` without
     /// [`Statistics::awake_power`].
@@ -36,7 +36,7 @@ pub struct Statistics {
     pub cpus: Vec<Cpu>,
     /// What applications expected.
     pub expectations: Expectations,
-    /// Who had CPUs kept awake, those first who had it longest.
+    /// By process and disk, the longest time awake first.
     pub accounting: Vec<Accounted>,
 }
 
@@ -57,7 +57,7 @@ pub struct OperationStatistics {
     pub error_p90_percent: Option<f64>,
     /// By the number in flight, ascending; those that have learnt something.
     pub models: Vec<Model>,
-    /// From issue until whoever waits runs again, of those left alone at random.
+    /// From issue until the waiting task runs again, of those left alone at random.
     pub left_alone: Option<Latency>,
     /// The same, of those assisted.
     pub assisted: Option<Latency>,
@@ -90,7 +90,7 @@ pub struct Assistance {
     pub late: u64,
     /// Of those assisted: complete before the CPU went to sleep at all.
     pub cpu_busy: u64,
-    /// Where another CPU takes the interrupt, and was told as well.
+    /// Where another CPU takes the interrupt, and was notified as well.
     pub two_cpus: u64,
 }
 
@@ -109,8 +109,8 @@ pub struct Latency {
     pub p90_us: Option<f64>,
     /// The 99th percentile, µs.
     pub p99_us: Option<f64>,
-    /// Standard error of the median, by order statistics.
-    median_error_us: f64,
+    /// Standard error of the median, by order statistics, µs.
+    pub median_error_us: f64,
 }
 
 /// The difference of the medians, those assisted less those left alone; an interval of 95 %.
@@ -129,7 +129,7 @@ pub struct Gain {
 pub struct Cpu {
     /// The CPU's number.
     pub cpu: u32,
-    /// Kept awake for somebody, s.
+    /// Time kept awake, s.
     pub awake_s: f64,
     /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
@@ -160,7 +160,7 @@ pub struct Cpu {
     pub nap_late_us: Option<f64>,
 }
 
-/// Time awake on somebody's behalf.
+/// Time awake on behalf of a process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Accounted {
     /// The process's number; `None`: it has none in this PID namespace.
@@ -169,7 +169,7 @@ pub struct Accounted {
     pub name: String,
     /// The number of its cgroup's folder; 0 where that is not known.
     pub cgroup: u64,
-    /// `None`: it asked by itself.
+    /// `None`: windows that it announced itself.
     pub device: Option<String>,
     /// Requests of its, or windows that it announced.
     pub requests: u64,
@@ -254,7 +254,7 @@ impl Engine {
             let models = &learnt.models[operation as usize];
             let models = [0, 1, 2, 4].into_iter().zip(models);
             models
-                .filter_map(|(depth, model)| crate::model::told(depth, model))
+                .filter_map(|(depth, model)| crate::model::read(depth, model))
                 .collect()
         });
         if outcome.requests == 0 && models.is_empty() {
@@ -487,16 +487,16 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_told_where_ten_figures_lie_beyond() {
-        let told = |count: u64| {
+    fn quantiles_are_known_where_ten_figures_lie_beyond() {
+        let known = |count: u64| {
             let mut counts = vec![0; 1056];
             counts[200] = count;
             let latency = Latency::of(&counts).unwrap();
             (latency.p90_us.is_some(), latency.p99_us.is_some())
         };
-        assert_eq!(told(99), (false, false));
-        assert_eq!(told(100), (true, false));
-        assert_eq!(told(999), (true, false));
-        assert_eq!(told(1000), (true, true));
+        assert_eq!(known(99), (false, false));
+        assert_eq!(known(100), (true, false));
+        assert_eq!(known(999), (true, false));
+        assert_eq!(known(1000), (true, true));
     }
 }

@@ -1,345 +1,269 @@
-//! The engine at work until it is told to end, and what it does meanwhile.
+//! The engine at work until it is to end, and its statistics.
 
-use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::Context;
-use reveille_advise::MachineResult;
-use reveille_anticipate::{
-    Announcements, AwakePower, BlockDevice, Engine, Operation, SLEEPS, Settings, Statistics,
-    Subject,
-};
-use reveille_expect::server::{self, Server};
-use reveille_kernel::{Cpu, Idle, Root};
-use reveille_results::statistics::Percentile;
-use serde::Serialize;
-use signal_hook::iterator::Signals;
+use reveille_anticipate::{Operation, Readiness};
+use reveille_expect::server::MOST_CLIENTS;
 
-use super::applications::Applications;
-use super::{Args, engine, table};
-use crate::cost::subject;
-use crate::exit::{self, Failure};
-use crate::signals::ending;
-use reveille_show::terminal;
+use crate::chosen;
+use crate::exit::Failure;
+use crate::printed::Printed;
 
-/// To come back from a sleep takes this much more than the driver's exit latency: interrupt, softirq.
-const BESIDES_NS: u64 = 5_000;
-
-pub fn live(args: &Args) -> anyhow::Result<ExitCode> {
-    let root = Root::default();
-    let mut settings = settings(args, &root)?;
-    let mut signals = Signals::new(ending()).context("signals")?;
-    settings.awake_power = awake_power(args, &root);
-    engine::provide_descriptors(if args.no_socket { 0 } else { args.clients })?;
-    let engine = Engine::start(&settings)?;
-    let served = match args.no_socket {
-        true => None,
-        false => Some(serve(args, &engine)?),
-    };
-    begin(args, &settings);
-    let (told, news) = channel();
-    let handle = signals.handle();
-    announce(told.clone());
-    let waiting = std::thread::spawn(move || {
-        let _ = signals.forever().next().map(|_| told.send(News::End));
-    });
-    let until = args.duration.map(|duration| Instant::now() + duration);
-    let mut screen = Screen::new(args);
-    let (mut missing, mut ended) = (Vec::new(), false);
-    loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        // Where nobody looks, nothing is looked at.
-        let wait = match screen.refresh {
-            Some(refresh) => left.map_or(refresh, |left| left.min(refresh)),
-            None => left.unwrap_or(Duration::MAX),
-        };
-        match news.recv_timeout(wait) {
-            Err(RecvTimeoutError::Timeout) | Ok(News::Devices) => {}
-            Ok(News::End) | Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if until.is_some_and(|until| Instant::now() >= until) {
-            break;
-        }
-        ended = gone(&settings, &root, &mut missing, &screen);
-        if ended {
-            break;
-        }
-        screen.show(&engine, served.as_ref())?;
-    }
-    handle.close();
-    let _ = waiting.join();
-    let said = screen.last(&engine, served.as_ref());
-    drop(served);
-    match ended {
-        true => Err(Failure::cannot("the disks that were anticipated are gone")),
-        false => said.map(|()| ExitCode::SUCCESS),
-    }
-}
-
-enum News {
-    End,
-    /// One came or went.
-    Devices,
-}
-
-/// Tells of devices that come and go; where the kernel does not, they are looked at with the table.
-fn announce(told: Sender<News>) {
-    if let Ok(announcements) = Announcements::open() {
-        // It ends with the process.
-        std::thread::spawn(move || {
-            while announcements.wait().is_ok() && told.send(News::Devices).is_ok() {}
-        });
-    }
-}
-
-fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
-    if !root.path("sys/block").exists() {
-        // Without sysfs no disk is known; this says what to do.
-        Idle::read(root)?;
-    }
-    let mut devices = Vec::new();
-    for name in &args.device {
-        devices.push(BlockDevice::named(root, name)?);
-    }
-    if devices.is_empty() {
-        devices = BlockDevice::all(root);
-    }
-    devices.dedup();
-    let subject = match (args.pid, &args.cgroup) {
-        (Some(pid), _) => {
-            subject::Subject::of_process(root, pid)?;
-            Subject::Process(pid)
-        }
-        (None, Some(cgroup)) => {
-            let (id, level, _) = subject::cgroup(root, cgroup)?;
-            Subject::Cgroup { id, level }
-        }
-        (None, None) => Subject::Anybody,
-    };
-    let settings = Settings {
-        devices,
-        reads: args.op.contains(&Operation::Read),
-        writes: args.op.contains(&Operation::Write),
-        subject,
-        budget: args.budget,
-        budget_in_all: args.budget_in_all.unwrap_or(args.budget),
-        control: args.control,
-        lead: args.lead,
-        first_lead_ns: first_leads(args, root)?,
-        readiness: args.ready,
-        nap: args.nap,
-        awake_power: None,
-    };
-    settings.check()?;
-    Ok(settings)
-}
-
-/// What it costs to be awake rather than asleep, measured before the engine is there; where it cannot
-/// be told, who wants joules hears why.
-fn awake_power(args: &Args, root: &Root) -> Option<AwakePower> {
-    match AwakePower::measure(root) {
-        Ok(power) => Some(power),
-        Err(why) => {
-            if args.accounting {
-                exit::say_plainly(format_args!("Time awake is not told in joules: {why}."));
-            }
-            None
-        }
-    }
-}
-
-/// How late a CPU comes after sleeps of each length: by the state that the governor can choose for
-/// them, of the CPU that has most among those that a result speaks for, and what it or the driver says
-/// of it.
-fn first_leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
-    let mut leads = Settings::default().first_lead_ns;
-    let idle = match (Idle::read(root), &args.result) {
-        (Ok(idle), _) => idle,
-        (Err(_), None) => return Ok(leads),
-        (Err(error), Some(_)) => return Err(error.into()),
-    };
-    let measured = match &args.result {
-        Some(result) => Some(MachineResult::open(result, &idle, Percentile::P90)?),
-        None => None,
-    };
-    let is_of = |cpu: &Cpu| {
-        let measured = measured.as_ref();
-        measured.is_none_or(|measured| measured.is_of(cpu.kind.as_ref(), &cpu.states))
-    };
-    let cpus = idle.cpus.iter().filter(|cpu| cpu.online && is_of(cpu));
-    let Some(cpu) = cpus.max_by_key(|cpu| cpu.states.len()) else {
-        return Ok(leads);
-    };
-    for (log, lead) in leads.iter_mut().enumerate() {
-        let fits = cpu.states.iter().filter(|state| {
-            state.disabled != Some(true) && state.target_residency_us.unwrap_or(0) <= 1 << log
-        });
-        let Some(state) = fits.max_by_key(|state| state.index) else {
-            continue;
-        };
-        let figure = measured
-            .as_ref()
-            .and_then(|measured| measured.of_state(&state.name));
-        let by_result = figure.and_then(|figure| figure.latency_ns);
-        let by_driver = state.exit_latency_us.map(|us| us * 1000 + BESIDES_NS);
-        match by_result.and_then(|ns| u64::try_from(ns).ok()) {
-            Some(ns) => *lead = ns,
-            None => *lead = by_driver.map_or(*lead, |ns| ns.max(*lead)),
-        }
-    }
-    Ok(leads)
-}
-
-fn serve(args: &Args, engine: &Engine) -> anyhow::Result<Server> {
-    let settings = server::Settings {
-        path: args.socket.clone(),
-        clients: args.clients,
-        quotas: server::Quotas {
-            wakeups: args.user_wakeups,
-            ..server::Quotas::default()
-        },
-        ..server::Settings::default().within(args.budget)
-    };
-    Server::start(&settings, engine::Applications(engine.desk()))
-        .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))
-}
-
-fn begin(args: &Args, settings: &Settings) {
-    if args.json {
-        return;
-    }
-    let names: Vec<&str> = settings
-        .devices
-        .iter()
-        .map(|disk| disk.name.as_str())
-        .collect();
-    exit::say_plainly(format_args!(
-        "Waking CPUs in time for {}, at most {:.3}% of a CPU's time, until {}.",
-        names.join(", "),
-        settings.budget * 100.0,
-        match args.duration {
-            Some(duration) => format!("{} have passed", humantime::format_duration(duration)),
-            None => "Ctrl-C".to_owned(),
-        }
-    ));
-}
-
-/// A disk that goes away is said; one that comes back under its number is anticipated again. Are all
-/// of them gone?
-fn gone(settings: &Settings, root: &Root, missing: &mut Vec<String>, screen: &Screen) -> bool {
-    for disk in &settings.devices {
-        let known = missing.iter().position(|name| *name == disk.name);
-        match (disk.is_there(root), known) {
-            (false, None) => {
-                // The table is written over where it stands.
-                if !screen.is_live() {
-                    exit::say_plainly(format_args!("The disk {} is gone.", disk.name));
-                }
-                missing.push(disk.name.clone());
-            }
-            (true, Some(index)) => drop(missing.remove(index)),
-            _ => {}
-        }
-    }
-    missing.len() == settings.devices.len()
-}
-
-/// Where what it does is shown.
-struct Screen {
-    terminal: bool,
-    json: bool,
-    /// How often it is shown; `None`: at the end only.
-    refresh: Option<Duration>,
+#[derive(clap::Args)]
+#[group(skip)]
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
+pub struct Args {
+    /// Only this disk; may be given again [default: all]
+    #[arg(long, value_name = "DEVICE")]
+    device: Vec<String>,
+    /// Only these operations
+    #[arg(
+        long,
+        value_name = "OPERATION",
+        value_delimiter = ',',
+        default_value = "read,write"
+    )]
+    op: Vec<Operation>,
+    /// Only requests of this process, with its threads
+    #[arg(long, value_name = "PID", conflicts_with = "cgroup")]
+    pid: Option<u32>,
+    /// Only requests of this cgroup (version 2) and those below it
+    #[arg(long, value_name = "CGROUP")]
+    cgroup: Option<PathBuf>,
+    /// Share of a CPU's time that it may be kept awake
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = chosen::share)]
+    budget: f64,
+    /// Share of all CPUs' time together [default: as for each]
+    #[arg(long, value_name = "SHARE", value_parser = chosen::share)]
+    budget_in_all: Option<f64>,
+    /// Share of requests left alone at random, for comparison
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = chosen::share)]
+    control: f64,
+    /// Wake this long before the completion [default: learnt from how late timers fire]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    lead: Option<Duration>,
+    /// A result of `measure`: the first leads are its wake latencies, not the driver's table
+    #[arg(long, value_name = "RESULT", conflicts_with = "lead")]
+    result: Option<PathBuf>,
+    /// How a CPU stays ready: awake, by a kernel thread or in a softirq; or in naps, asleep in a shallow
+    /// state because a timer soon expires: chosen, thread, softirq, naps
+    #[arg(long, value_name = "HOW", default_value = "chosen")]
+    ready: Readiness,
+    /// Length of a nap
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = humantime::parse_duration)]
+    nap: Duration,
+    /// End after this time [default: Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+    /// Print statistics this often, with --json a line each time [default: 1s on a terminal, otherwise
+    /// at the end]
+    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    interval: Option<Duration>,
+    /// Show for whom CPUs were kept awake: the time, and the energy if power can be read
+    #[arg(long)]
     accounting: bool,
-    /// Lines shown last, to be written over.
-    lines: usize,
+    #[command(flatten)]
+    printed: Printed,
+    /// Where applications announce what they expect
+    #[arg(long, value_name = "SOCKET", default_value = reveille_expect::SOCKET)]
+    socket: PathBuf,
+    /// Maximum number of connected applications: an eighth is root's, and a user may have a quarter of
+    /// the rest
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "256",
+        conflicts_with = "no_socket"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_CLIENTS.into()))]
+    clients: u32,
+    /// Maximum number of wake-ups per second that the applications of a user other than root may cause
+    /// on a CPU: an announcement takes up to three
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "100",
+        conflicts_with = "no_socket"
+    )]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    user_wakeups: u32,
+    /// Serve no applications
+    #[arg(long, conflicts_with = "socket")]
+    no_socket: bool,
 }
 
-impl Screen {
-    fn new(args: &Args) -> Self {
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let terminal = io::stdout().is_terminal() && !dumb;
-        Self {
-            terminal,
-            json: args.json,
-            refresh: match terminal && !args.json {
-                true => args.interval.or(Some(Duration::from_secs(1))),
-                false => args.interval.filter(|_| args.json),
-            },
-            accounting: args.accounting,
-            lines: 0,
-        }
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(interval) if interval >= Duration::from_millis(100) => Ok(interval),
+        Ok(_) => Err("too short: 100ms or more".to_owned()),
+        Err(_) => Err("not a duration such as 1s or 500ms".to_owned()),
     }
+}
 
-    /// Is somebody there to look?
-    fn is_live(&self) -> bool {
-        self.terminal && !self.json
-    }
+#[cfg(not(feature = "bpf"))]
+pub fn run(_: &Args) -> anyhow::Result<ExitCode> {
+    Err(Failure::cannot(
+        "this reveille was built without BPF, which anticipatory wake-up needs; build it with clang and \
+         libbpf-dev",
+    ))
+}
 
-    fn show(&mut self, engine: &Engine, server: Option<&Server>) -> anyhow::Result<()> {
-        if self.refresh.is_none() {
-            return Ok(());
-        }
-        if self.json {
-            return self.last(engine, server);
-        }
-        let mut text = Vec::new();
-        self.table(engine, server, &mut text)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        if self.lines > 0 {
-            write!(io::stdout(), "\x1b[{}A\x1b[J", self.lines)?;
-        }
-        let mut out = terminal::stdout();
-        out.write_all(text.as_bytes())?;
-        out.flush()?;
-        self.lines = text.lines().count();
-        Ok(())
-    }
+#[cfg(feature = "bpf")]
+pub use with_bpf::run;
 
-    fn table(
-        &self,
-        engine: &Engine,
-        server: Option<&Server>,
-        out: &mut impl Write,
-    ) -> anyhow::Result<()> {
-        let statistics = engine.statistics()?;
-        table::write(&statistics, self.accounting, out)?;
-        if let Some(server) = server {
-            Applications::of(server).write(out)?;
-        }
-        Ok(())
-    }
+#[cfg(feature = "bpf")]
+mod with_bpf {
+    use anyhow::Context;
+    use reveille_advise::MachineResult;
+    use reveille_anticipate::live::{self, Ended, Event, Live};
+    use reveille_anticipate::{
+        AwakePower, BlockDevice, SLEEPS, Settings, Subject, first_leads, provide_descriptors,
+    };
+    use reveille_expect::server;
+    use reveille_kernel::{Idle, Root};
+    use reveille_results::statistics::Percentile;
+    use signal_hook::iterator::Signals;
 
-    fn last(&mut self, engine: &Engine, server: Option<&Server>) -> anyhow::Result<()> {
-        if self.is_live() {
-            return self.show(engine, server);
+    use super::*;
+    use crate::anticipate::screen::Screen;
+    use crate::cost::subject;
+    use crate::exit;
+    use crate::signals::ending;
+
+    pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+        let root = Root::default();
+        let mut settings = settings(args, &root)?;
+        let mut signals = Signals::new(ending()).context("signals")?;
+        settings.awake_power = awake_power(args, &root);
+        provide_descriptors(if args.no_socket { 0 } else { args.clients })?;
+        let mut live = Live::start(&settings)?;
+        if !args.no_socket {
+            live.serve(&socket(args))
+                .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))?;
         }
-        if !self.json {
-            return self.table(engine, server, &mut terminal::stdout());
-        }
-        let mut out = terminal::data();
-        let done = Done {
-            statistics: engine.statistics()?,
-            applications: server.map(Applications::of),
+        begin(args, &settings);
+        let (sender, events) = live::events();
+        let handle = signals.handle();
+        let waiting = std::thread::spawn(move || {
+            let _ = signals.forever().next().map(|_| sender.send(Event::End));
+        });
+        let mut screen = Screen::new(&args.printed, args.interval, args.accounting);
+        let (interval, is_live) = (screen.interval, screen.is_live());
+        let gone = |disk: &str| {
+            // A live table is written over where it stands.
+            if !is_live {
+                exit::say_plainly(format_args!("The disk {disk} is gone."));
+            }
         };
-        match self.refresh {
-            Some(_) => serde_json::to_writer(&mut out, &done),
-            None => serde_json::to_writer_pretty(&mut out, &done),
+        let ended = live.run(&events, args.duration, interval, gone, || {
+            screen.show(&live)
+        })?;
+        handle.close();
+        let _ = waiting.join();
+        let shown = screen.last(&live);
+        drop(live);
+        match ended {
+            Ended::NoDisks => Err(Failure::cannot("the disks that were anticipated are gone")),
+            Ended::Requested => shown.map(|()| ExitCode::SUCCESS),
         }
-        .map_err(io::Error::from)?;
-        writeln!(out)?;
-        out.flush()?;
-        Ok(())
     }
-}
 
-/// What was done, as JSON.
-#[derive(Serialize)]
-struct Done {
-    #[serde(flatten)]
-    statistics: Statistics,
-    /// `None` where there is no socket.
-    applications: Option<Applications>,
+    fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
+        if !root.path("sys/block").exists() {
+            // Without sysfs no disk is known; this error says what to do.
+            Idle::read(root)?;
+        }
+        let named = args.device.iter();
+        let mut devices = named
+            .map(|name| BlockDevice::named(root, name))
+            .collect::<Result<Vec<_>, _>>()?;
+        if devices.is_empty() {
+            devices = BlockDevice::all(root);
+        }
+        devices.dedup();
+        let subject = match (args.pid, &args.cgroup) {
+            (Some(pid), _) => {
+                subject::Subject::of_process(root, pid)?;
+                Subject::Process(pid)
+            }
+            (None, Some(cgroup)) => {
+                let (id, level, _) = subject::cgroup(root, cgroup)?;
+                Subject::Cgroup { id, level }
+            }
+            (None, None) => Subject::Anybody,
+        };
+        let settings = Settings {
+            devices,
+            reads: args.op.contains(&Operation::Read),
+            writes: args.op.contains(&Operation::Write),
+            subject,
+            budget: args.budget,
+            budget_in_all: args.budget_in_all.unwrap_or(args.budget),
+            control: args.control,
+            lead: args.lead,
+            first_lead_ns: leads(args, root)?,
+            readiness: args.ready,
+            nap: args.nap,
+            awake_power: None,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// The first leads, by the result if there is one.
+    fn leads(args: &Args, root: &Root) -> anyhow::Result<[u64; SLEEPS]> {
+        let idle = match (Idle::read(root), &args.result) {
+            (Ok(idle), _) => idle,
+            (Err(_), None) => return Ok(Settings::default().first_lead_ns),
+            (Err(error), Some(_)) => return Err(error.into()),
+        };
+        let Some(result) = &args.result else {
+            return Ok(first_leads(&idle, |_| true, |_| None));
+        };
+        let measured = MachineResult::open(result, &idle, Percentile::P90)?;
+        Ok(first_leads(
+            &idle,
+            |cpu| measured.is_of(cpu.kind.as_ref(), &cpu.states),
+            |state| u64::try_from(measured.of_state(state)?.latency_ns?).ok(),
+        ))
+    }
+
+    /// The power of a CPU awake, measured before the engine starts.
+    fn awake_power(args: &Args, root: &Root) -> Option<AwakePower> {
+        let power = AwakePower::measure(root);
+        if let (Err(why), true) = (&power, args.accounting) {
+            exit::say_plainly(format_args!("Energy is unknown: {why}."));
+        }
+        power.ok()
+    }
+
+    fn socket(args: &Args) -> server::Settings {
+        server::Settings {
+            path: args.socket.clone(),
+            clients: args.clients,
+            quotas: server::Quotas {
+                wakeups: args.user_wakeups,
+                ..server::Quotas::default()
+            },
+            ..server::Settings::default().within(args.budget)
+        }
+    }
+
+    fn begin(args: &Args, settings: &Settings) {
+        if args.printed.data().is_some() {
+            return;
+        }
+        let disks = settings.devices.iter().map(|disk| disk.name.as_str());
+        exit::say_plainly(format_args!(
+            "Anticipating I/O of {}, with at most {:.3}% of a CPU's time, until {}.",
+            disks.collect::<Vec<_>>().join(", "),
+            settings.budget * 100.0,
+            match args.duration {
+                Some(duration) => format!("{} have passed", humantime::format_duration(duration)),
+                None => "Ctrl-C".to_owned(),
+            }
+        ));
+    }
 }

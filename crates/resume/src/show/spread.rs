@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity, colour};
 use reveille_show::markup::escape;
+use reveille_show::quantity;
 
 use super::tables::{own, slowest};
 use super::time::time;
@@ -91,7 +92,7 @@ pub fn devices(machines: &[Machine]) -> String {
         "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"Times of \
          the slowest devices in the resume, with their spread\">{}",
         high + BOTTOM,
-        axis.below_rows(LEFT, WIDTH, high)
+        axis.below_rows(LEFT, WIDTH, high, quantity::duration)
     );
     for (place, device) in chosen.iter().enumerate() {
         let top = row * place as f64;

@@ -96,7 +96,7 @@ impl Bars {
             "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">{}",
             height + BOTTOM,
             escape(&self.label),
-            axis.below_rows(left, RIGHT - left, height)
+            axis.below_rows(left, RIGHT - left, height, duration)
         );
         for (place, row) in self.rows.iter().enumerate() {
             self.row(row, ROW * place as f64, &x, &mut svg);

@@ -26,6 +26,17 @@ pub struct Server {
     address: SocketAddr,
 }
 
+/// An address of this machine to listen at, with a port or without.
+///
+/// # Errors
+/// What to write instead.
+pub fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
+    text.parse().or_else(|_| alone()).map_err(|_| {
+        format!("not an address of this machine such as 192.168.1.2 or 192.168.1.2:{PORT}")
+    })
+}
+
 impl Server {
     /// Listens at `address`; at every address of this machine without one.
     ///
@@ -132,6 +143,17 @@ fn answer_stream(mut stream: TcpStream) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_to_listen_at_may_lack_its_port() {
+        assert_eq!(parse_address("10.0.0.1").unwrap().port(), PORT);
+        assert_eq!(parse_address("10.0.0.1:80").unwrap().port(), 80);
+        assert_eq!(
+            parse_address("::1").unwrap().to_string(),
+            format!("[::1]:{PORT}")
+        );
+        assert!(parse_address("router").unwrap_err().contains("192.168.1.2"));
+    }
 
     fn local() -> SocketAddr {
         Server::start(Some("127.0.0.1:0".parse().unwrap()))

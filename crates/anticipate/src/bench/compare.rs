@@ -1,0 +1,152 @@
+//! The benchmark, from its options to its result.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use reveille_kernel::{Root, affinity, interrupts};
+use reveille_results::description::Ended;
+use reveille_results::kept::About;
+use reveille_trial::rounds::Progress;
+use reveille_trial::setting::Machine;
+
+use crate::bench::accelerator::{self, Accelerator};
+#[cfg(feature = "bpf")]
+use crate::bench::by_engine::ByEngine;
+use crate::bench::by_library::ByLibrary;
+use crate::bench::policy::{Policy, shallowest};
+use crate::bench::result::{Bench, Plan, conclude};
+use crate::bench::run;
+use crate::bench::storage::{self, Source, Storage, Target};
+use crate::bench::work::Work;
+use crate::{Error, Result};
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Waits {
+    /// I/O.
+    Storage(Source, storage::Options),
+    /// The stand-in for an accelerator.
+    Accelerator(accelerator::Options),
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The workload.
+    pub waits: Waits,
+    /// How; without policies, those that are available and differ here.
+    pub rounds: run::Options,
+    /// The share of each CPU's time for which the engine may keep it awake.
+    pub budget: f64,
+}
+
+/// The CPU on which the workload waits: the given one, otherwise a quiet one.
+///
+/// # Errors
+/// [`Error::Usage`] for a CPU that this process cannot use.
+pub fn cpu(root: &Root, given: Option<u32>) -> Result<u32> {
+    let allowed = affinity::allowed();
+    match given.or_else(|| interrupts::quiet_cpu(root, &allowed)) {
+        Some(cpu) if allowed.contains(&cpu) => Ok(cpu),
+        Some(cpu) => Err(Error::Usage(format!(
+            "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"
+        ))),
+        None => Err(Error::Cannot("the CPUs of this process are unknown".into())),
+    }
+}
+
+/// Runs the rounds and compares the policies. `notes` are known before; `about` describes a run of that
+/// workload that ended so. `None` if it was interrupted before the rounds.
+///
+/// # Errors
+/// As [`run::run`], and for a target that cannot be used.
+pub fn compare(
+    machine: &Machine,
+    options: &Options,
+    mut notes: Vec<String>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+    about: impl FnOnce(&str, Ended) -> About,
+) -> Result<Option<Bench>> {
+    let bench = match &options.waits {
+        Waits::Accelerator(calls) => {
+            let library = ByLibrary::new(options.budget);
+            let work = Accelerator::new(machine, calls.clone(), Some(&library))?;
+            rounds(machine, &work, options, stop, progress, about)?
+        }
+        Waits::Storage(source, ios) => {
+            let target = Target::open(&machine.root, source, ios.operation, ios.size, stop);
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let target = target?;
+            notes.extend(target.notes.iter().cloned());
+            #[cfg(feature = "bpf")]
+            let engine = ByEngine::new(&machine.root, options.budget);
+            #[cfg(feature = "bpf")]
+            let work = Storage::new(machine, target, ios.clone(), Some(&engine))?;
+            #[cfg(not(feature = "bpf"))]
+            let work = Storage::new(machine, target, ios.clone(), None)?;
+            rounds(machine, &work, options, stop, progress, about)?
+        }
+    };
+    Ok(Some(Bench { notes, ..bench }))
+}
+
+fn rounds(
+    machine: &Machine,
+    work: &dyn Work,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+    about: impl FnOnce(&str, Ended) -> About,
+) -> Result<Bench> {
+    let mut plan = options.rounds.clone();
+    if plan.policies.is_empty() {
+        plan.policies = default_policies(machine, work, &options.waits);
+    }
+    let ran = run::run(machine, work, &plan, stop, progress)?;
+    let workload = work.describe();
+    let points = work.points().to_vec();
+    let (mut rows, gains) = conclude(points.len(), &ran.policies, &ran.turns);
+    if let Some((point, own)) = ran.own_cost {
+        let mut rows = rows.iter_mut();
+        let row = rows.find(|row| (row.point, row.policy) == (point, Policy::Anticipate));
+        let row = row.expect("it had turns");
+        row.own_cost_ns = Some(own.ns);
+        row.own_cost_at_requests_ns = Some(own.at_requests_ns);
+    }
+    let (waits, turn, warm_up) = match &options.waits {
+        Waits::Storage(_, ios) => (ios.ios, ios.turn, ios.warm_up),
+        Waits::Accelerator(calls) => (calls.calls, calls.turn, 0),
+    };
+    Ok(Bench {
+        about: about(&workload.what, ran.ended),
+        plan: Plan {
+            rounds: plan.rounds,
+            waits,
+            turn_s: turn.as_secs_f64(),
+            warm_up,
+            seed: plan.seed,
+            cpu: work.cpu(),
+        },
+        workload,
+        points,
+        policies: ran.policies,
+        skipped: ran.skipped,
+        rows,
+        gains,
+        notes: Vec::new(),
+        turns: ran.turns,
+    })
+}
+
+/// All that differ here: "shallowest" if there is a deeper state, polling unless "no sleep" polls.
+fn default_policies(machine: &Machine, work: &dyn Work, waits: &Waits) -> Vec<Policy> {
+    let mut policies = Policy::ALL.to_vec();
+    policies.retain(|policy| match policy {
+        Policy::Shallowest => shallowest(&machine.idle, work.cpu()).is_some(),
+        Policy::Poll => matches!(waits, Waits::Storage(..)),
+        _ => true,
+    });
+    policies
+}

@@ -1,0 +1,164 @@
+//! The engine with the socket of applications, as `reveille anticipate` runs it.
+
+mod applications;
+pub mod show;
+mod uevents;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use reveille_expect::Refusal;
+use reveille_expect::server::{self, Owner, Plan, Server, Ticket};
+use reveille_kernel::Root;
+use serde::Serialize;
+
+pub use self::applications::{Applications, User};
+use self::uevents::Uevents;
+use crate::{Announcer, Engine, Error, Result, Settings, Statistics, Unplanned};
+
+impl Plan for Announcer {
+    fn expect(
+        &self,
+        cpu: u32,
+        at_ns: u64,
+        window_ns: u64,
+        owner: Owner,
+    ) -> std::result::Result<Ticket, Refusal> {
+        let process = u32::try_from(owner.pid).unwrap_or_default();
+        let ticket = Self::expect(self, cpu, at_ns, window_ns, process, owner.uid);
+        ticket.map(Ticket).map_err(|why| match why {
+            Unplanned::Cpu => Refusal::Cpu,
+            Unplanned::Past => Refusal::Past,
+            Unplanned::Budget => Refusal::Budget,
+            Unplanned::User | Unplanned::Full => Refusal::Slots,
+        })
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        Self::cancel(self, ticket.0);
+    }
+}
+
+/// The engine and, if applications are served, the server of their socket.
+pub struct Live {
+    // Ended first: it plans in the engine.
+    server: Option<Server>,
+    engine: Engine,
+}
+
+/// What a run reacts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// The run is to end.
+    End,
+    /// A device came or went.
+    Devices,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// [`Event::End`], or the end of its time.
+    Requested,
+    /// All of its disks are gone.
+    NoDisks,
+}
+
+/// What the engine and the server have done so far.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Snapshot {
+    /// The engine's statistics.
+    #[serde(flatten)]
+    pub statistics: Statistics,
+    /// `None` if applications are not served.
+    pub applications: Option<Applications>,
+}
+
+/// Where to send [`Event::End`], and the events for [`Live::run`]. Changes of devices are among them if
+/// the kernel announces them to this user; otherwise `run` sees them when it shows something.
+pub fn events() -> (Sender<Event>, Receiver<Event>) {
+    let (sender, events) = channel();
+    let changes = sender.clone();
+    if let Ok(uevents) = Uevents::open() {
+        // It ends with the process.
+        std::thread::spawn(
+            move || {
+                while uevents.wait().is_ok() && changes.send(Event::Devices).is_ok() {}
+            },
+        );
+    }
+    (sender, events)
+}
+
+impl Live {
+    /// Starts the engine.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start(settings: &Settings) -> Result<Self> {
+        let engine = Engine::start(settings)?;
+        let server = None;
+        Ok(Self { server, engine })
+    }
+
+    /// Serves applications.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] if the socket cannot be made, or another engine has it.
+    pub fn serve(&mut self, settings: &server::Settings) -> Result<()> {
+        let server = Server::start(settings, self.engine.announcer());
+        self.server = Some(server.map_err(|error| Error::Cannot(error.to_string()))?);
+        Ok(())
+    }
+
+    /// What was done so far.
+    ///
+    /// # Errors
+    /// If the kernel's tables cannot be read.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot {
+            statistics: self.engine.statistics()?,
+            applications: self.server.as_ref().map(Applications::of),
+        })
+    }
+
+    /// Runs for that time, or until an event ends it. Calls `show` at each interval and event, and before
+    /// that `gone` with the name of each disk that went. Without an interval nothing wakes up meanwhile.
+    ///
+    /// # Errors
+    /// Of `show`.
+    pub fn run<E>(
+        &self,
+        events: &Receiver<Event>,
+        duration: Option<Duration>,
+        interval: Option<Duration>,
+        mut gone: impl FnMut(&str),
+        mut show: impl FnMut() -> std::result::Result<(), E>,
+    ) -> std::result::Result<Ended, E> {
+        let until = duration.map(|duration| Instant::now() + duration);
+        let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut missing = Vec::new();
+        loop {
+            let wait = left().into_iter().chain(interval).min();
+            match events.recv_timeout(wait.unwrap_or(Duration::MAX)) {
+                Err(RecvTimeoutError::Timeout) | Ok(Event::Devices) => {}
+                Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if left().is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            // A disk that returns under its number is anticipated again.
+            let disks = self.engine.settings().devices.iter();
+            let now = disks.filter(|disk| !disk.is_there(&Root::default()));
+            let now: Vec<&str> = now.map(|disk| disk.name.as_str()).collect();
+            let before = std::mem::replace(&mut missing, now);
+            let new = missing.iter().filter(|name| !before.contains(name));
+            new.for_each(|name| gone(name));
+            if missing.len() == self.engine.settings().devices.len() {
+                return Ok(Ended::NoDisks);
+            }
+            show()?;
+        }
+        Ok(Ended::Requested)
+    }
+}

@@ -1,0 +1,515 @@
+//! The names, units and sentences of the engine's statistics.
+
+use reveille_show::quantity::{count, counted, duration, share, three_digits};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use super::{Applications, Snapshot};
+use crate::{Accounted, Cpu, OperationStatistics, Statistics};
+
+/// The length of sleep whose timers' lateness the table shows, µs.
+const SLEEP_US: u64 = 32;
+
+const OPERATIONS: &[Column<OperationStatistics>] = &[
+    Column::words("device", "disk", "The disk, as in `/sys/block`", |one| {
+        one.device.as_str().into()
+    }),
+    Column::words("operation", "op", "`read` or `write`", |one| {
+        one.operation.to_string().into()
+    }),
+    Column::measured(
+        "requests",
+        "requests",
+        Unit::Count,
+        "Reads, or synchronous writes, that may be anticipated",
+        |one| one.requests.into(),
+    ),
+    Column::measured(
+        "assistance.assisted",
+        "assisted",
+        Unit::Count,
+        "Requests for which a CPU was to be awake",
+        |one| one.assistance.assisted.into(),
+    ),
+    Column::measured(
+        "assistance.in_time",
+        "in time",
+        Unit::Count,
+        "Of those assisted: complete while the CPU was ready",
+        |one| one.assistance.in_time.into(),
+    ),
+    Column::measured(
+        "assistance.early",
+        "early",
+        Unit::Count,
+        "Of those assisted: complete before; the timer was cancelled",
+        |one| one.assistance.early.into(),
+    ),
+    Column::measured(
+        "assistance.late",
+        "late",
+        Unit::Count,
+        "Of those assisted: complete after the window",
+        |one| one.assistance.late.into(),
+    ),
+    Column::measured(
+        "assistance.cpu_busy",
+        "busy",
+        Unit::Count,
+        "Of those assisted: complete before the CPU went to sleep at all",
+        |one| one.assistance.cpu_busy.into(),
+    ),
+    Column::detail(Column::measured(
+        "assistance.two_cpus",
+        "two CPUs",
+        Unit::Count,
+        "Of those assisted: another CPU takes the interrupt, and was to be awake, too",
+        |one| one.assistance.two_cpus.into(),
+    )),
+    Column::measured(
+        "error_median_percent",
+        "error",
+        Unit::Of("%"),
+        "Median error of the prediction, of what the request took",
+        |one| one.error_median_percent.into(),
+    ),
+    Column::measured(
+        "error_p90_percent",
+        "p90",
+        Unit::Of("%"),
+        "90th percentile of that error; unknown below 100 predictions",
+        |one| one.error_p90_percent.into(),
+    ),
+    Column::measured(
+        "left_alone.median_us",
+        "wait alone",
+        Unit::Us,
+        "Median time from issue until the waiting task runs, of requests left alone at random",
+        |one| one.left_alone.map(|latency| latency.median_us).into(),
+    ),
+    Column::measured(
+        "assisted.median_us",
+        "wait assisted",
+        Unit::Us,
+        "The same of requests that were assisted",
+        |one| one.assisted.map(|latency| latency.median_us).into(),
+    ),
+    Column::estimated(
+        "gain.median_us",
+        "difference",
+        Unit::Us,
+        "Difference of the two medians, with its 95 % interval: below zero, assisted requests are faster",
+        |one| {
+            one.gain.map_or(Value::Unknown, |gain| {
+                Value::Interval(gain.median_us, (gain.high_us - gain.low_us) / 2.0)
+            })
+        },
+    ),
+];
+
+const CPUS: &[Column<Cpu>] = &[
+    Column::words("cpu", "CPU", "The CPU's number", |cpu| {
+        cpu.cpu.to_string().into()
+    }),
+    Column::measured(
+        "awake_percent",
+        "awake",
+        Unit::Of("%"),
+        "Time that the engine kept the CPU awake, of the time that it has run",
+        |cpu| cpu.awake_percent.into(),
+    ),
+    Column::measured(
+        "spells",
+        "times",
+        Unit::Count,
+        "Times that the CPU was kept ready, awake or in naps",
+        |cpu| cpu.spells.into(),
+    ),
+    Column::measured(
+        "timers",
+        "timers",
+        Unit::Count,
+        "Timers that were armed",
+        |cpu| cpu.timers.into(),
+    ),
+    Column::measured(
+        "fired",
+        "fired",
+        Unit::Count,
+        "Of these, those that fired",
+        |cpu| cpu.fired.into(),
+    ),
+    Column::measured(
+        "cancelled",
+        "cancelled",
+        Unit::Count,
+        "Of these, those whose request was complete before",
+        |cpu| cpu.cancelled.into(),
+    ),
+    Column::measured(
+        "busy",
+        "CPU busy",
+        Unit::Count,
+        "Timers that fired on a busy CPU",
+        |cpu| cpu.busy.into(),
+    ),
+    Column::measured(
+        "naps",
+        "naps",
+        Unit::Count,
+        "Of the times that the CPU was kept ready, those in naps",
+        |cpu| cpu.naps.into(),
+    ),
+    Column::measured(
+        "late_us",
+        "late by",
+        Unit::Us,
+        "90th percentile of how late timers fire after a sleep of 32 µs to 64 µs; the JSON has all \
+         lengths of sleep",
+        |cpu| {
+            let mut late = cpu.late_us.iter();
+            let of_sleep = late.find(|(sleep_us, _)| *sleep_us == SLEEP_US);
+            of_sleep.map(|(_, late_us)| *late_us).into()
+        },
+    ),
+];
+
+const ACCOUNTING: &[Column<Accounted>] = &[
+    Column::words(
+        "name",
+        "on behalf of",
+        "The process's name; empty after its end",
+        |one| one.name.as_str().into(),
+    ),
+    Column::words(
+        "process",
+        "process",
+        "The process's number in the engine's PID namespace",
+        |one| one.process.map(|process| process.to_string()).into(),
+    ),
+    Column::words(
+        "device",
+        "disk",
+        "The disk; `(announced)` for windows that the process announced itself",
+        |one| one.device.as_deref().unwrap_or("(announced)").into(),
+    ),
+    Column::measured(
+        "requests",
+        "requests",
+        Unit::Count,
+        "Requests of the process, or windows that it announced",
+        |one| one.requests.into(),
+    ),
+    Column::measured(
+        "assisted",
+        "assisted",
+        Unit::Count,
+        "Of these, those for which a CPU was to be awake",
+        |one| one.assisted.into(),
+    ),
+    Column::measured(
+        "awake_s",
+        "awake",
+        Unit::Seconds,
+        "Time that CPUs were kept awake for them",
+        |one| one.awake_s.into(),
+    ),
+    Column::estimated(
+        "awake_j",
+        "energy",
+        Unit::Of("J"),
+        "The energy of that time, rather too much than too little",
+        |one| one.awake_j.into(),
+    ),
+];
+
+/// The columns of every table, by the list of its rows in the JSON.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        ("operations[]", Column::headings(OPERATIONS)),
+        ("cpus[]", Column::headings(CPUS)),
+        ("accounting[]", Column::headings(ACCOUNTING)),
+    ]
+}
+
+/// What was done so far as a sheet; with `accounting` for whom, too.
+pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
+    let statistics = &snapshot.statistics;
+    let mut sheet = Sheet {
+        title: "Anticipatory wake-up".to_owned(),
+        answer: answer(statistics),
+        ..Sheet::default()
+    };
+    let sum = |of| sum(statistics, of);
+    let left_alone = [
+        ("for comparison", sum(|one| one.assistance.control)),
+        ("while learning", sum(|one| one.assistance.learning)),
+        ("too many in flight", sum(|one| one.assistance.crowded)),
+        ("over budget", sum(|one| one.assistance.over_budget)),
+        ("plan full", sum(|one| one.assistance.plan_full)),
+        ("issued by the kernel", sum(|one| one.assistance.unattended)),
+    ];
+    counts(&mut sheet, "Left alone", left_alone);
+    sheet.fact("Awake", awake(statistics));
+    let announced = statistics.expectations;
+    let windows = [
+        ("opened", announced.taken),
+        ("too late", announced.past),
+        ("over budget", announced.over_budget),
+        ("beyond one user's share", announced.of_user),
+        ("plan full", announced.full),
+        ("for CPUs that are offline", announced.no_cpu),
+    ];
+    counts(&mut sheet, "Announced", windows);
+    if let Some(applications) = &snapshot.applications {
+        served(applications, &mut sheet);
+    }
+    let operations = Table::of("Requests", OPERATIONS, &statistics.operations);
+    sheet.section(Section::new("operations", "By disk and operation").table(operations));
+    let active = |cpu: &&Cpu| cpu.timers > 0 || cpu.awake_s > 0.0;
+    let cpus = Table::of("CPUs", CPUS, statistics.cpus.iter().filter(active));
+    sheet.section(Section::new("cpus", "By CPU").table(cpus.whole()));
+    if accounting {
+        let table = Table::of("Time awake by process", ACCOUNTING, &statistics.accounting);
+        sheet.section(Section::new("accounting", "By process").table(table));
+    }
+    sheet
+}
+
+fn sum(statistics: &Statistics, of: fn(&OperationStatistics) -> u64) -> u64 {
+    statistics.operations.iter().map(of).sum()
+}
+
+fn answer(statistics: &Statistics) -> String {
+    let requests = sum(statistics, |one| one.requests);
+    let assisted = sum(statistics, |one| one.assistance.assisted);
+    let in_time = sum(statistics, |one| one.assistance.in_time);
+    let elapsed = duration(statistics.elapsed_s * 1e9);
+    match (requests, assisted) {
+        (0, _) => format!("No request was issued in {elapsed}."),
+        (_, 0) => format!("None of {requests} requests in {elapsed} was assisted."),
+        _ => format!(
+            "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
+            count(assisted),
+            counted(requests, "request"),
+            share(in_time as f64 / assisted as f64)
+        ),
+    }
+}
+
+/// The time awake, and its energy if that is known.
+fn awake(statistics: &Statistics) -> String {
+    let time = duration(statistics.awake_s * 1e9);
+    match (statistics.awake_j, statistics.awake_power) {
+        (Some(joules), Some(power)) => format!(
+            "{time} over all CPUs, about {} J, at {} W [{}, {}] more than asleep",
+            three_digits(joules),
+            three_digits(power.median_w),
+            three_digits(power.low_w),
+            three_digits(power.high_w)
+        ),
+        _ => format!("{time} over all CPUs"),
+    }
+}
+
+fn served(applications: &Applications, sheet: &mut Sheet<'_>) {
+    if applications.welcomed == 0 && applications.sent_away.is_empty() {
+        return;
+    }
+    sheet.fact(
+        "Applications",
+        format!(
+            "{} connected, {} accepted",
+            applications.connected,
+            counted(applications.accepted, "request")
+        ),
+    );
+    for (word, by_reason) in [
+        ("Refused", &applications.refused),
+        ("Disconnected", &applications.sent_away),
+    ] {
+        let by_reason = by_reason.iter();
+        counts(
+            sheet,
+            word,
+            by_reason.map(|(why, count)| (why.as_str(), *count)),
+        );
+    }
+}
+
+/// A fact such as `3 over budget, 1 plan full`: those that occurred, if any did.
+fn counts<'a>(
+    sheet: &mut Sheet<'_>,
+    word: &'static str,
+    counts: impl IntoIterator<Item = (&'a str, u64)>,
+) {
+    let occurred = counts.into_iter().filter(|(_, count)| *count > 0);
+    let words: Vec<String> = occurred
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if !words.is_empty() {
+        sheet.fact(word, words.join(", "));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use reveille_show::sheet::not_in_json;
+    use reveille_show::text::{Detail, write};
+
+    use super::*;
+    use crate::{Assistance, AwakePower, Gain, Latency, Operation};
+
+    fn snapshot(awake_power: Option<AwakePower>) -> Snapshot {
+        let joules = |awake_s: f64| Some(awake_s * awake_power?.median_w);
+        let latency = |median_us| {
+            Some(Latency {
+                count: 100,
+                median_us,
+                p90_us: None,
+                p99_us: None,
+                median_error_us: 0.5,
+            })
+        };
+        let operation = OperationStatistics {
+            device: "vda".into(),
+            operation: Operation::Read,
+            requests: 100,
+            assistance: Assistance {
+                control: 5,
+                over_budget: 15,
+                assisted: 80,
+                in_time: 60,
+                early: 20,
+                ..Assistance::default()
+            },
+            error_median_percent: Some(7.0),
+            error_p90_percent: None,
+            models: Vec::new(),
+            left_alone: latency(55.0),
+            assisted: latency(43.0),
+            gain: Some(Gain {
+                median_us: -12.0,
+                low_us: -14.0,
+                high_us: -10.0,
+            }),
+        };
+        let cpu = |cpu, timers| Cpu {
+            cpu,
+            awake_s: 0.0,
+            awake_j: None,
+            awake_percent: 0.0,
+            spells: 0,
+            timers,
+            refused: 0,
+            fired: 0,
+            cancelled: 0,
+            busy: 0,
+            strayed: 0,
+            naps: 0,
+            notices: 0,
+            late_us: vec![(16, 7.5), (32, 8.5)],
+            nap_late_us: None,
+        };
+        let statistics = Statistics {
+            elapsed_s: 1.0,
+            awake_power,
+            awake_s: 0.02,
+            awake_j: joules(0.02),
+            operations: vec![operation],
+            cpus: vec![cpu(0, 3), cpu(1, 0)],
+            expectations: Default::default(),
+            accounting: vec![Accounted {
+                process: Some(4711),
+                name: "reader".into(),
+                cgroup: 1,
+                device: Some("vda".into()),
+                requests: 3,
+                assisted: 2,
+                awake_s: 0.01,
+                awake_j: joules(0.01),
+            }],
+        };
+        Snapshot {
+            statistics,
+            applications: None,
+        }
+    }
+
+    fn text(snapshot: &Snapshot) -> String {
+        let mut out = Vec::new();
+        write(&sheet(snapshot, true), Detail::Short, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const POWER: AwakePower = AwakePower {
+        median_w: 2.5,
+        low_w: 2.25,
+        high_w: 2.75,
+    };
+
+    #[test]
+    fn every_column_is_a_field_of_the_json() {
+        let json = serde_json::to_value(snapshot(Some(POWER))).unwrap();
+        for (list, headings) in reference() {
+            assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
+        }
+    }
+
+    #[test]
+    fn energy_is_shown_if_the_power_is_known_and_otherwise_a_dash() {
+        let account = |text: &str| {
+            let line = text.lines().find(|line| line.starts_with("reader"));
+            let words = line.unwrap().split_whitespace().skip(5);
+            words.collect::<Vec<_>>().join(" ")
+        };
+        let known = text(&snapshot(Some(POWER)));
+        let awake = "20 ms over all CPUs, about 0.05 J, at 2.5 W [2.25, 2.75] more";
+        assert!(known.contains(awake), "{known}");
+        assert_eq!(account(&known), "10 0.03", "{known}");
+        let unknown = text(&snapshot(None));
+        assert!(
+            unknown.contains("Awake       20 ms over all CPUs\n"),
+            "{unknown}"
+        );
+        assert_eq!(account(&unknown), "10 -", "{unknown}");
+    }
+
+    #[test]
+    fn requests_are_counted_by_what_became_of_them() {
+        let shown = text(&snapshot(None));
+        assert!(shown.contains("Left alone  5 for comparison, 15 over budget\n"));
+        assert!(shown.contains("80 of 100 requests were assisted in 1 s; 75.0% of these"));
+        assert!(shown.contains("-12.0 ±2.0"), "{shown}");
+        // The other CPU did nothing.
+        assert!(shown.contains("\n0 ") && !shown.contains("\n1 "), "{shown}");
+        let mut none = snapshot(None);
+        none.statistics.operations.clear();
+        assert!(text(&none).contains("No request was issued in 1 s."));
+    }
+
+    #[test]
+    fn applications_are_shown_once_one_has_connected() {
+        let mut with = snapshot(None);
+        let mut applications = Applications {
+            connected: 0,
+            welcomed: 0,
+            accepted: 7,
+            cancelled: 0,
+            orphaned: 0,
+            unheard: 0,
+            held_back: 0,
+            refused: BTreeMap::from([("Budget".to_owned(), 3)]),
+            sent_away: BTreeMap::new(),
+            users: Vec::new(),
+        };
+        with.applications = Some(applications.clone());
+        assert!(!text(&with).contains("Applications"));
+        applications.welcomed = 1;
+        with.applications = Some(applications);
+        let shown = text(&with);
+        assert!(shown.contains("Applications  0 connected, 7 requests accepted\n"));
+        assert!(shown.contains("Refused       3 Budget\n"), "{shown}");
+    }
+}

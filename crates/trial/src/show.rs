@@ -1,0 +1,253 @@
+//! Trials for people: the names, units and words of their figures.
+
+pub mod compared;
+mod figure;
+mod rounds;
+mod trade;
+mod words;
+
+use reveille_figures::rounds::Summary;
+use reveille_show::chart::{colour, legend};
+use reveille_show::columns;
+use reveille_show::quantity::duration;
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+
+use crate::observe::{Observed, Residency};
+use crate::result::{Setting, Trial};
+use crate::setting::{Named, Planned};
+use crate::verdict::Cost;
+
+const FOOT: &str = "Settings take turns in shuffled order, round by round. Differences are paired by \
+                    round; their 95 % intervals are those of the signed-rank test for medians, and \
+                    of a jackknife over rounds for the 99th percentile. Residency is what the kernel \
+                    asked for, in shares of all CPUs' time; a polling CPU is awake. What the machine \
+                    did includes the work of others on it.";
+
+/// The unit of the workload's figures: ns, or the user's own.
+const FIGURE: Unit = Unit::Of("`workload.unit`");
+
+const FIGURES: &[Column<Setting>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    measured(Count) detail "rounds", "rounds", one.rounds, "Rounds with a figure";
+    measured(Count) "figure.count", "count", one.figure.as_ref().map_or(0, |figure| figure.count),
+        "Figures of all rounds";
+    measured(Count) detail "failed", "failed", one.failed,
+        "Requests without a reply, or runs that failed";
+    measured(Of("`workload.unit`")) "figure.median", "median", figure_of(one, |one| Some(one.median)),
+        "Median";
+    measured(Of("`workload.unit`")) "figure.p99", "p99", figure_of(one, |one| one.p99),
+        "99th percentile, where less is better; unknown below 1000 figures";
+    measured(Of("`workload.unit`")) "figure.p1", "p1", figure_of(one, |one| one.p1),
+        "1st percentile, where more is better; unknown below 1001 figures";
+    measured(Of("`workload.unit`")) "figure.max", "max", figure_of(one, |one| Some(one.max)),
+        "Maximum, where less is better";
+    measured(Of("`workload.unit`")) "figure.min", "min", figure_of(one, |one| Some(one.min)),
+        "Minimum, where more is better";
+    measured(Of("`workload.unit`")) detail "figure.mean", "mean", figure_of(one, |one| Some(one.mean)),
+        "Mean";
+    measured(Of("`workload.unit`")) detail "figure.standard_deviation", "sd",
+        figure_of(one, |one| one.standard_deviation), "Standard deviation";
+    estimated(Of("`workload.unit`")) "median_difference", "against as is [95%]",
+        Value::difference(one.median_difference.as_ref()),
+        "Difference of the rounds' medians from those of `as is`, with its 95 % interval, which needs \
+         six rounds";
+    estimated(Of("`workload.unit`")) detail "p99_difference", "p99 against as is [95%]",
+        Value::difference(one.p99_difference.as_ref()),
+        "Difference of the 99th percentile from that of `as is`, with its 95 % interval";
+);
+
+const MACHINE: &[Column<Setting>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    measured(Of("W")) "observed.power_w", "power", observed(one, |one| one.power_w),
+        "Power of the processor packages or the battery";
+    estimated(Of("W")) detail "power_difference_w", "against as is [95%]",
+        Value::difference(one.power_difference_w.as_ref()),
+        "Difference of the power from that of `as is`, with its 95 % interval";
+    measured(Of("%")) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
+        "Share of all CPUs' time without sleep; polling is being awake";
+    estimated(Of("points")) detail "awake_difference_percent", "against as is [95%]",
+        Value::difference(one.awake_difference_percent.as_ref()),
+        "Difference of the time awake from that of `as is`, with its 95 % interval";
+    measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
+        "Uses of idle states other than polling, a second";
+    measured(Of("/s")) "observed.interrupts_per_s", "interrupts",
+        observed(one, |one| one.interrupts_per_s), "Interrupts of all CPUs, a second";
+    measured(Of("/s")) detail "observed.context_switches_per_s", "switches",
+        observed(one, |one| one.context_switches_per_s), "Context switches of all CPUs, a second";
+    measured(Of("MHz")) "observed.frequency_mhz", "frequency", observed(one, |one| one.frequency_mhz),
+        "Mean of the CPUs' frequencies at the rounds' ends";
+    measured(Ns) detail "reading_median_ns", "reading", one.reading_median_ns,
+        "Median time from the kernel's receive stamp of a reply to its reader";
+);
+
+const RESIDENCY: &[Column<Residency>] = &columns!(|one|
+    words "state", "state", one.state.as_str(), "An idle state; tables have a column for each";
+    measured(Of("%")) "percent", "residency", one.percent,
+        "The state's share of all CPUs' time, by the kernel's request";
+);
+
+const SETTINGS: &[Column<Named>] = &columns!(|one|
+    words "name", "setting", one.name.as_str(), "The setting";
+    words "how", "what it changes", one.how.as_str(), "The change of the machine";
+);
+
+fn figure_of(setting: &Setting, of: fn(&Summary) -> Option<f64>) -> Value {
+    setting.figure.as_ref().and_then(of).into()
+}
+
+fn observed(setting: &Setting, of: fn(&Observed) -> Option<f64>) -> Value {
+    setting.observed.as_ref().and_then(of).into()
+}
+
+/// The columns of every table, by the list of its rows in `trial.json`.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    // The setting's name is in each table.
+    let more = [
+        &Column::headings(MACHINE)[1..],
+        &Column::headings(SETTINGS)[1..],
+    ];
+    let settings = [Column::headings(FIGURES), more.concat()].concat();
+    vec![
+        ("settings[]", settings),
+        (
+            "settings[].observed.residency[]",
+            Column::headings(RESIDENCY),
+        ),
+    ]
+}
+
+/// A trial for every medium.
+pub fn sheet(trial: &Trial) -> Sheet<'_> {
+    let mut sheet = compared::sheet("Trial", &trial.workload.what, &trial.about);
+    facts(trial, &mut sheet);
+    sheet.answer = words::answer(trial);
+    sheet.notes = words::notes(trial);
+    sheet.notes.extend(trial.notes.iter().cloned());
+    sheet.foot = FOOT;
+    let heading = match trial.cost {
+        Some(Cost::Power) => "Figure against power",
+        Some(Cost::TimeAwake) => "Figure against time awake",
+        None => "Figure",
+    };
+    sheet.section(Section::new("charts", heading).chart(|| charts(trial)));
+    sheet.section(Section::new("figures", "Figures").table(figures(trial)));
+    let machine = Table::of("All CPUs together", MACHINE, &trial.settings).whole();
+    sheet.section(Section::new("machine", "Machine during the turns").table(machine));
+    let heading = "Residency of idle states, of all CPUs' time";
+    sheet.section(
+        Section::new("residency", heading)
+            .titled()
+            .table(residency(trial)),
+    );
+    let settings: Vec<Named> = trial.settings.iter().map(Named::from).collect();
+    let settings = Table::of("Settings", SETTINGS, &settings).first(0);
+    sheet.section(Section::new("settings", "Settings").table(settings));
+    sheet
+}
+
+fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
+    let (workload, plan) = (&trial.workload, &trial.plan);
+    sheet.fact("Workload", &*workload.what);
+    let unit = Some(figure::own_unit(workload)).filter(|unit| !unit.is_empty());
+    let higher = workload.higher_is_better.then_some("higher is better");
+    let figure = [Some(&*workload.figure), unit, higher];
+    sheet.fact(
+        "Figure",
+        figure.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    );
+    let settle = match plan.settle_s {
+        0.0 => String::new(),
+        settle_s => format!("; {} to settle before each turn", duration(settle_s * 1e9)),
+    };
+    sheet.fact(
+        "Rounds",
+        format!(
+            "{} in shuffled order, seed {}{settle}",
+            plan.rounds, plan.seed
+        ),
+    );
+    if let Some(pace) = &workload.pace {
+        sheet.fact(
+            "Requests",
+            format!(
+                "{} a turn, {} apart on average, {} bytes, timeout {}",
+                pace.requests_per_round,
+                duration(pace.interval_ms * 1e6),
+                pace.size_bytes,
+                duration(pace.timeout_ms * 1e6)
+            ),
+        );
+    }
+}
+
+fn charts(trial: &Trial) -> String {
+    let settings = trial.settings.iter().enumerate();
+    let keys = settings.map(|(place, setting)| (colour(place), setting.name.as_str()));
+    format!(
+        "{}<div class=\"charts\">{}{}{}</div>",
+        legend(keys),
+        trade::chart(trial),
+        rounds::spread(trial),
+        rounds::over_time(trial)
+    )
+}
+
+/// The workload's figure under each setting, in its own unit.
+fn figures(trial: &Trial) -> Table {
+    let workload = &trial.workload;
+    let other_direction: &[_] = match workload.higher_is_better {
+        true => &["figure.p99", "figure.max", "p99_difference"],
+        false => &["figure.p1", "figure.min"],
+    };
+    let table = Table::of("Figure of the workload", FIGURES, &trial.settings).whole();
+    let mut table = table.without(other_direction);
+    let own = figure::own_unit(workload);
+    for heading in table.headings.iter_mut().filter(|one| one.unit == FIGURE) {
+        heading.unit = figure::unit(workload);
+        if !own.is_empty() {
+            heading.name = format!("{}, {own}", heading.name).into();
+        }
+    }
+    table
+}
+
+/// A column for each idle state; no rows if the kernel counts none.
+fn residency(trial: &Trial) -> Table {
+    let of = |setting: &Setting, state: &str| {
+        let residency = &setting.observed.as_ref()?.residency;
+        let one = residency.iter().find(|one| one.state == state)?;
+        Some(one.percent)
+    };
+    let observed = trial
+        .settings
+        .iter()
+        .filter_map(|one| one.observed.as_ref());
+    let mut states: Vec<&str> = Vec::new();
+    for one in observed.flat_map(|one| &one.residency) {
+        if !states.contains(&one.state.as_str()) {
+            states.push(&one.state);
+        }
+    }
+    let settings = trial.settings.iter().filter(|_| !states.is_empty());
+    let table = Table::of("Residency", &FIGURES[..1], settings).whole();
+    states.into_iter().fold(table, |table, state| {
+        let heading = Heading {
+            name: state.to_owned().into(),
+            ..RESIDENCY[1].heading.clone()
+        };
+        let percents = trial.settings.iter().map(|one| of(one, state).into());
+        table.column(heading, percents)
+    })
+}
+
+/// The settings that a trial would compare.
+pub fn planned(planned: &Planned) -> Sheet<'_> {
+    let mut sheet = Sheet {
+        title: "Settings of a trial".to_owned(),
+        notes: planned.notes.clone(),
+        ..Sheet::default()
+    };
+    let table = Table::of("Settings", SETTINGS, &planned.settings).whole();
+    sheet.section(Section::new("settings", "Settings").table(table));
+    sheet
+}

@@ -1,0 +1,37 @@
+//! What the sheets of `trial` and `anticipate bench` have in common.
+
+use reveille_results::description::Ended;
+use reveille_results::kept::About;
+use reveille_show::sheet::Sheet;
+
+/// A sheet with what is known of the run: in the lines below the title `what` was run, where and when, and
+/// the command line; the facts on the machine, and how the run ended if it ended early.
+pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
+    let machine = &about.machine;
+    let mut line = vec![what.to_owned()];
+    line.extend(machine.words());
+    line.extend([about.started.clone(), about.tool.clone()]);
+    line.retain(|words| !words.is_empty());
+    let mut sheet = Sheet {
+        title: format!("{title}: {}", about.name),
+        about: vec![line.join(" · "), about.command_line.join(" ")],
+        ..Sheet::default()
+    };
+    let unknown = || "unknown".to_owned();
+    sheet.fact("Machine", machine.cpu_model.clone().unwrap_or_else(unknown));
+    let under = machine.hypervisor.iter();
+    let under: String = under.map(|name| format!(", under {name}")).collect();
+    sheet.fact(
+        "Kernel",
+        machine.kernel.clone().unwrap_or_else(unknown) + &under,
+    );
+    let driver = about.driver.as_deref().unwrap_or("none");
+    let governor = about.governor.as_deref().unwrap_or("none");
+    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    match &about.ended {
+        Ended::Completed => {}
+        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
+        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    }
+    sheet
+}

@@ -1,0 +1,179 @@
+//! A trial for readers.
+
+use reveille_show::sheet::not_in_json;
+use reveille_show::{markdown, text, web};
+use reveille_trial::result::parse;
+use reveille_trial::show::{reference, sheet};
+use serde_json::{Value, json};
+
+fn page(trial: &Value) -> String {
+    let trial = parse(trial.to_string().as_bytes()).unwrap();
+    web::page(&sheet(&trial))
+}
+
+/// A trial of two settings over eight rounds, as `trial.json` has it; the second one is dominated.
+fn trial() -> Value {
+    let observed = |awake: f64| {
+        json!({
+            "elapsed_s": 1.0, "residency": [{"state": "C6<b>", "percent": 100.0 - awake}],
+            "awake_percent": awake, "wakeups_per_s": 100.0, "interrupts_per_s": 200.0,
+            "context_switches_per_s": 300.0, "power_w": null, "frequency_mhz": null,
+        })
+    };
+    let figure = |median: f64| {
+        json!({
+            "count": 40, "min": median - 4.0, "p1": null, "median": median, "p99": null,
+            "max": median + 4.0, "mean": median, "standard_deviation": 3.0,
+        })
+    };
+    let setting = |name: &str, median: f64, awake: f64| {
+        json!({
+            "name": name, "how": "something is changed", "rounds": 8, "failed": 0,
+            "figure": figure(median), "median_difference": null, "p99_difference": null,
+            "reading_median_ns": 5000.0, "observed": observed(awake),
+            "power_difference_w": null, "awake_difference_percent": null,
+        })
+    };
+    let rounds = (0..8).flat_map(|round| {
+        [(0, 50_000.0, 3.0), (1, 60_000.0, 90.0)].map(|(setting, median, awake)| {
+            json!({
+                "round": round, "setting": setting, "began_s": f64::from(round) + f64::from(setting) / 2.0,
+                "figures": [median - 4.0, median, median + 4.0], "failed": 0, "why_failed": null,
+                "reading_ns": [], "observed": observed(awake),
+            })
+        })
+    });
+    let mut slow = setting("</text><script>", 60_000.0, 90.0);
+    slow["median_difference"] =
+        json!({"estimate": 10_000.0, "interval": [9_000.0, 11_000.0], "rounds": 8});
+    json!({
+        "schema_version": 1, "tool": "reveille test", "name": "<i>test</i>", "started": "",
+        "command_line": ["reveille", "trial", "--ping", "<u>"], "ended": "completed", "machine": machine(),
+        "driver": "intel_idle", "governor": "menu",
+        "workload": {
+            "kind": "ping", "what": "ping <host>", "figure": "round trip", "unit": "ns",
+            "higher_is_better": false, "pace": null, "notes": [],
+        },
+        "plan": {"rounds": 8, "settle_s": 0.2, "seed": 1},
+        "settings": [setting("as is", 50_000.0, 3.0), slow],
+        "cost": "time_awake",
+        "verdict": {
+            "best": 0, "as_good": [],
+            "dominated": [{"setting": 1, "by": 0, "in_figure": true, "in_cost": true}],
+        },
+        "notes": [], "rounds": rounds.collect::<Vec<_>>(),
+    })
+}
+
+fn machine() -> Value {
+    serde_json::to_value(reveille_kernel::Identity::default()).unwrap()
+}
+
+#[test]
+fn the_page_draws_each_setting_and_marks_the_dominated_one() {
+    let html = page(&trial());
+    assert!(
+        html.contains("No setting beats <code>as is</code>: median 50 µs."),
+        "{html}"
+    );
+    assert_eq!(html.matches("class=\"setting ").count(), 2);
+    assert_eq!(html.matches("class=\"setting dominated").count(), 1);
+    assert!(html.contains("is dominated: <code>as is</code> is faster and sleeps more"));
+    // Sixteen rounds over time, and as many around the discs.
+    assert_eq!(html.matches("r=\"3\"/>").count(), 16);
+    assert_eq!(html.matches("r=\"2\"/>").count(), 16);
+    assert!(html.contains("<td>+10 [+9, +11] µs</td>"));
+}
+
+#[test]
+fn nothing_that_others_wrote_becomes_markup() {
+    let html = page(&trial());
+    for markup in ["<i>test", "<b>", "<host>", "<u>", "</text><script>"] {
+        assert!(!html.contains(markup), "{markup}");
+    }
+}
+
+#[test]
+fn a_trial_without_figures_or_costs_still_makes_a_page() {
+    let mut trial = trial();
+    trial["rounds"] = json!([]);
+    trial["cost"] = Value::Null;
+    trial["verdict"] = json!({"best": null, "as_good": [], "dominated": []});
+    for setting in trial["settings"].as_array_mut().unwrap() {
+        setting["figure"] = Value::Null;
+        setting["observed"] = Value::Null;
+        setting["median_difference"] = Value::Null;
+    }
+    let html = page(&trial);
+    assert!(html.contains("No setting gave a figure"));
+    assert!(html.contains("Not drawn"));
+}
+
+#[test]
+fn what_is_no_trial_gets_a_line() {
+    assert!(parse(b"{}").unwrap_err().contains("no trial.json"));
+    let mut newer = trial();
+    newer["schema_version"] = json!(99);
+    let said = parse(newer.to_string().as_bytes()).unwrap_err();
+    assert!(said.contains("schema version 99"), "{said}");
+}
+
+#[test]
+fn every_column_is_a_field_of_the_json() {
+    // Settings and their figures come from what the program writes.
+    let trial = parse(trial().to_string().as_bytes()).unwrap();
+    let json = serde_json::to_value(trial).unwrap();
+    for (list, headings) in reference() {
+        assert_eq!(
+            not_in_json(&json, list, &headings),
+            Vec::<&str>::new(),
+            "{list}"
+        );
+    }
+}
+
+fn on_a_terminal(trial: &Value, detail: text::Detail) -> String {
+    let trial = parse(trial.to_string().as_bytes()).unwrap();
+    let mut out = Vec::new();
+    text::write(&sheet(&trial), detail, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn figures_have_the_unit_of_the_workload_and_the_tail_of_its_direction() {
+    let mut trial = trial();
+    let heads = |trial: &Value, detail| {
+        let text = on_a_terminal(trial, detail);
+        let line = text.lines().find(|line| line.contains("median"));
+        line.unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let (short, all) = (text::Detail::Short, text::Detail::All);
+    assert_eq!(
+        heads(&trial, short),
+        "setting count median p99 max against as is [95%]"
+    );
+    let text = on_a_terminal(&trial, short);
+    assert!(text.contains("+10.0 [+9.00, +11.0]"), "{text}");
+    trial["workload"]["unit"] = json!("MB/s");
+    trial["workload"]["higher_is_better"] = json!(true);
+    assert_eq!(
+        heads(&trial, all),
+        "setting rounds count failed median, MB/s p1, MB/s min, MB/s mean, MB/s sd, MB/s against as is \
+         [95%], MB/s"
+    );
+    let text = on_a_terminal(&trial, short);
+    assert!(text.contains("median 60000 MB/s"), "{text}");
+}
+
+#[test]
+fn residency_has_a_column_for_each_state() {
+    let trial = parse(trial().to_string().as_bytes()).unwrap();
+    let text = markdown::markdown(&sheet(&trial));
+    assert!(
+        text.contains("| setting | C6\\<b>, % |\n| --- | --: |\n| as is | 97 |\n"),
+        "{text}"
+    );
+}
