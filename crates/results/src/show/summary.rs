@@ -8,8 +8,7 @@ use crate::description::{Ended, Probe};
 use crate::schema::AWAKE;
 
 use super::statistics::{Row, latency, tails};
-use super::verdicts::verdicts;
-use super::words::{by_probe, subject};
+use super::verdicts::{by_probe, subject, verdicts};
 
 /// The key of the probes' cost in [`crate::description::Characterisation::costs`].
 const PROBE_COST: &str = "probe at idle entry and exit";
