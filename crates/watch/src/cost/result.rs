@@ -38,6 +38,16 @@ pub struct Waited {
     pub longest_leaving_ns: u64,
 }
 
+impl Waited {
+    /// Adds the sums; takes the maximum of the longest times.
+    pub fn add(&mut self, other: &Self) {
+        self.leaving_ns += other.leaving_ns;
+        self.scheduling_ns += other.scheduling_ns;
+        self.queueing_ns += other.queueing_ns;
+        self.longest_leaving_ns = self.longest_leaving_ns.max(other.longest_leaving_ns);
+    }
+}
+
 /// The cost of waits for CPUs in an idle state; `awake` and `busy`: in none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateCost {
@@ -149,8 +159,7 @@ pub struct Thread {
 /// Wake-ups and tasks that are missing in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Missed {
-    /// Tasks that ran on another CPU than the one for which they were woken: their wait counts as
-    /// queueing.
+    /// Tasks that ran on another CPU than they were woken for: their wait counts as queueing.
     pub moved: u64,
     /// Wake-ups whose task ran without a tracepoint; they are in no figure.
     pub unseen: u64,

@@ -173,6 +173,7 @@ pub struct Delay {
 }
 
 /// Sums over packets so far.
+#[derive(Default)]
 pub struct Gathered {
     groups: BTreeMap<Key, Sums>,
     same: Vec<i64>,
@@ -203,28 +204,7 @@ struct Sums {
     from_sender: u64,
 }
 
-impl Default for Gathered {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Gathered {
-    /// No packets yet.
-    pub fn new() -> Self {
-        Self {
-            groups: BTreeMap::new(),
-            same: Vec::new(),
-            other: Vec::new(),
-            names: BTreeMap::new(),
-            received_on: Vec::new(),
-            read_on: Vec::new(),
-            cpu_asleep: 0,
-            interfaces: Vec::new(),
-            packets: 0,
-        }
-    }
-
     /// The number of packets.
     pub fn packets(&self) -> u64 {
         self.packets
@@ -266,8 +246,9 @@ impl Gathered {
     }
 
     fn add_reader(&mut self, packet: &Packet) {
+        let end = |stage| packet.ends.get(&stage);
         let (Some(reader), Some(waking), Some(returned)) =
-            (&packet.reader, packet.waking, packet.returned)
+            (&packet.reader, end(Stage::Socket), end(Stage::Return))
         else {
             return;
         };
@@ -275,7 +256,7 @@ impl Gathered {
             true => &mut self.same,
             false => &mut self.other,
         };
-        place.push(returned as i64 - waking as i64);
+        place.push(*returned as i64 - *waking as i64);
         *self.names.entry(reader.name.clone()).or_default() += 1;
         keep(&mut self.received_on, packet.cpu);
         keep(&mut self.read_on, reader.cpu);
@@ -396,9 +377,12 @@ mod tests {
 
     fn packet(state: i32, protocol: u64, transmitted: u64) -> Packet {
         Packet {
-            interrupt: Some(100),
-            protocol: Some(100 + protocol),
-            transmitted: Some(100 + protocol + transmitted),
+            ends: [
+                (Stage::Interrupt, 100),
+                (Stage::Protocol, 100 + protocol),
+                (Stage::Transmit, 100 + protocol + transmitted),
+            ]
+            .into(),
             met: match state {
                 -1 => Met::Awake,
                 state => Met::Asleep(Sleep {
@@ -418,7 +402,7 @@ mod tests {
         std::fs::write(cpu.join("present"), "0\n").unwrap();
         std::fs::write(cpu.join("online"), "0\n").unwrap();
         let idle = Idle::read(&Root::at(machine.path())).unwrap();
-        let mut gathered = Gathered::new();
+        let mut gathered = Gathered::default();
         for one in [packet(-1, 4, 1), packet(1, 10, 2), packet(1, 20, 4)] {
             gathered.add(&idle, &one);
         }
