@@ -209,10 +209,6 @@ impl Description {
 /// # Errors
 /// Where it is none, or one of a schema that this program does not know.
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(
             "is no result.json of reveille, or was cut short: {error}"
@@ -224,8 +220,7 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
         ));
     }
     // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    match version.schema_version {
+    match schema::version(text).map_err(wrong)? {
         Some(version) => schema::check_version(version)?,
         None => {
             return Err(Malformed::new(

@@ -7,9 +7,9 @@ use reveille_kernel::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::description::Ended;
 use crate::output::{Existing, Folder};
+use crate::{Result, schema};
 
 /// The first fields of `trial.json` and `bench.json`: who made it, when, where, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -52,18 +52,13 @@ pub fn parse<T: DeserializeOwned>(
     file: &str,
     knows: u32,
 ) -> std::result::Result<T, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
     let wrong = |error: serde_json::Error| {
         // It quotes the file, which may have any character.
         let error = error.to_string().replace(char::is_control, " ");
         format!("is no {file} of reveille, or was cut short: {error}")
     };
     // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    match version.schema_version {
+    match schema::version(text).map_err(wrong)? {
         Some(version) if version == knows => serde_json::from_slice(text).map_err(wrong),
         Some(other) => Err(format!(
             "has schema version {other}, and this program knows {knows}; read it with another \

@@ -145,6 +145,15 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
     ("softirq_count", Kind::Integer, true),
 ];
 
+/// The field `schema_version` of a JSON file.
+pub(crate) fn version(text: &[u8]) -> serde_json::Result<Option<u32>> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    serde_json::from_slice(text).map(|version: Version| version.schema_version)
+}
+
 /// Is this a schema version that this program knows?
 pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
     match version.cmp(&SCHEMA_VERSION) {

@@ -32,6 +32,7 @@ const FORMAT_1_2: &str = "1.2";
 /// Decimals by which microseconds become nanoseconds, and megahertz kilohertz.
 const THREE_DECIMALS: u8 = 3;
 
+pub(crate) const CSV_ALONE: &str = "A CSV file alone: machine and settings are unknown.";
 pub(crate) const TORN: &str = "The file ended within a datapoint, which was left out.";
 
 /// wult's column, ours, and the decimals by which its unit is larger than ours.
@@ -425,9 +426,7 @@ fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) ->
         ..Counts::default()
     };
     let Some(info) = info else {
-        description
-            .notes
-            .push("A CSV file alone: machine and settings are unknown.".to_owned());
+        description.notes.push(CSV_ALONE.to_owned());
         return description;
     };
     let value = |key: &str| info.get(key).filter(|value| !value.is_empty());

@@ -6,7 +6,8 @@
 //!
 //! - `reading`: the machine at one moment; `change`: a CPU between two readings; `unit`: groups of
 //!   CPUs; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
-//! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the BPF programs; `seen`: their data.
+//! - `trace`: what the BPF programs provide; `programs`, `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the
+//!   programs; `seen`: their data.
 
 mod change;
 // Unused without BPF.
@@ -18,6 +19,8 @@ mod latencies;
 mod model;
 mod own;
 mod power;
+#[cfg(feature = "bpf")]
+mod programs;
 mod reading;
 mod requests;
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
@@ -40,31 +43,22 @@ pub use model::*;
 
 use change::Change;
 use own::Spent;
+#[cfg(feature = "bpf")]
+use programs::start;
 use reading::Reading;
 use requests::Requests;
 use trace::Trace;
+#[cfg(not(feature = "bpf"))]
+use trace::start;
 use unit::{Speeds, Units};
 use wakers::Names;
 
 use crate::Result;
 
-/// How to watch.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Trace idle periods with BPF if it is available.
-    pub bpf: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { bpf: true }
-    }
-}
-
 /// A watched machine. Dropping it removes the BPF programs.
 pub struct Watch {
     root: Root,
-    trace: Option<Trace>,
+    trace: Option<Box<dyn Trace>>,
     /// Why there is no trace, and other constant notes.
     notes: Vec<String>,
     names: Names,
@@ -87,18 +81,10 @@ impl Watch {
     /// # Errors
     /// If the list of CPUs cannot be read. Unavailable BPF is not an error but a note.
     pub fn start(root: &Root) -> Result<Self> {
-        Self::start_with(root, Options::default())
-    }
-
-    /// [`Watch::start`] with options.
-    ///
-    /// # Errors
-    /// As [`Watch::start`].
-    pub fn start_with(root: &Root, options: Options) -> Result<Self> {
         let idle = Idle::read(root)?;
         let mut notes = Vec::new();
-        let (trace, symbols) = match options.bpf && root.is_live() {
-            true => Trace::start(root, &idle, &mut notes),
+        let (trace, symbols) = match root.is_live() {
+            true => start(root, &idle, &mut notes),
             false => (None, None),
         };
         if trace.is_none() {
@@ -115,7 +101,7 @@ impl Watch {
             ranges: idle.cpus.iter().map(range).collect(),
             turbo: None,
         };
-        let before = Moment::now(root, idle, &meters, trace.as_ref());
+        let before = Moment::now(root, idle, &meters, trace.as_deref());
         Ok(Self {
             names: Names::new(root.clone(), symbols),
             root: root.clone(),
@@ -135,14 +121,17 @@ impl Watch {
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let mut idle = self.before.reading.idle.clone();
         idle.reread(&self.root)?;
-        let now = Moment::now(&self.root, idle, &self.meters, self.trace.as_ref());
+        let now = Moment::now(&self.root, idle, &self.meters, self.trace.as_deref());
         let before = std::mem::replace(&mut self.before, now);
         let now = &self.before;
         let elapsed_s = (now.reading.at - before.reading.at).as_secs_f64();
         self.requests.look(&self.root);
         self.speeds.turbo = frequency::turbo(&self.root);
         let idle = &now.reading.idle;
-        let counters = self.trace.as_ref().map_or(&[][..], Trace::counters);
+        let counters = self
+            .trace
+            .as_ref()
+            .map_or(&[][..], |trace| trace.counters());
         let change = |cpu| {
             let request_us = self.requests.bound_us;
             Change::between(&before.reading, &now.reading, cpu, counters, request_us)
@@ -204,7 +193,7 @@ impl Watch {
                     .to_owned(),
             );
         }
-        if let Some(unplaced @ 1..) = self.trace.as_ref().map(Trace::unplaced) {
+        if let Some(unplaced @ 1..) = self.trace.as_ref().map(|trace| trace.unplaced()) {
             notes.push(format!(
                 "{unplaced} wake-ups have no known waker: the table of wakers is full"
             ));
@@ -214,7 +203,7 @@ impl Watch {
 }
 
 impl Moment {
-    fn now(root: &Root, idle: Idle, meters: &[Meter], trace: Option<&Trace>) -> Self {
+    fn now(root: &Root, idle: Idle, meters: &[Meter], trace: Option<&dyn Trace>) -> Self {
         let spent = Spent::so_far();
         let mut reading = Reading::make(root, idle, meters);
         if let Some(trace) = trace {

@@ -1,6 +1,5 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
-use crate::columns::Values;
 use crate::{Columns, Filter, FilterError, Loaded};
 
 /// One result.
@@ -66,11 +65,7 @@ fn check(columns: &Columns) -> Result<()> {
         return Err(Error::NoLatency);
     }
     for column in &columns.columns {
-        let values = match &column.values {
-            Values::Integer(values) => values.len(),
-            Values::Percent(values) => values.len(),
-            Values::Name { codes, .. } => codes.len(),
-        };
+        let values = column.values.len();
         if values != columns.rows {
             let column = column.name.clone();
             return Err(Error::Uneven {
