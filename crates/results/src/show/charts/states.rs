@@ -45,7 +45,7 @@ fn verdicts(views: &Views<'_>, key: &Key) -> String {
     let mut html = String::from("<p>");
     for view in &views.views {
         let who = view.who();
-        let words = match view.statistics(key) {
+        let words = match view.input.statistics(key) {
             Some(one) => format!(
                 "{who}{} ({}). ",
                 one.verdict,
@@ -116,9 +116,9 @@ fn state_marks(views: &Views<'_>, key: &Key) -> Vec<Mark> {
         let figures = [
             (
                 "driver",
-                view.driver_figure(key).filter(|figure| *figure > 0.0),
+                view.input.driver_figure(key).filter(|figure| *figure > 0.0),
             ),
-            ("floor", view.floor(key)),
+            ("floor", view.input.floor(key)),
         ];
         for (class, value) in figures {
             let Some(value) = value else { continue };
@@ -164,8 +164,8 @@ fn of_state(views: &Views<'_>, view: &View<'_>, place: usize, key: &Key, over: &
     };
     let mut marks = Vec::new();
     for (class, value) in [
-        ("driver", view.driver_figure(key)),
-        ("floor", view.floor(key)),
+        ("driver", view.input.driver_figure(key)),
+        ("floor", view.input.floor(key)),
     ] {
         if let Some(value) = value.filter(|value| *value > 0.0) {
             let text = format!("{class} {}", duration(value));
