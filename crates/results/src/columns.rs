@@ -126,10 +126,7 @@ impl Columns {
         Some(&column.values)
     }
 
-    /// Columns from their names and values.
-    ///
-    /// # Errors
-    /// The name of a column that is not as long as the first one.
+    /// Columns from their names and values; the error is the name of one that is not as long as the first.
     pub fn new(columns: Vec<Column>) -> std::result::Result<Self, String> {
         let rows = columns.first().map_or(0, |column| column.values.len());
         match columns.iter().find(|column| column.values.len() != rows) {

@@ -204,10 +204,7 @@ impl Description {
     }
 }
 
-/// Reads a `result.json`.
-///
-/// # Errors
-/// Where it is none, or one of a schema that this program does not know.
+/// Reads a `result.json`; an error if it is none, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(

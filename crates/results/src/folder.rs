@@ -28,18 +28,13 @@ pub struct ResultFolder {
 }
 
 impl ResultFolder {
-    /// Makes the folder, and those above it; the user has named it.
-    ///
-    /// # Errors
-    /// As [`ResultFolder::of`] and [`Folder::make`].
+    /// Makes the folder that the user has named, and those above it. Errors as [`ResultFolder::of`] and
+    /// [`Folder::make`].
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Self::of(Folder::make(path.as_ref(), Naming::ByUser)?)
     }
 
-    /// The folder, for a result.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where it holds a result, ours or wult's.
+    /// The folder, for a result; [`Error::Refused`] if it holds one, ours or wult's.
     pub fn of(folder: Folder) -> Result<Self> {
         for name in [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS] {
             if folder.holds(name)? {
@@ -59,19 +54,13 @@ impl ResultFolder {
         self.folder.path()
     }
 
-    /// Starts writing datapoints with these residency columns.
-    ///
-    /// # Errors
-    /// Where the file cannot be made, or a name is no name of a residency column.
+    /// Starts writing datapoints with these residency columns; an error if a name is none of such a column.
     pub fn writer(&self, residency_columns: &[String]) -> Result<Writer> {
         Writer::new(self.folder.clone(), residency_columns)
     }
 
-    /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one,
-    /// also after a crash or on a full disk.
-    ///
-    /// # Errors
-    /// Where it cannot be written; the old one then stays.
+    /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one, also after
+    /// a crash, an error or on a full disk.
     pub fn describe(&self, description: &Description) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(description).map_err(|error| {
             let target = self.path().join(DESCRIPTION);
@@ -91,38 +80,28 @@ impl ResultFolder {
         &self.folder
     }
 
-    /// Reads the result back with the rights that it was written with: all columns, or only these.
-    ///
-    /// # Errors
-    /// As [`open`].
+    /// [`open`]s the result with the rights that it was written with: all columns, or only these.
     pub fn read_back(&self, columns: Option<&[&str]>) -> Result<Loaded> {
         self.folder.with_its_rights(|| load(self.path(), columns))
     }
 }
 
-/// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.
-///
-/// A run that was cut off is read as far as it got, with a note in the description.
+/// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either. An interrupted run is
+/// read as far as it got, with a note in the description.
 ///
 /// # Errors
-/// [`Error::Io`] where a file cannot be read; [`Error::Unreadable`] where it is no result, is
-/// damaged, or has a schema that this program does not know.
+/// [`Error::Io`] if a file cannot be read; [`Error::Unreadable`] if it is no result, is damaged, or has an
+/// unknown schema.
 pub fn open(path: impl AsRef<Path>) -> Result<Loaded> {
     load(path.as_ref(), None)
 }
 
 /// As [`open`], with only these columns in memory. A column that the result lacks is left out.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_columns(path: impl AsRef<Path>, columns: &[&str]) -> Result<Loaded> {
     load(path.as_ref(), Some(columns))
 }
 
-/// Only the description.
-///
-/// # Errors
-/// As [`open`].
+/// As [`open`], only the description.
 pub fn open_description(path: impl AsRef<Path>) -> Result<Description> {
     Ok(load(path.as_ref(), Some(&[]))?.description)
 }

@@ -35,18 +35,13 @@ pub struct About {
 }
 
 /// Writes such a file into `folder`, which must not hold one.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let text = serde_json::to_vec(result).expect("a result is plain data");
     folder.write(file, Existing::Stays, &text)
 }
 
-/// Reads the text of such a file; `knows` is the version of its schema that this program knows.
-///
-/// # Errors
-/// One line without the file's path: it is none, was cut short, or has another schema.
+/// Reads the text of such a file; `knows` is the version of its schema that this program knows. The error is
+/// one line without the file's path: it is none, was cut short, or has another schema.
 pub fn parse<T: DeserializeOwned>(
     text: &[u8],
     file: &str,

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
 
-/// The version of this schema, in `result.json` and in the Parquet file's metadata
-/// (key `reveille.schema_version`).
+/// The version of this schema, in `result.json` and the Parquet file (key `reveille.schema_version`).
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The name of the state of a CPU that was awake and running code when the event came: the floor

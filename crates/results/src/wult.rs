@@ -19,9 +19,9 @@ use std::io::Read;
 use reveille_kernel::Identity;
 
 use crate::columns::{Column, Columns, Values};
-use crate::csv::{Csv, Field, LastLine};
+use crate::csv::{Csv, Field, Form, LastLine};
 use crate::description::{Counts, Description, Loaded, Settings};
-use crate::schema::Kind;
+use crate::statistics::WAKE_LATENCY;
 use crate::{Malformed, Source};
 
 /// The formats whose columns and units are known here.
@@ -55,10 +55,7 @@ const INTEGERS: &[(&str, &str, u8)] = &[
 /// The keys and values of `info.yml`, which is flat.
 pub type Info = BTreeMap<String, String>;
 
-/// Reads `info.yml`.
-///
-/// # Errors
-/// Where it is no such file, or one of a tool or format that is not known here.
+/// Reads `info.yml`; an error if it is none, or of an unknown tool or format.
 pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
     let text = std::str::from_utf8(text).map_err(|_| Malformed::new("is not text"))?;
     let mut info = Info::new();
@@ -120,12 +117,8 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Reads a `datapoints.csv`; `info` is the content of its `info.yml`, and `wanted` the columns to read
-/// (by our names), all where it is `None`.
-///
-/// # Errors
-/// Where it is no such file, or the unit of its times cannot be known; the message names the line and
-/// the column.
+/// Reads a `datapoints.csv`; `info` is the content of its `info.yml`, and `wanted` the columns to read (by our
+/// names), all if it is `None`. The error, also for times of an unknown unit, names line and column.
 pub fn read_csv(
     reader: impl Read + Send,
     info: Option<&Info>,
@@ -169,7 +162,7 @@ pub(crate) fn read_opened_csv<R: Read + Send>(
 
 /// How the columns of a header are read.
 pub(crate) struct Plan {
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<Option<Field>>,
     /// Columns that mean nothing here.
     unknown: Vec<String>,
     /// Why columns that we know by name are not read, a sentence each.
@@ -197,30 +190,26 @@ impl Plan {
         };
         for name in header {
             let why_not = left_out(name, header, info);
-            let field = match why_not {
-                None => unit.of(field(name)),
-                Some(_) => Field::Skip,
-            };
-            plan.left_out.extend(why_not.map(str::to_owned));
+            let field = field(name).filter(|_| why_not.is_none());
             match &field {
-                Field::Skip if why_not.is_some() => {}
-                Field::Skip => plan.unknown.push(name.clone()),
-                Field::Percent { name } => plan.residency_columns.push(name.clone()),
+                Some(field) if field.form == Form::Percent => {
+                    plan.residency_columns.push(field.name.clone());
+                }
+                None if why_not.is_none() => plan.unknown.push(name.clone()),
                 _ => {}
             }
-            let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
-            plan.fields.push(match field.name().is_some_and(is_wanted) {
-                true => field,
-                false => Field::Skip,
-            });
+            plan.left_out.extend(why_not.map(str::to_owned));
+            let is_wanted =
+                |field: &Field| wanted.is_none_or(|wanted| wanted.contains(&field.name.as_str()));
+            plan.fields
+                .push(field.filter(is_wanted).map(|field| unit.of(field)));
         }
-        let mut names: Vec<&str> = plan.fields.iter().filter_map(Field::name).collect();
+        let names = plan.fields.iter().flatten();
+        let mut names: Vec<&str> = names.map(|field| field.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Malformed::new(format!(
-                "line 1: two columns mean {}",
-                twice[0]
-            )));
+            let why = format!("line 1: two columns mean {}", twice[0]);
+            return Err(Malformed::new(why));
         }
         Ok(plan)
     }
@@ -236,22 +225,17 @@ enum Unit {
 impl Unit {
     /// The field, which the file has in microseconds, in this unit.
     fn of(self, field: Field) -> Field {
-        match field {
-            Field::Integer { name, nullable, .. }
-                if self == Self::Nanoseconds && name.ends_with("_ns") =>
-            {
-                Field::Whole {
-                    name,
-                    nullable,
-                    // wult of February to October 2021 converted a result of format 1.0 when it
-                    // filtered one, some of its versions more than once (336056da), and left the
-                    // version in info.yml as it was.
-                    why_whole: "whole nanoseconds, as format 1.0 has them (a later wult that \
-                                filtered the result may have converted them, once or twice)",
-                }
-            }
-            other => other,
+        let is_time = matches!(field.form, Form::Integer(_)) && field.name.ends_with("_ns");
+        if self == Self::Microseconds || !is_time {
+            return field;
         }
+        // wult of February to October 2021 converted a result of format 1.0 when it filtered one, some
+        // of its versions more than once (336056da), and left the version in info.yml as it was.
+        let form = Form::Whole(
+            "whole nanoseconds, as format 1.0 has them (a later wult that filtered the result may \
+             have converted them, once or twice)",
+        );
+        Field { form, ..field }
     }
 }
 
@@ -314,34 +298,28 @@ fn interrupts_may_be_others(info: Option<&Info>) -> bool {
         && numbers.as_slice() < &TDT_INTERRUPTS_SINCE
 }
 
-/// How wult's column is read, where its times are in microseconds.
-fn field(name: &str) -> Field {
+/// How wult's column is read, where its times are in microseconds; `None` if it means nothing here.
+fn field(name: &str) -> Option<Field> {
     if let Some(&(_, ours, shift)) = INTEGERS.iter().find(|(theirs, _, _)| *theirs == name) {
-        let nullable = ours != "wake_latency_ns";
-        return Field::Integer {
-            name: ours.to_owned(),
-            shift,
-            nullable,
-        };
+        return Some(Field::new(ours, ours != WAKE_LATENCY, Form::Integer(shift)));
     }
     match name {
-        "ReqCState" => Field::of_kind("requested_state", Kind::Name, true),
+        "ReqCState" => Some(Field::new("requested_state", true, Form::Name)),
         // With interrupts off in the idle state the code after idle runs first.
-        "IntrOff" => Field::Flag {
-            name: "first".to_owned(),
-            names: ["after_idle", "interrupt"],
-        },
+        "IntrOff" => Some(Field::new(
+            "first",
+            true,
+            Form::Flag(["after_idle", "interrupt"]),
+        )),
         // Until 1.1, by another name (25192103).
         "DerivedCC1%" => field("CC1Derived%"),
         // All states together (63d25214): no state's share.
-        "CStates%" => Field::Skip,
-        _ => match name.strip_suffix('%') {
-            Some(share) => match share_name(share) {
-                Some(name) => Field::Percent { name },
-                None => Field::Skip,
-            },
-            None => Field::Skip,
-        },
+        "CStates%" => None,
+        _ => Some(Field::new(
+            &share_name(name.strip_suffix('%')?)?,
+            true,
+            Form::Percent,
+        )),
     }
 }
 
@@ -366,18 +344,16 @@ pub(crate) enum Alias {
 
 /// Our column for wult's name, for filters; `None` where wult has no such column.
 pub(crate) fn alias(name: &str) -> Option<Alias> {
-    match field(name) {
-        Field::Integer { name, shift, .. } => Some(Alias::Number {
-            ours: name,
-            unit: 10_u32.pow(u32::from(shift)),
-        }),
-        Field::Percent { name } => Some(Alias::Number {
-            ours: name,
-            unit: 1,
-        }),
-        Field::Name { name, .. } => Some(Alias::Name(name)),
-        Field::Whole { .. } | Field::Flag { .. } | Field::Skip => None,
-    }
+    let Field {
+        name: ours, form, ..
+    } = field(name)?;
+    let unit = match form {
+        Form::Integer(shift) => 10_u32.pow(u32::from(shift)),
+        Form::Percent => 1,
+        Form::Name => return Some(Alias::Name(ours)),
+        Form::Whole(_) | Form::Flag(_) => return None,
+    };
+    Some(Alias::Number { ours, unit })
 }
 
 /// `CC6` becomes `cc6_percent`, `CC1Derived` `cc1_derived_percent`.

@@ -76,10 +76,8 @@ struct Moment {
 }
 
 impl Watch {
-    /// Starts watching. `root` is the running machine, or a recorded one, which has no trace.
-    ///
-    /// # Errors
-    /// If the list of CPUs cannot be read. Unavailable BPF is not an error but a note.
+    /// Starts watching. `root` is the running machine, or a recorded one, which has no trace. An error if
+    /// the list of CPUs cannot be read; unavailable BPF is a note.
     pub fn start(root: &Root) -> Result<Self> {
         let idle = Idle::read(root)?;
         let mut notes = Vec::new();
@@ -115,9 +113,6 @@ impl Watch {
     }
 
     /// The interval since the last call, or since the start.
-    ///
-    /// # Errors
-    /// If the machine or the BPF programs' data can no longer be read.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
         let mut idle = self.before.reading.idle.clone();
         idle.reread(&self.root)?;

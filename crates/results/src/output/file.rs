@@ -39,13 +39,13 @@ enum To {
 }
 
 impl OutputFile {
-    /// Finds out where the file goes; nothing is made. `-` is standard output, and so is a link that
-    /// leads there (`/dev/stdout`).
+    /// Finds out where the file goes; nothing is made. `-` is standard output, and so is a link that leads
+    /// there (`/dev/stdout`).
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] where the name is taken by what is not to be replaced: a symbolic
-    /// link, a folder, a block device, a socket, another user's file, or, as `existing` says, any
-    /// file; [`crate::Error::Io`] where its folder is not there or not to be written.
+    /// [`Error::Refused`] if the name is taken by what is not to be replaced: a symbolic link, a folder, a
+    /// block device, a socket, another user's file, or, as `existing` says, any file; [`Error::Io`] if its
+    /// folder is missing or not writable.
     pub fn find(path: &Path, existing: Existing, naming: Naming) -> Result<Self> {
         let to = match path == Path::new("-") {
             true => To::StandardOutput,
@@ -69,9 +69,6 @@ impl OutputFile {
     }
 
     /// The regular file that would be replaced, to be read.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`] where it cannot be read.
     pub fn replaced(&self) -> Result<Option<File>> {
         let To::Regular(folder, name) = &self.to else {
             return Ok(None);
@@ -86,11 +83,8 @@ impl OutputFile {
         }
     }
 
-    /// Hands a file to `write`; its name is given only to a whole one. Not for standard output.
-    ///
-    /// # Errors
-    /// Those of `write`; [`crate::Error::Refused`] where somebody has taken the name meanwhile;
-    /// [`crate::Error::Io`] where the file cannot be made, or a FIFO has no reader.
+    /// Hands a file to `write`; only a whole one gets the name. Not for standard output. Errors are those of
+    /// `write`; [`Error::Refused`] if the name has been taken meanwhile; [`Error::Io`] if a FIFO has no reader.
     pub fn write<E: From<crate::Error>>(
         &self,
         write: impl FnOnce(&mut File) -> std::result::Result<(), E>,

@@ -40,10 +40,7 @@ pub struct Groups {
 const NOWHERE: u16 = u16::MAX;
 
 impl Groups {
-    /// Groups the rows of `columns`.
-    ///
-    /// # Errors
-    /// Where there are datapoints and no column `wake_latency_ns`.
+    /// Groups the rows of `columns`; an error for datapoints without a column `wake_latency_ns`.
     pub fn of(columns: &Columns) -> Result<Self> {
         let latency = match columns.integers("wake_latency_ns") {
             Some(latency) => latency,

@@ -74,11 +74,8 @@ pub struct Views<'a> {
 }
 
 impl<'a> Views<'a> {
-    /// Groups and counts the datapoints of every result.
-    ///
-    /// # Errors
-    /// [`Error::NoResult`] where `inputs` is empty; [`Error::NoLatency`] where there are datapoints without
-    /// wake latencies.
+    /// Groups and counts the datapoints of every result. [`Error::NoResult`] without one; [`Error::NoLatency`]
+    /// for datapoints without wake latencies.
     pub fn of(inputs: &'a [Input]) -> Result<Self> {
         if inputs.is_empty() {
             return Err(Error::NoResult);

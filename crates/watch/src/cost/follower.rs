@@ -41,8 +41,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ("power", "cpu_idle", "CONFIG_CPU_IDLE"),
 ];
 
-/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
-/// way.
+/// The loaded and attached programs. Dropping it removes them; so does any end of the process.
 pub struct Follower {
     skel: CostSkel<'static>,
     variables: Shared<types::bss>,
@@ -55,10 +54,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts following. `stacks`: also record the wakers' stacks, which costs 1 µs or more per
-    /// wake-up.
-    ///
-    /// # Errors
+    /// Starts following. `stacks`: also record the wakers' stacks, which costs 1 µs or more per wake-up.
     /// [`Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, workload: &Workload, stacks: bool) -> Result<Self> {
         let btf = KernelBtf::read()?;
@@ -67,8 +63,7 @@ impl Follower {
         }
         let depth = Depth::of(idle);
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
-        // Before 5.18 sched_switch lacks the previous task's state, and the verifier refuses to
-        // read it.
+        // Before 5.18 sched_switch lacks the previous task's state; the verifier refuses to read it.
         let load = |has_prev_state| load(&btf, cpus, workload, stacks, has_prev_state);
         let mut skel = load(true).or_else(|_| load(false))?;
         set_places(&skel, &depth, cpus)?;
@@ -96,9 +91,6 @@ impl Follower {
     }
 
     /// Stops following and returns the sums.
-    ///
-    /// # Errors
-    /// If the kernel's tables cannot be read.
     pub fn finish(&self) -> Result<Tallies> {
         self.count(false);
         let elapsed = self.began.elapsed();
@@ -123,9 +115,6 @@ impl Follower {
     }
 
     /// The processes with stacks so far; their memory maps must be read while they live.
-    ///
-    /// # Errors
-    /// If the kernel's table cannot be read.
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         let mut processes = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
@@ -137,9 +126,6 @@ impl Follower {
     }
 
     /// The wakers' stacks, longest waits first.
-    ///
-    /// # Errors
-    /// If the kernel's tables cannot be read.
     pub fn stacks(&self) -> Result<Vec<StackSums>> {
         let mut all = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {

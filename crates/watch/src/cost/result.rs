@@ -51,8 +51,7 @@ impl Waited {
 /// The cost of waits for CPUs in an idle state; `awake` and `busy`: in none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateCost {
-    /// The driver's name; `awake`, `busy`, or `another state` for those without a place in the
-    /// kernel's table.
+    /// The driver's name; `awake`, `busy`; `another state` for those beyond the kernel's table.
     pub state: String,
     /// The CPU polls in it: leaving it costs nothing.
     pub polling: bool,
@@ -72,8 +71,7 @@ pub struct StateCost {
     pub mean_stay_ns: Option<f64>,
     /// Mean time of leaving, ns, over waits of known instant.
     pub mean_leaving_ns: Option<f64>,
-    /// Median, ns; `None` if fewer than ten lie beyond it, as for the other two, and for a state
-    /// that is not left.
+    /// Median, ns; `None` for a state that is not left; like the next two with fewer than ten beyond.
     pub median_leaving_ns: Option<u64>,
     /// The 90th percentile, ns.
     pub p90_leaving_ns: Option<u64>,
@@ -282,10 +280,7 @@ pub struct Cost {
     pub notes: Vec<String>,
 }
 
-/// Reads a `cost.json`.
-///
-/// # Errors
-/// One line: it is not a `cost.json`, was cut short, or has an unknown schema.
+/// Reads a `cost.json`; the error is one line: it is none, was cut short, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Cost, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }

@@ -61,9 +61,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// # Errors
-    /// [`Error::Cannot`] if BTF, the tracepoint `power:cpu_idle` or the right to load BPF programs
-    /// is missing.
+    /// [`Error::Cannot`] if BTF, `power:cpu_idle` or the right to load BPF programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;

@@ -14,8 +14,7 @@ use crate::live::seen::{Ended, Seen};
 use crate::live::symbols::Symbols;
 use crate::live::trace::{Started, Trace};
 
-/// Counting run times costs some 50 ns per run of a program, so only one refresh in this many
-/// does it.
+/// Counting run times costs some 50 ns per run of a program: one refresh in this many does it.
 const COUNT_INTERVAL: u64 = 10;
 
 struct Programs {

@@ -25,8 +25,7 @@ const LEAST_PER_SECOND: usize = 200;
 /// The programs bound the rate ten times a second (RATE_WINDOW of path.bpf.c).
 const WINDOWS_PER_SECOND: usize = 10;
 
-/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
-/// way.
+/// The loaded and attached programs. Dropping it removes them; so does any end of the process.
 pub struct Follower {
     skel: PathSkel<'static>,
     variables: Shared<types::bss>,
@@ -42,10 +41,8 @@ const NEEDED: [(&str, &str, &str); 4] = [
 ];
 
 impl Follower {
-    /// Follows packets of this process's network namespace.
-    ///
-    /// # Errors
-    /// [`crate::Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
+    /// Follows packets of this process's network namespace. [`crate::Error::Cannot`] if BTF, a tracepoint
+    /// or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
@@ -97,9 +94,6 @@ impl Follower {
     }
 
     /// Passes the packets that were followed to their end since the last call, in that order.
-    ///
-    /// # Errors
-    /// If the kernel refuses the ring buffer.
     pub fn take_in(&self, mut take: impl FnMut(Packet)) -> Result<()> {
         let mut builder = RingBufferBuilder::new();
         builder.add(&self.skel.maps.packets, move |bytes| {

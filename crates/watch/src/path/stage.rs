@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Packet;
 
-/// A part of a packet's time, from the previous observed instant to the one that it is named for.
-/// The stages of a packet follow one another without a gap.
+/// A part of a packet's time, without a gap from the previous observed instant to its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
