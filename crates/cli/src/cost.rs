@@ -97,14 +97,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let cost = Cost::of(
         &followed.tallies,
         About {
-            tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
-            started: humantime::format_rfc3339_seconds(started).to_string(),
-            command_line: std::env::args().collect(),
-            workload: followed.workload,
-            ended: followed.ended,
-            machine: Identity::read(&root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
+            subject: reveille_watch::cost::Subject {
+                tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+                started: humantime::format_rfc3339_seconds(started).to_string(),
+                command_line: std::env::args().collect(),
+                workload: followed.workload,
+                ended: followed.ended,
+                machine: Identity::read(&root),
+                driver: idle.driver.clone(),
+                governor: idle.governor.clone(),
+            },
             honours_requests: requests::honoured(&idle),
             interrupts: Interrupts::read(&root),
             measured,
@@ -131,7 +133,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
         anyhow::bail!(
             "no wake-up was seen: {} ran without a pause, or not at all",
-            cost.workload
+            cost.subject.workload
         );
     }
     Ok(followed.code)

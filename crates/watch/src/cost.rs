@@ -28,7 +28,7 @@ pub use distribution::{BUCKETS, Bin, Distribution};
 pub use follower::Follower;
 pub use result::{
     Cost, CpuCost, Ended, Estimate, FILE, Forbidding, InterruptCost, Missed, Overhead, PairCost,
-    Replacement, SCHEMA_VERSION, StateCost, Thread, Waited, read,
+    Replacement, SCHEMA_VERSION, StateCost, Subject, Thread, Waited, read,
 };
 #[cfg(feature = "bpf")]
 pub use stacks::{Maps, fold};

@@ -8,7 +8,7 @@ use reveille_show::page::is_page;
 use reveille_show::{sheet, web};
 use reveille_watch::cost::{
     About, BUCKETS, Cause, Cost, Counted, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State,
-    Tallies, Thread, Totals, WaitSums, Waited, read, show,
+    Subject, Tallies, Thread, Totals, WaitSums, Waited, read, show,
 };
 
 /// A second in which a thread with a hostile name waited 1000 times, 80 µs each, for CPU 1 in C6.
@@ -81,14 +81,16 @@ fn cost(tallies: &Tallies) -> Cost {
     Cost::of(
         tallies,
         About {
-            tool: "reveille test".to_owned(),
-            started: "2026-01-01T00:00:00Z".to_owned(),
-            command_line: Vec::new(),
-            workload: "all tasks".to_owned(),
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: Some("intel_idle".to_owned()),
-            governor: Some("menu".to_owned()),
+            subject: Subject {
+                tool: "reveille test".to_owned(),
+                started: "2026-01-01T00:00:00Z".to_owned(),
+                command_line: Vec::new(),
+                workload: "all tasks".to_owned(),
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: Some("intel_idle".to_owned()),
+                governor: Some("menu".to_owned()),
+            },
             honours_requests: true,
             interrupts: None,
             measured: None,
@@ -132,14 +134,16 @@ fn without_a_driver_that_honours_requests_only_no_sleep_is_recommended() {
     about_nothing = Cost::of(
         &tallies,
         About {
-            tool: String::new(),
-            started: String::new(),
-            command_line: Vec::new(),
-            workload: "all tasks".to_owned(),
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: None,
-            governor: None,
+            subject: Subject {
+                tool: String::new(),
+                started: String::new(),
+                command_line: Vec::new(),
+                workload: "all tasks".to_owned(),
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: None,
+                governor: None,
+            },
             honours_requests: false,
             interrupts: None,
             measured: None,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use reveille_kernel::Identity;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_results::Description;
 use reveille_results::schema::AWAKE;
@@ -10,7 +9,7 @@ use reveille_results::schema::AWAKE;
 use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
 use super::forbidding::{self, ENOUGH};
 use super::result::{
-    Cost, CpuCost, Ended, Estimate, InterruptCost, Overhead, PairCost, SCHEMA_VERSION, StateCost,
+    Cost, CpuCost, Estimate, InterruptCost, Overhead, PairCost, SCHEMA_VERSION, StateCost, Subject,
 };
 use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, show};
@@ -18,22 +17,8 @@ use super::{Depth, Distribution, show};
 /// The parts of the result that the BPF programs do not provide.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments.
-    pub command_line: Vec<String>,
-    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
-    pub workload: String,
-    /// Why following ended.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver, if any.
-    pub driver: Option<String>,
-    /// cpuidle's governor, if any.
-    pub governor: Option<String>,
+    /// What was followed, where and when.
+    pub subject: Subject,
     /// The driver and the governor honour latency requests.
     pub honours_requests: bool,
     /// Names of devices' interrupts.
@@ -66,17 +51,10 @@ impl Cost {
             forbidding,
             sentence: String::new(),
             missed: totals.missed,
-            overhead: overhead(tallies, about.machine.cpus_online),
+            overhead: overhead(tallies, about.subject.machine.cpus_online),
             notes: notes(tallies),
             elapsed_ns,
-            tool: about.tool,
-            started: about.started,
-            command_line: about.command_line,
-            workload: about.workload,
-            ended: about.ended,
-            machine: about.machine,
-            driver: about.driver,
-            governor: about.governor,
+            subject: about.subject,
         };
         cost.sentence = show::answer(&cost, about.honours_requests);
         cost

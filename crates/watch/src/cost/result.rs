@@ -224,18 +224,16 @@ pub struct Forbidding {
     pub replaced_by: Replacement,
 }
 
-/// What waking cost a workload.
+/// What was followed, where and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
+pub struct Subject {
     /// `reveille 0.1.0`.
     pub tool: String,
     /// RFC 3339, UTC.
     pub started: String,
     /// The program and its arguments.
     pub command_line: Vec<String>,
-    /// The workload, as in [`About`](super::About): `process 4711 (nginx)`, ....
+    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
     pub workload: String,
     /// Why following ended.
     pub ended: Ended,
@@ -245,6 +243,16 @@ pub struct Cost {
     pub driver: Option<String>,
     /// cpuidle's governor, if any.
     pub governor: Option<String>,
+}
+
+/// What waking cost a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// What was followed, where and when.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Duration, ns.
     pub elapsed_ns: u64,
     /// Wake-ups of the workload's tasks.

@@ -143,10 +143,10 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 /// The result as a sheet.
 pub fn sheet(cost: &Cost) -> Sheet<'_> {
     let mut about = vec![counted(cost.wakeups, "wake-up"), time(cost.elapsed_ns)];
-    about.extend(cost.machine.words());
-    about.extend([cost.started.clone(), cost.tool.clone()]);
+    about.extend(cost.subject.machine.words());
+    about.extend([cost.subject.started.clone(), cost.subject.tool.clone()]);
     let mut sheet = Sheet {
-        title: format!("Cost of waking: {}", cost.workload),
+        title: format!("Cost of waking: {}", cost.subject.workload),
         about: vec![about.join(" · ")],
         answer: cost.sentence.clone(),
         foot: FOOT,
@@ -185,17 +185,17 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
 }
 
 fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
-    let interrupted = match cost.ended {
+    let interrupted = match cost.subject.ended {
         Ended::Interrupted => ", interrupted",
         Ended::Completed | Ended::WorkloadEnded => "",
     };
     let elapsed = time(cost.elapsed_ns);
     sheet.fact(
         "Followed",
-        format!("{}, {elapsed}{interrupted}", cost.workload),
+        format!("{}, {elapsed}{interrupted}", cost.subject.workload),
     );
-    let driver = cost.driver.as_deref().unwrap_or("none");
-    let governor = cost.governor.as_deref().unwrap_or("none");
+    let driver = cost.subject.driver.as_deref().unwrap_or("none");
+    let governor = cost.subject.governor.as_deref().unwrap_or("none");
     sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
     let mut wakeups = format!(
         "{}, {} met a sleeping CPU",
