@@ -73,7 +73,7 @@ pub use awake::Awake;
 pub use btf::Btf;
 pub use error::{Error, Result};
 pub use identity::Identity;
-pub use idle::{Cpu, Idle, IdleState};
+pub use idle::{Cpu, Idle, IdleState, driver_and_governor};
 pub use journal::{Journal, Restored};
 pub use root::Root;
 pub use run_as::{Inherited, RunAs};

@@ -240,13 +240,17 @@ impl Folder {
         self.rights.take().map_err(Error::at(path))
     }
 
-    /// What has that name, links not followed; `None` where nothing has.
+    /// What has that name, links not followed; `None` if nothing has.
     fn stat(&self, name: &OsStr) -> Result<Option<FileStat>> {
+        self.stat_at(name, NOFOLLOW)
+    }
+
+    fn stat_at(&self, name: &OsStr, flags: AtFlags) -> Result<Option<FileStat>> {
         let path = self.path.join(name);
         let _taken = self.take_rights(&path)?;
-        match fstatat(&self.dir, name, NOFOLLOW) {
+        match fstatat(&self.dir, name, flags) {
             Ok(stat) => Ok(Some(stat)),
-            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(error) => Err(Error::at(&path)(error)),
         }
     }

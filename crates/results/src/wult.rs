@@ -16,11 +16,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use reveille_kernel::Identity;
-
 use crate::columns::{Column, Columns, Values};
 use crate::csv::{Csv, Field, Form, LastLine};
-use crate::description::{Counts, Description, Loaded, Settings};
+use crate::description::{Description, Loaded};
 use crate::statistics::WAKE_LATENCY;
 use crate::{Malformed, Source};
 
@@ -136,20 +134,17 @@ pub(crate) fn read_opened_csv<R: Read + Send>(
     let table = csv.all(&plan.fields, LastLine::MayLackNewline)?;
     let mut columns = table.columns;
     let mut description = describe(info, columns.rows, plan.residency_columns);
-    description.notes.extend(plan.left_out);
-    description.notes.push(
-        "Measured by wult: its wake latency ends after idle also where the interrupt's handler ran \
-         first."
-            .to_owned(),
-    );
+    let notes = &mut description.notes;
+    notes.extend(plan.left_out);
+    let note = "Measured by wult: its wake latency ends after idle also where the interrupt's handler \
+                ran first.";
+    notes.push(note.to_owned());
     if !plan.unknown.is_empty() {
         let unknown = plan.unknown.join(", ");
-        description
-            .notes
-            .push(format!("Columns that were not read: {unknown}."));
+        notes.push(format!("Columns that were not read: {unknown}."));
     }
     if table.torn {
-        description.notes.push(TORN.to_owned());
+        notes.push(TORN.to_owned());
     }
     if wanted.is_none_or(|wanted| wanted.contains(&"source")) {
         add_source(&mut columns, info);
@@ -299,7 +294,7 @@ fn interrupts_may_be_others(info: Option<&Info>) -> bool {
 }
 
 /// How wult's column is read, where its times are in microseconds; `None` if it means nothing here.
-fn field(name: &str) -> Option<Field> {
+pub(crate) fn field(name: &str) -> Option<Field> {
     if let Some(&(_, ours, shift)) = INTEGERS.iter().find(|(theirs, _, _)| *theirs == name) {
         return Some(Field::new(ours, ours != WAKE_LATENCY, Form::Integer(shift)));
     }
@@ -332,41 +327,13 @@ pub(crate) const EXTRA_COLUMNS: &[&str] = &[
     "cpu_frequency_khz",
 ];
 
-/// What a name of wult's stands for.
-pub(crate) enum Alias {
-    Name(String),
-    /// Our column; how many of our unit wult's is.
-    Number {
-        ours: String,
-        unit: u32,
-    },
-}
-
-/// Our column for wult's name, for filters; `None` where wult has no such column.
-pub(crate) fn alias(name: &str) -> Option<Alias> {
-    let Field {
-        name: ours, form, ..
-    } = field(name)?;
-    let unit = match form {
-        Form::Integer(shift) => 10_u32.pow(u32::from(shift)),
-        Form::Percent => 1,
-        Form::Name => return Some(Alias::Name(ours)),
-        Form::Whole(_) | Form::Flag(_) => return None,
-    };
-    Some(Alias::Number { ours, unit })
-}
-
 /// `CC6` becomes `cc6_percent`, `CC1Derived` `cc1_derived_percent`.
 fn share_name(share: &str) -> Option<String> {
     let state = share.strip_suffix("Derived").unwrap_or(share);
     if state.is_empty() || !state.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let derived = if state.len() < share.len() {
-        "_derived"
-    } else {
-        ""
-    };
+    let derived = ["", "_derived"][usize::from(state.len() < share.len())];
     Some(format!("{}{derived}_percent", state.to_ascii_lowercase()))
 }
 
@@ -397,12 +364,10 @@ fn is_pci_address(text: &str) -> bool {
 fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) -> Description {
     let mut description = Description::unknown(residency_columns);
     description.tool = "wult".to_owned();
-    description.counts = Counts {
-        kept: rows as u64,
-        ..Counts::default()
-    };
+    description.counts.kept = rows as u64;
+    let notes = &mut description.notes;
     let Some(info) = info else {
-        description.notes.push(CSV_ALONE.to_owned());
+        notes.push(CSV_ALONE.to_owned());
         return description;
     };
     let value = |key: &str| info.get(key).filter(|value| !value.is_empty());
@@ -411,40 +376,26 @@ fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) ->
     }
     description.name = value("reportid").cloned().unwrap_or_default();
     description.started = value("date").cloned().unwrap_or_default();
-    description.machine = Identity {
-        hostname: value("hostname").cloned(),
-        ..Identity::default()
-    };
-    let cpu = value("cpunum")
-        .or_else(|| value("cpu"))
-        .and_then(|cpu| cpu.parse().ok());
-    description.settings = Settings {
-        sources: source(Some(info))
-            .map(|source| source.as_str().to_owned())
-            .into_iter()
-            .collect(),
-        cpu,
-        ..Settings::default()
-    };
+    description.machine.hostname = value("hostname").cloned();
+    let cpu = value("cpunum").or_else(|| value("cpu"));
+    let settings = &mut description.settings;
+    settings
+        .sources
+        .extend(source(Some(info)).map(|source| source.as_str().to_owned()));
+    settings.cpu = cpu.and_then(|cpu| cpu.parse().ok());
     if let Some(device) = value("devdescr").or_else(|| value("devid")) {
-        description.settings.arming = device.clone();
+        settings.arming.clone_from(device);
     }
     if is_on(info, "early_intr") {
-        description.notes.push(
-            "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
-             the kernel does not do by itself."
-                .to_owned(),
-        );
+        let note = "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
+                    the kernel does not do by itself.";
+        notes.push(note.to_owned());
     }
     if let Some(resolution) = value("resolution") {
-        description
-            .notes
-            .push(format!("The resolution of wult's device: {resolution} ns."));
+        notes.push(format!("The resolution of wult's device: {resolution} ns."));
     }
-    if cpu.is_none() {
-        description
-            .notes
-            .push("Which CPU was measured is unknown.".to_owned());
+    if settings.cpu.is_none() {
+        notes.push("Which CPU was measured is unknown.".to_owned());
     }
     description
 }

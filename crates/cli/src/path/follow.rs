@@ -40,12 +40,12 @@ pub fn follow(
         let left = args.duration.saturating_sub(begun.elapsed());
         std::thread::sleep(left.min(LOOK));
         follower.take_in(|packet| {
-            if gathered.packets() < args.count {
+            if gathered.packets < args.count {
                 gathered.add(&idle, &packet);
             }
         })?;
         show_progress(&bar, args, &gathered, begun.elapsed());
-        let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
+        let over = begun.elapsed() >= args.duration || gathered.packets >= args.count;
         if over || interrupted.load(Ordering::Relaxed) {
             break;
         }
@@ -91,14 +91,14 @@ fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Int
     network::names(root)
         .iter()
         .filter_map(|name| Interface::read(root, name))
-        .filter(|interface| gathered.interfaces().contains(&interface.index) && is_here(interface))
+        .filter(|interface| gathered.interfaces.contains(&interface.index) && is_here(interface))
         .collect()
 }
 
 /// By the time or by the count, whichever is nearer to its end.
 fn show_progress(bar: &Bar, args: &Args, gathered: &Gathered, elapsed: Duration) {
     let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
-    let by_count = gathered.packets() as f64 / args.count as f64;
+    let by_count = gathered.packets as f64 / args.count as f64;
     let done = by_time.max(by_count).min(1.0);
     let what = match args.ping {
         true => "pings",

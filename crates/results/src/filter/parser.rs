@@ -3,6 +3,7 @@
 use super::expression::{ColumnName, Expression, Kind};
 use super::lexer::{Comparison, Token, tokens};
 use super::wrong::{Span, Wrong};
+use crate::csv::Form;
 use crate::schema::{self, COLUMNS};
 use crate::{nearest, own_csv, wult};
 
@@ -183,15 +184,16 @@ fn column(word: &str, at: Span) -> Result<Expression, Wrong> {
     if own_csv::is_residency_column(word) || wult::EXTRA_COLUMNS.contains(&word) {
         return Ok(Expression::Number(named(word)));
     }
-    match wult::alias(word) {
-        Some(wult::Alias::Name(ours)) => return Ok(Expression::Name(named(&ours))),
-        Some(wult::Alias::Number { ours, unit }) => {
+    match wult::field(word).map(|field| (named(&field.name), field.form)) {
+        Some((ours, Form::Name)) => return Ok(Expression::Name(ours)),
+        Some((ours, Form::Percent)) => return Ok(Expression::Number(ours)),
+        Some((ours, Form::Integer(shift))) => {
             // The same figure in wult's unit.
-            let column = Box::new(Expression::Number(named(&ours)));
-            let unit = Box::new(Expression::Constant(f64::from(unit)));
+            let unit = Box::new(Expression::Constant(10_f64.powi(shift.into())));
+            let column = Box::new(Expression::Number(ours));
             return Ok(Expression::Both(column, Token::Over, unit));
         }
-        None => {}
+        _ => {}
     }
     let ours = COLUMNS.iter().map(|&(name, _, _)| name);
     let hint = match nearest::name(word, ours.clone()) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::unistd::{AccessFlags, faccessat};
 
 use super::rights::Rights;
@@ -112,7 +112,7 @@ impl To {
         let there = folder.stat(name)?;
         let is_link = there.is_some_and(|stat| kind(&stat) == SFlag::S_IFLNK);
         let end = match is_link {
-            true => folder.follow(name)?,
+            true => folder.stat_at(name, AtFlags::empty())?,
             false => there,
         };
         if is_link && end.is_some_and(|end| is_standard_output(&end)) {
@@ -142,18 +142,6 @@ impl To {
     }
 }
 
-impl Folder {
-    /// What the link of that name leads to in the end; `None` where that is nothing.
-    fn follow(&self, name: &OsStr) -> Result<Option<FileStat>> {
-        let _taken = self.take_rights(&self.path)?;
-        match fstatat(&self.dir, name, AtFlags::empty()) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
-            Err(error) => Err(Error::at(&self.path.join(name))(error)),
-        }
-    }
-}
-
 fn is_standard_output(stat: &FileStat) -> bool {
     fstat(io::stdout().as_fd()).is_ok_and(|ours| is_same(&ours, stat))
 }
@@ -164,7 +152,7 @@ fn open_stream(folder: &Folder, name: &OsStr, path: &Path) -> Result<File> {
     let end = Instant::now() + READER_WITHIN;
     // A device answers ENXIO where there is none behind it (/dev/tty without a terminal).
     let is_fifo = || {
-        let stat = folder.follow(name).ok().flatten();
+        let stat = folder.stat_at(name, AtFlags::empty()).ok().flatten();
         stat.is_some_and(|stat| kind(&stat) == SFlag::S_IFIFO)
     };
     let opened = loop {

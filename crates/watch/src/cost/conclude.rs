@@ -63,30 +63,24 @@ impl Cost {
 
 /// The states with waits, from the shallowest, after `busy` and `awake`.
 fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<StateCost> {
+    let cost =
+        |place, name: &str, polling, exit_us| state_cost(tallies, place, name, polling, exit_us);
     let mut all = vec![
-        state_cost(tallies, BUSY_PLACE, "busy", false, None),
-        state_cost(tallies, AWAKE_PLACE, AWAKE, false, None),
+        cost(BUSY_PLACE, "busy", false, None),
+        cost(AWAKE_PLACE, AWAKE, false, None),
     ];
     for (order, state) in tallies.depth.states.iter().enumerate() {
         let place = Depth::place(order);
         if place != OTHER_PLACE {
-            let latency = state.exit_latency_us;
-            all.push(state_cost(
-                tallies,
+            all.push(cost(
                 place,
                 &state.name,
                 state.polling,
-                latency,
+                state.exit_latency_us,
             ));
         }
     }
-    all.push(state_cost(
-        tallies,
-        OTHER_PLACE,
-        "another state",
-        false,
-        None,
-    ));
+    all.push(cost(OTHER_PLACE, "another state", false, None));
     all.retain(|state| state.waits > 0);
     for state in &mut all {
         state.estimate = estimate(state, measured);

@@ -2,6 +2,7 @@
 
 mod distributions;
 
+use reveille_kernel::driver_and_governor;
 use reveille_results::columns;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
@@ -194,9 +195,11 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
         "Followed",
         format!("{}, {elapsed}{interrupted}", cost.subject.workload),
     );
-    let driver = cost.subject.driver.as_deref().unwrap_or("none");
-    let governor = cost.subject.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
+    sheet.fact(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
+    );
     let mut wakeups = format!(
         "{}, {} met a sleeping CPU",
         cost.wakeups, cost.met_sleeping_cpu

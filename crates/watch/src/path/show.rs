@@ -1,6 +1,6 @@
 //! The names, units and sentences of `path`'s figures.
 
-use reveille_kernel::cpulist;
+use reveille_kernel::{cpulist, driver_and_governor};
 use reveille_results::columns;
 use reveille_results::statistics::Summary;
 use reveille_show::chart::Bars;
@@ -145,13 +145,12 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
         what += &format!(", port {port}");
     }
     sheet.fact("Followed", what);
-    let kernel = subject.machine.kernel.as_deref().unwrap_or("unknown");
-    let hypervisor = subject.machine.hypervisor.as_ref();
-    let hypervisor = hypervisor.map_or(String::new(), |name| format!(", under {name}"));
-    sheet.fact("Kernel", format!("{kernel}{hypervisor}"));
-    let driver = subject.driver.as_deref().unwrap_or("none");
-    let governor = subject.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    sheet.fact("Kernel", subject.machine.kernel_words());
+    let (driver, governor) = (&subject.driver, &subject.governor);
+    sheet.fact(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
+    );
     let seen = count(path.counts.seen);
     let elapsed = duration(path.elapsed_s * 1e9);
     sheet.fact(

@@ -182,8 +182,10 @@ pub struct Gathered {
     received_on: Vec<u32>,
     read_on: Vec<u32>,
     cpu_asleep: u64,
-    interfaces: Vec<u32>,
-    packets: u64,
+    /// Indices of the packets' interfaces, ascending.
+    pub interfaces: Vec<u32>,
+    /// The number of packets.
+    pub packets: u64,
 }
 
 /// In the order of display.
@@ -205,16 +207,6 @@ struct Sums {
 }
 
 impl Gathered {
-    /// The number of packets.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Indices of their interfaces.
-    pub fn interfaces(&self) -> &[u32] {
-        &self.interfaces
-    }
-
     /// Each group's number of packets, in the order of display.
     pub fn by_group(&self) -> Vec<(String, u64)> {
         let count = |(key, sums): (&Key, &Sums)| (key.name().to_owned(), sums.whole.len() as u64);
