@@ -1,13 +1,12 @@
 //! `reveille path`: packets that reach this machine are followed, and where their time went is said.
 
+mod args;
 #[cfg(feature = "bpf")]
 mod follow;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 #[cfg(not(feature = "bpf"))]
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use reveille_advise::MachineResult;
 use reveille_kernel::network::{self, Interface};
@@ -18,56 +17,11 @@ use reveille_watch::path::{Estimate, FILE, Path, show};
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::printed::To;
 use crate::signals;
+pub use args::Args;
 #[cfg(feature = "bpf")]
 use follow::follow;
-
-/// Tell where the time goes for packets that reach this machine.
-///
-/// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
-/// instruction of the program that it wakes, and say which idle state it met. What else makes
-/// packets wait there is named, too: interrupt coalescing and affinity, power management. Nothing is
-/// changed. Needs root.
-#[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["ping", "nic"]))]
-#[command(after_help = "\
-Examples:
-  sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
-  sudo reveille path --ping --count 100 --out pings; reveille report pings
-  sudo reveille path --nic eth0 --port 53       until a name server's first instruction
-  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
-
-The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
-that the packet made run, unless its sender runs on this machine (loopback, veth).")]
-pub struct Args {
-    /// Follow ICMP echo requests, until the driver has taken the reply
-    #[arg(long)]
-    ping: bool,
-    /// Follow packets that come in at this interface and wake a reader, until its first instruction
-    #[arg(long, value_name = "IF")]
-    nic: Option<String>,
-    /// Only packets to this TCP or UDP port
-    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
-    /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
-    duration: Duration,
-    /// End after N packets
-    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
-    count: u64,
-    /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
-    #[arg(long, value_name = "RESULT")]
-    result: Option<PathBuf>,
-    /// Folder to keep path.json in, for `reveille report`
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    #[command(flatten)]
-    printed: Printed,
-}
-
-/// All figures of a packet are kept until the end, some 100 bytes each.
-const MOST: u64 = 1_000_000;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
@@ -112,18 +66,13 @@ fn interface(root: &Root, name: &str) -> anyhow::Result<Interface> {
             "--nic: there is no interface {name:?}; this machine has {there}"
         )));
     };
-    match is_here(&interface) {
+    match args::is_here(&interface) {
         true => Ok(interface),
         false => Err(Failure::usage(format!(
             "--nic: {name} is in /sys, but not in this network namespace; enter one with \
              `ip netns exec NAME`, which brings its /sys along"
         ))),
     }
-}
-
-/// Is /sys of the network namespace that this process is in?
-fn is_here(interface: &Interface) -> bool {
-    network::index_here(&interface.name) == Some(interface.index)
 }
 
 fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {

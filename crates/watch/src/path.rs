@@ -19,8 +19,8 @@ mod summary;
 
 #[cfg(feature = "bpf")]
 pub use follower::Follower;
-pub use packet::{Cause, Met, Packet, Reader, Sleep};
-pub use stage::{Stage, stages, whole_ns};
+pub use packet::{Cause, Met, Packet, Reader, Sleep, stages, whole_ns};
+pub use stage::Stage;
 pub use summary::{
     Cost, Counts, Delay, Estimate, FILE, Gathered, Group, Path, ReadersPlace, SCHEMA_VERSION,
     StageFigures, Subject, read,

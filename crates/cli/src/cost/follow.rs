@@ -8,8 +8,8 @@ use reveille_kernel::{Idle, Root};
 use reveille_show::progress::Bar;
 use reveille_watch::cost::{Ended, Follower, Maps, fold};
 
+use super::args::{Args, Followed};
 use super::subject::Subject;
-use super::{Args, Followed};
 use crate::command::{self, Child};
 use crate::{exit, signals};
 

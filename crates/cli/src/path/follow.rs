@@ -10,7 +10,7 @@ use reveille_watch::path::{
     Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
 };
 
-use super::{Args, is_here};
+use super::args::{Args, is_here};
 
 /// How often packets are taken in: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);

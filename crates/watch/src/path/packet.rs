@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Stage;
+use super::stage::Stage;
 
 /// Instants are CLOCK_MONOTONIC, ns.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -113,6 +113,27 @@ impl Packet {
     }
 }
 
+/// A packet's stages in order, ns. The first observed instant begins the first one.
+pub fn stages(packet: &Packet) -> Vec<(Stage, i64)> {
+    let mut before = packet.sent;
+    let mut stages = Vec::with_capacity(packet.ends.len());
+    for (stage, end) in &packet.ends {
+        if let Some(before) = before.replace(*end) {
+            stages.push((*stage, *end as i64 - before as i64));
+        }
+    }
+    stages
+}
+
+/// From the first observed instant to the last, ns.
+pub fn whole_ns(packet: &Packet) -> i64 {
+    let mut seen = packet.sent.iter().chain(packet.ends.values());
+    match (seen.next(), seen.last()) {
+        (Some(first), Some(last)) => *last as i64 - *first as i64,
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,5 +199,33 @@ mod tests {
         packet.keep_own(1);
         assert_eq!(packet.ends.get(&Stage::Driver), None);
         assert_eq!(packet.ends[&Stage::Protocol], 1_008);
+    }
+
+    #[test]
+    fn stages_follow_one_another_and_unobserved_time_goes_to_the_next() {
+        let packet = Packet {
+            sent: Some(10),
+            ends: [
+                (Stage::Softirq, 25),
+                (Stage::Protocol, 27),
+                (Stage::Answer, 30),
+                (Stage::Queue, 30),
+                (Stage::Transmit, 34),
+            ]
+            .into(),
+            ..Packet::default()
+        };
+        assert_eq!(
+            stages(&packet),
+            [
+                (Stage::Softirq, 15),
+                (Stage::Protocol, 2),
+                (Stage::Answer, 3),
+                (Stage::Queue, 0),
+                (Stage::Transmit, 4),
+            ]
+        );
+        assert_eq!(whole_ns(&packet), 24);
+        assert_eq!(whole_ns(&Packet::default()), 0);
     }
 }

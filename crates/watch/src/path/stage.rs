@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Packet;
-
 /// A part of a packet's time, without a gap from the previous observed instant to its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -77,58 +75,9 @@ impl Stage {
     }
 }
 
-/// A packet's stages in order, ns. The first observed instant begins the first one.
-pub fn stages(packet: &Packet) -> Vec<(Stage, i64)> {
-    let mut before = packet.sent;
-    let mut stages = Vec::with_capacity(ALL.len());
-    for (stage, end) in &packet.ends {
-        if let Some(before) = before.replace(*end) {
-            stages.push((*stage, *end as i64 - before as i64));
-        }
-    }
-    stages
-}
-
-/// From the first observed instant to the last, ns.
-pub fn whole_ns(packet: &Packet) -> i64 {
-    let mut seen = packet.sent.iter().chain(packet.ends.values());
-    match (seen.next(), seen.last()) {
-        (Some(first), Some(last)) => *last as i64 - *first as i64,
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stages_follow_one_another_and_unobserved_time_goes_to_the_next() {
-        let packet = Packet {
-            sent: Some(10),
-            ends: [
-                (Stage::Softirq, 25),
-                (Stage::Protocol, 27),
-                (Stage::Answer, 30),
-                (Stage::Queue, 30),
-                (Stage::Transmit, 34),
-            ]
-            .into(),
-            ..Packet::default()
-        };
-        assert_eq!(
-            stages(&packet),
-            [
-                (Stage::Softirq, 15),
-                (Stage::Protocol, 2),
-                (Stage::Answer, 3),
-                (Stage::Queue, 0),
-                (Stage::Transmit, 4),
-            ]
-        );
-        assert_eq!(whole_ns(&packet), 24);
-        assert_eq!(whole_ns(&Packet::default()), 0);
-    }
 
     #[test]
     fn every_stage_has_its_own_letter() {

@@ -8,8 +8,8 @@ use reveille_results::statistics::{Summary, summarise};
 use serde::{Deserialize, Serialize};
 
 use super::Follow;
-use super::packet::{Cause, Met, Packet};
-use super::stage::{Stage, stages, whole_ns};
+use super::packet::{Cause, Met, Packet, stages, whole_ns};
+use super::stage::Stage;
 
 /// The file's name in its folder.
 pub const FILE: &str = "path.json";
