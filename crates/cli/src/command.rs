@@ -132,6 +132,7 @@ impl Child {
     }
 
     /// Its process number, valid until it was waited for.
+    #[cfg(any(feature = "bpf", test))]
     pub fn pid(&self) -> u32 {
         self.pid
     }

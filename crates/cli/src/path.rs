@@ -1,73 +1,27 @@
 //! `reveille path`: packets that reach this machine are followed, and where their time went is said.
 
-use std::path::PathBuf;
+mod args;
+#[cfg(feature = "bpf")]
+mod follow;
+
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+#[cfg(not(feature = "bpf"))]
+use std::sync::atomic::AtomicBool;
 
 use reveille_advise::MachineResult;
 use reveille_kernel::network::{self, Interface};
-use reveille_kernel::{Identity, Idle, Root};
+use reveille_kernel::{Idle, Root};
 use reveille_results::Description;
 use reveille_results::output::{Existing, Folder};
-use reveille_watch::path::{
-    Estimate, FILE, Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays, show,
-};
+use reveille_watch::path::{Estimate, FILE, Path, show};
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::printed::To;
 use crate::signals;
-use reveille_show::progress::Bar;
-
-/// Tell where the time goes for packets that reach this machine.
-///
-/// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
-/// instruction of the program that it wakes, and say which idle state it met. What else makes
-/// packets wait there is named, too: interrupt coalescing and affinity, power management. Nothing is
-/// changed. Needs root.
-#[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["ping", "nic"]))]
-#[command(after_help = "\
-Examples:
-  sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
-  sudo reveille path --ping --count 100 --out pings; reveille report pings
-  sudo reveille path --nic eth0 --port 53       until a name server's first instruction
-  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
-
-The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
-that the packet made run, unless its sender runs on this machine (loopback, veth).")]
-pub struct Args {
-    /// Follow ICMP echo requests, until the driver has taken the reply
-    #[arg(long)]
-    ping: bool,
-    /// Follow packets that come in at this interface and wake a reader, until its first instruction
-    #[arg(long, value_name = "IF")]
-    nic: Option<String>,
-    /// Only packets to this TCP or UDP port
-    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
-    port: Option<u16>,
-    /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
-    duration: Duration,
-    /// End after N packets
-    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
-    count: u64,
-    /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
-    #[arg(long, value_name = "RESULT")]
-    result: Option<PathBuf>,
-    /// Folder to keep path.json in, for `reveille report`
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    #[command(flatten)]
-    printed: Printed,
-}
-
-/// All figures of a packet are kept until the end, some 100 bytes each.
-const MOST: u64 = 1_000_000;
-
-/// How often packets are taken in: the program's own wake-ups.
-const LOOK: Duration = Duration::from_millis(250);
+pub use args::Args;
+#[cfg(feature = "bpf")]
+use follow::follow;
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
@@ -112,18 +66,13 @@ fn interface(root: &Root, name: &str) -> anyhow::Result<Interface> {
             "--nic: there is no interface {name:?}; this machine has {there}"
         )));
     };
-    match is_here(&interface) {
+    match args::is_here(&interface) {
         true => Ok(interface),
         false => Err(Failure::usage(format!(
             "--nic: {name} is in /sys, but not in this network namespace; enter one with \
              `ip netns exec NAME`, which brings its /sys along"
         ))),
     }
-}
-
-/// Is /sys of the network namespace that this process is in?
-fn is_here(interface: &Interface) -> bool {
-    network::index_here(&interface.name) == Some(interface.index)
 }
 
 fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {
@@ -133,84 +82,11 @@ fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Follows packets until the time, the count or a signal says so.
-fn follow(
-    args: &Args,
-    root: &Root,
-    interface: Option<&Interface>,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Path> {
-    let idle = Idle::read(root)?;
-    let setup = Setup {
-        follow: match args.ping {
-            true => Follow::Ping,
-            false => Follow::Socket,
-        },
-        interface,
-        port: args.port,
-    };
-    let started = SystemTime::now();
-    let follower = Follower::start(&idle, &setup)?;
-    let begun = Instant::now();
-    let mut gathered = Gathered::new();
-    let bar = Bar::new();
-    loop {
-        let left = args.duration.saturating_sub(begun.elapsed());
-        std::thread::sleep(left.min(LOOK));
-        follower.take_in(|packet| {
-            if gathered.packets() < args.count {
-                gathered.add(&idle, &packet);
-            }
-        })?;
-        show_progress(&bar, args, &gathered, begun.elapsed());
-        let over = begun.elapsed() >= args.duration || gathered.packets() >= args.count;
-        if over || interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-    }
-    bar.clear();
-    let elapsed_s = begun.elapsed().as_secs_f64();
-    let (counts, cost) = (follower.counts(), follower.cost());
-    let readers = gathered.readers();
-    let delays = there(root, interface, &gathered)
-        .iter()
-        .flat_map(|one| {
-            let settings = delays::DriverSettings::of(&one.name);
-            delays::delays(root, one, &settings, readers.as_ref())
-        })
-        .collect();
-    Ok(Path {
-        schema_version: SCHEMA_VERSION,
-        tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
-        subject: Subject {
-            follow: setup.follow,
-            interface: args.nic.clone(),
-            port: args.port,
-            started: humantime::format_rfc3339_seconds(started).to_string(),
-            machine: Identity::read(root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
-        },
-        elapsed_s,
-        interrupted: interrupted.load(Ordering::Relaxed),
-        counts,
-        cost,
-        groups: gathered.groups(),
-        readers,
-        delays,
-    })
-}
-
-/// The interface that was asked for, or those at which packets came.
-fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Interface> {
-    if let Some(asked) = asked {
-        return vec![asked.clone()];
-    }
-    network::names(root)
-        .iter()
-        .filter_map(|name| Interface::read(root, name))
-        .filter(|interface| gathered.interfaces().contains(&interface.index) && is_here(interface))
-        .collect()
+#[cfg(not(feature = "bpf"))]
+fn follow(_: &Args, _: &Root, _: Option<&Interface>, _: &AtomicBool) -> anyhow::Result<Path> {
+    let why = "following packets needs BPF, and this program was built without it; build it with \
+               clang and libbpf-dev";
+    Err(reveille_kernel::Error::Cannot(why.into()).into())
 }
 
 /// What the CPU takes to its first code, of those states that the result knows. The remote source
@@ -232,25 +108,4 @@ fn estimate(path: &mut Path, result: &Description) {
             p99_ns: statistics.wake_latency.p99_ns,
         });
     }
-}
-
-/// By the time or by the count, whichever is nearer to its end.
-fn show_progress(bar: &Bar, args: &Args, gathered: &Gathered, elapsed: Duration) {
-    let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
-    let by_count = gathered.packets() as f64 / args.count as f64;
-    let done = by_time.max(by_count).min(1.0);
-    let what = match args.ping {
-        true => "pings",
-        false => "packets",
-    };
-    let groups = gathered.by_group();
-    let groups: Vec<String> = groups
-        .iter()
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
-    let detail = match groups.is_empty() {
-        true => "none yet".to_owned(),
-        false => groups.join("  "),
-    };
-    bar.show(what, done, bar.estimate(done), &detail);
 }

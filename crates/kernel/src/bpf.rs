@@ -32,7 +32,7 @@ use crate::{Error, Result};
 pub use crate::{word, words};
 pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
-pub use shared::{Place, Plain, Shared, Word};
+pub use shared::{Place, Plain, Shared, Word, record};
 pub use thread_name::thread_name;
 
 /// Runs a BPF program that makes timers, again while the kernel has no memory for them, ten seconds at most;

@@ -37,6 +37,14 @@ impl Identity {
         known.into_iter().flatten().collect()
     }
 
+    /// Its kernel and hypervisor, in words.
+    pub fn kernel_words(&self) -> String {
+        let kernel = self.kernel.as_deref().unwrap_or("unknown");
+        let hypervisor = self.hypervisor.as_ref();
+        let hypervisor = hypervisor.map_or(String::new(), |name| format!(", under {name}"));
+        format!("{kernel}{hypervisor}")
+    }
+
     /// Whatever of it can be read below `root`.
     pub fn read(root: &Root) -> Self {
         let text = |path: &str| root.line(path);

@@ -309,5 +309,11 @@ fn count(root: &Root, folder: &str, state: &mut IdleState) {
     state.below = number("below");
 }
 
+/// cpuidle's driver and governor, in words.
+pub fn driver_and_governor(driver: Option<&str>, governor: Option<&str>) -> String {
+    let [driver, governor] = [driver, governor].map(|name| name.unwrap_or("none"));
+    format!("driver {driver}, governor {governor}")
+}
+
 #[cfg(test)]
 mod tests;

@@ -73,8 +73,15 @@ pub use awake::Awake;
 pub use btf::Btf;
 pub use error::{Error, Result};
 pub use identity::Identity;
-pub use idle::{Cpu, Idle, IdleState};
+pub use idle::{Cpu, Idle, IdleState, driver_and_governor};
 pub use journal::{Journal, Restored};
 pub use root::Root;
 pub use run_as::{Inherited, RunAs};
 pub use topology::CoreKind;
+
+/// CLOCK_MONOTONIC, ns.
+pub fn now_ns() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .expect("CLOCK_MONOTONIC is always there");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}

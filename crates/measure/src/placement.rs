@@ -1,36 +1,17 @@
 //! CPU affinity and priority of the threads: all but the waiting one stay off the measured CPU.
 
 use nix::libc;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use reveille_kernel::Idle;
+use reveille_kernel::affinity::{self, Binding};
 
 use crate::{Error, Result};
-
-/// Binds the calling thread to one CPU.
-pub fn bind(cpu: u32) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu as usize).map_err(Error::system("CPU number"))?;
-    sched_setaffinity(Pid::from_raw(0), &set).map_err(|errno| match errno {
-        nix::errno::Errno::EINVAL => Error::Cannot(format!(
-            "CPU {cpu}: threads of this process cannot run there: it is offline, or not in the \
-             cpuset of this cgroup; bring it online or choose another with --cpu"
-        )),
-        errno => Error::system("sched_setaffinity")(errno),
-    })
-}
 
 /// Whether the calling thread runs on that CPU. When a CPU goes offline, the kernel lets the threads
 /// bound to it run everywhere, permanently.
 pub fn is_on(cpu: u32) -> bool {
     nix::sched::sched_getcpu() == Ok(cpu as usize)
-}
-
-/// The CPUs that the calling thread may use, except `cpu`.
-fn others(cpu: u32) -> Result<Vec<u32>> {
-    let set = sched_getaffinity(Pid::from_raw(0)).map_err(Error::system("sched_getaffinity"))?;
-    let allowed = (0..CpuSet::count() as u32).filter(|&c| set.is_set(c as usize) == Ok(true));
-    Ok(allowed.filter(|&c| c != cpu).collect())
 }
 
 /// The number of CPUs that the calling thread may use.
@@ -49,11 +30,13 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// # Errors
-    /// If the thread's affinity cannot be read.
-    pub fn than(cpu: u32, idle: &Idle) -> Result<Self> {
+    /// Of the CPUs that the calling thread may use.
+    pub fn than(cpu: u32, idle: &Idle) -> Self {
         let siblings = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.siblings);
-        Ok(Self::among(others(cpu)?, siblings))
+        let others = affinity::allowed()
+            .into_iter()
+            .filter(|other| *other != cpu);
+        Self::among(others.collect(), siblings)
     }
 
     /// `others`: the usable CPUs; `siblings`: as the kernel lists them, empty if unknown.
@@ -99,7 +82,7 @@ impl Elsewhere {
 /// Runs `work` on a new thread bound to `cpu`, and waits for it.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| bind(cpu).and_then(|()| work()));
+        let thread = scope.spawn(|| Binding::here(cpu).and_then(|_| work()));
         thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -115,13 +98,6 @@ pub fn be_prompt() -> bool {
         let parameters = libc::sched_param { sched_priority: 90 };
         libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0
     }
-}
-
-/// CLOCK_MONOTONIC, ns.
-pub fn now_ns() -> u64 {
-    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .expect("CLOCK_MONOTONIC is always there");
-    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
 }
 
 #[cfg(test)]

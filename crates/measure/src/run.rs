@@ -26,7 +26,7 @@ use reveille_results::description::{Characterisation, Counts, Ended, Probe};
 
 use self::bound::Bound;
 use crate::distance::{DRAWN, LIMITS_NS};
-use crate::placement::{self, Elsewhere};
+use crate::placement::Elsewhere;
 use crate::{Distances, Error, Result};
 
 /// The reader's interval.
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
             gave_up: None,
             outcome: Outcome {
                 probe: options.probe.unwrap_or(Probe::Bpf),
-                started_ns: placement::now_ns(),
+                started_ns: reveille_kernel::now_ns(),
                 ended: Ended::Completed,
                 characterisation: Characterisation::default(),
                 counts: Counts::default(),
@@ -246,7 +246,7 @@ impl<'a> Run<'a> {
     /// Moves this thread off the measured CPU and its core.
     fn go_elsewhere(&mut self) -> Result<()> {
         let cpu = self.options.cpu;
-        let elsewhere = Elsewhere::than(cpu, &self.outcome.idle)?;
+        let elsewhere = Elsewhere::than(cpu, &self.outcome.idle);
         elsewhere.go()?;
         if elsewhere.cpus.is_empty() {
             self.note("the reader runs on the measured CPU: no other is usable");

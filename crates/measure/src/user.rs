@@ -12,12 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
-use reveille_kernel::{IdleState, Root, load};
+use reveille_kernel::{IdleState, Root, load, now_ns};
 use reveille_results::description::Cost;
 use reveille_results::{Datapoint, First, Source, WokenBy};
 
 use crate::cost;
-use crate::placement::{self, now_ns};
+use crate::placement;
 
 /// cpuidle's open files of one state.
 struct State {
@@ -356,7 +356,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                placement::bind(plan.cpu).unwrap();
+                reveille_kernel::affinity::Binding::here(plan.cpu).unwrap();
                 wait(&plan, &waiting);
             });
             while waiting.launched.load(Ordering::Relaxed) < 1000 {

@@ -1,5 +1,7 @@
 //! Datapoints in memory: one compact vector per column, so that a million of them stay small.
 
+use crate::Malformed;
+
 /// Null in an integer column.
 pub const NULL: i64 = i64::MIN;
 
@@ -38,10 +40,7 @@ impl Values {
     }
 
     /// Appends values of the same kind; names keep their meaning whatever their codes were.
-    ///
-    /// # Errors
-    /// Where the kinds differ, or there would be more than 255 names.
-    pub(crate) fn append(&mut self, more: Values) -> Result<(), CannotAppend> {
+    fn append(&mut self, more: Values) -> Result<(), CannotAppend> {
         match (self, more) {
             (Self::Integer(values), Self::Integer(more)) => values.extend(more),
             (Self::Percent(values), Self::Percent(more)) => values.extend(more),
@@ -67,7 +66,7 @@ impl Values {
 
 /// The columns' kinds differ, or there are too many names.
 #[derive(Debug)]
-pub(crate) struct CannotAppend;
+struct CannotAppend;
 
 /// The longest name that a file may hold.
 const NAME_BYTES_MAX: usize = 256;
@@ -110,16 +109,24 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Appends datapoints with the same columns.
+    pub(crate) fn append(&mut self, more: Self) -> Result<(), Malformed> {
+        self.rows += more.rows;
+        for (column, more) in self.columns.iter_mut().zip(more.columns) {
+            column.values.append(more.values).map_err(|CannotAppend| {
+                Malformed::new(format!("column {}: has more than 255 names", column.name))
+            })?;
+        }
+        Ok(())
+    }
+
     /// The column of that name.
     pub fn get(&self, name: &str) -> Option<&Values> {
         let column = self.columns.iter().find(|column| column.name == name)?;
         Some(&column.values)
     }
 
-    /// Columns from their names and values.
-    ///
-    /// # Errors
-    /// The name of a column that is not as long as the first one.
+    /// Columns from their names and values; the error is the name of one that is not as long as the first.
     pub fn new(columns: Vec<Column>) -> std::result::Result<Self, String> {
         let rows = columns.first().map_or(0, |column| column.values.len());
         match columns.iter().find(|column| column.values.len() != rows) {

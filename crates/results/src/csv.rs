@@ -1,8 +1,6 @@
-//! Typed CSV, a line per datapoint, columns by name.
-//!
-//! Numbers go straight from their text into integers (a decimal is shifted into the column's unit), and
-//! columns that are not wanted are skipped, so that a wult result of a million lines takes a fraction of a
-//! second and no more memory than its columns.
+//! Typed CSV, a line per datapoint, columns by name. Numbers go straight from their text into integers (a
+//! decimal is shifted into the column's unit), and columns that are not wanted are skipped: a wult result of
+//! a million lines takes a fraction of a second and no more memory than its columns.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -19,84 +17,65 @@ const HEADER_BYTES: usize = 1 << 16;
 /// Datapoints of a part.
 const PART: usize = 4096;
 
-/// How a field of the file becomes a value of a column.
+/// A field of the file that becomes a value of a column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Field {
-    /// Passed over.
-    Skip,
-    /// A decimal number times ten to the power of `shift`, rounded, in an integer column.
-    Integer {
-        name: String,
-        shift: u8,
-        nullable: bool,
-    },
-    /// A whole number in an integer column; one with a fraction is refused.
-    Whole {
-        name: String,
-        nullable: bool,
-        /// What the field should hold, where it holds a fraction.
-        why_whole: &'static str,
-    },
-    Percent {
-        name: String,
-    },
-    Name {
-        name: String,
-        nullable: bool,
-    },
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) nullable: bool,
+    pub(crate) form: Form,
+}
+
+/// How a field's text becomes a value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Form {
+    /// A decimal number times ten to this power, rounded, in an integer column.
+    Integer(u8),
+    /// A whole number in an integer column; if it has a fraction, this is what was expected.
+    Whole(&'static str),
+    Percent,
+    Name,
     /// A flag, 1 or 0, that stands for the first or the second name.
-    Flag {
-        name: String,
-        names: [&'static str; 2],
-    },
+    Flag([&'static str; 2]),
 }
 
 impl Field {
+    pub(crate) fn new(name: &str, nullable: bool, form: Form) -> Self {
+        let name = name.to_owned();
+        Self {
+            name,
+            nullable,
+            form,
+        }
+    }
+
     /// A column of our own schema.
     pub(crate) fn of_kind(name: &str, kind: Kind, nullable: bool) -> Self {
-        let name = name.to_owned();
-        match kind {
-            Kind::Integer => Self::Integer {
-                name,
-                shift: 0,
-                nullable,
-            },
-            Kind::Percent => Self::Percent { name },
-            Kind::Name => Self::Name { name, nullable },
-        }
-    }
-
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self {
-            Self::Skip => None,
-            Self::Integer { name, .. }
-            | Self::Whole { name, .. }
-            | Self::Percent { name }
-            | Self::Name { name, .. }
-            | Self::Flag { name, .. } => Some(name),
-        }
-    }
-
-    fn empty(&self) -> Option<Column> {
-        let values = match self {
-            Self::Skip => return None,
-            Self::Integer { .. } | Self::Whole { .. } => Values::Integer(Vec::new()),
-            Self::Percent { .. } => Values::Percent(Vec::new()),
-            Self::Name { .. } => Values::Name {
-                codes: Vec::new(),
-                names: Vec::new(),
-            },
-            Self::Flag { names, .. } => Values::Name {
-                codes: Vec::new(),
-                names: names.iter().map(|&name| name.to_owned()).collect(),
-            },
+        let form = match kind {
+            Kind::Integer => Form::Integer(0),
+            Kind::Percent => Form::Percent,
+            Kind::Name => Form::Name,
         };
-        Some(Column {
-            name: self.name()?.to_owned(),
-            values,
-        })
+        Self::new(name, nullable, form)
+    }
+
+    fn empty(&self) -> Column {
+        let names = |names: &[&str]| Values::Name {
+            codes: Vec::new(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+        };
+        let values = match self.form {
+            Form::Integer(_) | Form::Whole(_) => Values::Integer(Vec::new()),
+            Form::Percent => Values::Percent(Vec::new()),
+            Form::Name => names(&[]),
+            Form::Flag(flags) => names(&flags),
+        };
+        let name = self.name.clone();
+        Column { name, values }
     }
 }
+
+/// How the fields of a line are read; `None` is passed over.
+pub(crate) type Fields = [Option<Field>];
 
 /// What was read, and whether the file ended within a line (which is then left out).
 #[derive(Debug)]
@@ -160,7 +139,7 @@ impl<R: Read> Csv<R> {
     /// Gives `sink` the datapoints in order, a part at a time.
     pub(crate) fn in_parts(
         mut self,
-        fields: &[Field],
+        fields: &Fields,
         last: LastLine,
         mut sink: impl FnMut(Columns) -> Result<(), Malformed>,
     ) -> Result<(), Malformed> {
@@ -177,19 +156,22 @@ impl<R: Read> Csv<R> {
     }
 
     /// Reads all datapoints.
-    pub(crate) fn all(mut self, fields: &[Field], last: LastLine) -> Result<Table, Malformed> {
+    pub(crate) fn all(mut self, fields: &Fields, last: LastLine) -> Result<Table, Malformed> {
         self.rows(fields, last, 2, usize::MAX)
     }
 
     /// Reads this many datapoints at most, from the line with that number on.
     fn rows(
         &mut self,
-        fields: &[Field],
+        fields: &Fields,
         last: LastLine,
         first: usize,
         most: usize,
     ) -> Result<Table, Malformed> {
-        let mut columns: Vec<Option<Column>> = fields.iter().map(Field::empty).collect();
+        let mut columns: Vec<Option<Column>> = fields
+            .iter()
+            .map(|field| Some(field.as_ref()?.empty()))
+            .collect();
         let (mut rows, mut torn) = (0, false);
         let mut line = Vec::new();
         while rows < most {
@@ -289,7 +271,7 @@ impl LineError {
 
 fn parse_line(
     line: &[u8],
-    fields: &[Field],
+    fields: &Fields,
     columns: &mut [Option<Column>],
 ) -> Result<(), LineError> {
     let mut rest = Some(line);
@@ -299,7 +281,7 @@ fn parse_line(
         };
         let (text, after) = split_field(text);
         rest = after;
-        if let Some(column) = column {
+        if let (Some(field), Some(column)) = (field, column) {
             store(text, field, &mut column.values)
                 .map_err(|expected| LineError::Field(found, wrong_field(text, expected)))?;
         }
@@ -337,39 +319,28 @@ fn wrong_field(text: &[u8], expected: &str) -> String {
 
 /// Appends the field's value; the error is what was expected.
 fn store(text: &[u8], field: &Field, values: &mut Values) -> Result<(), &'static str> {
-    match (field, values) {
-        (
-            &Field::Integer {
-                shift, nullable, ..
-            },
-            Values::Integer(values),
-        ) => {
+    let nullable = field.nullable;
+    match (field.form, values) {
+        (Form::Integer(shift), Values::Integer(values)) => {
             values.push(number(text, shift, nullable)?);
         }
-        (
-            &Field::Whole {
-                nullable,
-                why_whole,
-                ..
-            },
-            Values::Integer(values),
-        ) => {
+        (Form::Whole(why_whole), Values::Integer(values)) => {
             let number = number(text, 0, nullable)?;
             if text.iter().any(|byte| b".eE".contains(byte)) {
                 return Err(why_whole);
             }
             values.push(number);
         }
-        (Field::Percent { .. }, Values::Percent(values)) => {
+        (Form::Percent, Values::Percent(values)) => {
             values.push(decimal::percent(text).ok_or("a number")?);
         }
-        (&Field::Name { nullable, .. }, Values::Name { codes, names }) => {
+        (Form::Name, Values::Name { codes, names }) => {
             if text.is_empty() && !nullable {
                 return Err("a name");
             }
             codes.push(code_of(names, text)?);
         }
-        (Field::Flag { .. }, Values::Name { codes, .. }) => codes.push(match text {
+        (Form::Flag(_), Values::Name { codes, .. }) => codes.push(match text {
             b"1" | b"1.0" | b"True" => 0,
             b"0" | b"0.0" | b"False" => 1,
             b"" => NO_NAME,
@@ -390,9 +361,9 @@ fn number(text: &[u8], shift: u8, nullable: bool) -> Result<i64, &'static str> {
 }
 
 /// The columns without datapoints.
-pub(crate) fn empty(fields: &[Field]) -> Columns {
+pub(crate) fn empty(fields: &Fields) -> Columns {
     Columns {
-        columns: fields.iter().filter_map(Field::empty).collect(),
+        columns: fields.iter().flatten().map(Field::empty).collect(),
         rows: 0,
     }
 }
@@ -441,40 +412,24 @@ mod tests {
     }
 
     /// One of each kind.
-    fn fields() -> Vec<Field> {
-        let name = str::to_owned;
+    fn fields() -> Vec<Option<Field>> {
         vec![
-            Field::Integer {
-                name: name("time_ns"),
-                shift: 3,
-                nullable: false,
-            },
-            Field::Skip,
-            Field::Integer {
-                name: name("silent_time_ns"),
-                shift: 0,
-                nullable: true,
-            },
-            Field::Whole {
-                name: name("wake_latency_ns"),
-                nullable: true,
-                why_whole: "whole nanoseconds",
-            },
-            Field::Percent {
-                name: name("cc6_percent"),
-            },
-            Field::Name {
-                name: name("source"),
-                nullable: false,
-            },
-            Field::Name {
-                name: name("requested_state"),
-                nullable: true,
-            },
-            Field::Flag {
-                name: name("first"),
-                names: ["after_idle", "interrupt"],
-            },
+            Some(Field::new("time_ns", false, Form::Integer(3))),
+            None,
+            Some(Field::new("silent_time_ns", true, Form::Integer(0))),
+            Some(Field::new(
+                "wake_latency_ns",
+                true,
+                Form::Whole("whole nanoseconds"),
+            )),
+            Some(Field::new("cc6_percent", true, Form::Percent)),
+            Some(Field::new("source", false, Form::Name)),
+            Some(Field::new("requested_state", true, Form::Name)),
+            Some(Field::new(
+                "first",
+                true,
+                Form::Flag(["after_idle", "interrupt"]),
+            )),
         ]
     }
 
@@ -675,7 +630,11 @@ mod tests {
         assert_eq!(told, names.map(|name| (name, true)));
         assert_eq!(none, read("", LastLine::IsTorn).unwrap().columns);
         let fields = fields();
-        let named: Vec<&str> = fields.iter().filter_map(Field::name).collect();
+        let named: Vec<&str> = fields
+            .iter()
+            .flatten()
+            .map(|field| field.name.as_str())
+            .collect();
         assert_eq!(named, names);
     }
 }

@@ -12,7 +12,7 @@ use crate::schema::{self, SCHEMA_VERSION};
 use crate::statistics::{self, Floor, StateStatistics};
 
 /// How the waking was seen. Results of different probes are not compared without a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {
     /// BPF programs in the idle loop and at the interrupt's entry.
@@ -20,14 +20,16 @@ pub enum Probe {
     /// A waiting thread, as cyclictest: scheduling is in the figure.
     User,
     /// Another tool's: see `tool`.
+    #[default]
     Foreign,
 }
 
 /// How a run ended. What was gathered is complete up to there in every case.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// As many datapoints, or as long, as was asked for.
+    #[default]
     Completed,
     /// By the user, or by a signal.
     Interrupted,
@@ -132,7 +134,7 @@ pub struct Counts {
 }
 
 /// A result's description.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Description {
     /// The form of the result's folder: see [`crate::schema`].
     pub schema_version: u32,
@@ -185,34 +187,14 @@ impl Description {
         Self {
             schema_version: SCHEMA_VERSION,
             tool: "unknown".to_owned(),
-            name: String::new(),
-            started: String::new(),
-            command_line: Vec::new(),
-            probe: Probe::Foreign,
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: None,
-            governor: None,
-            states: Vec::new(),
             residency_columns,
-            settings: Settings::default(),
-            characterisation: Characterisation::default(),
-            counts: Counts::default(),
-            statistics: Vec::new(),
-            notes: Vec::new(),
+            ..Self::default()
         }
     }
 }
 
-/// Reads a `result.json`.
-///
-/// # Errors
-/// Where it is none, or one of a schema that this program does not know.
+/// Reads a `result.json`; an error if it is none, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(
             "is no result.json of reveille, or was cut short: {error}"
@@ -224,8 +206,7 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
         ));
     }
     // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    match version.schema_version {
+    match schema::version(text).map_err(wrong)? {
         Some(version) => schema::check_version(version)?,
         None => {
             return Err(Malformed::new(

@@ -10,22 +10,16 @@ use crate::stream::{self, StreamError};
 /// Text that is handed on at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Writes all columns of all datapoints as CSV, with a line of names first; unknown values are
-/// empty. [`crate::open`] reads such a file.
-///
-/// # Errors
-/// Where `target` cannot be written to.
+/// Writes all columns of all datapoints as CSV, with a line of names first; unknown values are empty.
+/// [`crate::open`] reads such a file.
 pub fn export_csv(columns: &Columns, target: &mut dyn Write) -> std::io::Result<()> {
     write_header(columns, target)?;
     write_rows(columns, target)?;
     target.flush()
 }
 
-/// As [`export_csv`], of a result on disk of any size: some thousand datapoints are in memory at a
-/// time. Says how many were written.
-///
-/// # Errors
-/// Where the result cannot be read, or `target` cannot be written to.
+/// As [`export_csv`], for a result on disk of any size: some thousand datapoints are in memory at a time.
+/// Returns their number.
 pub fn export_result(result: impl AsRef<Path>, target: &mut dyn Write) -> Result<u64, StreamError> {
     let mut rows = 0;
     let mut has_header = false;

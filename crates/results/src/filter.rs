@@ -33,10 +33,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Reads an expression.
-    ///
-    /// # Errors
-    /// For an invalid expression; the error shows the place and what was expected.
+    /// Reads an expression; the error shows the place and what was expected.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let condition = parser::parse(text).map_err(|wrong| wrong.within(text))?;
         Ok(Self {
@@ -54,10 +51,7 @@ impl Filter {
         names
     }
 
-    /// Which datapoints it keeps, one flag each.
-    ///
-    /// # Errors
-    /// Where `columns` lacks a column that the expression names.
+    /// Which datapoints it keeps, one flag each; an error if `columns` lacks a column that it names.
     pub fn apply(&self, columns: &Columns) -> Result<Vec<bool>, FilterError> {
         evaluate::evaluate(&self.condition, columns).map_err(|wrong| wrong.within(&self.text))
     }

@@ -28,18 +28,13 @@ pub struct ResultFolder {
 }
 
 impl ResultFolder {
-    /// Makes the folder, and those above it; the user has named it.
-    ///
-    /// # Errors
-    /// As [`ResultFolder::of`] and [`Folder::make`].
+    /// Makes the folder that the user has named, and those above it. Errors as [`ResultFolder::of`] and
+    /// [`Folder::make`].
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         Self::of(Folder::make(path.as_ref(), Naming::ByUser)?)
     }
 
-    /// The folder, for a result.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where it holds a result, ours or wult's.
+    /// The folder, for a result; [`Error::Refused`] if it holds one, ours or wult's.
     pub fn of(folder: Folder) -> Result<Self> {
         for name in [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS] {
             if folder.holds(name)? {
@@ -59,19 +54,13 @@ impl ResultFolder {
         self.folder.path()
     }
 
-    /// Starts writing datapoints with these residency columns.
-    ///
-    /// # Errors
-    /// Where the file cannot be made, or a name is no name of a residency column.
+    /// Starts writing datapoints with these residency columns; an error if a name is none of such a column.
     pub fn writer(&self, residency_columns: &[String]) -> Result<Writer> {
         Writer::new(self.folder.clone(), residency_columns)
     }
 
-    /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one,
-    /// also after a crash or on a full disk.
-    ///
-    /// # Errors
-    /// Where it cannot be written; the old one then stays.
+    /// Writes `result.json`. It is replaced as a whole: a reader sees the old one or the new one, also after
+    /// a crash, an error or on a full disk.
     pub fn describe(&self, description: &Description) -> Result<()> {
         let mut text = serde_json::to_vec_pretty(description).map_err(|error| {
             let target = self.path().join(DESCRIPTION);
@@ -91,38 +80,28 @@ impl ResultFolder {
         &self.folder
     }
 
-    /// Reads the result back with the rights that it was written with: all columns, or only these.
-    ///
-    /// # Errors
-    /// As [`open`].
+    /// [`open`]s the result with the rights that it was written with: all columns, or only these.
     pub fn read_back(&self, columns: Option<&[&str]>) -> Result<Loaded> {
         self.folder.with_its_rights(|| load(self.path(), columns))
     }
 }
 
-/// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either.
-///
-/// A run that was cut off is read as far as it got, with a note in the description.
+/// Opens a result: a folder of ours, a folder of wult's, or a CSV file of either. An interrupted run is
+/// read as far as it got, with a note in the description.
 ///
 /// # Errors
-/// [`Error::Io`] where a file cannot be read; [`Error::Unreadable`] where it is no result, is
-/// damaged, or has a schema that this program does not know.
+/// [`Error::Io`] if a file cannot be read; [`Error::Unreadable`] if it is no result, is damaged, or has an
+/// unknown schema.
 pub fn open(path: impl AsRef<Path>) -> Result<Loaded> {
     load(path.as_ref(), None)
 }
 
 /// As [`open`], with only these columns in memory. A column that the result lacks is left out.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_columns(path: impl AsRef<Path>, columns: &[&str]) -> Result<Loaded> {
     load(path.as_ref(), Some(columns))
 }
 
-/// Only the description.
-///
-/// # Errors
-/// As [`open`].
+/// As [`open`], only the description.
 pub fn open_description(path: impl AsRef<Path>) -> Result<Description> {
     Ok(load(path.as_ref(), Some(&[]))?.description)
 }
@@ -187,13 +166,10 @@ pub(crate) fn wult_info_beside(datapoints: &Path) -> Result<Option<wult::Info>> 
     let is_wult = datapoints
         .file_name()
         .is_some_and(|name| name == WULT_DATAPOINTS);
-    if !is_wult || !path.is_file() {
-        return Ok(None);
+    match is_wult && path.is_file() {
+        true => read_info(&path).map(Some),
+        false => Ok(None),
     }
-    let text = read_small(&path, DESCRIPTION_BYTES_MAX)?;
-    Ok(Some(
-        wult::read_info_yml(&text).map_err(|wrong| wrong.at(&path))?,
-    ))
 }
 
 /// The folder's name, for reports.
@@ -246,19 +222,21 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         ))
         .at(folder));
     };
-    let mut description = match described {
-        Some(description) => description,
-        None => {
-            let mut unknown = Description::unknown(residency_columns(&columns));
-            unknown.settings.cpu = only_cpu(&columns);
-            unknown
-        }
-    };
+    let mut description = described.unwrap_or_else(|| undescribed(&columns));
     description.notes.extend(notes);
     Ok(Loaded {
         description,
         columns,
     })
+}
+
+/// What the datapoints alone reveal.
+fn undescribed(columns: &Columns) -> Description {
+    let names = columns.columns.iter().map(|column| column.name.clone());
+    let residency = names.filter(|name| own_csv::is_residency_column(name));
+    let mut description = Description::unknown(residency.collect());
+    description.settings.cpu = only_cpu(columns);
+    description
 }
 
 /// The measured CPU, where all datapoints that were read name the same one.
@@ -269,31 +247,21 @@ fn only_cpu(columns: &Columns) -> Option<u32> {
     same.then(|| first.try_into().ok()).flatten()
 }
 
-fn residency_columns(columns: &Columns) -> Vec<String> {
-    let names = columns.columns.iter().map(|column| &column.name);
-    names
-        .filter(|name| own_csv::is_residency_column(name))
-        .cloned()
-        .collect()
+fn load_wult(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
+    let path = folder.join(WULT_DATAPOINTS);
+    if !is_there(folder, WULT_INFO) {
+        return Err(Malformed::new(format!(
+            "holds {WULT_DATAPOINTS} without {WULT_INFO}; give the path of the CSV itself to read \
+             it alone"
+        ))
+        .at(folder));
+    }
+    let info = read_info(&folder.join(WULT_INFO))?;
+    wult::read_csv(open_regular(&path)?, Some(&info), wanted).map_err(|wrong| wrong.at(&path))
 }
 
-fn load_wult(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
-    let info_path = folder.join(WULT_INFO);
-    let info = match is_there(folder, WULT_INFO) {
-        true => {
-            let text = read_small(&info_path, DESCRIPTION_BYTES_MAX)?;
-            wult::read_info_yml(&text).map_err(|wrong| wrong.at(&info_path))?
-        }
-        false => {
-            return Err(Malformed::new(format!(
-                "holds {WULT_DATAPOINTS} without {WULT_INFO}; give the path of the CSV itself to \
-                 read it alone"
-            ))
-            .at(folder));
-        }
-    };
-    let path = folder.join(WULT_DATAPOINTS);
-    wult::read_csv(open_regular(&path)?, Some(&info), wanted).map_err(|wrong| wrong.at(&path))
+fn read_info(path: &Path) -> Result<wult::Info> {
+    wult::read_info_yml(&read_small(path, DESCRIPTION_BYTES_MAX)?).map_err(|wrong| wrong.at(path))
 }
 
 fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
@@ -305,11 +273,9 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         .map_err(Error::at(path))?;
     if start == parquet_file::MAGIC {
         let columns = parquet_file::read(file, wanted).map_err(|wrong| wrong.at(path))?;
-        let mut description = Description::unknown(residency_columns(&columns));
-        description
-            .notes
-            .push("A Parquet file alone: machine and settings are unknown.".into());
-        description.settings.cpu = only_cpu(&columns);
+        let mut description = undescribed(&columns);
+        let note = "A Parquet file alone: machine and settings are unknown.";
+        description.notes.push(note.into());
         return Ok(Loaded {
             description,
             columns,
@@ -323,11 +289,8 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         }
         let fields = own_csv::fields(&csv.header, wanted)?;
         let table = csv.all(&fields, LastLine::MayLackNewline)?;
-        let mut description = Description::unknown(residency_columns(&table.columns));
-        description.settings.cpu = only_cpu(&table.columns);
-        description
-            .notes
-            .push("A CSV file alone: machine and settings are unknown.".into());
+        let mut description = undescribed(&table.columns);
+        description.notes.push(wult::CSV_ALONE.to_owned());
         if table.torn {
             description.notes.push(wult::TORN.to_owned());
         }
@@ -355,9 +318,8 @@ fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
         .read_to_end(&mut text)
         .map_err(Error::at(path))?;
     if text.len() as u64 > limit {
-        return Err(
-            Malformed::new(format!("is larger than {limit} bytes; it is no result")).at(path),
-        );
+        let why = format!("is larger than {limit} bytes; it is no result");
+        return Err(Malformed::new(why).at(path));
     }
     Ok(text)
 }

@@ -7,9 +7,9 @@ use reveille_kernel::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::description::Ended;
 use crate::output::{Existing, Folder};
+use crate::{Result, schema};
 
 /// The first fields of `trial.json` and `bench.json`: who made it, when, where, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,35 +35,25 @@ pub struct About {
 }
 
 /// Writes such a file into `folder`, which must not hold one.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let text = serde_json::to_vec(result).expect("a result is plain data");
     folder.write(file, Existing::Stays, &text)
 }
 
-/// Reads the text of such a file; `knows` is the version of its schema that this program knows.
-///
-/// # Errors
-/// One line without the file's path: it is none, was cut short, or has another schema.
+/// Reads the text of such a file; `knows` is the version of its schema that this program knows. The error is
+/// one line without the file's path: it is none, was cut short, or has another schema.
 pub fn parse<T: DeserializeOwned>(
     text: &[u8],
     file: &str,
     knows: u32,
 ) -> std::result::Result<T, String> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema_version: Option<u32>,
-    }
     let wrong = |error: serde_json::Error| {
         // It quotes the file, which may have any character.
         let error = error.to_string().replace(char::is_control, " ");
         format!("is no {file} of reveille, or was cut short: {error}")
     };
     // The version comes first: a newer file may differ in everything else.
-    let version: Version = serde_json::from_slice(text).map_err(wrong)?;
-    match version.schema_version {
+    match schema::version(text).map_err(wrong)? {
         Some(version) if version == knows => serde_json::from_slice(text).map_err(wrong),
         Some(other) => Err(format!(
             "has schema version {other}, and this program knows {knows}; read it with another \

@@ -40,9 +40,8 @@ pub enum Existing {
     IsReplaced,
 }
 
-/// An opened folder for output, with the rights that it is written with.
-///
-/// Folders that were made on the way to it are removed when it is dropped, if nothing is in them.
+/// An opened folder for output, with the rights that it is written with. When it is dropped, folders that
+/// were made on the way to it are removed if nothing is in them.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -62,20 +61,16 @@ const NEW_FILE: OFlag = OFlag::O_CREAT
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o666);
 
 impl Folder {
-    /// Opens the folder; it is made where it is not there, with those above it.
+    /// Opens the folder; if it is missing it is made, with those above it.
     ///
     /// # Errors
-    /// [`Error::Refused`] where something else has its name, or where root would
-    /// follow another user's link, or write by default to a folder that others may change;
-    /// [`Error::Io`] where it cannot be made or written.
+    /// [`Error::Refused`] if something else has its name, or if root would follow another user's link, or
+    /// write by default to a folder that others may change; [`Error::Io`] if it cannot be made or written.
     pub fn make(path: &Path, naming: Naming) -> Result<Self> {
         with_rights(|rights| Self::find(path, naming, rights, true)?.writable())
     }
 
-    /// Opens the folder, which must be there.
-    ///
-    /// # Errors
-    /// As [`Folder::make`].
+    /// Opens the folder, which must exist. Errors as [`Folder::make`].
     pub fn open(path: &Path, naming: Naming) -> Result<Self> {
         with_rights(|rights| Self::find(path, naming, rights, false)?.writable())
     }
@@ -116,26 +111,17 @@ impl Folder {
         &self.path
     }
 
-    /// Is this name free in the folder? Before the work, which would be in vain otherwise.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where it is taken.
+    /// [`Error::Refused`] if the name is taken: asked before the work, which would be in vain.
     pub fn refuse_taken(&self, name: impl AsRef<OsStr>) -> Result<()> {
         self.replaces(name.as_ref(), Existing::Stays).map(drop)
     }
 
     /// Does the folder hold anything of that name?
-    ///
-    /// # Errors
-    /// [`Error::Io`] where the kernel does not answer.
     pub fn holds(&self, name: impl AsRef<OsStr>) -> Result<bool> {
         Ok(self.stat(name.as_ref())?.is_some())
     }
 
-    /// Makes a file that grows under its own name.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where the name is taken; [`Error::Io`] where it cannot be made.
+    /// Makes a file that grows under its own name; [`Error::Refused`] if the name is taken.
     pub fn create(&self, name: impl AsRef<OsStr>) -> Result<File> {
         let (name, path) = (name.as_ref(), self.path.join(name.as_ref()));
         let _taken = self.take_rights(&path)?;
@@ -155,13 +141,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// Begins a file that has its name only when it is whole.
-    ///
-    /// A file of that name that this run made is replaced.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where the name is taken by what is not to be replaced; [`Error::Io`] where
-    /// the file cannot be made.
+    /// Begins a file that has its name only when it is whole. It replaces one of that name that this run
+    /// made; [`Error::Refused`] if the name is taken by what is not to be replaced.
     pub fn begin(&self, name: impl AsRef<OsStr>, existing: Existing) -> Result<Unfinished<'_>> {
         let name = name.as_ref();
         let path = self.path.join(name);
@@ -184,10 +165,7 @@ impl Folder {
         })
     }
 
-    /// As [`Folder::begin`], for text that is there.
-    ///
-    /// # Errors
-    /// As [`Folder::begin`], and where it cannot be written (a full disk); nothing is left then.
+    /// As [`Folder::begin`], for text that is there. If it cannot be written (a full disk) nothing is left.
     pub fn write(
         &self,
         name: impl AsRef<OsStr>,
@@ -200,11 +178,8 @@ impl Folder {
         unfinished.place()
     }
 
-    /// A file without a name, opened with these flags besides; where the file system has none such,
-    /// one whose name is gone at once.
-    ///
-    /// # Errors
-    /// Where it cannot be made.
+    /// A file without a name, opened with these flags besides; if the file system has none such, one whose
+    /// name is removed at once.
     pub fn nameless(&self, flags: OFlag) -> io::Result<File> {
         let _taken = self.rights.take()?;
         let private = Mode::from_bits_truncate(0o600);
@@ -242,9 +217,6 @@ impl Folder {
     }
 
     /// Waits until the folder's names are on the disk.
-    ///
-    /// # Errors
-    /// Where the disk fails.
     pub fn sync(&self) -> Result<()> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let synced = {
@@ -259,9 +231,6 @@ impl Folder {
     }
 
     /// Does this with the rights that the folder is written with: to read back what is in it.
-    ///
-    /// # Errors
-    /// As `work`.
     pub(crate) fn with_its_rights<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let _taken = self.take_rights(&self.path)?;
         work()
@@ -271,13 +240,17 @@ impl Folder {
         self.rights.take().map_err(Error::at(path))
     }
 
-    /// What has that name, links not followed; `None` where nothing has.
+    /// What has that name, links not followed; `None` if nothing has.
     fn stat(&self, name: &OsStr) -> Result<Option<FileStat>> {
+        self.stat_at(name, NOFOLLOW)
+    }
+
+    fn stat_at(&self, name: &OsStr, flags: AtFlags) -> Result<Option<FileStat>> {
         let path = self.path.join(name);
         let _taken = self.take_rights(&path)?;
-        match fstatat(&self.dir, name, NOFOLLOW) {
+        match fstatat(&self.dir, name, flags) {
             Ok(stat) => Ok(Some(stat)),
-            Err(Errno::ENOENT) => Ok(None),
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(error) => Err(Error::at(&path)(error)),
         }
     }
@@ -371,11 +344,7 @@ impl Unfinished<'_> {
         }
     }
 
-    /// Gives the file its name; returns the path.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] where somebody has taken the name meanwhile; [`Error::Io`] where the file
-    /// cannot be renamed.
+    /// Gives the file its name; returns the path. [`Error::Refused`] if the name has been taken meanwhile.
     pub fn place(mut self) -> Result<PathBuf> {
         let folder = self.folder;
         // Before it has the name: without a descriptor left it could not be removed.

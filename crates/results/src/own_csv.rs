@@ -16,7 +16,10 @@ pub(crate) fn is_own(header: &[String]) -> bool {
 }
 
 /// How each column of the header is read; `wanted` are the columns to read, all where it is `None`.
-pub(crate) fn fields(header: &[String], wanted: Option<&[&str]>) -> Result<Vec<Field>, Malformed> {
+pub(crate) fn fields(
+    header: &[String],
+    wanted: Option<&[&str]>,
+) -> Result<Vec<Option<Field>>, Malformed> {
     if !is_own(header) {
         return Err(Malformed::new("line 1: has no column wake_latency_ns"));
     }
@@ -24,18 +27,17 @@ pub(crate) fn fields(header: &[String], wanted: Option<&[&str]>) -> Result<Vec<F
         .iter()
         .map(|name| {
             if wanted.is_some_and(|wanted| !wanted.contains(&name.as_str())) {
-                return Field::Skip;
+                return None;
             }
             let known = COLUMNS.iter().find(|(known, _, _)| known == name);
-            match known {
-                Some(&(name, kind, nullable)) => Field::of_kind(name, kind, nullable),
-                None if is_residency_column(name) => Field::of_kind(name, Kind::Percent, true),
+            let (kind, nullable) = match known {
+                Some(&(_, kind, nullable)) => (kind, nullable),
+                None if is_residency_column(name) => (Kind::Percent, true),
                 // Exported from a wult result: figures of its own.
-                None if wult::EXTRA_COLUMNS.contains(&name.as_str()) => {
-                    Field::of_kind(name, Kind::Integer, true)
-                }
-                None => Field::Skip,
-            }
+                None if wult::EXTRA_COLUMNS.contains(&name.as_str()) => (Kind::Integer, true),
+                None => return None,
+            };
+            Some(Field::of_kind(name, kind, nullable))
         })
         .collect())
 }
@@ -43,6 +45,7 @@ pub(crate) fn fields(header: &[String], wanted: Option<&[&str]>) -> Result<Vec<F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::csv::Form;
 
     #[test]
     fn a_residency_column_is_lower_case_and_ends_in_percent() {
@@ -80,18 +83,9 @@ mod tests {
             "weather",
         ]
         .map(str::to_owned);
-        let integer = |name: &str, nullable| Field::Integer {
-            name: name.to_owned(),
-            shift: 0,
-            nullable,
-        };
-        let state = Field::Name {
-            name: "requested_state".to_owned(),
-            nullable: true,
-        };
-        let share = Field::Percent {
-            name: "cc6_percent".to_owned(),
-        };
+        let integer = |name: &str, nullable| Some(Field::new(name, nullable, Form::Integer(0)));
+        let state = Some(Field::new("requested_state", true, Form::Name));
+        let share = Some(Field::new("cc6_percent", true, Form::Percent));
         assert_eq!(
             fields(&header, None).unwrap(),
             [
@@ -100,11 +94,11 @@ mod tests {
                 integer("smi_count", true),
                 share.clone(),
                 integer("latch_delay_ns", true),
-                Field::Skip,
+                None,
             ]
         );
         let some = fields(&header, Some(&["cc6_percent", "weather"])).unwrap();
-        let skip = || Field::Skip;
+        let skip = || None;
         assert_eq!(some, [skip(), skip(), skip(), share, skip(), skip()]);
     }
 

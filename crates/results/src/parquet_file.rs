@@ -16,11 +16,12 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, FileReader, RowGroupReader};
 use parquet::file::serialized_reader::SerializedFileReader;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type, TypePtr};
 
 use crate::columns::{Column, Columns, NO_NAME, NULL, Values, code_of};
 use crate::schema::{Kind, SCHEMA_VERSION};
+use crate::statistics::WAKE_LATENCY;
 use crate::{Malformed, schema};
 
 /// Datapoints that are in memory at once while a file is written: 8 MiB or so.
@@ -79,12 +80,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let waiting = match &mut self.waiting {
             None => self.waiting.insert(part),
             Some(waiting) => {
-                waiting.rows += part.rows;
-                for (column, more) in waiting.columns.iter_mut().zip(part.columns) {
-                    column.values.append(more.values).map_err(|_| {
-                        Malformed::new(format!("column {}: has more than 255 names", column.name))
-                    })?;
-                }
+                waiting.append(part)?;
                 waiting
             }
         };
@@ -112,19 +108,11 @@ impl<W: Write + Send> ParquetWriter<W> {
             match &column.values {
                 Values::Integer(values) => {
                     let known = |&value: &i64| (value != NULL).then_some(value);
-                    let (values, levels) = nulls_apart(values.iter().map(known), *nullable);
-                    writer
-                        .typed::<Int64Type>()
-                        .write_batch(&values, levels.as_deref(), None)
-                        .map_err(unwritable)?;
+                    write::<Int64Type>(&mut writer, values.iter().map(known), *nullable)?;
                 }
                 Values::Percent(values) => {
                     let known = |&value: &f32| (!value.is_nan()).then_some(value);
-                    let (values, levels) = nulls_apart(values.iter().map(known), *nullable);
-                    writer
-                        .typed::<FloatType>()
-                        .write_batch(&values, levels.as_deref(), None)
-                        .map_err(unwritable)?;
+                    write::<FloatType>(&mut writer, values.iter().map(known), *nullable)?;
                 }
                 Values::Name { codes, names } => {
                     let names: Vec<ByteArray> = names
@@ -132,11 +120,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                         .map(|name| ByteArray::from(name.as_str()))
                         .collect();
                     let name = |&code: &u8| names.get(usize::from(code)).cloned();
-                    let (values, levels) = nulls_apart(codes.iter().map(name), *nullable);
-                    writer
-                        .typed::<ByteArrayType>()
-                        .write_batch(&values, levels.as_deref(), None)
-                        .map_err(unwritable)?;
+                    write::<ByteArrayType>(&mut writer, codes.iter().map(name), *nullable)?;
                 }
             }
             writer.close().map_err(unwritable)?;
@@ -146,18 +130,20 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 }
 
-/// The values that are known, and for a nullable column which rows they belong to.
-fn nulls_apart<T>(
-    values: impl Iterator<Item = Option<T>>,
+/// Writes the known values, and for a nullable column which rows they belong to.
+fn write<T: DataType>(
+    writer: &mut SerializedColumnWriter<'_>,
+    values: impl Iterator<Item = Option<T::T>>,
     nullable: bool,
-) -> (Vec<T>, Option<Vec<i16>>) {
-    let mut known = Vec::new();
-    let mut levels = Vec::new();
+) -> Result<(), Malformed> {
+    let (mut known, mut levels) = (Vec::new(), Vec::new());
     for value in values {
         levels.push(i16::from(value.is_some()));
         known.extend(value);
     }
-    (known, nullable.then_some(levels))
+    let levels = nullable.then_some(&levels[..]);
+    let written = writer.typed::<T>().write_batch(&known, levels, None);
+    written.map(drop).map_err(unwritable)
 }
 
 fn file_schema(definitions: &[Definition]) -> parquet::errors::Result<TypePtr> {
@@ -198,19 +184,12 @@ pub(crate) fn read<R: ChunkReader + 'static>(
     wanted: Option<&[&str]>,
 ) -> Result<Columns, Malformed> {
     let mut all: Option<Columns> = None;
-    in_parts(source, wanted, |part| {
-        match &mut all {
-            None => all = Some(part),
-            Some(all) => {
-                all.rows += part.rows;
-                for (column, more) in all.columns.iter_mut().zip(part.columns) {
-                    column.values.append(more.values).map_err(|_| {
-                        Malformed::new(format!("column {}: has more than 255 names", column.name))
-                    })?;
-                }
-            }
+    in_parts(source, wanted, |part| match &mut all {
+        None => {
+            all = Some(part);
+            Ok(())
         }
-        Ok(())
+        Some(all) => all.append(part),
     })?;
     Ok(all.unwrap_or_default())
 }
@@ -237,21 +216,13 @@ pub(crate) fn in_parts<R: ChunkReader + 'static>(
             selected.push((at, empty_column(column)?));
         }
     }
-    if !described
-        .columns()
-        .iter()
-        .any(|column| column.name() == "wake_latency_ns")
-    {
+    let mut names = described.columns().iter().map(|column| column.name());
+    if !names.any(|name| name == WAKE_LATENCY) {
         return Err(Malformed::new(
             "has no column wake_latency_ns; it is no result of reveille",
         ));
     }
-    let empty = || {
-        selected
-            .iter()
-            .map(|(_, column)| column.clone())
-            .collect::<Vec<_>>()
-    };
+    let empty = || -> Vec<Column> { selected.iter().map(|(_, column)| column.clone()).collect() };
     if file.num_row_groups() == 0 {
         return sink(Columns {
             columns: empty(),

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Malformed;
 
-/// The version of this schema, in `result.json` and in the Parquet file's metadata
-/// (key `reveille.schema_version`).
+/// The version of this schema, in `result.json` and the Parquet file (key `reveille.schema_version`).
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The name of the state of a CPU that was awake and running code when the event came: the floor
@@ -144,6 +143,15 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
     ("interrupt_count", Kind::Integer, true),
     ("softirq_count", Kind::Integer, true),
 ];
+
+/// The field `schema_version` of a JSON file.
+pub(crate) fn version(text: &[u8]) -> serde_json::Result<Option<u32>> {
+    #[derive(Deserialize)]
+    struct Version {
+        schema_version: Option<u32>,
+    }
+    serde_json::from_slice(text).map(|version: Version| version.schema_version)
+}
 
 /// Is this a schema version that this program knows?
 pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {

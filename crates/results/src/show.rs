@@ -5,8 +5,8 @@
 //! fields, the statistics by state, and what differs between results.
 
 mod charts;
+mod columns;
 mod difference;
-mod floors;
 mod groups;
 mod input;
 mod machine;
@@ -19,11 +19,10 @@ mod statistics;
 mod summary;
 mod verdicts;
 mod view;
-mod words;
 
 pub use input::{Error, Input, Options, Result};
 pub use page::sheet;
 pub use statistics::reference;
 pub use summary::summary;
+pub use verdicts::{by_probe, subject};
 pub use view::Views;
-pub use words::{by_probe, subject};

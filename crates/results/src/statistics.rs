@@ -167,8 +167,7 @@ pub const UNKNOWN: &str = "unknown";
 /// The column of wake latencies.
 pub const WAKE_LATENCY: &str = "wake_latency_ns";
 
-/// The values of the column `latency` (`wake_latency_ns`, `interrupt_latency_ns`) of every
-/// (requested state, source), in no order. Datapoints without a value are passed over.
+/// The known values of the column `latency` of every (requested state, source), in no order.
 pub fn samples(columns: &Columns, latency: &str) -> Vec<(Group, Vec<i64>)> {
     let Some(latencies) = columns.integers(latency) else {
         return Vec::new();

@@ -20,11 +20,9 @@ pub enum StreamError {
     Sink(#[from] std::io::Error),
 }
 
-/// Gives `sink` all columns of the datapoints in order, some thousand datapoints at a time. Codes
-/// of names hold within a part only. A result without datapoints is one empty part.
-///
-/// # Errors
-/// As [`crate::open`], and whatever `sink` returns.
+/// Gives `sink` all columns of the datapoints in order, some thousand datapoints at a time. Codes of names
+/// hold within a part only. A result without datapoints is one empty part. Errors as [`crate::open`], and
+/// those of `sink`.
 pub fn in_parts(
     path: impl AsRef<Path>,
     mut sink: impl FnMut(&Columns) -> std::io::Result<()>,

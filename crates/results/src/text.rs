@@ -16,11 +16,8 @@ pub fn is_no_text(head: &[u8]) -> bool {
     head.len() >= TELLING_BYTES && controls * CONTROL_SHARE > head.len()
 }
 
-/// All of `input`, in bytes. `most_mib` is far more than such a file has.
-///
-/// # Errors
-/// [`ErrorKind::InvalidData`] where its first 4 KiB are no text, or where it has more than that: a device or
-/// a pipe may have no end. And those of `input`.
+/// All of `input`, in bytes. [`ErrorKind::InvalidData`] if its first 4 KiB are no text, or if it has more than
+/// `most_mib`, which is far more than such a file has: a device or a pipe may have no end.
 pub fn read(mut input: impl Read, most_mib: u64) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     (&mut input).take(HEAD_BYTES).read_to_end(&mut text)?;

@@ -21,8 +21,7 @@ use crate::{Datapoint, Error, Malformed, Result, csv_text, own_csv};
 pub(crate) const PARQUET: &str = "datapoints.parquet";
 pub(crate) const PARTIAL: &str = "datapoints.partial.csv";
 
-/// Takes datapoints one by one. Dropped without [`Writer::finish`], it leaves a partial file that
-/// is read like a finished one.
+/// Takes datapoints one by one. Dropped without [`Writer::finish`], it leaves a readable partial file.
 #[derive(Debug)]
 pub struct Writer {
     folder: Arc<Folder>,
@@ -58,11 +57,8 @@ impl Writer {
         })
     }
 
-    /// Hands one datapoint to the kernel.
-    ///
-    /// # Errors
-    /// Where it cannot be written (a full disk), or has more or fewer shares than there are
-    /// residency columns. What was pushed before stays.
+    /// Hands one datapoint to the kernel. An error if it cannot be written (a full disk), or has more or fewer
+    /// shares than there are residency columns; what was pushed before stays.
     pub fn push(&mut self, datapoint: &Datapoint) -> Result<()> {
         let expected = self.definitions.len() - COLUMNS.len();
         if datapoint.residency_percent.len() != expected {
@@ -92,11 +88,8 @@ impl Writer {
         self.rows
     }
 
-    /// Turns the partial file into `datapoints.parquet`; returns the number of its datapoints.
-    ///
-    /// # Errors
-    /// Where the Parquet file cannot be written (a full disk). Nothing is lost then: the partial
-    /// file stays and is read instead.
+    /// Turns the partial file into `datapoints.parquet`; returns the number of its datapoints. If that cannot
+    /// be written (a full disk) nothing is lost: the partial file stays and is read instead.
     pub fn finish(mut self) -> Result<u64> {
         self.file.sync_all().map_err(Error::at(&self.partial))?;
         let rewound = self.file.rewind();

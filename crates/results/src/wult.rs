@@ -16,12 +16,10 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use reveille_kernel::Identity;
-
 use crate::columns::{Column, Columns, Values};
-use crate::csv::{Csv, Field, LastLine};
-use crate::description::{Counts, Description, Loaded, Settings};
-use crate::schema::Kind;
+use crate::csv::{Csv, Field, Form, LastLine};
+use crate::description::{Description, Loaded};
+use crate::statistics::WAKE_LATENCY;
 use crate::{Malformed, Source};
 
 /// The formats whose columns and units are known here.
@@ -32,6 +30,7 @@ const FORMAT_1_2: &str = "1.2";
 /// Decimals by which microseconds become nanoseconds, and megahertz kilohertz.
 const THREE_DECIMALS: u8 = 3;
 
+pub(crate) const CSV_ALONE: &str = "A CSV file alone: machine and settings are unknown.";
 pub(crate) const TORN: &str = "The file ended within a datapoint, which was left out.";
 
 /// wult's column, ours, and the decimals by which its unit is larger than ours.
@@ -54,10 +53,7 @@ const INTEGERS: &[(&str, &str, u8)] = &[
 /// The keys and values of `info.yml`, which is flat.
 pub type Info = BTreeMap<String, String>;
 
-/// Reads `info.yml`.
-///
-/// # Errors
-/// Where it is no such file, or one of a tool or format that is not known here.
+/// Reads `info.yml`; an error if it is none, or of an unknown tool or format.
 pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
     let text = std::str::from_utf8(text).map_err(|_| Malformed::new("is not text"))?;
     let mut info = Info::new();
@@ -119,12 +115,8 @@ fn scalar(text: &str) -> String {
     }
 }
 
-/// Reads a `datapoints.csv`; `info` is the content of its `info.yml`, and `wanted` the columns to read
-/// (by our names), all where it is `None`.
-///
-/// # Errors
-/// Where it is no such file, or the unit of its times cannot be known; the message names the line and
-/// the column.
+/// Reads a `datapoints.csv`; `info` is the content of its `info.yml`, and `wanted` the columns to read (by our
+/// names), all if it is `None`. The error, also for times of an unknown unit, names line and column.
 pub fn read_csv(
     reader: impl Read + Send,
     info: Option<&Info>,
@@ -142,20 +134,17 @@ pub(crate) fn read_opened_csv<R: Read + Send>(
     let table = csv.all(&plan.fields, LastLine::MayLackNewline)?;
     let mut columns = table.columns;
     let mut description = describe(info, columns.rows, plan.residency_columns);
-    description.notes.extend(plan.left_out);
-    description.notes.push(
-        "Measured by wult: its wake latency ends after idle also where the interrupt's handler ran \
-         first."
-            .to_owned(),
-    );
+    let notes = &mut description.notes;
+    notes.extend(plan.left_out);
+    let note = "Measured by wult: its wake latency ends after idle also where the interrupt's handler \
+                ran first.";
+    notes.push(note.to_owned());
     if !plan.unknown.is_empty() {
         let unknown = plan.unknown.join(", ");
-        description
-            .notes
-            .push(format!("Columns that were not read: {unknown}."));
+        notes.push(format!("Columns that were not read: {unknown}."));
     }
     if table.torn {
-        description.notes.push(TORN.to_owned());
+        notes.push(TORN.to_owned());
     }
     if wanted.is_none_or(|wanted| wanted.contains(&"source")) {
         add_source(&mut columns, info);
@@ -168,7 +157,7 @@ pub(crate) fn read_opened_csv<R: Read + Send>(
 
 /// How the columns of a header are read.
 pub(crate) struct Plan {
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<Option<Field>>,
     /// Columns that mean nothing here.
     unknown: Vec<String>,
     /// Why columns that we know by name are not read, a sentence each.
@@ -196,30 +185,26 @@ impl Plan {
         };
         for name in header {
             let why_not = left_out(name, header, info);
-            let field = match why_not {
-                None => unit.of(field(name)),
-                Some(_) => Field::Skip,
-            };
-            plan.left_out.extend(why_not.map(str::to_owned));
+            let field = field(name).filter(|_| why_not.is_none());
             match &field {
-                Field::Skip if why_not.is_some() => {}
-                Field::Skip => plan.unknown.push(name.clone()),
-                Field::Percent { name } => plan.residency_columns.push(name.clone()),
+                Some(field) if field.form == Form::Percent => {
+                    plan.residency_columns.push(field.name.clone());
+                }
+                None if why_not.is_none() => plan.unknown.push(name.clone()),
                 _ => {}
             }
-            let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.contains(&name));
-            plan.fields.push(match field.name().is_some_and(is_wanted) {
-                true => field,
-                false => Field::Skip,
-            });
+            plan.left_out.extend(why_not.map(str::to_owned));
+            let is_wanted =
+                |field: &Field| wanted.is_none_or(|wanted| wanted.contains(&field.name.as_str()));
+            plan.fields
+                .push(field.filter(is_wanted).map(|field| unit.of(field)));
         }
-        let mut names: Vec<&str> = plan.fields.iter().filter_map(Field::name).collect();
+        let names = plan.fields.iter().flatten();
+        let mut names: Vec<&str> = names.map(|field| field.name.as_str()).collect();
         names.sort_unstable();
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Malformed::new(format!(
-                "line 1: two columns mean {}",
-                twice[0]
-            )));
+            let why = format!("line 1: two columns mean {}", twice[0]);
+            return Err(Malformed::new(why));
         }
         Ok(plan)
     }
@@ -235,22 +220,17 @@ enum Unit {
 impl Unit {
     /// The field, which the file has in microseconds, in this unit.
     fn of(self, field: Field) -> Field {
-        match field {
-            Field::Integer { name, nullable, .. }
-                if self == Self::Nanoseconds && name.ends_with("_ns") =>
-            {
-                Field::Whole {
-                    name,
-                    nullable,
-                    // wult of February to October 2021 converted a result of format 1.0 when it
-                    // filtered one, some of its versions more than once (336056da), and left the
-                    // version in info.yml as it was.
-                    why_whole: "whole nanoseconds, as format 1.0 has them (a later wult that \
-                                filtered the result may have converted them, once or twice)",
-                }
-            }
-            other => other,
+        let is_time = matches!(field.form, Form::Integer(_)) && field.name.ends_with("_ns");
+        if self == Self::Microseconds || !is_time {
+            return field;
         }
+        // wult of February to October 2021 converted a result of format 1.0 when it filtered one, some
+        // of its versions more than once (336056da), and left the version in info.yml as it was.
+        let form = Form::Whole(
+            "whole nanoseconds, as format 1.0 has them (a later wult that filtered the result may \
+             have converted them, once or twice)",
+        );
+        Field { form, ..field }
     }
 }
 
@@ -313,34 +293,28 @@ fn interrupts_may_be_others(info: Option<&Info>) -> bool {
         && numbers.as_slice() < &TDT_INTERRUPTS_SINCE
 }
 
-/// How wult's column is read, where its times are in microseconds.
-fn field(name: &str) -> Field {
+/// How wult's column is read, where its times are in microseconds; `None` if it means nothing here.
+pub(crate) fn field(name: &str) -> Option<Field> {
     if let Some(&(_, ours, shift)) = INTEGERS.iter().find(|(theirs, _, _)| *theirs == name) {
-        let nullable = ours != "wake_latency_ns";
-        return Field::Integer {
-            name: ours.to_owned(),
-            shift,
-            nullable,
-        };
+        return Some(Field::new(ours, ours != WAKE_LATENCY, Form::Integer(shift)));
     }
     match name {
-        "ReqCState" => Field::of_kind("requested_state", Kind::Name, true),
+        "ReqCState" => Some(Field::new("requested_state", true, Form::Name)),
         // With interrupts off in the idle state the code after idle runs first.
-        "IntrOff" => Field::Flag {
-            name: "first".to_owned(),
-            names: ["after_idle", "interrupt"],
-        },
+        "IntrOff" => Some(Field::new(
+            "first",
+            true,
+            Form::Flag(["after_idle", "interrupt"]),
+        )),
         // Until 1.1, by another name (25192103).
         "DerivedCC1%" => field("CC1Derived%"),
         // All states together (63d25214): no state's share.
-        "CStates%" => Field::Skip,
-        _ => match name.strip_suffix('%') {
-            Some(share) => match share_name(share) {
-                Some(name) => Field::Percent { name },
-                None => Field::Skip,
-            },
-            None => Field::Skip,
-        },
+        "CStates%" => None,
+        _ => Some(Field::new(
+            &share_name(name.strip_suffix('%')?)?,
+            true,
+            Form::Percent,
+        )),
     }
 }
 
@@ -353,43 +327,13 @@ pub(crate) const EXTRA_COLUMNS: &[&str] = &[
     "cpu_frequency_khz",
 ];
 
-/// What a name of wult's stands for.
-pub(crate) enum Alias {
-    Name(String),
-    /// Our column; how many of our unit wult's is.
-    Number {
-        ours: String,
-        unit: u32,
-    },
-}
-
-/// Our column for wult's name, for filters; `None` where wult has no such column.
-pub(crate) fn alias(name: &str) -> Option<Alias> {
-    match field(name) {
-        Field::Integer { name, shift, .. } => Some(Alias::Number {
-            ours: name,
-            unit: 10_u32.pow(u32::from(shift)),
-        }),
-        Field::Percent { name } => Some(Alias::Number {
-            ours: name,
-            unit: 1,
-        }),
-        Field::Name { name, .. } => Some(Alias::Name(name)),
-        Field::Whole { .. } | Field::Flag { .. } | Field::Skip => None,
-    }
-}
-
 /// `CC6` becomes `cc6_percent`, `CC1Derived` `cc1_derived_percent`.
 fn share_name(share: &str) -> Option<String> {
     let state = share.strip_suffix("Derived").unwrap_or(share);
     if state.is_empty() || !state.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let derived = if state.len() < share.len() {
-        "_derived"
-    } else {
-        ""
-    };
+    let derived = ["", "_derived"][usize::from(state.len() < share.len())];
     Some(format!("{}{derived}_percent", state.to_ascii_lowercase()))
 }
 
@@ -420,14 +364,10 @@ fn is_pci_address(text: &str) -> bool {
 fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) -> Description {
     let mut description = Description::unknown(residency_columns);
     description.tool = "wult".to_owned();
-    description.counts = Counts {
-        kept: rows as u64,
-        ..Counts::default()
-    };
+    description.counts.kept = rows as u64;
+    let notes = &mut description.notes;
     let Some(info) = info else {
-        description
-            .notes
-            .push("A CSV file alone: machine and settings are unknown.".to_owned());
+        notes.push(CSV_ALONE.to_owned());
         return description;
     };
     let value = |key: &str| info.get(key).filter(|value| !value.is_empty());
@@ -436,40 +376,26 @@ fn describe(info: Option<&Info>, rows: usize, residency_columns: Vec<String>) ->
     }
     description.name = value("reportid").cloned().unwrap_or_default();
     description.started = value("date").cloned().unwrap_or_default();
-    description.machine = Identity {
-        hostname: value("hostname").cloned(),
-        ..Identity::default()
-    };
-    let cpu = value("cpunum")
-        .or_else(|| value("cpu"))
-        .and_then(|cpu| cpu.parse().ok());
-    description.settings = Settings {
-        sources: source(Some(info))
-            .map(|source| source.as_str().to_owned())
-            .into_iter()
-            .collect(),
-        cpu,
-        ..Settings::default()
-    };
+    description.machine.hostname = value("hostname").cloned();
+    let cpu = value("cpunum").or_else(|| value("cpu"));
+    let settings = &mut description.settings;
+    settings
+        .sources
+        .extend(source(Some(info)).map(|source| source.as_str().to_owned()));
+    settings.cpu = cpu.and_then(|cpu| cpu.parse().ok());
     if let Some(device) = value("devdescr").or_else(|| value("devid")) {
-        description.settings.arming = device.clone();
+        settings.arming.clone_from(device);
     }
     if is_on(info, "early_intr") {
-        description.notes.push(
-            "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
-             the kernel does not do by itself."
-                .to_owned(),
-        );
+        let note = "Measured with wult's early_intr: interrupts were enabled before the idle state, which \
+                    the kernel does not do by itself.";
+        notes.push(note.to_owned());
     }
     if let Some(resolution) = value("resolution") {
-        description
-            .notes
-            .push(format!("The resolution of wult's device: {resolution} ns."));
+        notes.push(format!("The resolution of wult's device: {resolution} ns."));
     }
-    if cpu.is_none() {
-        description
-            .notes
-            .push("Which CPU was measured is unknown.".to_owned());
+    if settings.cpu.is_none() {
+        notes.push("Which CPU was measured is unknown.".to_owned());
     }
     description
 }

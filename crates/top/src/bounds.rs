@@ -33,10 +33,7 @@ pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<&'a Bound> {
             1 => kind(a.kind).cmp(kind(b.kind)),
             _ => a.name.cmp(&b.name),
         };
-        match list.reversed {
-            true => usual.reverse(),
-            false => usual,
-        }
+        list.ordered(usual)
     });
     rows
 }

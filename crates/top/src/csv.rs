@@ -7,6 +7,8 @@ use std::io::{self, Write};
 use reveille_watch::live::{Snapshot, StateShare, Unit, Waker};
 use serde_json::Value;
 
+use crate::history::units;
+
 /// The columns; `docs/src/reference` describes them.
 pub const HEADING: &str = "time_unix_s,what,unit,name,command,figure,value\n";
 
@@ -16,12 +18,7 @@ pub fn write(snapshot: &Snapshot, out: &mut impl Write) -> io::Result<()> {
         time: format!("{:.3}", snapshot.time_unix_s),
         text: String::new(),
     };
-    let units = [&snapshot.machine].into_iter();
-    let units = units
-        .chain(&snapshot.packages)
-        .chain(&snapshot.cores)
-        .chain(&snapshot.cpus);
-    units.for_each(|unit| lines.unit(unit));
+    units(snapshot).for_each(|unit| lines.unit(unit));
     snapshot.wakers.iter().for_each(|waker| lines.waker(waker));
     for bound in &snapshot.bounds {
         let cpus = match bound.cpus.as_slice() {

@@ -6,6 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
+use reveille_kernel::driver_and_governor;
 use reveille_watch::live::{Level, Snapshot};
 
 use crate::history::History;
@@ -120,9 +121,8 @@ impl Picture<'_> {
         }
         pieces.extend(self.about.host.clone());
         if let Some(snapshot) = self.snapshot() {
-            let driver = snapshot.driver.as_deref().unwrap_or("none");
-            let governor = snapshot.governor.as_deref().unwrap_or("none");
-            pieces.push(format!("driver {driver}, governor {governor}"));
+            let (driver, governor) = (snapshot.driver.as_deref(), snapshot.governor.as_deref());
+            pieces.push(driver_and_governor(driver, governor));
         }
         pieces.push(format!("every {interval}"));
         let kernel = self.about.kernel.as_ref();

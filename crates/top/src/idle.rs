@@ -8,6 +8,7 @@ use reveille_watch::live::{CountedBy, Level, Power, PowerKind, Snapshot, StateSh
 use crate::grid::{Cell, Column, Grid, Order, descending};
 use crate::history::{Figure, History};
 use crate::look::{Tone, UNKNOWN};
+use crate::numbers::{percent, whole};
 use crate::sheet::Sheet;
 use crate::view::{List, Values, View};
 use crate::{numbers, states, wakers};
@@ -89,54 +90,29 @@ const WAKERS: usize = 8;
 /// A state in a column: its name and what counts it.
 type StateKey<'a> = (&'a str, CountedBy);
 
-/// A column that is omitted if no unit has the figure.
-struct Optional {
-    name: &'static str,
-    unit: &'static str,
-    /// Its index in [`ORDERS`], if rows can be sorted by it.
-    order: Option<usize>,
-    text: fn(&Unit) -> String,
-}
+/// A column that is omitted if no unit has the figure: heading, unit, index in [`ORDERS`] if rows can be
+/// sorted by it, how it is written, and the figure.
+type Optional = (
+    &'static str,
+    &'static str,
+    Option<usize>,
+    fn(Option<f64>) -> String,
+    fn(&Unit) -> Option<f64>,
+);
 
 /// In narrow terminals the last one is omitted first.
 const OPTIONAL: [Optional; 6] = [
-    Optional {
-        name: "leaving",
-        unit: "%",
-        order: Some(3),
-        text: |unit| numbers::percent(unit.leaving_percent),
-    },
-    Optional {
-        name: "freq",
-        unit: "MHz",
-        order: Some(4),
-        text: |unit| numbers::whole(unit.frequency.map(|frequency| frequency.mhz)),
-    },
-    Optional {
-        name: "power",
-        unit: "W",
-        order: None,
-        text: |unit| numbers::watts(watts(&unit.power)),
-    },
-    Optional {
-        name: "bound",
-        unit: "µs",
-        order: None,
-        text: |unit| numbers::whole(unit.bound_us.map(f64::from)),
-    },
-    Optional {
-        name: "above",
-        unit: "%",
-        order: None,
-        text: |unit| numbers::percent(unit.above_percent),
-    },
-    Optional {
-        name: "below",
-        unit: "%",
-        order: None,
-        text: |unit| numbers::percent(unit.below_percent),
-    },
+    ("leaving", "%", Some(3), percent, |u| u.leaving_percent),
+    ("freq", "MHz", Some(4), whole, |u| Some(u.frequency?.mhz)),
+    ("power", "W", None, numbers::watts, |u| watts(&u.power)),
+    ("bound", "µs", None, whole, |u| u.bound_us.map(f64::from)),
+    ("above", "%", None, percent, |u| u.above_percent),
+    ("below", "%", None, percent, |u| u.below_percent),
 ];
+
+fn text((.., text, figure): &Optional, unit: &Unit) -> String {
+    text(figure(unit))
+}
 
 /// The order in which columns are omitted. Of the kernel's states the shallowest is omitted first:
 /// deep ones matter most.
@@ -148,7 +124,7 @@ const RANK_OF_OPTIONAL: usize = 210;
 
 pub fn grid(units: &[&Unit], history: &History, view: &View) -> Grid {
     let states = states(units);
-    let known = |column: &&Optional| units.iter().any(|unit| (column.text)(unit) != UNKNOWN);
+    let known = |column: &&Optional| units.iter().any(|unit| text(column, unit) != UNKNOWN);
     let optional: Vec<&Optional> = OPTIONAL.iter().filter(known).collect();
     let rows = units
         .iter()
@@ -181,8 +157,9 @@ fn columns(
         columns.push(Column::figures(name.trim_end(), unit, 5, rank));
     }
     for (at, column) in optional.iter().enumerate() {
-        let shown = Column::figures(column.name, column.unit, 4, RANK_OF_OPTIONAL + at);
-        columns.push(shown.sorted(column.order.and_then(sorted)));
+        let (name, unit, order, ..) = column;
+        let shown = Column::figures(*name, unit, 4, RANK_OF_OPTIONAL + at);
+        columns.push(shown.sorted(order.and_then(sorted)));
     }
     let trend = |name, rank| Column::drawing(name, span(history), 10, 60, rank);
     columns.push(trend("awake", RANK_OF_TREND));
@@ -244,7 +221,7 @@ fn row(
         cells.extend(
             optional
                 .iter()
-                .map(|column| figure_cell((column.text)(unit))),
+                .map(|column| figure_cell(text(column, unit))),
         );
     } else {
         cells.push(Cell::Text("off".to_owned(), Tone::Faint));

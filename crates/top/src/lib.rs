@@ -11,7 +11,6 @@ mod help;
 mod history;
 mod idle;
 mod input;
-mod json;
 mod look;
 mod numbers;
 mod pace;
@@ -46,9 +45,6 @@ pub enum Form {
 }
 
 /// Prints the snapshot of `read` at each refresh, until a signal, the count, or a closed output ends it.
-///
-/// # Errors
-/// Of the output and of `read`.
 pub fn stream(
     about: About,
     refresh: &Refresh,
@@ -64,7 +60,13 @@ pub fn stream(
     while pace.next()? {
         let snapshot = read()?;
         match form {
-            Form::Json => json::write(&snapshot, &mut out)?,
+            Form::Json => {
+                // One write, so that lines are complete; a reader gets it at once.
+                let mut line = serde_json::to_vec(&snapshot)?;
+                line.push(b'\n');
+                out.write_all(&line)?;
+                out.flush()?;
+            }
             Form::Csv => csv::write(&snapshot, &mut out)?,
             Form::Text => tables.write(&snapshot, &mut out)?,
         }

@@ -23,10 +23,8 @@ use crate::view::{Action, View};
 /// The longest time until the first figures.
 pub const FIRST_LOOK: Duration = Duration::from_secs(1);
 
-/// Shows the snapshot of `read` at each refresh, until the user, a signal or the count ends it.
-///
-/// # Errors
-/// If there is no terminal for keys, and those of `read`.
+/// Shows the snapshot of `read` at each refresh, until the user, a signal or the count ends it. An error
+/// if there is no terminal for keys, and those of `read`.
 pub fn run(
     about: &About,
     refresh: &Refresh,

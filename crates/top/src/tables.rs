@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use reveille_kernel::driver_and_governor;
 use reveille_watch::live::Snapshot;
 
 use crate::draw::About;
@@ -70,10 +71,9 @@ impl Tables {
         let own = snapshot.own;
         let percent = own.cpu_percent.map(|percent| format!("{percent:.2}"));
         format!(
-            "{}: driver {}, governor {}; in {:.1} s; top itself {} % of one CPU, {} wake-ups/s",
+            "{}: {}; in {:.1} s; top itself {} % of one CPU, {} wake-ups/s",
             self.about.host.as_deref().unwrap_or("this machine"),
-            snapshot.driver.as_deref().unwrap_or("none"),
-            snapshot.governor.as_deref().unwrap_or("none"),
+            driver_and_governor(snapshot.driver.as_deref(), snapshot.governor.as_deref()),
             snapshot.elapsed_s,
             percent.as_deref().unwrap_or(UNKNOWN),
             numbers::rate(own.wakeups_per_s),

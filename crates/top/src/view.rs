@@ -1,5 +1,6 @@
 //! The user's choices, and how keys change them.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -53,24 +54,17 @@ pub enum Values {
 }
 
 impl Values {
-    const ALL: [Self; 6] = [
-        Self::Share,
-        Self::Stay,
-        Self::Uses,
-        Self::Median,
-        Self::P99,
-        Self::Max,
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Share, "share of time"),
+        (Self::Stay, "mean stay"),
+        (Self::Uses, "uses per second"),
+        (Self::Median, "median wake latency"),
+        (Self::P99, "p99 wake latency"),
+        (Self::Max, "maximum wake latency"),
     ];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Share => "share of time",
-            Self::Stay => "mean stay",
-            Self::Uses => "uses per second",
-            Self::Median => "median wake latency",
-            Self::P99 => "p99 wake latency",
-            Self::Max => "maximum wake latency",
-        }
+        Self::ALL[self as usize].1
     }
 }
 
@@ -86,6 +80,14 @@ pub struct List {
 }
 
 impl List {
+    /// The order of two rows, the other way round if it is reversed.
+    pub fn ordered(&self, usual: Ordering) -> Ordering {
+        match self.reversed {
+            true => usual.reverse(),
+            false => usual,
+        }
+    }
+
     /// Whether a row with these words matches the filter.
     pub fn passes(&self, words: &[&str]) -> bool {
         let wanted = self.filter.to_lowercase();
@@ -115,6 +117,9 @@ pub enum Action {
     Suspend,
     Quit,
 }
+
+/// From the coarsest to the finest.
+const LEVELS: [Level; 4] = [Level::Machine, Level::Package, Level::Core, Level::Cpu];
 
 /// The intervals of `+` and `-`, ms.
 const INTERVALS_MS: [u64; 8] = [250, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000];
@@ -220,10 +225,10 @@ impl View {
             KeyCode::Char('p') => self.show_level(Level::Package),
             KeyCode::Char('o') => self.show_level(Level::Core),
             KeyCode::Char('c') => self.show_level(Level::Cpu),
-            KeyCode::Left => self.show_level(coarser(self.level)),
-            KeyCode::Right => self.show_level(finer(self.level)),
+            KeyCode::Left => self.show_level(LEVELS[(self.level as usize).saturating_sub(1)]),
+            KeyCode::Right => self.show_level(LEVELS[(self.level as usize + 1).min(3)]),
             KeyCode::Char('v') => {
-                self.values = Values::ALL[(self.values as usize + 1) % Values::ALL.len()];
+                (self.values, _) = Values::ALL[(self.values as usize + 1) % Values::ALL.len()];
             }
             KeyCode::Char('s') => {
                 let list = self.list_mut();
@@ -255,22 +260,6 @@ impl View {
         if let Some(nearest) = steps.min_by_key(|step| step.abs_diff(self.interval)) {
             self.interval = nearest;
         }
-    }
-}
-
-fn coarser(level: Level) -> Level {
-    match level {
-        Level::Machine | Level::Package => Level::Machine,
-        Level::Core => Level::Package,
-        Level::Cpu => Level::Core,
-    }
-}
-
-fn finer(level: Level) -> Level {
-    match level {
-        Level::Machine => Level::Package,
-        Level::Package => Level::Core,
-        Level::Core | Level::Cpu => Level::Cpu,
     }
 }
 

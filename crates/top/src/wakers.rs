@@ -44,10 +44,7 @@ pub fn rows<'a>(snapshot: &'a Snapshot, view: &View) -> Vec<Row<'a>> {
             3 => a.waker.kind.cmp(&b.waker.kind),
             _ => a.place.cmp(&b.place),
         };
-        match list.reversed {
-            true => usual.reverse(),
-            false => usual,
-        }
+        list.ordered(usual)
     });
     rows
 }

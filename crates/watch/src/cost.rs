@@ -14,27 +14,23 @@ mod depth;
 mod distribution;
 #[cfg(feature = "bpf")]
 mod follower;
-#[cfg(not(feature = "bpf"))]
-#[path = "cost/without_bpf.rs"]
-mod follower;
 mod forbidding;
 mod result;
 pub mod show;
 #[cfg(feature = "bpf")]
-mod stacks;
-#[cfg(not(feature = "bpf"))]
-#[path = "cost/stacks_without_bpf.rs"]
 mod stacks;
 mod tallies;
 
 pub use conclude::About;
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
+#[cfg(feature = "bpf")]
 pub use follower::Follower;
 pub use result::{
     Cost, CpuCost, Ended, Estimate, FILE, Forbidding, InterruptCost, Missed, Overhead, PairCost,
-    Replacement, SCHEMA_VERSION, StateCost, Thread, Waited, read,
+    Replacement, SCHEMA_VERSION, StateCost, Subject, Thread, Waited, read,
 };
+#[cfg(feature = "bpf")]
 pub use stacks::{Maps, fold};
 pub use tallies::{Cause, Counted, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 

@@ -8,3 +8,11 @@ pub mod path;
 pub mod states;
 
 pub use reveille_kernel::{Error, Result};
+
+/// The lower edge of a bucket of the programs' histograms (`src/bpf/histogram.h`).
+fn lower_edge(bucket: usize) -> u64 {
+    match bucket {
+        0..8 => bucket as u64,
+        _ => (8 + bucket as u64 % 8) << (bucket / 8 - 1),
+    }
+}

@@ -6,7 +6,8 @@
 //!
 //! - `reading`: the machine at one moment; `change`: a CPU between two readings; `unit`: groups of
 //!   CPUs; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
-//! - `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the BPF programs; `seen`: their data.
+//! - `trace`: what the BPF programs provide; `programs`, `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the
+//!   programs; `seen`: their data.
 
 mod change;
 // Unused without BPF.
@@ -18,6 +19,8 @@ mod latencies;
 mod model;
 mod own;
 mod power;
+#[cfg(feature = "bpf")]
+mod programs;
 mod reading;
 mod requests;
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
@@ -28,11 +31,8 @@ mod trace;
 mod unit;
 mod wakers;
 
-use std::time::Instant;
-
 use reveille_kernel::boot::WithoutDriver;
 use reveille_kernel::energy::{self, Meter};
-use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::requests::honoured;
 use reveille_kernel::{Idle, Root, bounds, frequency};
 
@@ -40,65 +40,39 @@ pub use model::*;
 
 use change::Change;
 use own::Spent;
+#[cfg(feature = "bpf")]
+use programs::start;
 use reading::Reading;
 use requests::Requests;
 use trace::Trace;
-use unit::{Speeds, Units};
+#[cfg(not(feature = "bpf"))]
+use trace::start;
+use unit::Speeds;
 use wakers::Names;
 
 use crate::Result;
 
-/// How to watch.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Trace idle periods with BPF if it is available.
-    pub bpf: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { bpf: true }
-    }
-}
-
 /// A watched machine. Dropping it removes the BPF programs.
 pub struct Watch {
     root: Root,
-    trace: Option<Trace>,
+    trace: Option<Box<dyn Trace>>,
     /// Why there is no trace, and other constant notes.
     notes: Vec<String>,
     names: Names,
     meters: Vec<Meter>,
     requests: Requests,
     speeds: Speeds,
-    before: Moment,
-}
-
-/// A reading with its interrupt counts and own cost.
-struct Moment {
-    reading: Reading,
-    interrupts: Option<Interrupts>,
-    spent: Option<Spent>,
+    before: Reading,
 }
 
 impl Watch {
-    /// Starts watching. `root` is the running machine, or a recorded one, which has no trace.
-    ///
-    /// # Errors
-    /// If the list of CPUs cannot be read. Unavailable BPF is not an error but a note.
+    /// Starts watching. `root` is the running machine, or a recorded one, which has no trace. An error if
+    /// the list of CPUs cannot be read; unavailable BPF is a note.
     pub fn start(root: &Root) -> Result<Self> {
-        Self::start_with(root, Options::default())
-    }
-
-    /// [`Watch::start`] with options.
-    ///
-    /// # Errors
-    /// As [`Watch::start`].
-    pub fn start_with(root: &Root, options: Options) -> Result<Self> {
         let idle = Idle::read(root)?;
         let mut notes = Vec::new();
-        let (trace, symbols) = match options.bpf && root.is_live() {
-            true => Trace::start(root, &idle, &mut notes),
+        let (trace, symbols) = match root.is_live() {
+            true => start(root, &idle, &mut notes),
             false => (None, None),
         };
         if trace.is_none() {
@@ -115,7 +89,7 @@ impl Watch {
             ranges: idle.cpus.iter().map(range).collect(),
             turbo: None,
         };
-        let before = Moment::now(root, idle, &meters, trace.as_ref());
+        let before = Reading::make(root, idle, &meters, trace.as_deref());
         Ok(Self {
             names: Names::new(root.clone(), symbols),
             root: root.clone(),
@@ -129,30 +103,23 @@ impl Watch {
     }
 
     /// The interval since the last call, or since the start.
-    ///
-    /// # Errors
-    /// If the machine or the BPF programs' data can no longer be read.
     pub fn snapshot(&mut self) -> Result<Snapshot> {
-        let mut idle = self.before.reading.idle.clone();
+        let mut idle = self.before.idle.clone();
         idle.reread(&self.root)?;
-        let now = Moment::now(&self.root, idle, &self.meters, self.trace.as_ref());
+        let now = Reading::make(&self.root, idle, &self.meters, self.trace.as_deref());
         let before = std::mem::replace(&mut self.before, now);
         let now = &self.before;
-        let elapsed_s = (now.reading.at - before.reading.at).as_secs_f64();
+        let elapsed_s = (now.at - before.at).as_secs_f64();
         self.requests.look(&self.root);
         self.speeds.turbo = frequency::turbo(&self.root);
-        let idle = &now.reading.idle;
-        let counters = self.trace.as_ref().map_or(&[][..], Trace::counters);
-        let change = |cpu| {
-            let request_us = self.requests.bound_us;
-            Change::between(&before.reading, &now.reading, cpu, counters, request_us)
-        };
+        let idle = &now.idle;
+        let (bound_us, trace) = (self.requests.bound_us, self.trace.as_ref());
+        let counters = trace.map_or(&[][..], |trace| trace.counters());
+        let change = |cpu| Change::between(&before, now, cpu, counters, bound_us);
         let changes: Vec<Change> = idle.cpus.iter().map(change).collect();
-        let mut units = unit::units(idle, &changes, &self.speeds);
-        add_power(
-            &mut units,
-            power::power(&self.root, &self.meters, &before.reading, &now.reading),
-        );
+        let mut snapshot = unit::units(idle, &changes, &self.speeds);
+        let power = power::power(&self.root, &self.meters, &before, now);
+        add_power(&mut snapshot, power);
         let counts = before.interrupts.as_ref().zip(now.interrupts.as_ref());
         let wakers = match (&mut self.trace, counts) {
             (Some(trace), counts) => {
@@ -167,23 +134,15 @@ impl Watch {
         };
         Ok(Snapshot {
             schema_version: SCHEMA_VERSION,
-            time_unix_s: now.reading.time_unix_s,
+            time_unix_s: now.time_unix_s,
             elapsed_s,
             driver: idle.driver.clone(),
             governor: idle.governor.clone(),
-            machine: units.machine,
-            packages: units.packages,
-            cores: units.cores,
-            cpus: units.cpus,
             wakers,
-            bounds: bounds::of(
-                idle,
-                &self.root,
-                self.requests.bound_us,
-                &self.requests.holders,
-            ),
+            bounds: bounds::of(idle, &self.root, bound_us, &self.requests.holders),
             own: own_cost(before.spent, now.spent, elapsed_s, bpf_percent),
             notes: self.notes(idle),
+            ..snapshot
         })
     }
 
@@ -204,7 +163,7 @@ impl Watch {
                     .to_owned(),
             );
         }
-        if let Some(unplaced @ 1..) = self.trace.as_ref().map(Trace::unplaced) {
+        if let Some(unplaced @ 1..) = self.trace.as_ref().map(|trace| trace.unplaced()) {
             notes.push(format!(
                 "{unplaced} wake-ups have no known waker: the table of wakers is full"
             ));
@@ -213,25 +172,8 @@ impl Watch {
     }
 }
 
-impl Moment {
-    fn now(root: &Root, idle: Idle, meters: &[Meter], trace: Option<&Trace>) -> Self {
-        let spent = Spent::so_far();
-        let mut reading = Reading::make(root, idle, meters);
-        if let Some(trace) = trace {
-            reading.seen = Some(trace.seen(&reading.idle));
-            // The time at which sleeps were read.
-            reading.at = Instant::now();
-        }
-        Self {
-            reading,
-            interrupts: Interrupts::read(root),
-            spent,
-        }
-    }
-}
-
 /// Adds a package's meters to its row, and all meters to the machine's.
-fn add_power(units: &mut Units, power: Vec<(Option<u32>, Power)>) {
+fn add_power(units: &mut Snapshot, power: Vec<(Option<u32>, Power)>) {
     for (package, power) in power {
         let label = package.map(|package| format!("package {package}"));
         let unit = units

@@ -12,22 +12,21 @@
 pub mod delays;
 #[cfg(feature = "bpf")]
 mod follower;
-#[cfg(not(feature = "bpf"))]
-#[path = "path/without_bpf.rs"]
-mod follower;
 mod packet;
 pub mod show;
 mod stage;
 mod summary;
 
-pub use follower::{Follower, Setup};
-pub use packet::{Cause, Met, Packet, Reader, Sleep};
-pub use stage::{Stage, stages, whole_ns};
+#[cfg(feature = "bpf")]
+pub use follower::Follower;
+pub use packet::{Cause, Met, Packet, Reader, Sleep, stages, whole_ns};
+pub use stage::Stage;
 pub use summary::{
     Cost, Counts, Delay, Estimate, FILE, Gathered, Group, Path, ReadersPlace, SCHEMA_VERSION,
     StageFigures, Subject, read,
 };
 
+use reveille_kernel::network;
 use serde::{Deserialize, Serialize};
 
 /// Which packets are followed, and to which end.
@@ -38,4 +37,15 @@ pub enum Follow {
     Ping,
     /// Packets that wake a reader, until its first instruction.
     Socket,
+}
+
+/// The packets to follow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setup<'a> {
+    /// Which packets, and to which end.
+    pub follow: Follow,
+    /// Only of this interface.
+    pub interface: Option<&'a network::Interface>,
+    /// Only to this TCP or UDP port; with [`Follow::Socket`].
+    pub port: Option<u16>,
 }

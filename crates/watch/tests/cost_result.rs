@@ -8,7 +8,7 @@ use reveille_show::page::is_page;
 use reveille_show::{sheet, web};
 use reveille_watch::cost::{
     About, BUCKETS, Cause, Cost, Counted, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State,
-    Tallies, Totals, WaitSums, read, show,
+    Subject, Tallies, Thread, Totals, WaitSums, Waited, read, show,
 };
 
 /// A second in which a thread with a hostile name waited 1000 times, 80 µs each, for CPU 1 in C6.
@@ -22,13 +22,16 @@ fn tallies() -> Tallies {
     let mut counts = vec![0; BUCKETS];
     // 65 536 ns is bucket 112; 81 920 ns, a quarter of an octave further, is 114.
     counts[113] = 1000;
-    let waits = WaitSums {
-        count: 1010,
-        unknown: 10,
+    let waited = Waited {
         leaving_ns: 80_000_000,
         scheduling_ns: 3_000_000,
         queueing_ns: 1_000_000,
-        longest_ns: 81_000,
+        longest_leaving_ns: 81_000,
+    };
+    let waits = WaitSums {
+        count: 1010,
+        unknown: 10,
+        waited,
         stay_ns: 2_020_000_000,
     };
     let pair = Pair {
@@ -39,10 +42,7 @@ fn tallies() -> Tallies {
     let sums = PairSums {
         wakeups: 1010,
         asleep: 1010,
-        leaving_ns: 80_000_000,
-        scheduling_ns: 3_000_000,
-        queueing_ns: 1_000_000,
-        longest_ns: 81_000,
+        waited,
     };
     Tallies {
         elapsed: Duration::from_secs(1),
@@ -52,9 +52,11 @@ fn tallies() -> Tallies {
         totals: Totals {
             wakeups: 1010,
             asleep: 1010,
-            most_ns: 80_000_000,
-            most_pid: 12,
-            most_name: "worker".to_owned(),
+            most: Some(Thread {
+                name: "worker".to_owned(),
+                pid: 12,
+                leaving_ns: 80_000_000,
+            }),
             ..Totals::default()
         },
         // The third state's place: after awake, busy and other.
@@ -79,14 +81,16 @@ fn cost(tallies: &Tallies) -> Cost {
     Cost::of(
         tallies,
         About {
-            tool: "reveille test".to_owned(),
-            started: "2026-01-01T00:00:00Z".to_owned(),
-            command_line: Vec::new(),
-            workload: "all tasks".to_owned(),
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: Some("intel_idle".to_owned()),
-            governor: Some("menu".to_owned()),
+            subject: Subject {
+                tool: "reveille test".to_owned(),
+                started: "2026-01-01T00:00:00Z".to_owned(),
+                command_line: Vec::new(),
+                workload: "all tasks".to_owned(),
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: Some("intel_idle".to_owned()),
+                governor: Some("menu".to_owned()),
+            },
             honours_requests: true,
             interrupts: None,
             measured: None,
@@ -130,14 +134,16 @@ fn without_a_driver_that_honours_requests_only_no_sleep_is_recommended() {
     about_nothing = Cost::of(
         &tallies,
         About {
-            tool: String::new(),
-            started: String::new(),
-            command_line: Vec::new(),
-            workload: "all tasks".to_owned(),
-            ended: Ended::Completed,
-            machine: Identity::default(),
-            driver: None,
-            governor: None,
+            subject: Subject {
+                tool: String::new(),
+                started: String::new(),
+                command_line: Vec::new(),
+                workload: "all tasks".to_owned(),
+                ended: Ended::Completed,
+                machine: Identity::default(),
+                driver: None,
+                governor: None,
+            },
             honours_requests: false,
             interrupts: None,
             measured: None,

@@ -3,8 +3,8 @@
 use reveille_show::page::is_page;
 use reveille_show::{sheet, web};
 use reveille_watch::path::{
-    Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Subject,
-    read, show,
+    Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Stage,
+    Subject, read, show,
 };
 
 /// Pings that met a sleeping CPU and an awake one.
@@ -20,7 +20,7 @@ fn path() -> Path {
     std::fs::write(cpu.join("online"), "0\n").unwrap();
     let root = reveille_kernel::Root::at(folder.path());
     let idle = reveille_kernel::Idle::read(&root).unwrap();
-    let mut gathered = Gathered::new();
+    let mut gathered = Gathered::default();
     for (met, start) in [
         (
             Met::Asleep(Sleep {
@@ -34,12 +34,17 @@ fn path() -> Path {
         gathered.add(
             &idle,
             &Packet {
-                woke: (met != Met::Awake).then_some(start),
-                interrupt: Some(start + 3_000),
-                softirq: Some(start + 4_000),
-                protocol: Some(start + 6_500),
-                answered: Some(start + 8_000),
-                transmitted: Some(start + 9_000),
+                ends: [
+                    (Stage::Wake, start),
+                    (Stage::Interrupt, start + 3_000),
+                    (Stage::Softirq, start + 4_000),
+                    (Stage::Protocol, start + 6_500),
+                    (Stage::Answer, start + 8_000),
+                    (Stage::Transmit, start + 9_000),
+                ]
+                .into_iter()
+                .filter(|(stage, _)| *stage != Stage::Wake || met != Met::Awake)
+                .collect(),
                 met,
                 cause: Cause::Device(152),
                 ..Packet::default()

@@ -24,6 +24,19 @@ const WORD: usize = size_of::<u64>();
 /// Any bits, in whatever order they were written, are a value of the type.
 pub unsafe trait Plain: Copy {}
 
+// SAFETY: an integer.
+unsafe impl Plain for u64 {}
+
+/// A record of a map or a ring buffer from its bytes; alignment may lie behind it.
+///
+/// # Panics
+/// If there are too few bytes.
+pub fn record<T: Plain>(bytes: &[u8]) -> T {
+    assert!(bytes.len() >= size_of::<T>(), "the record is whole");
+    // SAFETY: there are as many bytes, and any bits are a value; the read needs no alignment.
+    unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+}
+
 /// An integer that is read and written whole.
 ///
 /// # Safety

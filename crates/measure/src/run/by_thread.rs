@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use reveille_kernel::Awake;
+use reveille_kernel::affinity::Binding;
 use reveille_results::{Datapoint, Source};
 
 use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
@@ -124,7 +125,7 @@ impl Run<'_> {
         let mut gave_up = None;
         let result = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| -> Result<bool> {
-                placement::bind(plan.cpu)?;
+                Binding::here(plan.cpu)?;
                 let prompt = placement::be_prompt();
                 user::wait(&plan, &waiting);
                 Ok(prompt)

@@ -32,9 +32,9 @@ pub trait EventSource {
 
 /// Waits until every launch is settled, but not for a CPU that is never idle.
 pub(super) fn wait_until_settled(kernel: &Kernel, longest_ns: u64) {
-    let end = crate::placement::now_ns() + longest_ns + 100_000_000;
+    let end = reveille_kernel::now_ns() + longest_ns + 100_000_000;
     let settled = || kernel.counts().on_its_way() == 0;
-    while !settled() && crate::placement::now_ns() < end {
+    while !settled() && reveille_kernel::now_ns() < end {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use reveille_kernel::Idle;
+use reveille_kernel::affinity::Binding;
 use reveille_kernel::bpf::{Shared, run_here, word};
 use reveille_kernel::counters::{Counter, Scope, Unit};
+use reveille_kernel::{Idle, now_ns};
 use reveille_results::Source;
 
 use super::event_source::{EventSource, wait_until_settled};
 use crate::kernel::{Kernel, LaunchStamps, types};
-use crate::placement::{self, Elsewhere, now_ns};
+use crate::placement::{self, Elsewhere};
 use crate::{Error, Result};
 
 pub struct Remote {
@@ -37,7 +38,7 @@ impl Remote {
     /// # Errors
     /// [`Error::Cannot`] if only one CPU is usable, or perf events are refused.
     pub fn new(cpu: u32, idle: &Idle) -> Result<Self> {
-        let elsewhere = Elsewhere::than(cpu, idle)?;
+        let elsewhere = Elsewhere::than(cpu, idle);
         let Some(&waking_cpu) = elsewhere.cpus.first() else {
             return Err(Error::Cannot(
                 "source remote: a second CPU must wake the measured one, and no other CPU is usable"
@@ -189,7 +190,7 @@ struct Waker {
 
 impl Waker {
     fn run(self) -> std::io::Result<()> {
-        placement::bind(self.cpu).map_err(std::io::Error::other)?;
+        Binding::here(self.cpu).map_err(std::io::Error::other)?;
         // Without the priority, launches come later than planned; their timestamps stay correct.
         placement::be_prompt();
         run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;

@@ -1,8 +1,8 @@
 //! A condition over many datapoints, a batch at a time: the loops are over plain slices, and what
 //! lies between the operators stays in the cache.
 
-use super::expression::{ColumnName, Expression, Nullable, Number, Operation};
-use super::lexer::Comparison;
+use super::expression::{ColumnName, Expression};
+use super::lexer::{Comparison, Token};
 use super::wrong::Wrong;
 use crate::columns::{Columns, NO_NAME, NULL, Values};
 use crate::nearest;
@@ -44,106 +44,100 @@ struct Batch<'a> {
 impl Batch<'_> {
     fn condition(&self, condition: &Expression) -> Result<Vec<u8>, Wrong> {
         Ok(match condition {
-            Expression::Or(left, right) => {
-                let (mut left, right) = (self.condition(left)?, self.condition(right)?);
-                left.iter_mut()
-                    .zip(right)
-                    .for_each(|(left, right)| *left = right.max(*left));
-                left
-            }
-            Expression::And(left, right) => {
-                let (mut left, right) = (self.condition(left)?, self.condition(right)?);
-                left.iter_mut()
-                    .zip(right)
-                    .for_each(|(left, right)| *left = right.min(*left));
-                left
-            }
             Expression::Not(inner) => {
                 let mut inner = self.condition(inner)?;
                 inner.iter_mut().for_each(|truth| *truth = TRUE - *truth);
                 inner
             }
-            Expression::Numbers(left, comparison, right) => {
-                let (left, right) = (self.number(left)?, self.number(right)?);
-                let pairs = left.into_iter().zip(right);
-                pairs
-                    .map(|(left, right)| compare(left, *comparison, right))
-                    .collect()
+            Expression::Both(left, Token::Compare(comparison), right) => {
+                self.comparison(left, *comparison, right)?
             }
-            Expression::Name {
-                column,
-                text,
-                equal,
-            } => {
+            Expression::Both(left, operator, right) => {
+                let (mut truths, right) = (self.condition(left)?, self.condition(right)?);
+                for (left, right) in truths.iter_mut().zip(right) {
+                    *left = match operator {
+                        Token::Or => right.max(*left),
+                        _ => right.min(*left),
+                    };
+                }
+                truths
+            }
+            _ => unreachable!("the parser has checked that it is a condition"),
+        })
+    }
+
+    fn comparison(
+        &self,
+        left: &Expression,
+        comparison: Comparison,
+        right: &Expression,
+    ) -> Result<Vec<u8>, Wrong> {
+        let equal = comparison == Comparison::Equal;
+        Ok(match (left, right) {
+            (Expression::Name(column), other) | (other, Expression::Name(column)) => {
                 let (codes, names) = self.names(column)?;
-                let wanted = names.iter().position(|name| name == text);
+                let wanted = match other {
+                    Expression::Text(text) => names.iter().position(|name| name == text),
+                    _ => {
+                        let is_null = codes.iter().map(|&code| flag((code == NO_NAME) == equal));
+                        return Ok(is_null.collect());
+                    }
+                };
                 let truth = |&code: &u8| match code {
                     NO_NAME => UNKNOWN,
-                    code => flag((Some(usize::from(code)) == wanted) == *equal),
+                    code => flag((Some(usize::from(code)) == wanted) == equal),
                 };
                 codes.iter().map(truth).collect()
             }
-            Expression::Null {
-                of: Nullable::Name(column),
-                is_null,
-            } => {
-                let (codes, _) = self.names(column)?;
-                codes
-                    .iter()
-                    .map(|&code| flag((code == NO_NAME) == *is_null))
-                    .collect()
+            (number, Expression::Null) | (Expression::Null, number) => {
+                let values = self.number(number)?.into_iter();
+                values.map(|value| flag(value.is_nan() == equal)).collect()
             }
-            Expression::Null {
-                of: Nullable::Number(number),
-                is_null,
-            } => {
-                let values = self.number(number)?;
-                values
-                    .into_iter()
-                    .map(|value| flag(value.is_nan() == *is_null))
+            (left, right) => {
+                let pairs = self.number(left)?.into_iter().zip(self.number(right)?);
+                pairs
+                    .map(|(left, right)| compare(left, comparison, right))
                     .collect()
             }
         })
     }
 
     /// NaN where unknown. A double holds every integer up to 2^53: ns of a hundred days.
-    fn number(&self, number: &Number) -> Result<Vec<f64>, Wrong> {
+    fn number(&self, number: &Expression) -> Result<Vec<f64>, Wrong> {
         Ok(match number {
-            Number::Constant(value) => vec![*value; self.end - self.start],
-            Number::Column(column) => match self.values(column)? {
+            Expression::Constant(value) => vec![*value; self.end - self.start],
+            Expression::Number(column) => match self.values(column)? {
                 Values::Integer(values) => {
-                    let known = |&value: &i64| {
-                        if value == NULL {
-                            f64::NAN
-                        } else {
-                            value as f64
-                        }
+                    let known = |&value: &i64| match value {
+                        NULL => f64::NAN,
+                        value => value as f64,
                     };
                     values[self.start..self.end].iter().map(known).collect()
                 }
-                Values::Percent(values) => values[self.start..self.end]
-                    .iter()
-                    .map(|&value| f64::from(value))
-                    .collect(),
+                Values::Percent(values) => {
+                    let values = values[self.start..self.end].iter();
+                    values.map(|&value| f64::from(value)).collect()
+                }
                 Values::Name { .. } => return Err(other_kind(column)),
             },
-            Number::Negative(inner) => {
+            Expression::Negative(inner) => {
                 let mut inner = self.number(inner)?;
                 inner.iter_mut().for_each(|value| *value = -*value);
                 inner
             }
-            Number::Both(left, operation, right) => {
+            Expression::Both(left, operator, right) => {
                 let (mut left, right) = (self.number(left)?, self.number(right)?);
                 for (left, right) in left.iter_mut().zip(right) {
-                    match operation {
-                        Operation::Add => *left += right,
-                        Operation::Subtract => *left -= right,
-                        Operation::Multiply => *left *= right,
-                        Operation::Divide => *left /= right,
+                    match operator {
+                        Token::Plus => *left += right,
+                        Token::Minus => *left -= right,
+                        Token::Times => *left *= right,
+                        _ => *left /= right,
                     }
                 }
                 left
             }
+            _ => unreachable!("the parser has checked that it is a number"),
         })
     }
 

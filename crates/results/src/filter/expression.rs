@@ -1,49 +1,20 @@
-//! A parsed filter, with the type of each part known.
+//! A parsed filter. The parser has checked the kind of each part.
 
-use super::lexer::Comparison;
-use super::wrong::Span;
+use super::lexer::Token;
+use super::wrong::{Span, Wrong};
 
-/// A condition: true, false or unknown for each datapoint.
+/// A condition, or what an operator has at its sides.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
-    Or(Box<Expression>, Box<Expression>),
-    And(Box<Expression>, Box<Expression>),
-    Not(Box<Expression>),
-    Numbers(Number, Comparison, Number),
-    /// Is the name the text (or is it another one)?
-    Name {
-        column: ColumnName,
-        text: String,
-        equal: bool,
-    },
-    /// Is the value unknown (or is it known)?
-    Null {
-        of: Nullable,
-        is_null: bool,
-    },
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Nullable {
-    Number(Number),
-    Name(ColumnName),
-}
-
-/// A number for each datapoint.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Number {
     Constant(f64),
-    Column(ColumnName),
-    Negative(Box<Number>),
-    Both(Box<Number>, Operation, Box<Number>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
+    Text(String),
+    Null,
+    Number(ColumnName),
+    Name(ColumnName),
+    Not(Box<Expression>),
+    Negative(Box<Expression>),
+    /// The operator's token between its two sides.
+    Both(Box<Expression>, Token, Box<Expression>),
 }
 
 /// A column, and where it is named.
@@ -53,40 +24,73 @@ pub(super) struct ColumnName {
     pub(super) at: Span,
 }
 
-impl Expression {
-    /// Adds the names of its columns.
-    pub(super) fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+/// What a part is; in words as messages have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Condition,
+    Number,
+    Name,
+    Text,
+    Null,
+}
+
+impl Kind {
+    pub(super) fn words(self) -> &'static str {
         match self {
-            Self::Or(left, right) | Self::And(left, right) => {
-                left.columns(names);
-                right.columns(names);
-            }
-            Self::Not(inner) => inner.columns(names),
-            Self::Numbers(left, _, right) => {
-                left.columns(names);
-                right.columns(names);
-            }
-            Self::Name { column, .. }
-            | Self::Null {
-                of: Nullable::Name(column),
-                ..
-            } => {
-                names.push(&column.name);
-            }
-            Self::Null {
-                of: Nullable::Number(number),
-                ..
-            } => number.columns(names),
+            Self::Condition => "a condition",
+            Self::Number => "a number",
+            Self::Name => "a column of names",
+            Self::Text => "a text",
+            Self::Null => "null",
         }
     }
 }
 
-impl Number {
-    fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+impl Expression {
+    pub(super) fn kind(&self) -> Kind {
         match self {
-            Self::Constant(_) => {}
-            Self::Column(column) => names.push(&column.name),
-            Self::Negative(inner) => inner.columns(names),
+            Self::Not(_) | Self::Both(_, Token::Or | Token::And | Token::Compare(_), _) => {
+                Kind::Condition
+            }
+            Self::Constant(_) | Self::Number(_) | Self::Negative(_) | Self::Both(..) => {
+                Kind::Number
+            }
+            Self::Name(_) => Kind::Name,
+            Self::Text(_) => Kind::Text,
+            Self::Null => Kind::Null,
+        }
+    }
+
+    pub(super) fn condition(self, at: Span) -> Result<Self, Wrong> {
+        match self.kind() {
+            Kind::Condition => Ok(self),
+            other => {
+                let found = other.words();
+                let hint = "compare it, for example with ==";
+                Err(Wrong::new(
+                    at,
+                    format!("expected a condition, found {found}; {hint}"),
+                ))
+            }
+        }
+    }
+
+    pub(super) fn number(self, at: Span) -> Result<Self, Wrong> {
+        match self.kind() {
+            Kind::Number => Ok(self),
+            other => Err(Wrong::new(
+                at,
+                format!("expected a number, found {}", other.words()),
+            )),
+        }
+    }
+
+    /// Adds the names of its columns.
+    pub(super) fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+        match self {
+            Self::Constant(_) | Self::Text(_) | Self::Null => {}
+            Self::Number(column) | Self::Name(column) => names.push(&column.name),
+            Self::Not(inner) | Self::Negative(inner) => inner.columns(names),
             Self::Both(left, _, right) => {
                 left.columns(names);
                 right.columns(names);

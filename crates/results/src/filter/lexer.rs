@@ -48,16 +48,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, Span)>, Wrong> {
             _ if first.is_ascii_alphabetic() || first == '_' => word(rest),
             _ => symbol(rest, start)?,
         };
-        tokens.push((
-            token,
-            Span {
-                start,
-                end: start + length,
-            },
-        ));
+        tokens.push((token, Span::of(start, length)));
         start += length;
     }
-    tokens.push((Token::End, Span { start, end: start }));
+    tokens.push((Token::End, Span::of(start, 0)));
     Ok(tokens)
 }
 
@@ -65,14 +59,8 @@ fn quoted(rest: &str, quote: char, start: usize) -> Result<(Token, usize), Wrong
     match rest[1..].find(quote) {
         Some(end) => Ok((Token::Text(rest[1..=end].to_owned()), end + 2)),
         None => {
-            let at = Span {
-                start,
-                end: start + rest.len(),
-            };
-            Err(Wrong::new(
-                at,
-                format!("a text begins here and has no closing {quote}"),
-            ))
+            let what = format!("a text begins here and has no closing {quote}");
+            Err(Wrong::new(Span::of(start, rest.len()), what))
         }
     }
 }
@@ -117,10 +105,7 @@ fn number(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
             end = exponent;
         }
     }
-    let at = Span {
-        start,
-        end: start + end.max(1),
-    };
+    let at = Span::of(start, end.max(1));
     let value: f64 = rest[..end]
         .replace('_', "")
         .parse()
@@ -136,14 +121,8 @@ fn number(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
         "ms" => (1e6, unit_length),
         "s" => (1e9, unit_length),
         unit => {
-            let at = Span {
-                start: start + end,
-                end: start + end + unit_length,
-            };
-            return Err(Wrong::new(
-                at,
-                format!("{unit:?} is no unit; expected ns, us, ms, s or %"),
-            ));
+            let what = format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+            return Err(Wrong::new(Span::of(start + end, unit_length), what));
         }
     };
     Ok((Token::Number(value * factor), end + unit_length))
@@ -173,19 +152,15 @@ fn symbol(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
         }
     }
     let character = rest.chars().next().unwrap_or(' ');
-    let at = Span {
-        start,
-        end: start + character.len_utf8(),
-    };
+    let at = Span::of(start, character.len_utf8());
     let hint = match character {
         '=' => "\"=\" is written \"==\"",
         '&' => "\"&\" is written \"&&\"",
         '|' => "\"|\" is written \"||\"",
         'µ' | 'μ' => "microseconds are written \"us\"",
         _ => {
-            let what = format!(
-                "{character:?} means nothing here; expected a column, a number or an operator"
-            );
+            let expected = "expected a column, a number or an operator";
+            let what = format!("{character:?} means nothing here; {expected}");
             return Err(Wrong::new(at, what));
         }
     };

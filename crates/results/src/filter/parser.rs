@@ -1,9 +1,10 @@
 //! From tokens to a typed condition: precedence climbing, one function per kind of operand.
 
-use super::expression::{ColumnName, Expression, Nullable, Number, Operation};
+use super::expression::{ColumnName, Expression, Kind};
 use super::lexer::{Comparison, Token, tokens};
 use super::wrong::{Span, Wrong};
-use crate::schema::{COLUMNS, Kind};
+use crate::csv::Form;
+use crate::schema::{self, COLUMNS};
 use crate::{nearest, own_csv, wult};
 
 /// Parentheses and negations within one another: deeper is no expression that a person writes, and
@@ -29,51 +30,7 @@ pub(super) fn parse(text: &str) -> Result<Expression, Wrong> {
             "expected an operator such as && or ||, or the end",
         ));
     }
-    operand.into_condition(at)
-}
-
-/// What an operator can have at its sides.
-enum Operand {
-    Condition(Expression),
-    Number(Number),
-    NameColumn(ColumnName),
-    Text(String),
-    Null,
-}
-
-impl Operand {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Condition(_) => "a condition",
-            Self::Number(_) => "a number",
-            Self::NameColumn(_) => "a column of names",
-            Self::Text(_) => "a text",
-            Self::Null => "null",
-        }
-    }
-
-    fn into_condition(self, at: Span) -> Result<Expression, Wrong> {
-        match self {
-            Self::Condition(condition) => Ok(condition),
-            other => Err(Wrong::new(
-                at,
-                format!(
-                    "expected a condition, found {}; compare it, for example with ==",
-                    other.kind()
-                ),
-            )),
-        }
-    }
-
-    fn into_number(self, at: Span) -> Result<Number, Wrong> {
-        match self {
-            Self::Number(number) => Ok(number),
-            other => Err(Wrong::new(
-                at,
-                format!("expected a number, found {}", other.kind()),
-            )),
-        }
-    }
+    operand.condition(at)
 }
 
 struct Parser {
@@ -114,7 +71,7 @@ impl Parser {
     }
 
     /// An operand whose operators bind at least as tightly as `least`.
-    fn operand(&mut self, least: u8) -> Result<(Operand, Span), Wrong> {
+    fn operand(&mut self, least: u8) -> Result<(Expression, Span), Wrong> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Wrong::new(
@@ -135,7 +92,7 @@ impl Parser {
                 ));
             }
             let (right, right_at) = self.operand(strength + 1)?;
-            left = join(left, at, (&operator, operator_at), right, right_at)?;
+            left = join((left, at), (operator, operator_at), (right, right_at))?;
             at = at.to(right_at);
         }
         self.depth -= 1;
@@ -143,12 +100,12 @@ impl Parser {
     }
 
     /// An operand without an operator between two.
-    fn single(&mut self) -> Result<(Operand, Span), Wrong> {
+    fn single(&mut self) -> Result<(Expression, Span), Wrong> {
         let (token, at) = self.take();
         let operand = match token {
-            Token::Number(number) => Operand::Number(Number::Constant(number)),
-            Token::Text(text) => Operand::Text(text),
-            Token::Word(word) if word == "null" => Operand::Null,
+            Token::Number(number) => Expression::Constant(number),
+            Token::Text(text) => Expression::Text(text),
+            Token::Word(word) if word == "null" => Expression::Null,
             Token::Word(word) => column(&word, at)?,
             Token::Open => {
                 let (inner, _) = self.operand(0)?;
@@ -160,13 +117,13 @@ impl Parser {
             }
             Token::Not => {
                 let (inner, inner_at) = self.operand(NOT)?;
-                let inner = Box::new(inner.into_condition(inner_at)?);
-                return Ok((Operand::Condition(Expression::Not(inner)), at.to(inner_at)));
+                let inner = Box::new(inner.condition(inner_at)?);
+                return Ok((Expression::Not(inner), at.to(inner_at)));
             }
             Token::Minus => {
                 let (inner, inner_at) = self.operand(NEGATIVE)?;
-                let inner = Box::new(inner.into_number(inner_at)?);
-                return Ok((Operand::Number(Number::Negative(inner)), at.to(inner_at)));
+                let inner = Box::new(inner.number(inner_at)?);
+                return Ok((Expression::Negative(inner), at.to(inner_at)));
             }
             _ => return Err(Wrong::new(at, "expected a column, a number, a text or (")),
         };
@@ -174,117 +131,69 @@ impl Parser {
     }
 }
 
-fn join(
-    left: Operand,
-    left_at: Span,
-    (operator, operator_at): (&Token, Span),
-    right: Operand,
-    right_at: Span,
-) -> Result<Operand, Wrong> {
-    let operation = match operator {
-        Token::Or | Token::And => {
-            let left = Box::new(left.into_condition(left_at)?);
-            let right = Box::new(right.into_condition(right_at)?);
-            return Ok(Operand::Condition(match operator {
-                Token::Or => Expression::Or(left, right),
-                _ => Expression::And(left, right),
-            }));
-        }
-        Token::Compare(comparison) => {
-            return compare(left, left_at, *comparison, operator_at, right, right_at);
-        }
-        Token::Plus => Operation::Add,
-        Token::Minus => Operation::Subtract,
-        Token::Times => Operation::Multiply,
-        _ => Operation::Divide,
-    };
-    let left = Box::new(left.into_number(left_at)?);
-    let right = Box::new(right.into_number(right_at)?);
-    Ok(Operand::Number(Number::Both(left, operation, right)))
-}
+type Placed<T> = (T, Span);
 
-fn compare(
-    left: Operand,
-    left_at: Span,
-    comparison: Comparison,
-    at: Span,
-    right: Operand,
-    right_at: Span,
-) -> Result<Operand, Wrong> {
-    if let (Operand::Number(_), Operand::Number(_)) = (&left, &right) {
-        let (left, right) = (left.into_number(left_at)?, right.into_number(right_at)?);
-        return Ok(Operand::Condition(Expression::Numbers(
-            left, comparison, right,
-        )));
-    }
-    let equal = match comparison {
-        Comparison::Equal => true,
-        Comparison::Unequal => false,
-        _ => {
-            return Err(Wrong::new(
-                at,
-                format!(
-                    "{} and {} have no order; expected == or !=, or two numbers",
-                    left.kind(),
-                    right.kind()
-                ),
-            ));
-        }
-    };
-    Ok(Operand::Condition(match (left, right) {
-        (Operand::NameColumn(column), Operand::Text(text))
-        | (Operand::Text(text), Operand::NameColumn(column)) => Expression::Name {
-            column,
-            text,
-            equal,
-        },
-        (Operand::NameColumn(column), Operand::Null)
-        | (Operand::Null, Operand::NameColumn(column)) => Expression::Null {
-            of: Nullable::Name(column),
-            is_null: equal,
-        },
-        (Operand::Number(number), Operand::Null) | (Operand::Null, Operand::Number(number)) => {
-            Expression::Null {
-                of: Nullable::Number(number),
-                is_null: equal,
+fn join(
+    (left, left_at): Placed<Expression>,
+    (operator, at): Placed<Token>,
+    (right, right_at): Placed<Expression>,
+) -> Result<Expression, Wrong> {
+    let (left, right) = match operator {
+        Token::Or | Token::And => (left.condition(left_at)?, right.condition(right_at)?),
+        Token::Compare(comparison) => {
+            let is_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
+            let (a, b) = (left.kind(), right.kind());
+            let wrong = |at, what| Err(Wrong::new(at, what));
+            match (a, b) {
+                (Kind::Number, Kind::Number) => {}
+                _ if !is_equality => {
+                    let (a, b, hint) = (a.words(), b.words(), "expected == or !=, or two numbers");
+                    return wrong(at, format!("{a} and {b} have no order; {hint}"));
+                }
+                (Kind::Name, Kind::Text | Kind::Null)
+                | (Kind::Text | Kind::Null, Kind::Name)
+                | (Kind::Number, Kind::Null)
+                | (Kind::Null, Kind::Number) => {}
+                (Kind::Name, other) => {
+                    let what = format!("expected a text in quotes, found {}", other.words());
+                    return wrong(right_at, what);
+                }
+                (a, b) => {
+                    let what = format!("{} cannot be compared with {}", a.words(), b.words());
+                    return wrong(left_at.to(right_at), what);
+                }
             }
+            (left, right)
         }
-        (Operand::NameColumn(_), other) => {
-            let what = format!("expected a text in quotes, found {}", other.kind());
-            return Err(Wrong::new(right_at, what));
-        }
-        (left, right) => {
-            let what = format!("{} cannot be compared with {}", left.kind(), right.kind());
-            return Err(Wrong::new(left_at.to(right_at), what));
-        }
-    }))
+        _ => (left.number(left_at)?, right.number(right_at)?),
+    };
+    Ok(Expression::Both(Box::new(left), operator, Box::new(right)))
 }
 
 /// A column by our name or by wult's.
-fn column(word: &str, at: Span) -> Result<Operand, Wrong> {
+fn column(word: &str, at: Span) -> Result<Expression, Wrong> {
     let named = |name: &str| ColumnName {
         name: name.to_owned(),
         at,
     };
-    let known = COLUMNS.iter().find(|(name, _, _)| *name == word);
-    match known {
-        Some((name, Kind::Name, _)) => return Ok(Operand::NameColumn(named(name))),
-        Some((name, _, _)) => return Ok(Operand::Number(Number::Column(named(name)))),
+    match COLUMNS.iter().find(|(name, _, _)| *name == word) {
+        Some((name, schema::Kind::Name, _)) => return Ok(Expression::Name(named(name))),
+        Some((name, _, _)) => return Ok(Expression::Number(named(name))),
         None => {}
     }
     if own_csv::is_residency_column(word) || wult::EXTRA_COLUMNS.contains(&word) {
-        return Ok(Operand::Number(Number::Column(named(word))));
+        return Ok(Expression::Number(named(word)));
     }
-    match wult::alias(word) {
-        Some(wult::Alias::Name(ours)) => return Ok(Operand::NameColumn(named(&ours))),
-        Some(wult::Alias::Number { ours, unit }) => {
+    match wult::field(word).map(|field| (named(&field.name), field.form)) {
+        Some((ours, Form::Name)) => return Ok(Expression::Name(ours)),
+        Some((ours, Form::Percent)) => return Ok(Expression::Number(ours)),
+        Some((ours, Form::Integer(shift))) => {
             // The same figure in wult's unit.
-            let column = Box::new(Number::Column(named(&ours)));
-            let unit = Box::new(Number::Constant(f64::from(unit)));
-            let number = Number::Both(column, Operation::Divide, unit);
-            return Ok(Operand::Number(number));
+            let unit = Box::new(Expression::Constant(10_f64.powi(shift.into())));
+            let column = Box::new(Expression::Number(ours));
+            return Ok(Expression::Both(column, Token::Over, unit));
         }
-        None => {}
+        _ => {}
     }
     let ours = COLUMNS.iter().map(|&(name, _, _)| name);
     let hint = match nearest::name(word, ours.clone()) {

@@ -18,20 +18,10 @@ pub struct FilterError {
 impl fmt::Display for FilterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A line break or a tabulator would move the caret.
-        let blank = |character: char| {
-            if character.is_control() {
-                ' '
-            } else {
-                character
-            }
-        };
-        let expression: String = self.expression.chars().map(blank).collect();
+        let expression = self.expression.replace(char::is_control, " ");
         let (indent, carets) = (" ".repeat(self.at), "^".repeat(self.length));
-        write!(
-            f,
-            "filter: {}\n  {expression}\n  {indent}{carets}",
-            self.what
-        )
+        let what = &self.what;
+        write!(f, "filter: {what}\n  {expression}\n  {indent}{carets}")
     }
 }
 
@@ -45,6 +35,11 @@ pub(super) struct Span {
 }
 
 impl Span {
+    pub(super) fn of(start: usize, length: usize) -> Self {
+        let end = start + length;
+        Self { start, end }
+    }
+
     pub(super) fn to(self, end: Span) -> Span {
         Span {
             start: self.start,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
 use nix::unistd::{AccessFlags, faccessat};
 
 use super::rights::Rights;
@@ -39,13 +39,13 @@ enum To {
 }
 
 impl OutputFile {
-    /// Finds out where the file goes; nothing is made. `-` is standard output, and so is a link that
-    /// leads there (`/dev/stdout`).
+    /// Finds out where the file goes; nothing is made. `-` is standard output, and so is a link that leads
+    /// there (`/dev/stdout`).
     ///
     /// # Errors
-    /// [`crate::Error::Refused`] where the name is taken by what is not to be replaced: a symbolic
-    /// link, a folder, a block device, a socket, another user's file, or, as `existing` says, any
-    /// file; [`crate::Error::Io`] where its folder is not there or not to be written.
+    /// [`Error::Refused`] if the name is taken by what is not to be replaced: a symbolic link, a folder, a
+    /// block device, a socket, another user's file, or, as `existing` says, any file; [`Error::Io`] if its
+    /// folder is missing or not writable.
     pub fn find(path: &Path, existing: Existing, naming: Naming) -> Result<Self> {
         let to = match path == Path::new("-") {
             true => To::StandardOutput,
@@ -69,9 +69,6 @@ impl OutputFile {
     }
 
     /// The regular file that would be replaced, to be read.
-    ///
-    /// # Errors
-    /// [`crate::Error::Io`] where it cannot be read.
     pub fn replaced(&self) -> Result<Option<File>> {
         let To::Regular(folder, name) = &self.to else {
             return Ok(None);
@@ -86,11 +83,8 @@ impl OutputFile {
         }
     }
 
-    /// Hands a file to `write`; its name is given only to a whole one. Not for standard output.
-    ///
-    /// # Errors
-    /// Those of `write`; [`crate::Error::Refused`] where somebody has taken the name meanwhile;
-    /// [`crate::Error::Io`] where the file cannot be made, or a FIFO has no reader.
+    /// Hands a file to `write`; only a whole one gets the name. Not for standard output. Errors are those of
+    /// `write`; [`Error::Refused`] if the name has been taken meanwhile; [`Error::Io`] if a FIFO has no reader.
     pub fn write<E: From<crate::Error>>(
         &self,
         write: impl FnOnce(&mut File) -> std::result::Result<(), E>,
@@ -118,7 +112,7 @@ impl To {
         let there = folder.stat(name)?;
         let is_link = there.is_some_and(|stat| kind(&stat) == SFlag::S_IFLNK);
         let end = match is_link {
-            true => folder.follow(name)?,
+            true => folder.stat_at(name, AtFlags::empty())?,
             false => there,
         };
         if is_link && end.is_some_and(|end| is_standard_output(&end)) {
@@ -148,18 +142,6 @@ impl To {
     }
 }
 
-impl Folder {
-    /// What the link of that name leads to in the end; `None` where that is nothing.
-    fn follow(&self, name: &OsStr) -> Result<Option<FileStat>> {
-        let _taken = self.take_rights(&self.path)?;
-        match fstatat(&self.dir, name, AtFlags::empty()) {
-            Ok(stat) => Ok(Some(stat)),
-            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
-            Err(error) => Err(Error::at(&self.path.join(name))(error)),
-        }
-    }
-}
-
 fn is_standard_output(stat: &FileStat) -> bool {
     fstat(io::stdout().as_fd()).is_ok_and(|ours| is_same(&ours, stat))
 }
@@ -170,7 +152,7 @@ fn open_stream(folder: &Folder, name: &OsStr, path: &Path) -> Result<File> {
     let end = Instant::now() + READER_WITHIN;
     // A device answers ENXIO where there is none behind it (/dev/tty without a terminal).
     let is_fifo = || {
-        let stat = folder.follow(name).ok().flatten();
+        let stat = folder.stat_at(name, AtFlags::empty()).ok().flatten();
         stat.is_some_and(|stat| kind(&stat) == SFlag::S_IFIFO)
     };
     let opened = loop {

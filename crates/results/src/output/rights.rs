@@ -27,19 +27,15 @@ impl Rights {
         }
     }
 
-    /// Until the value is dropped, this thread reaches files with these rights.
-    ///
-    /// # Errors
-    /// Where the kernel refuses: the account does not exist in this user namespace.
+    /// Until the value is dropped, this thread reaches files with these rights. The kernel refuses them if
+    /// the account does not exist in this user namespace.
     pub(super) fn take(&self) -> io::Result<Taken> {
         Taken::new(self.0.as_ref())
     }
 }
 
-/// What the thread had before, to be put back.
-///
-/// The kernel keeps these identities for each thread (credentials(7)); a thread that is started
-/// meanwhile would inherit them for good.
+/// What the thread had before, to be put back. The kernel keeps these identities for each thread
+/// (credentials(7)); a thread that is started meanwhile would inherit them for good.
 pub(super) struct Taken {
     before: Option<(Uid, Gid, Vec<Gid>)>,
     /// Bound to its thread.

@@ -216,8 +216,7 @@ fn through_link(error: Error, link: &Path, target: &Path) -> Error {
     }
 }
 
-/// Why a link is not followed. The kernel has the same rule for folders that all may write
-/// (`fs.protected_symlinks`).
+/// Why a link is not followed.
 pub(super) fn foreign_link(uid: u32) -> String {
     format!("is a symbolic link of user {uid}, which is not followed; name what it leads to")
 }

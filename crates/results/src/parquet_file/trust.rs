@@ -137,11 +137,9 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is a panic of the calling thread caught here, and becomes an error of this crate?
-///
-/// The parquet crate panics on some damaged files. Before a panic is caught, the program's panic hook
-/// prints it. A library must not replace the hook, which belongs to the program: one that asks this
-/// and stays silent where it is true prints only the error.
+/// Is a panic of the calling thread caught here, and becomes an error of this crate? The parquet crate
+/// panics on some damaged files. The program's panic hook, which a library must not replace, runs first:
+/// one that asks this and stays silent prints only the error.
 pub fn panic_becomes_an_error() -> bool {
     GUARDED.get()
 }

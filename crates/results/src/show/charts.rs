@@ -126,6 +126,7 @@ fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
     let mut marks = Vec::new();
     for group in &view.groups.groups {
         let Some(value) = view
+            .input
             .driver_figure(&group.key)
             .filter(|figure| *figure > 0.0)
         else {
@@ -215,7 +216,7 @@ fn dots(view: &View<'_>, column: &str, rows: &[u32], class: String) -> Dots {
 }
 
 fn tail<'a>(view: &'a View<'_>, key: &Key) -> Option<&'a Estimate> {
-    match &view.statistics(key)?.tail {
+    match &view.input.statistics(key)?.tail {
         Tail::Estimated(tail) => Some(tail),
         Tail::Refused(_) => None,
     }

@@ -1,97 +1,39 @@
 //! Several results: what differs from the first, and whether that may be chance.
 
 use reveille_show::quantity::{nanoseconds, p_value, share};
-use reveille_show::sheet::{Column, Section, Table, Unit, Value};
+use reveille_show::sheet::{Column, Section, Table, Value};
 
 use super::groups::Key;
 use super::view::{View, Views};
+use crate::columns;
 use crate::compare::{self, Difference, StateComparison};
 
-const COLUMNS: &[Column<StateComparison>] = &[
-    Column::words("state", "state", "The requested idle state", |one| {
-        one.state.as_str().into()
-    }),
-    Column::words("source", "source", "What woke the CPU", |one| {
-        one.source.as_str().into()
-    }),
-    Column::measured(
-        "comparison.median.difference_ns",
-        "median",
-        Unit::Ns,
-        "Difference of the medians",
-        |one| one.comparison.median.difference_ns.into(),
-    ),
-    Column::estimated(
-        "comparison.median.low_ns",
-        "95% from",
-        Unit::Ns,
-        "Lower end of its 95 % interval",
-        |one| one.comparison.median.low_ns.into(),
-    ),
-    Column::estimated(
-        "comparison.median.high_ns",
-        "to",
-        Unit::Ns,
-        "Upper end of its 95 % interval",
-        |one| one.comparison.median.high_ns.into(),
-    ),
-    Column::measured(
-        "comparison.p99.difference_ns",
-        "p99",
-        Unit::Ns,
-        "Difference of the 99th percentiles",
-        |one| p99(one, |p99| p99.difference_ns),
-    ),
-    Column::estimated(
-        "comparison.p99.low_ns",
-        "95% from",
-        Unit::Ns,
-        "Lower end of its 95 % interval",
-        |one| p99(one, |p99| p99.low_ns),
-    ),
-    Column::estimated(
-        "comparison.p99.high_ns",
-        "to",
-        Unit::Ns,
-        "Upper end of its 95 % interval",
-        |one| p99(one, |p99| p99.high_ns),
-    ),
-    Column::estimated(
-        "comparison.b_slower",
-        "slower",
-        Unit::Share,
-        "Share of pairs of wakes in which the second result's takes longer",
-        |one| one.comparison.b_slower.into(),
-    ),
-    Column::estimated(
-        "comparison.b_slower_low",
-        "95% from",
-        Unit::Share,
-        "Lower end of its 95 % interval",
-        |one| one.comparison.b_slower_low.into(),
-    ),
-    Column::estimated(
-        "comparison.b_slower_high",
-        "to",
-        Unit::Share,
-        "Upper end of its 95 % interval",
-        |one| one.comparison.b_slower_high.into(),
-    ),
-    Column::estimated(
-        "comparison.p_value",
-        "p-value",
-        Unit::Of(""),
-        "By Brunner and Munzel's test",
-        |one| p_value(one.comparison.p_value).into(),
-    ),
-    Column::estimated(
-        "adjusted_p_value",
-        "adjusted",
-        Unit::Of(""),
-        "The p-value adjusted for the number of states (Holm)",
-        |one| p_value(one.adjusted_p_value).into(),
-    ),
-];
+const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
+    words "state", "state", one.state.as_str(), "The requested idle state";
+    words "source", "source", one.source.as_str(), "What woke the CPU";
+    measured(Ns) "comparison.median.difference_ns", "median", one.comparison.median.difference_ns,
+        "Difference of the medians";
+    estimated(Ns) "comparison.median.low_ns", "95% from", one.comparison.median.low_ns,
+        "Lower end of its 95 % interval";
+    estimated(Ns) "comparison.median.high_ns", "to", one.comparison.median.high_ns,
+        "Upper end of its 95 % interval";
+    measured(Ns) "comparison.p99.difference_ns", "p99", p99(one, |p99| p99.difference_ns),
+        "Difference of the 99th percentiles";
+    estimated(Ns) "comparison.p99.low_ns", "95% from", p99(one, |p99| p99.low_ns),
+        "Lower end of its 95 % interval";
+    estimated(Ns) "comparison.p99.high_ns", "to", p99(one, |p99| p99.high_ns),
+        "Upper end of its 95 % interval";
+    estimated(Share) "comparison.b_slower", "slower", one.comparison.b_slower,
+        "Share of pairs of wakes in which the second result's takes longer";
+    estimated(Share) "comparison.b_slower_low", "95% from", one.comparison.b_slower_low,
+        "Lower end of its 95 % interval";
+    estimated(Share) "comparison.b_slower_high", "to", one.comparison.b_slower_high,
+        "Upper end of its 95 % interval";
+    estimated(Of("")) "comparison.p_value", "p-value", p_value(one.comparison.p_value),
+        "By Brunner and Munzel's test";
+    estimated(Of("")) "adjusted_p_value", "adjusted", p_value(one.adjusted_p_value),
+        "The p-value adjusted for the number of states (Holm)";
+);
 
 fn p99(one: &StateComparison, figure: fn(&Difference) -> i64) -> Value {
     one.comparison.p99.as_ref().map(figure).into()

@@ -1,12 +1,10 @@
 //! Datapoints by requested state and source. Sources are not mixed: what each includes differs.
 
 use crate::columns::NO_NAME;
+use crate::statistics::UNKNOWN;
 use crate::{Columns, NULL};
 
 use super::input::{Error, Result};
-
-/// The name for what a result does not tell.
-pub const UNKNOWN: &str = "unknown";
 
 /// What tells groups apart, within a result and between results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +38,7 @@ pub struct Groups {
 const NOWHERE: u16 = u16::MAX;
 
 impl Groups {
-    /// Groups the rows of `columns`.
-    ///
-    /// # Errors
-    /// Where there are datapoints and no column `wake_latency_ns`.
+    /// Groups the rows of `columns`; an error for datapoints without a column `wake_latency_ns`.
     pub fn of(columns: &Columns) -> Result<Self> {
         let latency = match columns.integers("wake_latency_ns") {
             Some(latency) => latency,
@@ -105,10 +100,9 @@ impl Groups {
     }
 
     fn order(&mut self) {
-        let mut order: Vec<usize> = (0..self.groups.len()).collect();
-        order.sort_by_key(|place| {
-            let group = &self.groups[*place];
-            // Without an index the median tells the order of depth, as in dataset's statistics.
+        let mut order: Vec<(usize, Group)> = self.groups.drain(..).enumerate().collect();
+        order.sort_by_key(|(_, group)| {
+            // Without an index the median has the order of depth, as in the statistics.
             let median = group.latencies[(group.latencies.len() - 1) / 2];
             (
                 group.index.unwrap_or(i64::MAX),
@@ -116,22 +110,14 @@ impl Groups {
                 group.key.source.clone(),
             )
         });
-        let mut new_place = vec![0; order.len()];
-        for (new, old) in order.iter().enumerate() {
-            new_place[*old] = new as u16;
+        let mut new_place = vec![NOWHERE; 1 << 16];
+        for (new, (old, group)) in order.into_iter().enumerate() {
+            new_place[old] = new as u16;
+            self.groups.push(group);
         }
-        for place in self
-            .membership
-            .iter_mut()
-            .filter(|place| **place != NOWHERE)
-        {
+        for place in &mut self.membership {
             *place = new_place[usize::from(*place)];
         }
-        let mut old: Vec<Option<Group>> = self.groups.drain(..).map(Some).collect();
-        self.groups = order
-            .iter()
-            .filter_map(|place| old[*place].take())
-            .collect();
     }
 
     fn find_outliers(&mut self, latency: &[i64]) {
@@ -143,11 +129,8 @@ impl Groups {
                 self.groups[place].outliers.push(row as u32);
             }
         }
-        for group in self
-            .groups
-            .iter_mut()
-            .filter(|group| group.latencies.len() < 1000)
-        {
+        let small = |group: &&mut Group| group.latencies.len() < 1000;
+        for group in self.groups.iter_mut().filter(small) {
             group.outliers.truncate(1);
         }
     }
@@ -159,10 +142,9 @@ fn singly_above(group: &Group) -> i64 {
     // The inverse of the empirical distribution, in whole numbers: the least datapoint that has at
     // least 99.9 % of them at or below it.
     let rank = (count * 999).div_ceil(1000).max(1);
-    let p99_9 = group.latencies[rank - 1];
     match count < 1000 {
         true => group.latencies[count - 1] - 1,
-        false => p99_9,
+        false => group.latencies[rank - 1],
     }
 }
 

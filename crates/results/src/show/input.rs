@@ -1,6 +1,5 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
-use crate::columns::Values;
 use crate::{Columns, Filter, FilterError, Loaded};
 
 /// One result.
@@ -11,12 +10,9 @@ pub struct Input {
 }
 
 impl Input {
-    /// A result with all its datapoints. Where its description holds no statistics (another tool's,
-    /// or a run that was cut off) they are computed.
-    ///
-    /// # Errors
-    /// [`Error::NoLatency`] where it has no wake latencies; [`Error::Uneven`] where a column has
-    /// not one value for each datapoint.
+    /// A result with all its datapoints. Statistics that its description lacks (another tool's, or an
+    /// interrupted run's) are computed. [`Error::NoLatency`] if it has no wake latencies; [`Error::Uneven`] if
+    /// a column has not one value for each datapoint.
     pub fn new(loaded: Loaded) -> Result<Self> {
         check(&loaded.columns)?;
         let mut input = Self {
@@ -29,10 +25,8 @@ impl Input {
         Ok(input)
     }
 
-    /// A result with those datapoints that `filter` keeps; its statistics are theirs.
-    ///
-    /// # Errors
-    /// As [`Input::new`], and [`Error::Filter`] where the result lacks a column of the filter.
+    /// A result with those datapoints that `filter` keeps; its statistics are theirs. Errors as [`Input::new`],
+    /// and [`Error::Filter`] if the result lacks a column of the filter.
     pub fn filtered(mut loaded: Loaded, filter: &Filter) -> Result<Self> {
         check(&loaded.columns)?;
         let before = loaded.columns.rows;
@@ -66,11 +60,7 @@ fn check(columns: &Columns) -> Result<()> {
         return Err(Error::NoLatency);
     }
     for column in &columns.columns {
-        let values = match &column.values {
-            Values::Integer(values) => values.len(),
-            Values::Percent(values) => values.len(),
-            Values::Name { codes, .. } => codes.len(),
-        };
+        let values = column.values.len();
         if values != columns.rows {
             let column = column.name.clone();
             return Err(Error::Uneven {

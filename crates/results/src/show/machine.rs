@@ -6,11 +6,11 @@ use reveille_kernel::IdleState;
 use reveille_show::quantity::{count, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, Heading, Section, Table, Unit};
 
-use super::floors::FLOOR;
+use super::verdicts::by_probe;
 use super::view::Views;
-use super::words::by_probe;
-use crate::Description;
 use crate::description::{Cost, Counts};
+use crate::statistics::Floor;
+use crate::{Description, columns};
 
 /// A property of machine or settings, by result.
 struct Property {
@@ -18,66 +18,42 @@ struct Property {
     values: Vec<Option<String>>,
 }
 
-const PROPERTY: &[Column<Property>] = &[Column::words("name", "", "What it is", |one| {
-    one.name.into()
-})];
+const PROPERTY: &[Column<Property>] = &columns!(|one|
+    words "name", "", one.name, "What it is";
+);
 
 /// The driver's table.
-pub const STATES: &[Column<IdleState>] = &[
-    Column::words("name", "state", "The idle state", |state| {
-        state.name.as_str().into()
-    }),
-    Column::words(
-        "description",
-        "description",
-        "The driver's description",
-        |state| state.description.clone().into(),
-    ),
-    Column::driver(
-        "exit_latency_us",
-        "exit latency",
-        Unit::Us,
-        "The driver's exit latency",
-        |state| state.exit_latency_us.into(),
-    ),
-    Column::driver(
-        "target_residency_us",
-        "target residency",
-        Unit::Us,
-        "The driver's target residency",
-        |state| state.target_residency_us.into(),
-    ),
-    Column::words(
-        "disabled",
-        "enabled",
-        "Was it enabled when the run started?",
-        |state| {
-            let word = |disabled| if disabled { "no" } else { "yes" };
-            state.disabled.map(word).into()
-        },
-    ),
-];
+pub const STATES: &[Column<IdleState>] = &columns!(|state|
+    words "name", "state", state.name.as_str(), "The idle state";
+    words "description", "description", state.description.clone(), "The driver's description";
+    driver(Us) "exit_latency_us", "exit latency", state.exit_latency_us,
+        "The driver's exit latency";
+    driver(Us) "target_residency_us", "target residency", state.target_residency_us,
+        "The driver's target residency";
+    words "disabled", "enabled", state.disabled.map(|disabled| if disabled { "no" } else { "yes" }),
+        "Was it enabled when the run started?";
+);
 
-const COSTS: &[Column<(String, Cost)>] = &[
-    Column::words("name", "what", "What was tried", |(name, _)| {
-        name.replace('_', " ").into()
-    }),
-    Column::measured("count", "tried", Unit::Count, "How often", |(_, cost)| {
-        cost.count.into()
-    }),
-    Column::measured("median_ns", "median", Unit::Ns, "Median", |(_, cost)| {
-        cost.median_ns.into()
-    }),
-    Column::measured("mean_ns", "mean", Unit::Ns, "Mean", |(_, cost)| {
-        cost.mean_ns.into()
-    }),
-    Column::measured("min_ns", "min", Unit::Ns, "The least", |(_, cost)| {
-        cost.min_ns.into()
-    }),
-    Column::measured("max_ns", "max", Unit::Ns, "The most", |(_, cost)| {
-        cost.max_ns.into()
-    }),
-];
+/// The floor of the method: the same event on a CPU where nothing sleeps.
+pub const FLOOR: &[Column<Floor>] = &columns!(|floor|
+    words "state", "state", floor.state.as_str(),
+        "The poll state, or `awake`: nothing sleeps there";
+    words "source", "source", floor.source.as_str(), "What woke the CPU";
+    measured(Count) "count", "count", floor.count, "Datapoints";
+    measured(Ns) "median_ns", "median", floor.median_ns, "Median latency";
+    measured(Ns) "p90_ns", "p90", floor.p90_ns, "90th percentile";
+    measured(Ns) "p99_ns", "p99", floor.p99_ns, "99th percentile";
+    measured(Ns) "max_ns", "max", floor.max_ns, "The longest latency";
+);
+
+const COSTS: &[Column<(String, Cost)>] = &columns!(|one|
+    words "name", "what", one.0.replace('_', " "), "What was tried";
+    measured(Count) "count", "tried", one.1.count, "How often";
+    measured(Ns) "median_ns", "median", one.1.median_ns, "Median";
+    measured(Ns) "mean_ns", "mean", one.1.mean_ns, "Mean";
+    measured(Ns) "min_ns", "min", one.1.min_ns, "The least";
+    measured(Ns) "max_ns", "max", one.1.max_ns, "The most";
+);
 
 /// What became of some wake-ups.
 struct Fate {
@@ -86,21 +62,11 @@ struct Fate {
     share: f64,
 }
 
-const FATES: &[Column<Fate>] = &[
-    Column::words("name", "wake-ups", "What became of them", |fate| {
-        fate.name.as_str().into()
-    }),
-    Column::measured("count", "count", Unit::Count, "How many", |fate| {
-        fate.count.into()
-    }),
-    Column::measured(
-        "share",
-        "of those launched",
-        Unit::Share,
-        "Their share of the launches",
-        |fate| fate.share.into(),
-    ),
-];
+const FATES: &[Column<Fate>] = &columns!(|fate|
+    words "name", "wake-ups", fate.name.as_str(), "What became of them";
+    measured(Count) "count", "count", fate.count, "How many";
+    measured(Share) "share", "of those launched", fate.share, "Their share of the launches";
+);
 
 /// All of it, result by result.
 pub fn settings(views: &Views<'_>) -> Section<'static> {

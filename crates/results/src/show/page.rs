@@ -68,18 +68,9 @@ fn rows(views: &Views<'_>) -> Vec<Row> {
 
 fn about(view: &View<'_>) -> String {
     let description = &view.input.loaded.description;
-    let machine = &description.machine;
-    let mut parts = vec![counted(view.input.loaded.columns.rows as u64, "datapoint")];
-    let known = [
-        machine.hostname.clone(),
-        machine.cpu_model.clone(),
-        machine
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {kernel}")),
-        (!description.started.is_empty()).then(|| description.started.clone()),
-        Some(description.tool.clone()),
-    ];
-    parts.extend(known.into_iter().flatten());
+    let mut parts = vec![counted(view.input.datapoints() as u64, "datapoint")];
+    parts.extend(description.machine.words());
+    let started = Some(description.started.clone()).filter(|started| !started.is_empty());
+    parts.extend(started.into_iter().chain([description.tool.clone()]));
     format!("{}{}", view.who(), parts.join(" · "))
 }

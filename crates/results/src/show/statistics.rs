@@ -2,13 +2,13 @@
 
 use reveille_figures::tail::{Estimate, Tail};
 use reveille_show::quantity::{count, p_value};
-use reveille_show::sheet::{Column, Heading, Section, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Table, Value};
 
+use crate::columns;
 use crate::statistics::StateStatistics;
 use crate::verdict::{Exceedance, Verdict};
 
-use super::floors::FLOOR;
-use super::machine;
+use super::machine::{FLOOR, STATES};
 
 /// A state of a result.
 #[derive(Debug, Clone)]
@@ -23,6 +23,13 @@ impl Row {
         self.of.exceedance.as_ref().map(figure).into()
     }
 
+    fn verdict(&self) -> String {
+        match &self.of.verdict {
+            Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
+            verdict => verdict.to_string(),
+        }
+    }
+
     fn tail<T: Into<Value>>(&self, figure: fn(&Estimate) -> T) -> Value {
         match &self.of.tail {
             Tail::Estimated(tail) => figure(tail).into(),
@@ -32,197 +39,72 @@ impl Row {
 }
 
 /// What a row is of; each table begins with them.
-const KEYS: [Column<Row>; 3] = [
-    Column::words("result", "result", "The result's letter", |row| {
-        row.result.as_str().into()
-    }),
-    Column::words("state", "state", "The requested idle state", |row| {
-        row.of.state.as_str().into()
-    }),
-    Column::words(
-        "source",
-        "source",
-        "What woke the CPU; sources are not mixed",
-        |row| row.of.source.as_str().into(),
-    ),
-];
+const KEYS: [Column<Row>; 3] = columns!(|row|
+    words "result", "result", row.result.as_str(), "The result's letter";
+    words "state", "state", row.of.state.as_str(), "The requested idle state";
+    words "source", "source", row.of.source.as_str(), "What woke the CPU; sources are not mixed";
+);
 
-const LATENCY: &[Column<Row>] = &[
-    Column::driver(
-        "driver_exit_latency_us",
-        "exit latency",
-        Unit::Us,
-        "The driver's exit latency",
-        |row| row.of.driver_exit_latency_us.into(),
-    ),
-    Column::measured(
-        "wake_latency.count",
-        "count",
-        Unit::Count,
-        "Datapoints",
-        |row| row.of.wake_latency.count.into(),
-    ),
-    Column::detail(Column::measured(
-        "wake_latency.min_ns",
-        "min",
-        Unit::Ns,
-        "The shortest wake latency",
-        |row| row.of.wake_latency.min_ns.into(),
-    )),
-    Column::measured(
-        "wake_latency.median_ns",
-        "median",
-        Unit::Ns,
-        "Median wake latency",
-        |row| row.of.wake_latency.median_ns.into(),
-    ),
-    Column::measured(
-        "median_above_floor_ns",
-        "above floor",
-        Unit::Ns,
-        "The median less the floor's median of the same source",
-        |row| row.of.median_above_floor_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "wake_latency.p90_ns",
-        "p90",
-        Unit::Ns,
-        "90th percentile; unknown with fewer than ten datapoints beyond, as the other quantiles",
-        |row| row.of.wake_latency.p90_ns.into(),
-    )),
-    Column::measured(
-        "wake_latency.p99_ns",
-        "p99",
-        Unit::Ns,
-        "99th percentile",
-        |row| row.of.wake_latency.p99_ns.into(),
-    ),
-    Column::measured(
-        "wake_latency.p99_9_ns",
-        "p99.9",
-        Unit::Ns,
-        "99.9th percentile",
-        |row| row.of.wake_latency.p99_9_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "wake_latency.p99_99_ns",
-        "p99.99",
-        Unit::Ns,
-        "99.99th percentile",
-        |row| row.of.wake_latency.p99_99_ns.into(),
-    )),
-    Column::measured(
-        "wake_latency.max_ns",
-        "max",
-        Unit::Ns,
-        "The longest wake latency",
-        |row| row.of.wake_latency.max_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "wake_latency.mean_ns",
-        "mean",
-        Unit::Ns,
-        "Mean wake latency",
-        |row| row.of.wake_latency.mean_ns.into(),
-    )),
-    Column::detail(Column::measured(
-        "wake_latency.standard_deviation_ns",
-        "sd",
-        Unit::Ns,
-        "Standard deviation of the wake latency",
-        |row| row.of.wake_latency.standard_deviation_ns.into(),
-    )),
-    Column::measured(
-        "exceedance.share",
-        "beyond",
-        Unit::Share,
-        "Share of wakes that took longer than the driver's exit latency",
-        |row| row.exceedance(|one| one.share),
-    ),
-    Column::detail(Column::measured(
-        "exceedance.low",
-        "95% from",
-        Unit::Share,
-        "Lower end of its 95 % interval",
-        |row| row.exceedance(|one| one.low),
-    )),
-    Column::detail(Column::measured(
-        "exceedance.high",
-        "to",
-        Unit::Share,
-        "Upper end of its 95 % interval",
-        |row| row.exceedance(|one| one.high),
-    )),
-];
+const LATENCY: &[Column<Row>] = &columns!(|row|
+    driver(Us) "driver_exit_latency_us", "exit latency", row.of.driver_exit_latency_us,
+        "The driver's exit latency";
+    measured(Count) "wake_latency.count", "count", row.of.wake_latency.count, "Datapoints";
+    measured(Ns) detail "wake_latency.min_ns", "min", row.of.wake_latency.min_ns,
+        "The shortest wake latency";
+    measured(Ns) "wake_latency.median_ns", "median", row.of.wake_latency.median_ns,
+        "Median wake latency";
+    measured(Ns) "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
+        "The median less the floor's median of the same source";
+    measured(Ns) detail "wake_latency.p90_ns", "p90", row.of.wake_latency.p90_ns,
+        "90th percentile; unknown with fewer than ten datapoints beyond, as the other quantiles";
+    measured(Ns) "wake_latency.p99_ns", "p99", row.of.wake_latency.p99_ns, "99th percentile";
+    measured(Ns) "wake_latency.p99_9_ns", "p99.9", row.of.wake_latency.p99_9_ns,
+        "99.9th percentile";
+    measured(Ns) detail "wake_latency.p99_99_ns", "p99.99", row.of.wake_latency.p99_99_ns,
+        "99.99th percentile";
+    measured(Ns) "wake_latency.max_ns", "max", row.of.wake_latency.max_ns,
+        "The longest wake latency";
+    measured(Ns) detail "wake_latency.mean_ns", "mean", row.of.wake_latency.mean_ns,
+        "Mean wake latency";
+    measured(Ns) detail "wake_latency.standard_deviation_ns", "sd",
+        row.of.wake_latency.standard_deviation_ns,
+        "Standard deviation of the wake latency";
+    measured(Share) "exceedance.share", "beyond", row.exceedance(|one| one.share),
+        "Share of wakes that took longer than the driver's exit latency";
+    measured(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
+        "Lower end of its 95 % interval";
+    measured(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
+        "Upper end of its 95 % interval";
+);
 
 /// First on a page; last on a terminal, which may be too narrow for it.
-const VERDICT: &[Column<Row>] = &[Column::words(
-    "verdict",
-    "verdict",
-    "Does the driver's exit latency hold?",
-    |row| match &row.of.verdict {
-        Verdict::TooFewDatapoints { .. } => "too few datapoints".into(),
-        verdict => verdict.to_string().into(),
-    },
-)];
+const VERDICT: &[Column<Row>] = &columns!(|row|
+    words "verdict", "verdict", row.verdict(), "Does the driver's exit latency hold?";
+);
 
-const TAIL: &[Column<Row>] = &[
-    Column::words(
-        "tail.estimated.exceeded_by_one_in",
-        "exceeded by",
-        "How rarely a wake takes longer",
-        |row| row.tail(|tail| format!("1 wake in {}", count(tail.exceeded_by_one_in))),
-    ),
-    Column::estimated(
-        "tail.estimated.quantile_ns",
-        "latency",
-        Unit::Ns,
-        "The latency that few wakes exceed, by a fit to the tail",
-        |row| row.tail(|tail| tail.quantile_ns),
-    ),
-    Column::estimated(
-        "tail.estimated.quantile_low_ns",
-        "95% from",
-        Unit::Ns,
-        "Lower end of its 95 % interval",
-        |row| row.tail(|tail| tail.quantile_low_ns),
-    ),
-    Column::estimated(
-        "tail.estimated.quantile_high_ns",
-        "to",
-        Unit::Ns,
-        "Upper end of its 95 % interval",
-        |row| row.tail(|tail| tail.quantile_high_ns),
-    ),
-    Column::detail(Column::estimated(
-        "tail.estimated.shape",
-        "shape ξ",
-        Unit::Of(""),
-        "Shape of the generalised Pareto distribution",
-        |row| row.tail(|tail| tail.shape),
-    )),
-    Column::detail(Column::estimated(
-        "tail.estimated.fit_p_value",
-        "fit's p-value",
-        Unit::Of(""),
-        "Goodness of the fit, by the Anderson-Darling test; small is bad",
-        |row| row.tail(|tail| p_value(tail.fit_p_value)),
-    )),
-    Column::detail(Column::measured(
-        "tail.estimated.threshold_ns",
-        "threshold",
-        Unit::Ns,
-        "The latency from which on the tail is fitted",
-        |row| row.tail(|tail| tail.threshold_ns),
-    )),
-    Column::detail(Column::measured(
-        "tail.estimated.exceedances",
-        "fitted",
-        Unit::Count,
-        "Datapoints above the threshold",
-        |row| row.tail(|tail| tail.exceedances),
-    )),
-];
+const TAIL: &[Column<Row>] = &columns!(|row|
+    words "tail.estimated.exceeded_by_one_in", "exceeded by",
+        row.tail(|tail| format!("1 wake in {}", count(tail.exceeded_by_one_in))),
+        "How rarely a wake takes longer";
+    estimated(Ns) "tail.estimated.quantile_ns", "latency", row.tail(|tail| tail.quantile_ns),
+        "The latency that few wakes exceed, by a fit to the tail";
+    estimated(Ns) "tail.estimated.quantile_low_ns", "95% from",
+        row.tail(|tail| tail.quantile_low_ns),
+        "Lower end of its 95 % interval";
+    estimated(Ns) "tail.estimated.quantile_high_ns", "to", row.tail(|tail| tail.quantile_high_ns),
+        "Upper end of its 95 % interval";
+    estimated(Of("")) detail "tail.estimated.shape", "shape ξ", row.tail(|tail| tail.shape),
+        "Shape of the generalised Pareto distribution";
+    estimated(Of("")) detail "tail.estimated.fit_p_value", "fit's p-value",
+        row.tail(|tail| p_value(tail.fit_p_value)),
+        "Goodness of the fit, by the Anderson-Darling test; small is bad";
+    measured(Ns) detail "tail.estimated.threshold_ns", "threshold",
+        row.tail(|tail| tail.threshold_ns),
+        "The latency from which on the tail is fitted";
+    measured(Count) detail "tail.estimated.exceedances", "fitted",
+        row.tail(|tail| tail.exceedances),
+        "Datapoints above the threshold";
+);
 
 /// The columns of every table, by the list in `result.json` that holds its rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -231,7 +113,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
         .concat();
     vec![
         ("statistics[]", statistics),
-        ("states[]", Column::headings(machine::STATES)),
+        ("states[]", Column::headings(STATES)),
         ("characterisation.floors[]", Column::headings(FLOOR)),
     ]
 }

@@ -1,5 +1,6 @@
 //! What a run found, from its description alone.
 
+use reveille_kernel::driver_and_governor;
 use reveille_show::quantity::{counted, duration, nanoseconds, share};
 use reveille_show::sheet::{Section, Sheet};
 
@@ -8,8 +9,7 @@ use crate::description::{Ended, Probe};
 use crate::schema::AWAKE;
 
 use super::statistics::{Row, latency, tails};
-use super::verdicts::verdicts;
-use super::words::{by_probe, subject};
+use super::verdicts::{by_probe, subject, verdicts};
 
 /// The key of the probes' cost in [`crate::description::Characterisation::costs`].
 const PROBE_COST: &str = "probe at idle entry and exit";
@@ -47,16 +47,13 @@ pub fn summary(description: &Description) -> Sheet<'_> {
 }
 
 fn machine(description: &Description, sheet: &mut Sheet<'_>) {
-    let machine = &description.machine;
     sheet.fact("Measured", subject(description));
-    let mut kernel = machine.kernel.clone().unwrap_or_else(|| "unknown".into());
-    if let Some(hypervisor) = &machine.hypervisor {
-        kernel += &format!(", under {hypervisor}");
-    }
-    sheet.fact("Kernel", kernel);
-    let driver = description.driver.as_deref().unwrap_or("none");
-    let governor = description.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    sheet.fact("Kernel", description.machine.kernel_words());
+    let (driver, governor) = (&description.driver, &description.governor);
+    sheet.fact(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
+    );
     let (probe, arming) = (by_probe(description), &description.settings.arming);
     sheet.fact("Probe", format!("{probe}; {arming}"));
 }

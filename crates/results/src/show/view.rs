@@ -74,11 +74,8 @@ pub struct Views<'a> {
 }
 
 impl<'a> Views<'a> {
-    /// Groups and counts the datapoints of every result.
-    ///
-    /// # Errors
-    /// [`Error::NoResult`] where `inputs` is empty; [`Error::NoLatency`] where there are datapoints without
-    /// wake latencies.
+    /// Groups and counts the datapoints of every result. [`Error::NoResult`] without one; [`Error::NoLatency`]
+    /// for datapoints without wake latencies.
     pub fn of(inputs: &'a [Input]) -> Result<Self> {
         if inputs.is_empty() {
             return Err(Error::NoResult);
@@ -180,21 +177,6 @@ impl<'a> View<'a> {
         letter.map_or(String::new(), |letter| format!("{letter}: "))
     }
 
-    /// The statistics of that group.
-    pub fn statistics(&self, key: &Key) -> Option<&StateStatistics> {
-        statistics(self.input, key)
-    }
-
-    /// The driver's exit latency for that group's state, ns.
-    pub fn driver_figure(&self, key: &Key) -> Option<f64> {
-        driver_figure(self.input, key)
-    }
-
-    /// The floor's median for that group's source, ns.
-    pub fn floor(&self, key: &Key) -> Option<f64> {
-        floor(self.input, key)
-    }
-
     /// Where that group's places are in planes.
     pub fn place(&self, key: &Key) -> Option<usize> {
         self.groups
@@ -204,29 +186,33 @@ impl<'a> View<'a> {
     }
 }
 
-fn statistics<'a>(input: &'a Input, key: &Key) -> Option<&'a StateStatistics> {
-    let all = &input.loaded.description.statistics;
-    all.iter()
-        .find(|one| one.state == key.state && one.source == key.source)
-}
+impl Input {
+    /// The statistics of that group.
+    pub(super) fn statistics(&self, key: &Key) -> Option<&StateStatistics> {
+        let mut all = self.loaded.description.statistics.iter();
+        all.find(|one| one.state == key.state && one.source == key.source)
+    }
 
-fn driver_figure(input: &Input, key: &Key) -> Option<f64> {
-    let state = input
-        .loaded
-        .description
-        .states
-        .iter()
-        .find(|state| state.name == key.state);
-    let figure = statistics(input, key)
-        .and_then(|one| one.driver_exit_latency_us)
-        .or_else(|| state.and_then(|state| state.exit_latency_us))?;
-    Some(figure as f64 * 1e3)
-}
+    /// The driver's exit latency for that group's state, ns.
+    pub(super) fn driver_figure(&self, key: &Key) -> Option<f64> {
+        let of_table = || {
+            let mut states = self.loaded.description.states.iter();
+            states
+                .find(|state| state.name == key.state)?
+                .exit_latency_us
+        };
+        let figure = self
+            .statistics(key)
+            .and_then(|one| one.driver_exit_latency_us);
+        Some(figure.or_else(of_table)? as f64 * 1e3)
+    }
 
-fn floor(input: &Input, key: &Key) -> Option<f64> {
-    let floors = &input.loaded.description.characterisation.floors;
-    let floor = floors.iter().find(|floor| floor.source == key.source)?;
-    Some(floor.median_ns as f64)
+    /// The floor's median for that group's source, ns.
+    pub(super) fn floor(&self, key: &Key) -> Option<f64> {
+        let mut floors = self.loaded.description.characterisation.floors.iter();
+        let floor = floors.find(|floor| floor.source == key.source)?;
+        Some(floor.median_ns as f64)
+    }
 }
 
 /// `A` to `Z`, then `A1`, `B1`, ...
@@ -255,7 +241,7 @@ fn axes(inputs: &[Input], groups: &[Groups]) -> Axes {
     for (input, groups) in inputs.iter().zip(groups) {
         for group in &groups.groups {
             let datapoints = latency_span(input, group);
-            let figures = datapoints.with(floor(input, &group.key));
+            let figures = datapoints.with(input.floor(&group.key));
             match ranges.iter_mut().find(|(key, ..)| *key == group.key) {
                 Some((_, all_datapoints, all_figures)) => {
                     *all_datapoints = all_datapoints.and(datapoints);
@@ -323,8 +309,8 @@ fn latency_span(input: &Input, group: &Group) -> Span {
     let positive = &sorted[sorted.partition_point(|ns| *ns <= 0)..];
     let low = positive.get(positive.len() / 1000).copied().unwrap_or(1) as f64;
     let high = sorted.last().copied().unwrap_or(1).max(1) as f64;
-    let span = Span(low, high.max(low)).with(driver_figure(input, &group.key));
-    match statistics(input, &group.key).map(|one| &one.tail) {
+    let span = Span(low, high.max(low)).with(input.driver_figure(&group.key));
+    match input.statistics(&group.key).map(|one| &one.tail) {
         // An interval may reach far out: the datapoints shall keep most of the room.
         Some(Tail::Estimated(tail)) => {
             span.with(Some((tail.quantile_high_ns as f64).min(span.1 * 4.0)))

@@ -18,17 +18,10 @@
  * Only a CPU itself writes its `struct cpu`, except `sent`; the scheduler's tracepoints run with
  * interrupts off.
  */
-#include "cost_kernel.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
+#include "kernel.h"
 #include "cost.h"
+#include "histogram.h"
 #include "pid_namespace.h"
-
-/* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
-#define PWR_EVENT_EXIT ((unsigned int)-1)
 
 /* include/linux/interrupt.h */
 #define TIMER_SOFTIRQ 1
@@ -192,15 +185,10 @@ static __always_inline struct cpu *this_cpu(void)
 	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-static __always_inline bool is_idle_task(void)
-{
-	return !bpf_get_current_pid_tgid();
-}
-
 /* By its cgroup or an ancestor; searched again only when the task has moved. */
 static __always_inline bool in_cgroup(struct task_struct *p, struct task *task)
 {
-	struct cgroup *at = ((struct task_struct___cost *)p)->cgroups->dfl_cgrp;
+	struct cgroup *at = p->cgroups->dfl_cgrp;
 
 	if (task->cgroup == (unsigned long long)at)
 		return task->belongs;
@@ -221,7 +209,7 @@ static __always_inline bool in_cgroup(struct task_struct *p, struct task *task)
 
 static __always_inline void copy_name(char *to, struct task_struct *p)
 {
-	const __u64 *name = (const __u64 *)((struct task_struct___cost *)p)->comm;
+	const __u64 *name = (const __u64 *)p->comm;
 
 	((__u64 *)to)[0] = name[0];
 	((__u64 *)to)[1] = name[1];
@@ -532,7 +520,7 @@ int BPF_PROG(on_wakeup, struct task_struct *p)
 	if (!task || !task->waking)
 		return 0;
 	task->early = !task->blocked;
-	task->target = ((struct task_struct___cost *)p)->wake_cpu;
+	task->target = p->wake_cpu;
 	return 0;
 }
 
@@ -549,34 +537,9 @@ int BPF_PROG(on_wakeup_new, struct task_struct *p)
 	task = followed(p);
 	if (!task || !counting || (follow == FOLLOW_CGROUP && !in_cgroup(p, task)))
 		return 0;
-	begin_wakeup(ctx, task, cpu, ((struct task_struct___cost *)p)->wake_cpu);
+	begin_wakeup(ctx, task, cpu, p->wake_cpu);
 	task->blocked = 1;
 	return 0;
-}
-
-static __always_inline __u32 bucket(unsigned long long ns)
-{
-	__u32 exponent = 0;
-	unsigned long long rest = ns;
-
-	if (ns < 8)
-		return ns;
-	if (ns >> 36)
-		return BUCKETS - 1;
-#define HALVE(bits)                                                                                \
-	if (rest >> bits) {                                                                        \
-		rest >>= bits;                                                                     \
-		exponent += bits;                                                                  \
-	}
-	HALVE(32)
-	HALVE(16)
-	HALVE(8)
-	HALVE(4)
-	HALVE(2)
-	HALVE(1)
-#undef HALVE
-	/* The three bits after the first one. */
-	return (exponent - 2) * 8 + ((ns >> (exponent - 3)) & 7);
 }
 
 static __always_inline void add_to_distribution(unsigned int place, unsigned long long ns)
@@ -831,7 +794,7 @@ static __always_inline void settle(struct task_struct *next, struct task *task, 
 static __always_inline void leave_cpu(struct task *task, struct task_struct *p, bool preempted,
 				      unsigned int prev_state)
 {
-	unsigned int state = ((struct task_struct___cost *)p)->__state;
+	unsigned int state = p->__state;
 
 	if (task->blocked && task->waking) {
 		/* It has run without an event (observed if prev was a hidden process). */
@@ -905,7 +868,7 @@ int follow_present(struct bpf_iter__task *context)
 	struct task_struct *p = context->task;
 
 	if (p && p->pid && (process_here(p) == process) == (follow == FOLLOW_PROCESS))
-		begin_to_follow(p, !((struct task_struct___cost *)p)->on_cpu);
+		begin_to_follow(p, !p->on_cpu);
 	return 0;
 }
 

@@ -18,7 +18,8 @@
 /* A flag of a place: the CPU polls, and serves interrupts without leaving the state. */
 #define POLLING 0x80
 
-/* Eight buckets for each power of two, up to 2^36 ns (69 s): a bucket is at most 12.5 % wide. */
+/* Of histogram.h, up to 2^36 ns (69 s). */
+#define EXPONENTS 36
 #define BUCKETS 288
 
 /* What issued a wake-up: the upper byte of a cause; the rest is the device's IRQ. */

@@ -16,15 +16,9 @@
  * senders write only `sender` and `late`.
  */
 #include "kernel.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 #include "live.h"
+#include "histogram.h"
 #include "pid_namespace.h"
-
-#define PWR_EVENT_EXIT ((unsigned int)-1)
 
 /* The longest time between a message and its interrupt; long because of hypervisors. */
 #define UNDERWAY_NS 100000ULL
@@ -124,37 +118,6 @@ static __always_inline void sample(struct cpu *cpu)
 /*
  * Settling.
  */
-
-static __always_inline __u32 bucket(__u64 value)
-{
-	__u32 octave = 0, rest;
-
-	if (value < BUCKETS_PER_OCTAVE)
-		return value;
-	if (value >= 1ULL << 27)
-		return BUCKETS - 1;
-	rest = value;
-	/* The BPF instruction set has no count of leading zeros. */
-	if (rest >> 16) {
-		rest >>= 16;
-		octave += 16;
-	}
-	if (rest >> 8) {
-		rest >>= 8;
-		octave += 8;
-	}
-	if (rest >> 4) {
-		rest >>= 4;
-		octave += 4;
-	}
-	if (rest >> 2) {
-		rest >>= 2;
-		octave += 2;
-	}
-	octave += rest >> 1;
-	return (octave - 2) * BUCKETS_PER_OCTAVE +
-	       ((value >> (octave - 3)) & (BUCKETS_PER_OCTAVE - 1));
-}
 
 static __always_inline void add_latency(struct cpu *cpu, struct tally *tally)
 {
@@ -316,13 +279,6 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
  * Interrupts that end idle periods.
  */
 
-/* If a state is entered with interrupts off, the idle task takes the interrupt that ended it, as
- * soon as they are on again after TAI. Once another task runs, interrupts are unrelated. */
-static __always_inline bool is_idle_task(void)
-{
-	return bpf_get_current_pid_tgid() == 0;
-}
-
 static __always_inline int interrupt(enum cause cause, __u32 irq)
 {
 	struct cpu *cpu = this_cpu();
@@ -331,6 +287,9 @@ static __always_inline int interrupt(enum cause cause, __u32 irq)
 	if (!cpu || cpu->closed || !cpu->tbi)
 		return 0;
 	time = bpf_ktime_get_ns();
+	/* If a state is entered with interrupts off, the idle task takes the interrupt that ended
+	 * it, as soon as they are on again after TAI. Once another task runs, interrupts are
+	 * unrelated. */
 	if (cpu->tai ? cpu->interrupts || !is_idle_task() : cpu->interrupts && !polls(cpu)) {
 		cpu->closed = 1;
 		return 0;

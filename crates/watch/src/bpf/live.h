@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The data exchanged between the live view's BPF programs and the program; times are
- * CLOCK_MONOTONIC, ns. The Rust types come from the object's BTF, which has no macros: MAX_*,
- * BUCKETS and BUCKETS_PER_OCTAVE are also defined in live/kernel.rs and live/latencies.rs.
+ * CLOCK_MONOTONIC, ns. The Rust types come from the object's BTF, which has no macros: MAX_* are
+ * also defined in live/kernel.rs.
  */
 #ifndef REVEILLE_LIVE_H
 #define REVEILLE_LIVE_H
@@ -15,11 +15,8 @@
 /* The value of a counter that could not be read. */
 #define COUNTER_UNREADABLE (~0ULL)
 
-/*
- * A histogram's buckets: one for each value below 8, then eight to an octave up to 2^27 ns
- * (134 ms), so that a bucket is at most 1/8 wide.
- */
-#define BUCKETS_PER_OCTAVE 8
+/* Of histogram.h, up to 2^27 ns (134 ms). */
+#define EXPONENTS 27
 #define BUCKETS 200
 
 /* What ended an idle period. */

@@ -13,17 +13,10 @@
  * inside the programs; an interrupt writes its own fields (`interrupt`, `raised`) until the softirq
  * takes them.
  */
-#include "path_kernel.h"
-#include <linux/bpf.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
+#include "kernel.h"
 #include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 #include "path.h"
 
-/* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
-#define PWR_EVENT_EXIT ((unsigned int)-1)
 /* include/linux/interrupt.h */
 #define NET_RX_SOFTIRQ 3
 /* include/linux/sched.h */

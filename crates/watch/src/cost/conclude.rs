@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use reveille_kernel::Identity;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_results::Description;
 use reveille_results::schema::AWAKE;
@@ -10,8 +9,7 @@ use reveille_results::schema::AWAKE;
 use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
 use super::forbidding::{self, ENOUGH};
 use super::result::{
-    Cost, CpuCost, Ended, Estimate, InterruptCost, Missed, Overhead, PairCost, SCHEMA_VERSION,
-    StateCost, Thread, Waited,
+    Cost, CpuCost, Estimate, InterruptCost, Overhead, PairCost, SCHEMA_VERSION, StateCost, Subject,
 };
 use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, show};
@@ -19,22 +17,8 @@ use super::{Depth, Distribution, show};
 /// The parts of the result that the BPF programs do not provide.
 #[derive(Debug, Clone, PartialEq)]
 pub struct About {
-    /// `reveille 0.1.0`.
-    pub tool: String,
-    /// RFC 3339, UTC.
-    pub started: String,
-    /// The program and its arguments.
-    pub command_line: Vec<String>,
-    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
-    pub workload: String,
-    /// Why following ended.
-    pub ended: Ended,
-    /// The machine it ran on.
-    pub machine: Identity,
-    /// cpuidle's driver, if any.
-    pub driver: Option<String>,
-    /// cpuidle's governor, if any.
-    pub governor: Option<String>,
+    /// What was followed, where and when.
+    pub subject: Subject,
     /// The driver and the governor honour latency requests.
     pub honours_requests: bool,
     /// Names of devices' interrupts.
@@ -57,38 +41,20 @@ impl Cost {
             wakeups: totals.wakeups,
             met_sleeping_cpu: totals.asleep,
             met_polling_cpu: totals.polling,
-            waited: all.into(),
-            lost_share: (elapsed_ns > 0).then(|| all.leaving_ns as f64 / elapsed_ns as f64),
-            most_delayed_thread: (totals.most_ns > 0).then(|| Thread {
-                name: totals.most_name.clone(),
-                pid: totals.most_pid,
-                leaving_ns: totals.most_ns,
-            }),
+            waited: all.waited,
+            lost_share: (elapsed_ns > 0).then(|| all.waited.leaving_ns as f64 / elapsed_ns as f64),
+            most_delayed_thread: totals.most.clone(),
             by_state,
             by_pair: by_pair(tallies, about.interrupts.as_ref()),
             by_interrupt: by_interrupt(tallies, about.interrupts.as_ref()),
             by_cpu: by_cpu(tallies),
             forbidding,
             sentence: String::new(),
-            missed: Missed {
-                moved: totals.moved,
-                unseen: totals.unseen,
-                pairs_full: totals.pairs_full,
-                stacks_full: totals.stacks_full,
-                stacks_failed: totals.stacks_failed,
-                unfollowed_tasks: totals.unfollowed,
-            },
-            overhead: overhead(tallies, about.machine.cpus_online),
+            missed: totals.missed,
+            overhead: overhead(tallies, about.subject.machine.cpus_online),
             notes: notes(tallies),
             elapsed_ns,
-            tool: about.tool,
-            started: about.started,
-            command_line: about.command_line,
-            workload: about.workload,
-            ended: about.ended,
-            machine: about.machine,
-            driver: about.driver,
-            governor: about.governor,
+            subject: about.subject,
         };
         cost.sentence = show::answer(&cost, about.honours_requests);
         cost
@@ -97,30 +63,24 @@ impl Cost {
 
 /// The states with waits, from the shallowest, after `busy` and `awake`.
 fn by_state(tallies: &Tallies, measured: Option<&(String, Description)>) -> Vec<StateCost> {
+    let cost =
+        |place, name: &str, polling, exit_us| state_cost(tallies, place, name, polling, exit_us);
     let mut all = vec![
-        state_cost(tallies, BUSY_PLACE, "busy", false, None),
-        state_cost(tallies, AWAKE_PLACE, AWAKE, false, None),
+        cost(BUSY_PLACE, "busy", false, None),
+        cost(AWAKE_PLACE, AWAKE, false, None),
     ];
     for (order, state) in tallies.depth.states.iter().enumerate() {
         let place = Depth::place(order);
         if place != OTHER_PLACE {
-            let latency = state.exit_latency_us;
-            all.push(state_cost(
-                tallies,
+            all.push(cost(
                 place,
                 &state.name,
                 state.polling,
-                latency,
+                state.exit_latency_us,
             ));
         }
     }
-    all.push(state_cost(
-        tallies,
-        OTHER_PLACE,
-        "another state",
-        false,
-        None,
-    ));
+    all.push(cost(OTHER_PLACE, "another state", false, None));
     all.retain(|state| state.waits > 0);
     for state in &mut all {
         state.estimate = estimate(state, measured);
@@ -150,10 +110,11 @@ fn state_cost(
         driver_exit_latency_us,
         waits: sums.count,
         unknown_waits: sums.unknown,
-        waited: sums.into(),
+        waited: sums.waited,
         mean_stay_ns: (place >= OTHER_PLACE && sums.count > 0)
             .then(|| sums.stay_ns as f64 / sums.count as f64),
-        mean_leaving_ns: (sleeps && known > 0).then(|| sums.leaving_ns as f64 / known as f64),
+        mean_leaving_ns: (sleeps && known > 0)
+            .then(|| sums.waited.leaving_ns as f64 / known as f64),
         median_leaving_ns: quantile(0.5),
         p90_leaving_ns: quantile(0.9),
         p99_leaving_ns: quantile(0.99),
@@ -218,7 +179,7 @@ fn by_pair(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<PairCost> 
         wakee: pair.wakee.clone(),
         wakeups: sums.wakeups,
         asleep: sums.asleep,
-        waited: (*sums).into(),
+        waited: sums.waited,
     };
     let mut pairs: Vec<_> = tallies.pairs.iter().map(pair).collect();
     pairs.sort_by_key(|pair| std::cmp::Reverse((pair.waited.leaving_ns, pair.wakeups)));
@@ -239,7 +200,7 @@ fn by_interrupt(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<Inter
         },
         wakeups: sums.wakeups,
         asleep: sums.asleep,
-        waited: (*sums).into(),
+        waited: sums.waited,
     };
     let mut all: Vec<_> = sums.iter().map(cost).collect();
     all.sort_by_key(|one| std::cmp::Reverse((one.waited.leaving_ns, one.wakeups)));
@@ -247,7 +208,8 @@ fn by_interrupt(tallies: &Tallies, interrupts: Option<&Interrupts>) -> Vec<Inter
 }
 
 fn by_cpu(tallies: &Tallies) -> Vec<CpuCost> {
-    let mut cpus: BTreeMap<u32, (WaitSums, u64, BTreeMap<String, u64>)> = BTreeMap::new();
+    type OfCpu = (WaitSums, u64, BTreeMap<String, u64>);
+    let mut cpus: BTreeMap<u32, OfCpu> = BTreeMap::new();
     for (&(cpu, place), waits) in tallies.waits.iter().filter(|(_, waits)| waits.count > 0) {
         let (sum, asleep, by_state) = cpus.entry(cpu).or_default();
         sum.add(waits);
@@ -256,14 +218,14 @@ fn by_cpu(tallies: &Tallies) -> Vec<CpuCost> {
             *asleep += waits.count;
         }
         if let Some(state) = state {
-            by_state.insert(state.name.clone(), waits.leaving_ns);
+            by_state.insert(state.name.clone(), waits.waited.leaving_ns);
         }
     }
-    let cost = |(cpu, (sums, asleep, leaving_by_state_ns))| CpuCost {
+    let cost = |(cpu, (sums, asleep, leaving_by_state_ns)): (u32, OfCpu)| CpuCost {
         cpu,
-        waits: WaitSums::count(sums),
+        waits: sums.count,
         asleep,
-        waited: sums.into(),
+        waited: sums.waited,
         leaving_by_state_ns,
     };
     cpus.into_iter().map(cost).collect()
@@ -294,7 +256,7 @@ fn overhead(tallies: &Tallies, cpus: Option<u32>) -> Overhead {
 }
 
 fn notes(tallies: &Tallies) -> Vec<String> {
-    let totals = &tallies.totals;
+    let missed = &tallies.totals.missed;
     let mut notes = Vec::new();
     if !tallies.sees_sending {
         notes.push(
@@ -305,51 +267,23 @@ fn notes(tallies: &Tallies) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if totals.pairs_full > 0 {
+    if missed.pairs_full > 0 {
         notes.push(format!(
             "The table of pairs was full: {} wake-ups are in the totals, but in no pair.",
-            totals.pairs_full
+            missed.pairs_full
         ));
     }
-    if totals.stacks_full + totals.stacks_failed > 0 {
+    if missed.stacks_full + missed.stacks_failed > 0 {
         notes.push(format!(
             "The waker's stack is missing for {} wake-ups.",
-            totals.stacks_full + totals.stacks_failed
+            missed.stacks_full + missed.stacks_failed
         ));
     }
-    if totals.unfollowed > 0 {
+    if missed.unfollowed_tasks > 0 {
         notes.push(format!(
             "{} tasks could not be followed: the kernel had no memory.",
-            totals.unfollowed
+            missed.unfollowed_tasks
         ));
     }
     notes
-}
-
-impl WaitSums {
-    fn count(self) -> u64 {
-        self.count
-    }
-}
-
-impl From<WaitSums> for Waited {
-    fn from(sums: WaitSums) -> Self {
-        Self {
-            leaving_ns: sums.leaving_ns,
-            scheduling_ns: sums.scheduling_ns,
-            queueing_ns: sums.queueing_ns,
-            longest_leaving_ns: sums.longest_ns,
-        }
-    }
-}
-
-impl From<PairSums> for Waited {
-    fn from(sums: PairSums) -> Self {
-        Self {
-            leaving_ns: sums.leaving_ns,
-            scheduling_ns: sums.scheduling_ns,
-            queueing_ns: sums.queueing_ns,
-            longest_leaving_ns: sums.longest_ns,
-        }
-    }
 }

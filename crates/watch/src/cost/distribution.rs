@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::lower_edge;
+
 /// Buckets of a distribution (BUCKETS of cost.h).
 pub const BUCKETS: usize = 288;
 
@@ -79,13 +81,6 @@ impl Distribution {
             .iter()
             .map(|b| b.count as f64 * (middle(b) - mean).powi(2));
         Some(squares.sum::<f64>() / (count - 1.0))
-    }
-}
-
-fn lower_edge(bucket: usize) -> u64 {
-    match bucket {
-        0..8 => bucket as u64,
-        _ => (8 + bucket as u64 % 8) << (bucket / 8 - 1),
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use std::{mem, ptr};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
@@ -14,10 +13,11 @@ use reveille_kernel::Idle;
 use super::account::Account;
 use super::depth::PLACES;
 use super::distribution::BUCKETS;
+use super::result::{Missed, Thread, Waited};
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
 use super::{Depth, Workload};
 use crate::{Error, Result};
-use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, thread_name, word};
+use reveille_kernel::bpf::{self as kernel, KernelBtf, Plain, Shared, record, thread_name, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -41,8 +41,7 @@ const NEEDED: [(&str, &str, &str); 4] = [
     ("power", "cpu_idle", "CONFIG_CPU_IDLE"),
 ];
 
-/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
-/// way.
+/// The loaded and attached programs. Dropping it removes them; so does any end of the process.
 pub struct Follower {
     skel: CostSkel<'static>,
     variables: Shared<types::bss>,
@@ -55,10 +54,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Starts following. `stacks`: also record the wakers' stacks, which costs 1 µs or more per
-    /// wake-up.
-    ///
-    /// # Errors
+    /// Starts following. `stacks`: also record the wakers' stacks, which costs 1 µs or more per wake-up.
     /// [`Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, workload: &Workload, stacks: bool) -> Result<Self> {
         let btf = KernelBtf::read()?;
@@ -67,8 +63,7 @@ impl Follower {
         }
         let depth = Depth::of(idle);
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
-        // Before 5.18 sched_switch lacks the previous task's state, and the verifier refuses to
-        // read it.
+        // Before 5.18 sched_switch lacks the previous task's state; the verifier refuses to read it.
         let load = |has_prev_state| load(&btf, cpus, workload, stacks, has_prev_state);
         let mut skel = load(true).or_else(|_| load(false))?;
         set_places(&skel, &depth, cpus)?;
@@ -96,9 +91,6 @@ impl Follower {
     }
 
     /// Stops following and returns the sums.
-    ///
-    /// # Errors
-    /// If the kernel's tables cannot be read.
     pub fn finish(&self) -> Result<Tallies> {
         self.count(false);
         let elapsed = self.began.elapsed();
@@ -123,13 +115,10 @@ impl Follower {
     }
 
     /// The processes with stacks so far; their memory maps must be read while they live.
-    ///
-    /// # Errors
-    /// If the kernel's table cannot be read.
     pub fn stack_processes(&self) -> Result<Vec<u32>> {
         let mut processes = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
-            processes.push(plain::<types::stack_key>(&key).process);
+            processes.push(record::<types::stack_key>(&key).process);
         }
         processes.sort_unstable();
         processes.dedup();
@@ -137,17 +126,16 @@ impl Follower {
     }
 
     /// The wakers' stacks, longest waits first.
-    ///
-    /// # Errors
-    /// If the kernel's tables cannot be read.
     pub fn stacks(&self) -> Result<Vec<StackSums>> {
         let mut all = Vec::new();
         for key in self.skel.maps.stack_waits.keys() {
             let Some(value) = self.skel.maps.stack_waits.lookup(&key, MapFlags::ANY)? else {
                 continue;
             };
-            let key: types::stack_key = plain(&key);
-            let sums: types::stack_waits = plain(&value);
+            let (key, sums) = (
+                record::<types::stack_key>(&key),
+                record::<types::stack_waits>(&value),
+            );
             all.push(StackSums {
                 pair: pair(&key.pair),
                 process: key.process,
@@ -173,7 +161,7 @@ impl Follower {
             .traces
             .lookup(&id.to_ne_bytes(), MapFlags::ANY)?;
         let addresses = found.iter().flat_map(|bytes| bytes.chunks_exact(8));
-        let addresses = addresses.map(plain::<u64>);
+        let addresses = addresses.map(record::<u64>);
         Ok(addresses.take_while(|address| *address != 0).collect())
     }
 
@@ -195,31 +183,31 @@ impl Follower {
     }
 
     fn totals(&self) -> Result<Totals> {
-        let place = self.variables.at(0);
-        let missed = types::missed {
-            unseen: word!(place, types::bss, missed.unseen).load(Ordering::Relaxed),
-            pairs_full: word!(place, types::bss, missed.pairs_full).load(Ordering::Relaxed),
-            stacks_full: word!(place, types::bss, missed.stacks_full).load(Ordering::Relaxed),
-            stacks_failed: word!(place, types::bss, missed.stacks_failed).load(Ordering::Relaxed),
-            unfollowed: word!(place, types::bss, missed.unfollowed).load(Ordering::Relaxed),
-        };
+        let missed = self.variables.at(0).read().missed;
         let mut totals = Totals {
-            unseen: missed.unseen,
-            pairs_full: missed.pairs_full,
-            stacks_full: missed.stacks_full,
-            stacks_failed: missed.stacks_failed,
-            unfollowed: missed.unfollowed,
+            missed: Missed {
+                moved: 0,
+                unseen: missed.unseen,
+                pairs_full: missed.pairs_full,
+                stacks_full: missed.stacks_full,
+                stacks_failed: missed.stacks_failed,
+                unfollowed_tasks: missed.unfollowed,
+            },
             ..Totals::default()
         };
+        let mut most_ns = 0;
         for types::cpu { counts, .. } in of_cpus(&self.skel.maps.cpus)? {
             totals.wakeups += counts.wakeups;
             totals.asleep += counts.asleep;
             totals.polling += counts.polling;
-            totals.moved += counts.moved;
-            if counts.most_ns > totals.most_ns {
-                totals.most_ns = counts.most_ns;
-                totals.most_pid = counts.most_pid;
-                totals.most_name = thread_name(&counts.most_comm);
+            totals.missed.moved += counts.moved;
+            if counts.most_ns > most_ns {
+                most_ns = counts.most_ns;
+                totals.most = Some(Thread {
+                    name: thread_name(&counts.most_comm),
+                    pid: counts.most_pid,
+                    leaving_ns: most_ns,
+                });
             }
         }
         Ok(totals)
@@ -233,10 +221,12 @@ impl Follower {
                     let sums = WaitSums {
                         count: waits.count,
                         unknown: waits.unknown,
-                        leaving_ns: waits.leaving_ns,
-                        scheduling_ns: waits.scheduling_ns,
-                        queueing_ns: waits.queueing_ns,
-                        longest_ns: waits.longest_ns,
+                        waited: Waited {
+                            leaving_ns: waits.leaving_ns,
+                            scheduling_ns: waits.scheduling_ns,
+                            queueing_ns: waits.queueing_ns,
+                            longest_leaving_ns: waits.longest_ns,
+                        },
                         stay_ns: waits.stay_ns,
                     };
                     all.entry((number, place)).or_default().add(&sums);
@@ -255,7 +245,7 @@ impl Follower {
             for (bucket, count) in counts.iter_mut().enumerate() {
                 let key = (place * BUCKETS as u32 + bucket as u32).to_ne_bytes();
                 if let Some(of_cpus) = map.lookup_percpu(&key, MapFlags::ANY)? {
-                    *count = of_cpus.iter().map(|value| plain::<u64>(value)).sum();
+                    *count = of_cpus.iter().map(|value| record::<u64>(value)).sum();
                 }
             }
             all.insert(place, counts);
@@ -273,16 +263,18 @@ impl Follower {
             let Some(value) = maps.pair_waits.lookup(&index, MapFlags::ANY)? else {
                 continue;
             };
-            let waits: types::pair_waits = plain(&value);
+            let waits: types::pair_waits = record(&value);
             let sums = PairSums {
                 wakeups: waits.wakeups,
                 asleep: waits.asleep,
-                leaving_ns: waits.leaving_ns,
-                scheduling_ns: waits.scheduling_ns,
-                queueing_ns: waits.queueing_ns,
-                longest_ns: waits.longest_ns,
+                waited: Waited {
+                    leaving_ns: waits.leaving_ns,
+                    scheduling_ns: waits.scheduling_ns,
+                    queueing_ns: waits.queueing_ns,
+                    longest_leaving_ns: waits.longest_ns,
+                },
             };
-            all.entry(pair(&plain(&key))).or_default().add(&sums);
+            all.entry(pair(&record(&key))).or_default().add(&sums);
         }
         Ok(all)
     }
@@ -293,7 +285,7 @@ fn of_cpus(cpus: &impl MapCore) -> Result<Vec<types::cpu>> {
     let mut all = Vec::new();
     for cpu in 0..cpus.max_entries() {
         let value = cpus.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)?;
-        all.push(value.map(|value| plain(&value)).unwrap_or_default());
+        all.push(value.map(|value| record(&value)).unwrap_or_default());
     }
     Ok(all)
 }
@@ -368,13 +360,15 @@ fn pair(pair: &types::pair) -> Pair {
     }
 }
 
-/// Converts a table's bytes; all of these types consist of integers, for which any bits are a value.
-fn plain<T: Copy + Default>(bytes: &[u8]) -> T {
-    assert!(
-        bytes.len() >= mem::size_of::<T>(),
-        "the tables hold their types"
-    );
-    // SAFETY: the bytes are as many as the type has, which is plain data (asserted above and by its
-    // use here alone); the read needs no alignment.
-    unsafe { ptr::read_unaligned(bytes.as_ptr().cast()) }
-}
+// SAFETY: integers, arrays and structs of them.
+unsafe impl Plain for types::bss {}
+// SAFETY: as above.
+unsafe impl Plain for types::cpu {}
+// SAFETY: as above.
+unsafe impl Plain for types::pair {}
+// SAFETY: as above.
+unsafe impl Plain for types::pair_waits {}
+// SAFETY: as above.
+unsafe impl Plain for types::stack_key {}
+// SAFETY: as above.
+unsafe impl Plain for types::stack_waits {}

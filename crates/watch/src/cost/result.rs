@@ -38,11 +38,20 @@ pub struct Waited {
     pub longest_leaving_ns: u64,
 }
 
+impl Waited {
+    /// Adds the sums; takes the maximum of the longest times.
+    pub fn add(&mut self, other: &Self) {
+        self.leaving_ns += other.leaving_ns;
+        self.scheduling_ns += other.scheduling_ns;
+        self.queueing_ns += other.queueing_ns;
+        self.longest_leaving_ns = self.longest_leaving_ns.max(other.longest_leaving_ns);
+    }
+}
+
 /// The cost of waits for CPUs in an idle state; `awake` and `busy`: in none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateCost {
-    /// The driver's name; `awake`, `busy`, or `another state` for those without a place in the
-    /// kernel's table.
+    /// The driver's name; `awake`, `busy`; `another state` for those beyond the kernel's table.
     pub state: String,
     /// The CPU polls in it: leaving it costs nothing.
     pub polling: bool,
@@ -62,8 +71,7 @@ pub struct StateCost {
     pub mean_stay_ns: Option<f64>,
     /// Mean time of leaving, ns, over waits of known instant.
     pub mean_leaving_ns: Option<f64>,
-    /// Median, ns; `None` if fewer than ten lie beyond it, as for the other two, and for a state
-    /// that is not left.
+    /// Median, ns; `None` for a state that is not left; like the next two with fewer than ten beyond.
     pub median_leaving_ns: Option<u64>,
     /// The 90th percentile, ns.
     pub p90_leaving_ns: Option<u64>,
@@ -149,8 +157,7 @@ pub struct Thread {
 /// Wake-ups and tasks that are missing in figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Missed {
-    /// Tasks that ran on another CPU than the one for which they were woken: their wait counts as
-    /// queueing.
+    /// Tasks that ran on another CPU than they were woken for: their wait counts as queueing.
     pub moved: u64,
     /// Wake-ups whose task ran without a tracepoint; they are in no figure.
     pub unseen: u64,
@@ -217,18 +224,16 @@ pub struct Forbidding {
     pub replaced_by: Replacement,
 }
 
-/// What waking cost a workload.
+/// What was followed, where and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema_version: u32,
+pub struct Subject {
     /// `reveille 0.1.0`.
     pub tool: String,
     /// RFC 3339, UTC.
     pub started: String,
     /// The program and its arguments.
     pub command_line: Vec<String>,
-    /// The workload, as in [`About`](super::About): `process 4711 (nginx)`, ....
+    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
     pub workload: String,
     /// Why following ended.
     pub ended: Ended,
@@ -238,6 +243,16 @@ pub struct Cost {
     pub driver: Option<String>,
     /// cpuidle's governor, if any.
     pub governor: Option<String>,
+}
+
+/// What waking cost a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// What was followed, where and when.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Duration, ns.
     pub elapsed_ns: u64,
     /// Wake-ups of the workload's tasks.
@@ -273,10 +288,7 @@ pub struct Cost {
     pub notes: Vec<String>,
 }
 
-/// Reads a `cost.json`.
-///
-/// # Errors
-/// One line: it is not a `cost.json`, was cut short, or has an unknown schema.
+/// Reads a `cost.json`; the error is one line: it is none, was cut short, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Cost, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }

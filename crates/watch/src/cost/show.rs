@@ -2,10 +2,12 @@
 
 mod distributions;
 
+use reveille_kernel::driver_and_governor;
+use reveille_results::columns;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::quantity::{counted, duration, share};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::result::{
     Cost, CpuCost, Ended, Forbidding, InterruptCost, PairCost, Replacement, StateCost,
@@ -25,279 +27,108 @@ const FOOT: &str = "Waits are summed over threads, which may wait at the same ti
                     queueing. If the instant of an event is unknown, nothing is counted; estimates \
                     are labelled.";
 
-const STATES: &[Column<StateCost>] = &[
-    Column::words(
-        "state",
-        "CPU was",
-        "State of the CPU when the wait began: an idle state, `awake`, or `busy` with another task",
-        |state| state.state.as_str().into(),
-    ),
-    Column::driver(
-        "driver_exit_latency_us",
-        "exit",
-        Unit::Us,
-        "The driver's exit latency",
-        |state| state.driver_exit_latency_us.into(),
-    ),
-    Column::measured(
-        "mean_stay_ns",
-        "stay",
-        Unit::Ns,
-        "Mean stay in the state, from its entry to the event that ended it",
-        |state| state.mean_stay_ns.into(),
-    ),
-    Column::measured(
-        "waits",
-        "waits",
-        Unit::Count,
-        "Waits for a CPU in this state; a wake-up may wait for two: the one that takes the interrupt \
-         and the one that runs the task",
-        |state| state.waits.into(),
-    ),
-    Column::measured(
-        "leaving_ns",
-        "lost",
-        Unit::Ns,
-        "Time CPUs took to leave the state, over all waits",
-        |state| sleeps(state, state.waited.leaving_ns),
-    ),
-    Column::measured(
-        "mean_leaving_ns",
-        "mean",
-        Unit::Ns,
-        "Mean time to leave the state, over waits of known instant",
-        |state| state.mean_leaving_ns.into(),
-    ),
-    Column::measured(
-        "median_leaving_ns",
-        "median",
-        Unit::Ns,
-        "Median time to leave the state; like the other quantiles unknown with fewer than ten waits \
-         beyond it",
-        |state| state.median_leaving_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "p90_leaving_ns",
-        "p90",
-        Unit::Ns,
-        "90th percentile of the time to leave the state",
-        |state| state.p90_leaving_ns.into(),
-    )),
-    Column::measured(
-        "p99_leaving_ns",
-        "p99",
-        Unit::Ns,
-        "99th percentile of the time to leave the state",
-        |state| state.p99_leaving_ns.into(),
-    ),
-    Column::measured(
-        "longest_leaving_ns",
-        "longest",
-        Unit::Ns,
-        "Longest single time to leave the state",
-        |state| sleeps(state, state.waited.longest_leaving_ns),
-    ),
-    Column::measured(
-        "scheduling_ns",
-        "sched",
-        Unit::Ns,
-        "Time in interrupt and scheduler on a CPU that was awake by then, over all waits",
-        |state| state.waited.scheduling_ns.into(),
-    ),
-    Column::measured(
-        "queueing_ns",
-        "queue",
-        Unit::Ns,
-        "Time behind other tasks, over all waits",
-        |state| state.waited.queueing_ns.into(),
-    ),
-];
+const STATES: &[Column<StateCost>] = &columns!(|state|
+    words "state", "CPU was", state.state.as_str(),
+        "State of the CPU when the wait began: an idle state, `awake`, or `busy` with another task";
+    driver(Us) "driver_exit_latency_us", "exit", state.driver_exit_latency_us,
+        "The driver's exit latency";
+    measured(Ns) "mean_stay_ns", "stay", state.mean_stay_ns,
+        "Mean stay in the state, from its entry to the event that ended it";
+    measured(Count) "waits", "waits", state.waits,
+        "Waits for a CPU in this state; a wake-up may wait for two: the one that takes the \
+         interrupt and the one that runs the task";
+    measured(Ns) "leaving_ns", "lost", sleeps(state, state.waited.leaving_ns),
+        "Time CPUs took to leave the state, over all waits";
+    measured(Ns) "mean_leaving_ns", "mean", state.mean_leaving_ns,
+        "Mean time to leave the state, over waits of known instant";
+    measured(Ns) "median_leaving_ns", "median", state.median_leaving_ns,
+        "Median time to leave the state; like the other quantiles unknown with fewer than ten \
+         waits beyond it";
+    measured(Ns) detail "p90_leaving_ns", "p90", state.p90_leaving_ns,
+        "90th percentile of the time to leave the state";
+    measured(Ns) "p99_leaving_ns", "p99", state.p99_leaving_ns,
+        "99th percentile of the time to leave the state";
+    measured(Ns) "longest_leaving_ns", "longest", sleeps(state, state.waited.longest_leaving_ns),
+        "Longest single time to leave the state";
+    measured(Ns) "scheduling_ns", "sched", state.waited.scheduling_ns,
+        "Time in interrupt and scheduler on a CPU that was awake by then, over all waits";
+    measured(Ns) "queueing_ns", "queue", state.waited.queueing_ns,
+        "Time behind other tasks, over all waits";
+);
 
 /// `busy` and `awake` are not left.
 fn sleeps(state: &StateCost, ns: u64) -> Value {
     state.mean_leaving_ns.map(|_| ns).into()
 }
 
-const PAIRS: &[Column<PairCost>] = &[
-    Column::words(
-        "waker",
-        "woken by",
-        "The waking thread's name, or the interrupt in brackets",
-        |pair| match pair.by_interrupt {
-            true => format!("[{}]", pair.waker).into(),
-            false => pair.waker.as_str().into(),
-        },
-    ),
-    Column::words("wakee", "task", "The woken threads' name", |pair| {
-        pair.wakee.as_str().into()
-    }),
-    Column::measured(
-        "wakeups",
-        "wake-ups",
-        Unit::Count,
-        "Wake-ups of this pair",
-        |pair| pair.wakeups.into(),
-    ),
-    Column::measured(
-        "asleep",
-        "asleep",
-        Unit::Count,
-        "Of these, those that met a CPU in an idle state other than polling",
-        |pair| pair.asleep.into(),
-    ),
-    Column::measured(
-        "leaving_ns",
-        "lost",
-        Unit::Ns,
-        "Time CPUs took to leave idle states, over all wake-ups of this pair",
-        |pair| pair.waited.leaving_ns.into(),
-    ),
-    Column::measured(
-        "scheduling_ns",
-        "sched",
-        Unit::Ns,
-        "Time in interrupt and scheduler, over all wake-ups of this pair",
-        |pair| pair.waited.scheduling_ns.into(),
-    ),
-    Column::measured(
-        "queueing_ns",
-        "queue",
-        Unit::Ns,
-        "Time behind other tasks, over all wake-ups of this pair",
-        |pair| pair.waited.queueing_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "longest_leaving_ns",
-        "longest",
-        Unit::Ns,
-        "Longest single time to leave an idle state",
-        |pair| pair.waited.longest_leaving_ns.into(),
-    )),
-];
+fn waker(pair: &PairCost) -> String {
+    match pair.by_interrupt {
+        true => format!("[{}]", pair.waker),
+        false => pair.waker.clone(),
+    }
+}
 
-const INTERRUPTS: &[Column<InterruptCost>] = &[
-    Column::words(
-        "interrupt",
-        "interrupt",
-        "`timer`, `another CPU`, or the device",
-        |one| one.interrupt.as_str().into(),
-    ),
-    Column::measured(
-        "wakeups",
-        "wake-ups",
-        Unit::Count,
-        "Wake-ups by this interrupt",
-        |one| one.wakeups.into(),
-    ),
-    Column::measured(
-        "asleep",
-        "asleep",
-        Unit::Count,
-        "Of these, those that met a CPU in an idle state other than polling",
-        |one| one.asleep.into(),
-    ),
-    Column::measured(
-        "leaving_ns",
-        "lost",
-        Unit::Ns,
-        "Time CPUs took to leave idle states, over these wake-ups",
-        |one| one.waited.leaving_ns.into(),
-    ),
-    Column::measured(
-        "longest_leaving_ns",
-        "longest",
-        Unit::Ns,
-        "Longest single time to leave an idle state",
-        |one| one.waited.longest_leaving_ns.into(),
-    ),
-];
+const PAIRS: &[Column<PairCost>] = &columns!(|pair|
+    words "waker", "woken by", waker(pair),
+        "The waking thread's name, or the interrupt in brackets";
+    words "wakee", "task", pair.wakee.as_str(), "The woken threads' name";
+    measured(Count) "wakeups", "wake-ups", pair.wakeups, "Wake-ups of this pair";
+    measured(Count) "asleep", "asleep", pair.asleep,
+        "Of these, those that met a CPU in an idle state other than polling";
+    measured(Ns) "leaving_ns", "lost", pair.waited.leaving_ns,
+        "Time CPUs took to leave idle states, over all wake-ups of this pair";
+    measured(Ns) "scheduling_ns", "sched", pair.waited.scheduling_ns,
+        "Time in interrupt and scheduler, over all wake-ups of this pair";
+    measured(Ns) "queueing_ns", "queue", pair.waited.queueing_ns,
+        "Time behind other tasks, over all wake-ups of this pair";
+    measured(Ns) detail "longest_leaving_ns", "longest", pair.waited.longest_leaving_ns,
+        "Longest single time to leave an idle state";
+);
 
-const CPUS: &[Column<CpuCost>] = &[
-    Column::words("cpu", "CPU", "The CPU's number", |cpu| {
-        cpu.cpu.to_string().into()
-    }),
-    Column::measured("waits", "waits", Unit::Count, "Waits for this CPU", |cpu| {
-        cpu.waits.into()
-    }),
-    Column::measured(
-        "asleep",
-        "asleep",
-        Unit::Count,
-        "Of these, those that met it in an idle state other than polling",
-        |cpu| cpu.asleep.into(),
-    ),
-    Column::measured(
-        "leaving_ns",
-        "lost",
-        Unit::Ns,
-        "Time this CPU took to leave idle states, over all waits",
-        |cpu| cpu.waited.leaving_ns.into(),
-    ),
-    Column::measured(
-        "longest_leaving_ns",
-        "longest",
-        Unit::Ns,
-        "Longest single time to leave an idle state",
-        |cpu| cpu.waited.longest_leaving_ns.into(),
-    ),
-    Column::detail(Column::measured(
-        "scheduling_ns",
-        "sched",
-        Unit::Ns,
-        "Time in interrupt and scheduler, over all waits",
-        |cpu| cpu.waited.scheduling_ns.into(),
-    )),
-    Column::detail(Column::measured(
-        "queueing_ns",
-        "queue",
-        Unit::Ns,
-        "Time behind other tasks, over all waits",
-        |cpu| cpu.waited.queueing_ns.into(),
-    )),
-];
+const INTERRUPTS: &[Column<InterruptCost>] = &columns!(|one|
+    words "interrupt", "interrupt", one.interrupt.as_str(), "`timer`, `another CPU`, or the device";
+    measured(Count) "wakeups", "wake-ups", one.wakeups, "Wake-ups by this interrupt";
+    measured(Count) "asleep", "asleep", one.asleep,
+        "Of these, those that met a CPU in an idle state other than polling";
+    measured(Ns) "leaving_ns", "lost", one.waited.leaving_ns,
+        "Time CPUs took to leave idle states, over these wake-ups";
+    measured(Ns) "longest_leaving_ns", "longest", one.waited.longest_leaving_ns,
+        "Longest single time to leave an idle state";
+);
 
-const FORBIDDING: &[Column<Forbidding>] = &[
-    Column::words(
-        "deepest_allowed",
-        "deepest allowed",
-        "The deepest allowed idle state; `no sleep`: none",
-        |one| one.deepest_allowed.as_deref().unwrap_or("no sleep").into(),
-    ),
-    Column::words(
-        "replaced_by",
-        "replacement",
-        "What replaces each wait for a CPU in a forbidden state",
-        |one| {
-            match one.replaced_by {
-                Replacement::Seen => "mean observed wait",
-                Replacement::Driver => "the driver's exit latency",
-                Replacement::Nothing => "no wait",
-            }
-            .into()
-        },
-    ),
-    Column::estimated(
-        "saved_ns",
-        "would save",
-        Unit::Ns,
-        "Time saved, over all waits",
-        |one| one.saved_ns.into(),
-    ),
-    Column::estimated(
-        "saved_low_ns",
-        "95% from",
-        Unit::Ns,
-        "Lower end of its 95 % interval",
-        |one| one.saved_low_ns.into(),
-    ),
-    Column::estimated(
-        "saved_high_ns",
-        "to",
-        Unit::Ns,
-        "Upper end of its 95 % interval",
-        |one| one.saved_high_ns.into(),
-    ),
-];
+const CPUS: &[Column<CpuCost>] = &columns!(|cpu|
+    words "cpu", "CPU", cpu.cpu.to_string(), "The CPU's number";
+    measured(Count) "waits", "waits", cpu.waits, "Waits for this CPU";
+    measured(Count) "asleep", "asleep", cpu.asleep,
+        "Of these, those that met it in an idle state other than polling";
+    measured(Ns) "leaving_ns", "lost", cpu.waited.leaving_ns,
+        "Time this CPU took to leave idle states, over all waits";
+    measured(Ns) "longest_leaving_ns", "longest", cpu.waited.longest_leaving_ns,
+        "Longest single time to leave an idle state";
+    measured(Ns) detail "scheduling_ns", "sched", cpu.waited.scheduling_ns,
+        "Time in interrupt and scheduler, over all waits";
+    measured(Ns) detail "queueing_ns", "queue", cpu.waited.queueing_ns,
+        "Time behind other tasks, over all waits";
+);
+
+fn replacement(by: Replacement) -> &'static str {
+    match by {
+        Replacement::Seen => "mean observed wait",
+        Replacement::Driver => "the driver's exit latency",
+        Replacement::Nothing => "no wait",
+    }
+}
+
+const FORBIDDING: &[Column<Forbidding>] = &columns!(|one|
+    words "deepest_allowed", "deepest allowed",
+        one.deepest_allowed.as_deref().unwrap_or("no sleep"),
+        "The deepest allowed idle state; `no sleep`: none";
+    words "replaced_by", "replacement", replacement(one.replaced_by),
+        "What replaces each wait for a CPU in a forbidden state";
+    estimated(Ns) "saved_ns", "would save", one.saved_ns, "Time saved, over all waits";
+    estimated(Ns) "saved_low_ns", "95% from", one.saved_low_ns, "Lower end of its 95 % interval";
+    estimated(Ns) "saved_high_ns", "to", one.saved_high_ns, "Upper end of its 95 % interval";
+);
 
 /// The columns of every table, by the list of its rows in `cost.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -313,10 +144,10 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 /// The result as a sheet.
 pub fn sheet(cost: &Cost) -> Sheet<'_> {
     let mut about = vec![counted(cost.wakeups, "wake-up"), time(cost.elapsed_ns)];
-    about.extend(cost.machine.words());
-    about.extend([cost.started.clone(), cost.tool.clone()]);
+    about.extend(cost.subject.machine.words());
+    about.extend([cost.subject.started.clone(), cost.subject.tool.clone()]);
     let mut sheet = Sheet {
-        title: format!("Cost of waking: {}", cost.workload),
+        title: format!("Cost of waking: {}", cost.subject.workload),
         about: vec![about.join(" · ")],
         answer: cost.sentence.clone(),
         foot: FOOT,
@@ -355,18 +186,20 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
 }
 
 fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
-    let interrupted = match cost.ended {
+    let interrupted = match cost.subject.ended {
         Ended::Interrupted => ", interrupted",
         Ended::Completed | Ended::WorkloadEnded => "",
     };
     let elapsed = time(cost.elapsed_ns);
     sheet.fact(
         "Followed",
-        format!("{}, {elapsed}{interrupted}", cost.workload),
+        format!("{}, {elapsed}{interrupted}", cost.subject.workload),
     );
-    let driver = cost.driver.as_deref().unwrap_or("none");
-    let governor = cost.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
+    sheet.fact(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
+    );
     let mut wakeups = format!(
         "{}, {} met a sleeping CPU",
         cost.wakeups, cost.met_sleeping_cpu

@@ -4,35 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Depth;
+use super::result::{Missed, Thread, Waited};
 
-/// Waits that met a CPU in one place; times in ns.
+/// Waits that met a CPU in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitSums {
     /// Waits.
     pub count: u64,
-    /// Waits for which the instant of the event that woke the CPU is unknown.
+    /// Of these, those whose CPU was woken at an unknown instant: their leaving is not counted.
     pub unknown: u64,
-    /// Time until the CPU left its idle state, over waits of known instant.
-    pub leaving_ns: u64,
-    /// Time in interrupt and scheduler.
-    pub scheduling_ns: u64,
-    /// Time behind other tasks.
-    pub queueing_ns: u64,
-    /// The longest single time of leaving.
-    pub longest_ns: u64,
-    /// Time in the idle state, from its entry to the event that ended it.
+    /// Their times.
+    pub waited: Waited,
+    /// Time in the idle state, from its entry to the event that ended it, ns.
     pub stay_ns: u64,
 }
 
 impl WaitSums {
-    /// Adds the sums; takes the maximum of the longest times.
+    /// Adds the sums.
     pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.unknown += other.unknown;
-        self.leaving_ns += other.leaving_ns;
-        self.scheduling_ns += other.scheduling_ns;
-        self.queueing_ns += other.queueing_ns;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.waited.add(&other.waited);
         self.stay_ns += other.stay_ns;
     }
 }
@@ -63,36 +55,27 @@ pub struct Pair {
     pub cause: Cause,
 }
 
-/// Sums of a pair's wake-ups; times in ns.
+/// Sums of a pair's wake-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PairSums {
     /// Wake-ups.
     pub wakeups: u64,
     /// Of these, those that met a CPU in an idle state other than polling.
     pub asleep: u64,
-    /// Time until CPUs left their idle states.
-    pub leaving_ns: u64,
-    /// Time in interrupt and scheduler.
-    pub scheduling_ns: u64,
-    /// Time behind other tasks.
-    pub queueing_ns: u64,
-    /// The longest single time of leaving.
-    pub longest_ns: u64,
+    /// Their times.
+    pub waited: Waited,
 }
 
 impl PairSums {
-    /// Adds the sums; takes the maximum of the longest times.
+    /// Adds the sums.
     pub fn add(&mut self, other: &Self) {
         self.wakeups += other.wakeups;
         self.asleep += other.asleep;
-        self.leaving_ns += other.leaving_ns;
-        self.scheduling_ns += other.scheduling_ns;
-        self.queueing_ns += other.queueing_ns;
-        self.longest_ns = self.longest_ns.max(other.longest_ns);
+        self.waited.add(&other.waited);
     }
 }
 
-/// Totals of the workload; times in ns.
+/// Totals of the workload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Followed wake-ups.
@@ -101,24 +84,10 @@ pub struct Totals {
     pub asleep: u64,
     /// Of these, those that met a polling CPU.
     pub polling: u64,
-    /// As [`super::Missed::moved`].
-    pub moved: u64,
-    /// As [`super::Missed::unseen`].
-    pub unseen: u64,
-    /// As [`super::Missed::pairs_full`].
-    pub pairs_full: u64,
-    /// As [`super::Missed::stacks_full`].
-    pub stacks_full: u64,
-    /// As [`super::Missed::stacks_failed`].
-    pub stacks_failed: u64,
-    /// As [`super::Missed::unfollowed_tasks`].
-    pub unfollowed: u64,
-    /// Time until CPUs left idle states, of the thread that lost most.
-    pub most_ns: u64,
-    /// That thread's ID; 0 if nothing was lost.
-    pub most_pid: u32,
-    /// Its name (`comm`).
-    pub most_name: String,
+    /// What is missing.
+    pub missed: Missed,
+    /// The thread that lost most; `None` if nothing was lost.
+    pub most: Option<Thread>,
 }
 
 /// The programs' cost as the kernel counts it, in windows of time.

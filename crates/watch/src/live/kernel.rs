@@ -1,20 +1,20 @@
 //! Loads the live view's BPF programs, and reads their data.
 
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{MapCore, MapFlags};
-use nix::time::{ClockId, clock_gettime};
 
 use crate::Result;
 use crate::live::latencies::Latencies;
 use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
 use crate::live::symbols::Symbols;
-use reveille_kernel::bpf::{self as kernel, KernelBtf, Plain, RunTime, Shared, word};
+use reveille_kernel::bpf::{
+    self as kernel, KernelBtf, Plain, RunTime, Shared, record, thread_name, word,
+};
+use reveille_kernel::now_ns;
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -61,9 +61,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// # Errors
-    /// [`Error::Cannot`] if BTF, the tracepoint `power:cpu_idle` or the right to load BPF programs
-    /// is missing.
+    /// [`Error::Cannot`] if BTF, `power:cpu_idle` or the right to load BPF programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;
@@ -231,10 +229,6 @@ fn state(tally: &types::tally) -> SeenState {
 
 fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
     use types::cause;
-    let command = waker.command.map(|byte| byte as u8);
-    let command = CStr::from_bytes_until_nul(&command).unwrap_or_default();
-    // A thread chooses its name: it must not control the terminal.
-    let command = command.to_string_lossy().replace(char::is_control, " ");
     Ended {
         cpu: waker.cpu,
         cause: match waker.cause {
@@ -249,29 +243,19 @@ fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> End
         function: waker.function,
         irq: waker.irq,
         pid: if waker.pid > 0 { waker.pid } else { woken.pid },
-        command,
+        command: thread_name(&waker.command),
         times,
     }
-}
-
-fn record<T: Default>(bytes: &[u8]) -> T {
-    let mut record = T::default();
-    assert_eq!(bytes.len(), size_of::<T>(), "the map holds these records");
-    // SAFETY: both are valid for that length and do not overlap; T is one of the skeleton's plain
-    // structs of integers, for which any bits are a value.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut record).cast(), bytes.len()) };
-    record
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC");
-    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
 }
 
 // SAFETY: integers, arrays and structs of them; the enum is a number in a struct.
 unsafe impl Plain for types::cpu {}
 // SAFETY: integers and an array of them.
 unsafe impl Plain for types::tally {}
+// SAFETY: as above; the enum is a number in a struct.
+unsafe impl Plain for types::waker {}
+// SAFETY: integers.
+unsafe impl Plain for types::woken {}
 
 #[cfg(test)]
 mod tests {

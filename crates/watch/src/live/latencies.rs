@@ -1,8 +1,7 @@
 //! A histogram of wake latencies, eight buckets to an octave, as in `bpf/live.h`.
 
 use crate::live::WakeLatency;
-
-const BUCKETS_PER_OCTAVE: u64 = 8;
+use crate::lower_edge;
 
 /// A p99 needs ten latencies beyond it.
 const ENOUGH_FOR_P99: u64 = 1000;
@@ -51,24 +50,12 @@ impl Latencies {
         for (index, &count) in self.buckets.iter().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                let (low, width) = bucket(index as u64);
-                let middle = low as f64 + (width - 1) as f64 / 2.0;
+                let (low, next) = (lower_edge(index), lower_edge(index + 1));
+                let middle = (low + next - 1) as f64 / 2.0;
                 return middle.min(self.max_ns as f64);
             }
         }
         self.max_ns as f64
-    }
-}
-
-/// A bucket's lowest value and its width.
-fn bucket(index: u64) -> (u64, u64) {
-    let (octave, part) = (index / BUCKETS_PER_OCTAVE, index % BUCKETS_PER_OCTAVE);
-    match octave {
-        0 => (part, 1),
-        _ => (
-            (BUCKETS_PER_OCTAVE + part) << (octave - 1),
-            1 << (octave - 1),
-        ),
     }
 }
 
@@ -80,7 +67,8 @@ mod tests {
     fn buckets_follow_each_other_without_a_gap() {
         let mut next = 0;
         for index in 0..200 {
-            let (low, width) = bucket(index);
+            let low = lower_edge(index);
+            let width = lower_edge(index + 1) - low;
             assert_eq!(low, next, "bucket {index}");
             assert!(width == 1 || width * 8 <= low, "bucket {index}");
             next = low + width;
@@ -100,8 +88,8 @@ mod tests {
             max_ns: 5000,
             buckets,
         };
-        assert_eq!(bucket(64), (1024, 128));
-        assert!((bucket(81).0..bucket(82).0).contains(&5000));
+        assert_eq!((lower_edge(64), lower_edge(65)), (1024, 1152));
+        assert!((lower_edge(81)..lower_edge(82)).contains(&5000));
         let summary = latencies.summary().unwrap();
         assert_eq!(summary.median_ns, 1087.5);
         assert_eq!((summary.max_ns, summary.p99_ns), (5000, None));

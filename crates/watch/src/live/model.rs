@@ -75,8 +75,7 @@ pub struct Unit {
     /// Idle periods that ended, per second, summed over the unit's CPUs; without interrupts that a
     /// polling CPU takes without leaving its state.
     pub wakeups_per_s: Option<f64>,
-    /// Idle states entered, per second: more than wake-ups if a driver enters a second state after
-    /// the first (haltpoll).
+    /// Idle states entered, per second; more than wake-ups if a driver enters a second one (haltpoll).
     pub idle_entries_per_s: Option<f64>,
     /// `None` if neither counters nor cpufreq report it, or no CPU is online.
     pub frequency: Option<Frequency>,
@@ -86,14 +85,12 @@ pub struct Unit {
     pub above_percent: Option<f64>,
     /// Share of all states' uses for which a deeper state would have been better (`below`).
     pub below_percent: Option<f64>,
-    /// Share of the time spent leaving idle states: uses × mean measured latency, over states with
-    /// a latency.
+    /// Share of the time spent leaving idle states: uses × mean latency, over states with a latency.
     pub leaving_percent: Option<f64>,
     /// Share of the wake-ups by timers since watching began that have no latency (the timer was
     /// overdue, or something else came first).
     pub left_out_percent: Option<f64>,
-    /// The lowest latency bound in force, µs; `None` if there is none or it cannot be read (then
-    /// there is a note).
+    /// The lowest latency bound in force, µs; `None` if there is none, or it is unknown (with a note).
     pub bound_us: Option<u32>,
     /// SMIs counted by the processor, per second; for several CPUs only if all count them.
     pub smi_per_s: Option<f64>,
@@ -231,8 +228,7 @@ pub struct Waker {
     pub cpu: u32,
     /// How often it came, to a sleeping or awake CPU; `None` if only wake-ups are counted.
     pub per_s: Option<f64>,
-    /// How often it came first in an idle period, and so ended it; `None` if only interrupts are
-    /// counted (without BPF).
+    /// How often it ended an idle period; `None` if only interrupts are counted (without BPF).
     pub wakes_per_s: Option<f64>,
 }
 

@@ -4,9 +4,12 @@ use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use reveille_kernel::energy::Meter;
+use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Idle, Root, frequency, load};
 
+use crate::live::own::Spent;
 use crate::live::seen::Seen;
+use crate::live::trace::Trace;
 
 /// The machine at one moment.
 pub struct Reading {
@@ -22,14 +25,17 @@ pub struct Reading {
     pub energy_uj: Vec<Option<u64>>,
     /// By CPU, from cpufreq.
     pub mhz: BTreeMap<u32, f64>,
+    pub interrupts: Option<Interrupts>,
+    /// What this process has spent.
+    pub spent: Option<Spent>,
 }
 
 impl Reading {
-    /// Reads everything but the BPF programs' data.
-    pub fn make(root: &Root, idle: Idle, meters: &[Meter]) -> Self {
+    pub fn make(root: &Root, idle: Idle, meters: &[Meter], trace: Option<&dyn Trace>) -> Self {
+        let spent = Spent::so_far();
         let online = || idle.cpus.iter().filter(|cpu| cpu.online);
         let mhz = |number| Some((number, frequency::current_mhz(root, number)?));
-        Self {
+        let mut reading = Self {
             at: Instant::now(),
             // A time before 1970 is a wrong clock.
             time_unix_s: SystemTime::now()
@@ -42,7 +48,16 @@ impl Reading {
             },
             energy_uj: meters.iter().map(|meter| meter.read_uj(root)).collect(),
             mhz: online().filter_map(|cpu| mhz(cpu.number)).collect(),
+            interrupts: None,
+            spent,
             idle,
+        };
+        if let Some(trace) = trace {
+            reading.seen = Some(trace.seen(&reading.idle));
+            // The time at which sleeps were read.
+            reading.at = Instant::now();
         }
+        reading.interrupts = Interrupts::read(root);
+        reading
     }
 }

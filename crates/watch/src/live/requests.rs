@@ -44,14 +44,10 @@ impl Requests {
             .looked
             .is_none_or(|looked| looked.elapsed() >= SEARCH_INTERVAL);
         if due || before != self.bound_us {
-            self.look_for_holders(root);
+            if let Ok((holders, _)) = pm_qos::holders(&root.path("proc")) {
+                self.holders = holders;
+            }
+            self.looked = Some(Instant::now());
         }
-    }
-
-    fn look_for_holders(&mut self, root: &Root) {
-        if let Ok((holders, _)) = pm_qos::holders(&root.path("proc")) {
-            self.holders = holders;
-        }
-        self.looked = Some(Instant::now());
     }
 }

@@ -4,7 +4,7 @@ use reveille_kernel::frequency::Range;
 use reveille_kernel::{Cpu, Idle};
 
 use crate::live::change::{Change, StateChange};
-use crate::live::model::{CountedBy, Frequency, Level, StateShare, Unit};
+use crate::live::model::{CountedBy, Frequency, Level, Snapshot, StateShare, Unit};
 
 /// Frequency ranges by CPU, and whether turbo is allowed.
 #[derive(Default)]
@@ -13,16 +13,8 @@ pub struct Speeds {
     pub turbo: Option<bool>,
 }
 
-/// The machine, its packages, its cores and its CPUs.
-pub struct Units {
-    pub machine: Unit,
-    pub packages: Vec<Unit>,
-    pub cores: Vec<Unit>,
-    pub cpus: Vec<Unit>,
-}
-
 /// The rows of all levels. Packages and cores are empty if the kernel does not report them.
-pub fn units(idle: &Idle, changes: &[Change], speeds: &Speeds) -> Units {
+pub fn units(idle: &Idle, changes: &[Change], speeds: &Speeds) -> Snapshot {
     let place = |number: u32| {
         idle.cpu(number)
             .and_then(|cpu| Some((cpu.package?, cpu.core?)))
@@ -58,11 +50,12 @@ pub fn units(idle: &Idle, changes: &[Change], speeds: &Speeds) -> Units {
         let belongs = |other: &Cpu| other.number == cpu.number;
         of(Level::Cpu, format!("CPU {}", cpu.number), &belongs)
     };
-    Units {
+    Snapshot {
         machine: of(Level::Machine, "machine".to_owned(), &|_| true),
         packages: packages.iter().map(package_unit).collect(),
         cores: cores.iter().map(core_unit).collect(),
         cpus: idle.cpus.iter().map(cpu_unit).collect(),
+        ..Snapshot::default()
     }
 }
 
@@ -83,21 +76,16 @@ fn unit(
         .map(|&number| idle.cpu(number).and_then(|cpu| cpu.kind.clone()));
     let kind = kinds.next().flatten();
     let kind = kind.filter(|kind| kinds.all(|other| other.as_ref() == Some(kind)));
-    let mut states = states(&online);
+    let states = states(&online);
     let uses = sum(states.iter().map(|state| state.0.counted_uses));
     let share_of_uses = |of: fn(&StateChange) -> Option<u64>| {
         share(sum(states.iter().map(|state| of(&state.0)))?, uses?)
     };
-    let (above_percent, below_percent) = (
-        share_of_uses(|state| state.above),
-        share_of_uses(|state| state.below),
-    );
+    let above_percent = share_of_uses(|state| state.above);
+    let below_percent = share_of_uses(|state| state.below);
     let leaving_percent = leaving_percent(&states, &online);
-    let mut shown: Vec<StateShare> = states
-        .drain(..)
-        .map(|state| shown(state, &online))
-        .collect();
-    shown.extend(hardware(level, &online));
+    let states = states.into_iter().map(|(state, _)| shown(state, &online));
+    let states = states.chain(hardware(level, &online)).collect();
     let rate = |of: fn(&Change) -> Option<f64>| -> Option<f64> {
         (!online.is_empty()).then(|| online.iter().map(|change| of(change)).sum())?
     };
@@ -107,7 +95,7 @@ fn unit(
         kind: kind.map(|kind| kind.to_string()),
         cpus: numbers.to_vec(),
         online: !online.is_empty(),
-        states: shown,
+        states,
         awake_percent: mean(online.iter().map(|change| change.awake_percent())),
         wakeups_per_s: rate(|change| Some(change.wakeups? as f64 / change.elapsed_s)),
         idle_entries_per_s: rate(|change| Some(change.entries? as f64 / change.elapsed_s)),
@@ -159,30 +147,20 @@ fn add(sum: &mut StateChange, state: &StateChange) {
     sum.latencies.add(&state.latencies);
 }
 
-fn shown((state, _): (StateChange, usize), online: &[&Change]) -> StateShare {
+fn shown(state: StateChange, online: &[&Change]) -> StateShare {
     // Relative to all CPUs' time: those without the state spend none in it.
     let whole_s: f64 = online.iter().map(|change| change.elapsed_s).sum();
     let elapsed_s = whole_s / online.len().max(1) as f64;
     let percent = |time: f64| (time / (whole_s * 1e9) * 100.0).clamp(0.0, 100.0);
-    let stay = |stays: f64, uses: u64| (uses > 0).then(|| stays / uses as f64 / 1e3);
+    let stay = |(stays, uses): (f64, u64)| (uses > 0).then(|| stays / uses as f64 / 1e3);
+    let of_uses = |count: Option<u64>| share(count?, state.counted_uses?);
+    let uses = state.uses.filter(|_| elapsed_s > 0.0);
     StateShare {
         share_percent: state.time_ns.filter(|_| whole_s > 0.0).map(percent),
-        mean_stay_us: state
-            .stays_ns
-            .zip(state.uses)
-            .and_then(|(stays, uses)| stay(stays, uses)),
-        uses_per_s: state
-            .uses
-            .filter(|_| elapsed_s > 0.0)
-            .map(|uses| uses as f64 / elapsed_s),
-        above_percent: state
-            .above
-            .zip(state.counted_uses)
-            .and_then(|(n, of)| share(n, of)),
-        below_percent: state
-            .below
-            .zip(state.counted_uses)
-            .and_then(|(n, of)| share(n, of)),
+        mean_stay_us: state.stays_ns.zip(state.uses).and_then(stay),
+        uses_per_s: uses.map(|uses| uses as f64 / elapsed_s),
+        above_percent: of_uses(state.above),
+        below_percent: of_uses(state.below),
         disabled: state.disabled,
         exit_latency_us: state.exit_latency_us,
         target_residency_us: state.target_residency_us,
@@ -239,27 +217,19 @@ fn frequency(online: &[&Change], speeds: &Speeds) -> Option<Frequency> {
     let alike = known.iter().filter(|(_, by)| *by == told_by);
     let mhz = mean(alike.map(|&(mhz, _)| Some(mhz)))?;
     let numbers: Vec<u32> = online.iter().map(|change| change.number).collect();
-    let ranges = || {
-        speeds
+    let extreme = |of: fn(&Range) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+        let here = speeds
             .ranges
             .iter()
-            .filter(|(cpu, _)| numbers.contains(cpu))
+            .filter(|(cpu, _)| numbers.contains(cpu));
+        here.filter_map(|(_, range)| of(range)).reduce(pick)
     };
-    let lowest = ranges()
-        .filter_map(|(_, range)| range.min_mhz)
-        .reduce(f64::min);
-    let highest = ranges()
-        .filter_map(|(_, range)| range.max_mhz)
-        .reduce(f64::max);
-    let base = ranges()
-        .filter_map(|(_, range)| range.base_mhz)
-        .reduce(f64::max);
     Some(Frequency {
         mhz,
         told_by,
-        min_mhz: lowest,
-        max_mhz: highest,
-        base_mhz: base,
+        min_mhz: extreme(|range| range.min_mhz, f64::min),
+        max_mhz: extreme(|range| range.max_mhz, f64::max),
+        base_mhz: extreme(|range| range.base_mhz, f64::max),
         turbo: speeds.turbo,
     })
 }

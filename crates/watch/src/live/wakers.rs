@@ -75,8 +75,7 @@ impl Names {
     }
 }
 
-/// The wakers between two readings, most frequent first. Devices' interrupts also have their total
-/// rate.
+/// The wakers between two readings, most frequent first. Devices also have their total rate.
 pub fn that_woke(
     names: &mut Names,
     ended: &[Ended],

@@ -36,43 +36,33 @@ pub fn delays(
 ) -> Vec<Delay> {
     let mut delays = Vec::new();
     if interface.physical {
-        delays.extend(
-            driver
-                .coalescing
-                .as_ref()
-                .map(|settings| coalescing(interface, settings)),
-        );
+        let settings = driver.coalescing.as_ref();
+        delays.extend(settings.map(|settings| coalescing(interface, settings)));
         delays.extend(affinity(interface, readers));
     } else {
-        delays.push(interface.delay("interrupts", "none: a virtual interface, without a card"));
+        delays.push(delay(
+            interface,
+            "interrupts",
+            "none: a virtual interface, without a card",
+        ));
     }
     delays.extend(deferral(interface));
     delays.extend(steering(interface));
     delays.extend(aspm(root, interface));
     delays.extend(runtime_power(interface));
-    delays.extend(
-        driver
-            .link_sleep
-            .as_ref()
-            .and_then(|settings| link_sleep(interface, settings)),
-    );
+    let settings = driver.link_sleep.as_ref();
+    delays.extend(settings.and_then(|settings| link_sleep(interface, settings)));
     delays.extend(busy_polling(root));
     delays
 }
 
-trait NewDelay {
-    fn delay(&self, what: &str, now: impl Into<String>) -> Delay;
-}
-
-impl NewDelay for Interface {
-    fn delay(&self, what: &str, now: impl Into<String>) -> Delay {
-        Delay {
-            what: what.to_owned(),
-            interface: Some(self.name.clone()),
-            now: now.into(),
-            adds: None,
-            set: None,
-        }
+fn delay(interface: &Interface, what: &str, now: impl Into<String>) -> Delay {
+    Delay {
+        what: what.to_owned(),
+        interface: Some(interface.name.clone()),
+        now: now.into(),
+        adds: None,
+        set: None,
     }
 }
 
@@ -86,17 +76,27 @@ impl Delay {
         self.set = Some(set.into());
         self
     }
+
+    /// What it adds, and the command against it, if it applies.
+    fn if_so(self, applies: bool, adds: &str, set: impl Into<String>) -> Self {
+        if applies {
+            self.adds(adds).set(set)
+        } else {
+            self
+        }
+    }
 }
 
 fn coalescing(interface: &Interface, settings: &io::Result<Option<Coalescing>>) -> Delay {
     let what = "interrupt coalescing";
     let figures = match settings {
         Ok(Some(figures)) => figures,
-        Ok(None) => return interface.delay(what, "not reported by the driver"),
-        Err(why) => return interface.delay(what, format!("unknown: {why}")),
+        Ok(None) => return delay(interface, what, "not reported by the driver"),
+        Err(why) => return delay(interface, what, format!("unknown: {why}")),
     };
     let adaptive = if figures.adaptive_rx { "on" } else { "off" };
-    let delay = interface.delay(
+    let delay = delay(
+        interface,
         what,
         format!(
             "rx-usecs {}, rx-frames {}, adaptive-rx {adaptive}",
@@ -133,13 +133,14 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
         let allowed = list(&one.allowed).map_or(String::new(), |cpus| format!(" of {cpus}"));
         let served = served.map_or("unknown".to_owned(), |cpus| format!("CPU {cpus}"));
         let label = name.rsplit(' ').next().unwrap_or_default();
-        delays.push(interface.delay(
+        delays.push(delay(
+            interface,
             what,
             format!("interrupt {} ({label}) on {served}{allowed}", one.number),
         ));
     }
     if delays.is_empty() {
-        delays.push(interface.delay(what, "its interrupts are unknown"));
+        delays.push(delay(interface, what, "its interrupts are unknown"));
     }
     if let (Some(readers), Some(last)) = (readers, delays.last_mut())
         && let Some(other) = &readers.on_another_cpu
@@ -155,12 +156,10 @@ fn affinity(interface: &Interface, readers: Option<&ReadersPlace>) -> Vec<Delay>
             other.count,
             us(other.median_ns),
         ));
-        let mut receiving = interface.interrupts.iter().filter(|one| {
-            let name = one.name.as_deref().unwrap_or_default();
-            !is_other(name)
-        });
+        let mut receiving = interface.interrupts.iter();
+        let receiving = receiving.find(|one| !is_other(one.name.as_deref().unwrap_or_default()));
         let cpu = readers.received_on.first().copied().unwrap_or(0);
-        last.set = Some(match receiving.next() {
+        last.set = Some(match receiving {
             Some(one) => format!(
                 "taskset -c {cpu} READER; or echo CPU > /proc/irq/{}/smp_affinity_list",
                 one.number
@@ -182,38 +181,34 @@ fn is_other(name: &str) -> bool {
 fn deferral(interface: &Interface) -> Option<Delay> {
     let polls = interface.defer_hard_irqs?;
     let timeout = interface.gro_flush_timeout_ns?;
-    let delay = interface.delay(
-        "deferred interrupts",
-        format!("napi_defer_hard_irqs {polls}, gro_flush_timeout {timeout} ns"),
-    );
-    let name = &interface.name;
-    Some(match (polls, timeout) {
-        (_, 0) => delay,
-        (_, timeout) => delay
-            .adds(format!(
-                "up to {} after a poll, also to packets that GRO holds back",
-                us(timeout as i64)
-            ))
-            .set(format!("echo 0 > /sys/class/net/{name}/gro_flush_timeout")),
-    })
+    let now = format!("napi_defer_hard_irqs {polls}, gro_flush_timeout {timeout} ns");
+    let longest = us(timeout as i64);
+    Some(delay(interface, "deferred interrupts", now).if_so(
+        timeout > 0,
+        &format!("up to {longest} after a poll, also to packets that GRO holds back"),
+        format!(
+            "echo 0 > /sys/class/net/{}/gro_flush_timeout",
+            interface.name
+        ),
+    ))
 }
 
 fn steering(interface: &Interface) -> Vec<Delay> {
     let one = |steering: &network::Steering| {
         let queue = steering.queue;
-        interface
-            .delay(
-                "packet steering (RPS)",
-                format!(
-                    "queue {queue}: handled by CPU {}",
-                    cpulist::format(&steering.cpus)
-                ),
-            )
-            .adds("an interrupt to another CPU, and its wake-up if it sleeps")
-            .set(format!(
-                "echo 0 > /sys/class/net/{}/queues/rx-{queue}/rps_cpus",
-                interface.name
-            ))
+        delay(
+            interface,
+            "packet steering (RPS)",
+            format!(
+                "queue {queue}: handled by CPU {}",
+                cpulist::format(&steering.cpus)
+            ),
+        )
+        .adds("an interrupt to another CPU, and its wake-up if it sleeps")
+        .set(format!(
+            "echo 0 > /sys/class/net/{}/queues/rx-{queue}/rps_cpus",
+            interface.name
+        ))
     };
     interface.steering.iter().map(one).collect()
 }
@@ -222,44 +217,36 @@ fn aspm(root: &Root, interface: &Interface) -> Option<Delay> {
     if !interface.physical {
         return None;
     }
-    let policy = network::aspm_policy(root);
-    let states = interface.link_states.as_ref();
+    let (policy, _) = network::aspm_policy(root)?;
+    let states = interface.link_states.as_deref();
     let link = match states {
-        Some(states) if states.is_empty() => "no state enabled on its link".to_owned(),
+        Some([]) => "no state enabled on its link".to_owned(),
         Some(states) => format!("{} enabled on its link", states.join(", ")),
         None => "its link's states are unknown".to_owned(),
     };
-    let (policy, _) = policy?;
-    let delay = interface.delay("PCIe ASPM", format!("policy {policy}; {link}"));
-    let sleeps = match states {
-        Some(states) => !states.is_empty(),
-        None => false,
-    };
-    Some(match sleeps {
-        false => delay,
-        true => delay
-            .adds("the link's exit latency: up to some µs in L0s and L1, some 100 µs in L1.2")
-            .set("echo performance > /sys/module/pcie_aspm/parameters/policy"),
-    })
+    let delay = delay(interface, "PCIe ASPM", format!("policy {policy}; {link}"));
+    Some(delay.if_so(
+        states.is_some_and(|states| !states.is_empty()),
+        "the link's exit latency: up to some µs in L0s and L1, some 100 µs in L1.2",
+        "echo performance > /sys/module/pcie_aspm/parameters/policy",
+    ))
 }
 
 fn runtime_power(interface: &Interface) -> Option<Delay> {
     let power = interface.runtime_power.as_ref()?;
     let mut now = format!("control {}", power.control);
     if let Some(status) = &power.status {
-        now.push_str(&format!(", {status}"));
+        now += &format!(", {status}");
     }
     if let Some(delay) = power.autosuspend_delay_ms {
-        now.push_str(&format!(", after {delay} ms"));
+        now += &format!(", after {delay} ms");
     }
     let supported = power.status.as_deref() != Some("unsupported");
-    let delay = interface.delay("runtime power of the device", now);
-    Some(match power.control == "auto" && supported {
-        false => delay,
-        true => delay
-            .adds("its resume, if its driver lets it sleep (most only without a link)")
-            .set(format!("echo on > {}", power.control_file)),
-    })
+    Some(delay(interface, "runtime power of the device", now).if_so(
+        power.control == "auto" && supported,
+        "its resume, if its driver lets it sleep (most only without a link)",
+        format!("echo on > {}", power.control_file),
+    ))
 }
 
 fn link_sleep(interface: &Interface, settings: &io::Result<Option<LinkSleep>>) -> Option<Delay> {
@@ -269,13 +256,11 @@ fn link_sleep(interface: &Interface, settings: &io::Result<Option<LinkSleep>>) -
         (true, false) => "on, but not negotiated with the link partner",
         (true, true) => "on",
     };
-    let delay = interface.delay("Energy-Efficient Ethernet", now);
-    Some(match settings.active {
-        false => delay,
-        true => delay
-            .adds("the link's wake-up before a packet: 17 µs at 1000BASE-T, 30 µs at 100BASE-TX")
-            .set(format!("ethtool --set-eee {} eee off", interface.name)),
-    })
+    Some(delay(interface, "Energy-Efficient Ethernet", now).if_so(
+        settings.active,
+        "the link's wake-up before a packet: 17 µs at 1000BASE-T, 30 µs at 100BASE-TX",
+        format!("ethtool --set-eee {} eee off", interface.name),
+    ))
 }
 
 fn busy_polling(root: &Root) -> Option<Delay> {
@@ -288,12 +273,11 @@ fn busy_polling(root: &Root) -> Option<Delay> {
         adds: None,
         set: None,
     };
-    Some(match (read, poll) {
-        (0, 0) => delay
-            .adds("nothing; if it is on, readers poll the card for a while before they sleep")
-            .set("sysctl net.core.busy_read=50 net.core.busy_poll=50"),
-        _ => delay,
-    })
+    Some(delay.if_so(
+        (read, poll) == (0, 0),
+        "nothing; if it is on, readers poll the card for a while before they sleep",
+        "sysctl net.core.busy_read=50 net.core.busy_poll=50",
+    ))
 }
 
 fn us(ns: i64) -> String {

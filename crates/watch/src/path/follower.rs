@@ -1,16 +1,15 @@
 //! Loads the BPF programs with the features that this kernel has, and receives packets.
 
-use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use libbpf_rs::RingBufferBuilder;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use reveille_kernel::bpf::{
+    self as kernel, Counting, KernelBtf, Plain, RunTime, Shared, record, thread_name,
+};
 use reveille_kernel::{Idle, network};
 
 use super::packet::{Cause, Met, Packet, Reader, Sleep};
-use super::{Cost, Counts, Follow};
+use super::{Cost, Counts, Follow, Setup, Stage};
 use crate::Result;
-use reveille_kernel::bpf::{self as kernel, Counting, KernelBtf, RunTime, Shared, word};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -26,19 +25,7 @@ const LEAST_PER_SECOND: usize = 200;
 /// The programs bound the rate ten times a second (RATE_WINDOW of path.bpf.c).
 const WINDOWS_PER_SECOND: usize = 10;
 
-/// The packets to follow.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Setup<'a> {
-    /// Which packets, and to which end.
-    pub follow: Follow,
-    /// Only of this interface.
-    pub interface: Option<&'a network::Interface>,
-    /// Only to this TCP or UDP port; with [`Follow::Socket`].
-    pub port: Option<u16>,
-}
-
-/// The loaded and attached programs. Dropping it removes them; so does the end of the process in any
-/// way.
+/// The loaded and attached programs. Dropping it removes them; so does any end of the process.
 pub struct Follower {
     skel: PathSkel<'static>,
     variables: Shared<types::bss>,
@@ -54,10 +41,8 @@ const NEEDED: [(&str, &str, &str); 4] = [
 ];
 
 impl Follower {
-    /// Follows packets of this process's network namespace.
-    ///
-    /// # Errors
-    /// [`crate::Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
+    /// Follows packets of this process's network namespace. [`crate::Error::Cannot`] if BTF, a tracepoint
+    /// or the right to load BPF programs is missing.
     pub fn start(idle: &Idle, setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
@@ -109,25 +94,10 @@ impl Follower {
     }
 
     /// Passes the packets that were followed to their end since the last call, in that order.
-    ///
-    /// # Errors
-    /// If the kernel refuses the ring buffer.
     pub fn take_in(&self, mut take: impl FnMut(Packet)) -> Result<()> {
         let mut builder = RingBufferBuilder::new();
         builder.add(&self.skel.maps.packets, move |bytes| {
-            let mut seen = types::packet::default();
-            assert_eq!(
-                bytes.len(),
-                size_of_val(&seen),
-                "the ring buffer holds packets"
-            );
-            // SAFETY: both are valid for that length and do not overlap; a packet consists of
-            // integers, for which any bits are a value, and its enum is a number in a struct.
-            unsafe {
-                let start = (&raw mut seen).cast::<u8>();
-                ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len());
-            }
-            take(packet(&seen));
+            take(packet(&record(bytes)));
             0
         })?;
         Ok(builder.build()?.consume()?)
@@ -135,20 +105,24 @@ impl Follower {
 
     /// The current counts of packets.
     pub fn counts(&self) -> Counts {
-        let place = self.variables.at(0);
-        let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let counts = self.variables.at(0).read().counts;
         Counts {
-            seen: word(word!(place, types::bss, counts.seen)),
-            followed: word(word!(place, types::bss, counts.followed)),
-            left_out: word(word!(place, types::bss, counts.left_out)),
-            fragments: word(word!(place, types::bss, counts.fragments)),
-            unanswered: word(word!(place, types::bss, counts.unanswered)),
-            nobody_woken: word(word!(place, types::bss, counts.nobody_woken)),
-            not_returned: word(word!(place, types::bss, counts.not_returned)),
-            ring_full: word(word!(place, types::bss, counts.ring_full)),
+            seen: counts.seen,
+            followed: counts.followed,
+            left_out: counts.left_out,
+            fragments: counts.fragments,
+            unanswered: counts.unanswered,
+            nobody_woken: counts.nobody_woken,
+            not_returned: counts.not_returned,
+            ring_full: counts.ring_full,
         }
     }
 }
+
+// SAFETY: integers and arrays of them; the enum is a number in a struct.
+unsafe impl Plain for types::packet {}
+// SAFETY: integers.
+unsafe impl Plain for types::bss {}
 
 /// The index of the polling state, if any: interrupts do not always end it.
 fn poll_state(idle: &Idle) -> i32 {
@@ -158,7 +132,6 @@ fn poll_state(idle: &Idle) -> i32 {
 }
 
 fn packet(seen: &types::packet) -> Packet {
-    let instant = |time: u64| (time != 0).then_some(time);
     let sleep = |state: i32, slept: u64, woke: u64| {
         (state >= 0 && woke != 0).then(|| Sleep {
             state,
@@ -167,24 +140,27 @@ fn packet(seen: &types::packet) -> Packet {
     };
     let reader = (seen.waking != 0).then(|| Reader {
         thread: seen.reader,
-        name: text(&seen.reader_name),
+        name: thread_name(&seen.reader_name),
         cpu: seen.reader_cpu,
         sleep: sleep(seen.reader_state, seen.reader_slept, seen.reader_woke),
     });
+    let ends = [
+        (Stage::Wake, seen.woke),
+        (Stage::Interrupt, seen.interrupt),
+        (Stage::Softirq, seen.softirq),
+        (Stage::Driver, seen.driver),
+        (Stage::Protocol, seen.protocol),
+        (Stage::Answer, seen.answered),
+        (Stage::Queue, seen.transmit),
+        (Stage::Transmit, seen.transmitted),
+        (Stage::Socket, seen.waking),
+        (Stage::ReaderWake, seen.reader_woke),
+        (Stage::Schedule, seen.switched),
+        (Stage::Return, seen.returned),
+    ];
     let mut packet = Packet {
-        sent: instant(seen.sent),
-        woke: instant(seen.woke),
-        interrupt: instant(seen.interrupt),
-        softirq: instant(seen.softirq),
-        driver: instant(seen.driver),
-        protocol: instant(seen.protocol),
-        answered: instant(seen.answered),
-        transmit: instant(seen.transmit),
-        transmitted: instant(seen.transmitted),
-        waking: instant(seen.waking),
-        reader_woke: instant(seen.reader_woke),
-        switched: instant(seen.switched),
-        returned: instant(seen.returned),
+        sent: (seen.sent != 0).then_some(seen.sent),
+        ends: ends.into_iter().filter(|(_, time)| *time != 0).collect(),
         cpu: seen.cpu,
         met: sleep(seen.state, seen.slept, seen.woke).map_or(Met::Awake, Met::Asleep),
         cause: match seen.cause {
@@ -202,15 +178,4 @@ fn packet(seen: &types::packet) -> Packet {
     };
     packet.keep_own(seen.position);
     packet
-}
-
-/// Text up to the first zero. Threads choose their names: control characters are removed.
-fn text(letters: &[impl Copy + Into<i64>]) -> String {
-    let bytes: Vec<u8> = letters
-        .iter()
-        .map(|&letter| letter.into() as u8)
-        .take_while(|&byte| byte != 0)
-        .collect();
-    let text = String::from_utf8_lossy(&bytes);
-    text.chars().filter(|letter| !letter.is_control()).collect()
 }

@@ -1,36 +1,18 @@
 //! One packet's recorded instants.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-/// Instants are CLOCK_MONOTONIC, ns; `None` if one was not observed or is not this packet's.
+use super::stage::Stage;
+
+/// Instants are CLOCK_MONOTONIC, ns.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Packet {
     /// The sending interface got it, if its sender runs on this machine.
     pub sent: Option<u64>,
-    /// The receiving CPU's first code after an idle state that the packet ended.
-    pub woke: Option<u64>,
-    /// The handler of the interrupt that raised the receiving softirq.
-    pub interrupt: Option<u64>,
-    /// The receiving softirq began.
-    pub softirq: Option<u64>,
-    /// The driver handed it over from its NAPI poll.
-    pub driver: Option<u64>,
-    /// It reached the protocols.
-    pub protocol: Option<u64>,
-    /// The echo reply was made and queued.
-    pub answered: Option<u64>,
-    /// The reply was given to the driver.
-    pub transmit: Option<u64>,
-    /// The driver had taken it.
-    pub transmitted: Option<u64>,
-    /// The wake-up of the socket's reader began.
-    pub waking: Option<u64>,
-    /// The first code of the reader's CPU after an idle state, if it slept.
-    pub reader_woke: Option<u64>,
-    /// The CPU switched to the reader.
-    pub switched: Option<u64>,
-    /// The reader returned to user space.
-    pub returned: Option<u64>,
+    /// The instant that ends each stage, if it was observed and is this packet's.
+    pub ends: BTreeMap<Stage, u64>,
     /// The receiving CPU.
     pub cpu: u32,
     /// What the receiving CPU was doing.
@@ -105,25 +87,6 @@ pub struct Reader {
 // Only the follower makes packets.
 #[cfg(any(feature = "bpf", test))]
 impl Packet {
-    /// Its instants in the order in which they happen.
-    pub(super) fn instants(&mut self) -> [&mut Option<u64>; 13] {
-        [
-            &mut self.sent,
-            &mut self.woke,
-            &mut self.interrupt,
-            &mut self.softirq,
-            &mut self.driver,
-            &mut self.protocol,
-            &mut self.answered,
-            &mut self.transmit,
-            &mut self.transmitted,
-            &mut self.waking,
-            &mut self.reader_woke,
-            &mut self.switched,
-            &mut self.returned,
-        ]
-    }
-
     /// Removes the instants of its CPU that do not belong to this packet. `position`: its number in
     /// its softirq, from 1.
     ///
@@ -132,23 +95,42 @@ impl Packet {
     pub(super) fn keep_own(&mut self, position: u32) {
         let unannounced = position > 1 || self.cause == Cause::Unseen;
         if self.sent.is_none() && unannounced {
-            (self.woke, self.interrupt, self.softirq) = (None, None, None);
+            self.ends.retain(|stage, _| *stage > Stage::Softirq);
             self.met = Met::InPoll;
         }
-        let mut latest = 0;
-        for instant in self.instants() {
-            match *instant {
-                Some(time) if time < latest => *instant = None,
-                Some(time) => latest = time,
-                None => {}
-            }
-        }
-        if self.woke.is_none() && matches!(self.met, Met::Asleep(_)) {
+        let mut latest = self.sent.unwrap_or(0);
+        self.ends.retain(|_, time| {
+            let is_own = *time >= latest;
+            latest = latest.max(*time);
+            is_own
+        });
+        if !self.ends.contains_key(&Stage::Wake) && matches!(self.met, Met::Asleep(_)) {
             self.met = Met::Awake;
         }
-        if self.softirq.is_none() {
+        if !self.ends.contains_key(&Stage::Softirq) {
             self.cause = Cause::Unseen;
         }
+    }
+}
+
+/// A packet's stages in order, ns. The first observed instant begins the first one.
+pub fn stages(packet: &Packet) -> Vec<(Stage, i64)> {
+    let mut before = packet.sent;
+    let mut stages = Vec::with_capacity(packet.ends.len());
+    for (stage, end) in &packet.ends {
+        if let Some(before) = before.replace(*end) {
+            stages.push((*stage, *end as i64 - before as i64));
+        }
+    }
+    stages
+}
+
+/// From the first observed instant to the last, ns.
+pub fn whole_ns(packet: &Packet) -> i64 {
+    let mut seen = packet.sent.iter().chain(packet.ends.values());
+    match (seen.next(), seen.last()) {
+        (Some(first), Some(last)) => *last as i64 - *first as i64,
+        _ => 0,
     }
 }
 
@@ -159,11 +141,14 @@ mod tests {
     /// Asleep from 100 on, woken by its interrupt at 1000.
     fn woken() -> Packet {
         Packet {
-            woke: Some(1_000),
-            interrupt: Some(1_002),
-            softirq: Some(1_005),
-            driver: Some(1_007),
-            protocol: Some(1_008),
+            ends: [
+                (Stage::Wake, 1_000),
+                (Stage::Interrupt, 1_002),
+                (Stage::Softirq, 1_005),
+                (Stage::Driver, 1_007),
+                (Stage::Protocol, 1_008),
+            ]
+            .into(),
             met: Met::Asleep(Sleep {
                 state: 2,
                 length_ns: 900,
@@ -185,8 +170,8 @@ mod tests {
         let mut packet = woken();
         packet.keep_own(2);
         assert_eq!(packet.met, Met::InPoll);
-        assert_eq!((packet.woke, packet.softirq), (None, None));
-        assert_eq!(packet.driver, Some(1_007));
+        let ends = [(Stage::Driver, 1_007), (Stage::Protocol, 1_008)];
+        assert_eq!(packet.ends, ends.into());
     }
 
     #[test]
@@ -195,23 +180,52 @@ mod tests {
         packet.sent = Some(1_006);
         packet.keep_own(2);
         assert_eq!(packet.met, Met::Awake);
-        assert_eq!((packet.interrupt, packet.softirq), (None, None));
+        let ends = [(Stage::Driver, 1_007), (Stage::Protocol, 1_008)];
+        assert_eq!(packet.ends, ends.into());
         assert_eq!(packet.cause, Cause::Unseen);
         let mut packet = woken();
         packet.sent = Some(950);
         packet.keep_own(2);
         assert_eq!(
-            (packet.woke, packet.cause),
-            (Some(1_000), Cause::Device(41))
+            (packet.ends[&Stage::Wake], packet.cause),
+            (1_000, Cause::Device(41))
         );
     }
 
     #[test]
     fn a_hand_over_of_an_older_packet_at_the_same_address_is_not_taken() {
         let mut packet = woken();
-        packet.driver = Some(700);
+        packet.ends.insert(Stage::Driver, 700);
         packet.keep_own(1);
-        assert_eq!(packet.driver, None);
-        assert_eq!(packet.protocol, Some(1_008));
+        assert_eq!(packet.ends.get(&Stage::Driver), None);
+        assert_eq!(packet.ends[&Stage::Protocol], 1_008);
+    }
+
+    #[test]
+    fn stages_follow_one_another_and_unobserved_time_goes_to_the_next() {
+        let packet = Packet {
+            sent: Some(10),
+            ends: [
+                (Stage::Softirq, 25),
+                (Stage::Protocol, 27),
+                (Stage::Answer, 30),
+                (Stage::Queue, 30),
+                (Stage::Transmit, 34),
+            ]
+            .into(),
+            ..Packet::default()
+        };
+        assert_eq!(
+            stages(&packet),
+            [
+                (Stage::Softirq, 15),
+                (Stage::Protocol, 2),
+                (Stage::Answer, 3),
+                (Stage::Queue, 0),
+                (Stage::Transmit, 4),
+            ]
+        );
+        assert_eq!(whole_ns(&packet), 24);
+        assert_eq!(whole_ns(&Packet::default()), 0);
     }
 }

@@ -1,11 +1,12 @@
 //! The names, units and sentences of `path`'s figures.
 
-use reveille_kernel::cpulist;
+use reveille_kernel::{cpulist, driver_and_governor};
+use reveille_results::columns;
 use reveille_results::statistics::Summary;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use super::Follow;
 use super::stage::Stage;
@@ -23,54 +24,18 @@ struct Figures {
     of: Summary,
 }
 
-const STAGES: &[Column<Figures>] = &[
-    Column::words(
-        "stage",
-        "stage",
-        "The part of a packet's time; `whole`: all of it",
-        |row| row.name.into(),
-    ),
-    Column::words("until", "until", "The instant that ends the stage", |row| {
-        row.until.into()
-    }),
-    Column::measured(
-        "count",
-        "packets",
-        Unit::Count,
-        "Packets that have the stage",
-        |row| row.of.count.into(),
-    ),
-    Column::measured("median_ns", "median", Unit::Ns, "Median", |row| {
-        row.of.median_ns.into()
-    }),
-    Column::detail(Column::measured(
-        "p90_ns",
-        "p90",
-        Unit::Ns,
-        "90th percentile; needs 100 packets",
-        |row| row.of.p90_ns.into(),
-    )),
-    Column::measured(
-        "p99_ns",
-        "p99",
-        Unit::Ns,
-        "99th percentile; needs 1000 packets",
-        |row| row.of.p99_ns.into(),
-    ),
-    Column::measured("max_ns", "max", Unit::Ns, "Maximum", |row| {
-        row.of.max_ns.into()
-    }),
-    Column::measured("mean_ns", "mean", Unit::Ns, "Mean", |row| {
-        row.of.mean_ns.into()
-    }),
-    Column::detail(Column::measured(
-        "standard_deviation_ns",
-        "deviation",
-        Unit::Ns,
-        "Standard deviation; needs two packets",
-        |row| row.of.standard_deviation_ns.into(),
-    )),
-];
+const STAGES: &[Column<Figures>] = &columns!(|row|
+    words "stage", "stage", row.name, "The part of a packet's time; `whole`: all of it";
+    words "until", "until", row.until, "The instant that ends the stage";
+    measured(Count) "count", "packets", row.of.count, "Packets that have the stage";
+    measured(Ns) "median_ns", "median", row.of.median_ns, "Median";
+    measured(Ns) detail "p90_ns", "p90", row.of.p90_ns, "90th percentile; needs 100 packets";
+    measured(Ns) "p99_ns", "p99", row.of.p99_ns, "99th percentile; needs 1000 packets";
+    measured(Ns) "max_ns", "max", row.of.max_ns, "Maximum";
+    measured(Ns) "mean_ns", "mean", row.of.mean_ns, "Mean";
+    measured(Ns) detail "standard_deviation_ns", "deviation", row.of.standard_deviation_ns,
+        "Standard deviation; needs two packets";
+);
 
 /// Where readers ran, and their time from wake-up to first instruction.
 struct Place {
@@ -78,34 +43,14 @@ struct Place {
     of: Summary,
 }
 
-const READERS: &[Column<Place>] = &[
-    Column::words(
-        "reader",
-        "reader ran",
-        "The CPU on which the reader ran",
-        |row| row.name.into(),
-    ),
-    Column::measured(
-        "count",
-        "packets",
-        Unit::Count,
-        "Packets read there",
-        |row| row.of.count.into(),
-    ),
-    Column::measured(
-        "median_ns",
-        "median",
-        Unit::Ns,
-        "Median time from the reader's wake-up to its first instruction",
-        |row| row.of.median_ns.into(),
-    ),
-    Column::measured("p99_ns", "p99", Unit::Ns, "Its 99th percentile", |row| {
-        row.of.p99_ns.into()
-    }),
-    Column::measured("max_ns", "max", Unit::Ns, "Maximum", |row| {
-        row.of.max_ns.into()
-    }),
-];
+const READERS: &[Column<Place>] = &columns!(|row|
+    words "reader", "reader ran", row.name, "The CPU on which the reader ran";
+    measured(Count) "count", "packets", row.of.count, "Packets read there";
+    measured(Ns) "median_ns", "median", row.of.median_ns,
+        "Median time from the reader's wake-up to its first instruction";
+    measured(Ns) "p99_ns", "p99", row.of.p99_ns, "Its 99th percentile";
+    measured(Ns) "max_ns", "max", row.of.max_ns, "Maximum";
+);
 
 /// The columns of every table, by the place of its rows in `path.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -200,13 +145,12 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
         what += &format!(", port {port}");
     }
     sheet.fact("Followed", what);
-    let kernel = subject.machine.kernel.as_deref().unwrap_or("unknown");
-    let hypervisor = subject.machine.hypervisor.as_ref();
-    let hypervisor = hypervisor.map_or(String::new(), |name| format!(", under {name}"));
-    sheet.fact("Kernel", format!("{kernel}{hypervisor}"));
-    let driver = subject.driver.as_deref().unwrap_or("none");
-    let governor = subject.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    sheet.fact("Kernel", subject.machine.kernel_words());
+    let (driver, governor) = (&subject.driver, &subject.governor);
+    sheet.fact(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
+    );
     let seen = count(path.counts.seen);
     let elapsed = duration(path.elapsed_s * 1e9);
     sheet.fact(
@@ -342,12 +286,12 @@ fn stages(group: &Group) -> Table {
 
 /// Stacked means, a row for each group.
 fn bars(path: &Path) -> Bars {
-    let part = |stage: &Stage| Part {
+    let part = |stage: Stage| Part {
         name: stage.name().to_owned(),
         letter: stage.letter(),
         is_estimate: false,
     };
-    let mut parts: Vec<Part> = Stage::ALL.iter().map(part).collect();
+    let mut parts: Vec<Part> = Stage::all().map(part).collect();
     let wake_up = parts.len();
     parts.push(Part {
         name: "wake-up, estimate".to_owned(),
@@ -423,14 +367,17 @@ mod tests {
 
     /// One ping: a softirq after 30 µs, the protocols after 10 more, the reply after 2 more.
     fn path() -> Path {
-        let mut gathered = Gathered::new();
+        let mut gathered = Gathered::default();
         gathered.add(
             &Idle::read(&Root::default()).unwrap(),
             &Packet {
                 sent: Some(1_000),
-                softirq: Some(31_000),
-                protocol: Some(41_000),
-                answered: Some(43_000),
+                ends: [
+                    (Stage::Softirq, 31_000),
+                    (Stage::Protocol, 41_000),
+                    (Stage::Answer, 43_000),
+                ]
+                .into(),
                 ..Packet::default()
             },
         );
@@ -467,8 +414,8 @@ mod tests {
 
     #[test]
     fn stages_are_numbered_in_the_order_of_all() {
-        for (place, stage) in Stage::ALL.iter().enumerate() {
-            assert_eq!(*stage as usize, place);
+        for (place, stage) in Stage::all().enumerate() {
+            assert_eq!(stage as usize, place);
         }
     }
 

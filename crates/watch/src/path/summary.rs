@@ -8,8 +8,8 @@ use reveille_results::statistics::{Summary, summarise};
 use serde::{Deserialize, Serialize};
 
 use super::Follow;
-use super::packet::{Cause, Met, Packet};
-use super::stage::{Stage, stages, whole_ns};
+use super::packet::{Cause, Met, Packet, stages, whole_ns};
+use super::stage::Stage;
 
 /// The file's name in its folder.
 pub const FILE: &str = "path.json";
@@ -173,6 +173,7 @@ pub struct Delay {
 }
 
 /// Sums over packets so far.
+#[derive(Default)]
 pub struct Gathered {
     groups: BTreeMap<Key, Sums>,
     same: Vec<i64>,
@@ -181,8 +182,10 @@ pub struct Gathered {
     received_on: Vec<u32>,
     read_on: Vec<u32>,
     cpu_asleep: u64,
-    interfaces: Vec<u32>,
-    packets: u64,
+    /// Indices of the packets' interfaces, ascending.
+    pub interfaces: Vec<u32>,
+    /// The number of packets.
+    pub packets: u64,
 }
 
 /// In the order of display.
@@ -203,38 +206,7 @@ struct Sums {
     from_sender: u64,
 }
 
-impl Default for Gathered {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Gathered {
-    /// No packets yet.
-    pub fn new() -> Self {
-        Self {
-            groups: BTreeMap::new(),
-            same: Vec::new(),
-            other: Vec::new(),
-            names: BTreeMap::new(),
-            received_on: Vec::new(),
-            read_on: Vec::new(),
-            cpu_asleep: 0,
-            interfaces: Vec::new(),
-            packets: 0,
-        }
-    }
-
-    /// The number of packets.
-    pub fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Indices of their interfaces.
-    pub fn interfaces(&self) -> &[u32] {
-        &self.interfaces
-    }
-
     /// Each group's number of packets, in the order of display.
     pub fn by_group(&self) -> Vec<(String, u64)> {
         let count = |(key, sums): (&Key, &Sums)| (key.name().to_owned(), sums.whole.len() as u64);
@@ -266,8 +238,9 @@ impl Gathered {
     }
 
     fn add_reader(&mut self, packet: &Packet) {
+        let end = |stage| packet.ends.get(&stage);
         let (Some(reader), Some(waking), Some(returned)) =
-            (&packet.reader, packet.waking, packet.returned)
+            (&packet.reader, end(Stage::Socket), end(Stage::Return))
         else {
             return;
         };
@@ -275,7 +248,7 @@ impl Gathered {
             true => &mut self.same,
             false => &mut self.other,
         };
-        place.push(returned as i64 - waking as i64);
+        place.push(*returned as i64 - *waking as i64);
         *self.names.entry(reader.name.clone()).or_default() += 1;
         keep(&mut self.received_on, packet.cpu);
         keep(&mut self.read_on, reader.cpu);
@@ -380,10 +353,7 @@ fn group(key: Key, mut sums: Sums) -> Option<Group> {
     })
 }
 
-/// Reads a `path.json`.
-///
-/// # Errors
-/// One line: it is not a `path.json`, or has an unknown schema.
+/// Reads a `path.json`; the error is one line: it is none, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Path, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }
@@ -396,9 +366,12 @@ mod tests {
 
     fn packet(state: i32, protocol: u64, transmitted: u64) -> Packet {
         Packet {
-            interrupt: Some(100),
-            protocol: Some(100 + protocol),
-            transmitted: Some(100 + protocol + transmitted),
+            ends: [
+                (Stage::Interrupt, 100),
+                (Stage::Protocol, 100 + protocol),
+                (Stage::Transmit, 100 + protocol + transmitted),
+            ]
+            .into(),
             met: match state {
                 -1 => Met::Awake,
                 state => Met::Asleep(Sleep {
@@ -418,7 +391,7 @@ mod tests {
         std::fs::write(cpu.join("present"), "0\n").unwrap();
         std::fs::write(cpu.join("online"), "0\n").unwrap();
         let idle = Idle::read(&Root::at(machine.path())).unwrap();
-        let mut gathered = Gathered::new();
+        let mut gathered = Gathered::default();
         for one in [packet(-1, 4, 1), packet(1, 10, 2), packet(1, 20, 4)] {
             gathered.add(&idle, &one);
         }

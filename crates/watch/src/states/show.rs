@@ -2,96 +2,47 @@
 
 use std::collections::BTreeSet;
 
-use reveille_kernel::cpulist;
 use reveille_kernel::groups::ShareOf;
+use reveille_kernel::{IdleState, cpulist};
+use reveille_results::columns;
 use reveille_show::quantity::counted;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::{GroupStates, StateUse, States};
 
-const COLUMNS: &[Column<StateUse>] = &[
-    Column::words("index", "#", "N of cpuidle's `stateN`", |one| {
-        one.state.index.to_string().into()
-    }),
-    Column::words("name", "name", "The driver's name of the state", |one| {
-        one.state.name.as_str().into()
-    }),
-    Column::detail(Column::words(
-        "description",
-        "description",
-        "The driver's description",
-        |one| one.state.description.clone().into(),
-    )),
-    Column::driver(
-        "exit_latency_us",
-        "exit",
-        Unit::Us,
-        "The driver's exit latency",
-        |one| one.state.exit_latency_us.into(),
-    ),
-    Column::driver(
-        "target_residency_us",
-        "target",
-        Unit::Us,
-        "The driver's target residency",
-        |one| one.state.target_residency_us.into(),
-    ),
-    Column::words(
-        "enabled_by_default",
-        "dflt",
-        "Is it on by default?",
-        |one| on(one.state.enabled_by_default),
-    ),
-    Column::words("disabled", "now", "Is it on now?", |one| {
-        on(one.state.disabled.map(|disabled| !disabled))
-    }),
-    Column::measured("usage", "uses", Unit::Count, "Entries since boot", |one| {
-        one.state.usage.into()
-    }),
-    Column::measured(
-        "time_us",
-        "time",
-        Unit::Us,
-        "Time in it since boot",
-        |one| one.state.time_us.into(),
-    ),
-    Column::measured(
-        "time_share_percent",
-        "share",
-        Unit::Of("%"),
-        "Of the CPUs' time since boot; of all idle time where the uptime is unknown",
-        |one| one.time_share_percent.into(),
-    ),
-    Column::detail(Column::measured(
-        "rejected",
-        "rejected",
-        Unit::Of("%"),
-        "Requests that hardware or firmware rejected, of all requests; a count in the JSON",
-        |one| {
-            let (rejected, uses) = (one.state.rejected, one.state.usage);
-            // A rejected request is no use.
-            let requests = rejected.zip(uses).map(|(rejected, uses)| rejected + uses);
-            percent(rejected, requests)
-        },
-    )),
-    Column::measured(
-        "above",
-        "above",
-        Unit::Of("%"),
-        "Uses for which a shallower state would have been right, of all uses; a count in the JSON",
-        |one| percent(one.state.above, one.state.usage),
-    ),
-    Column::measured(
-        "below",
-        "below",
-        Unit::Of("%"),
-        "Uses for which a deeper state would have been right, of all uses; a count in the JSON",
-        |one| percent(one.state.below, one.state.usage),
-    ),
-];
+const COLUMNS: &[Column<StateUse>] = &columns!(|one|
+    words "index", "#", one.state.index.to_string(), "N of cpuidle's `stateN`";
+    words "name", "name", one.state.name.as_str(), "The driver's name of the state";
+    words detail "description", "description", one.state.description.clone(),
+        "The driver's description";
+    driver(Us) "exit_latency_us", "exit", one.state.exit_latency_us, "The driver's exit latency";
+    driver(Us) "target_residency_us", "target", one.state.target_residency_us,
+        "The driver's target residency";
+    words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
+    words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
+    measured(Count) "usage", "uses", one.state.usage, "Entries since boot";
+    measured(Us) "time_us", "time", one.state.time_us, "Time in it since boot";
+    measured(Of("%")) "time_share_percent", "share", one.time_share_percent,
+        "Of the CPUs' time since boot; of all idle time where the uptime is unknown";
+    measured(Of("%")) detail "rejected", "rejected", rejected(&one.state),
+        "Requests that hardware or firmware rejected, of all requests; a count in the JSON";
+    measured(Of("%")) "above", "above", percent(one.state.above, one.state.usage),
+        "Uses for which a shallower state would have been right, of all uses; a count in the JSON";
+    measured(Of("%")) "below", "below", percent(one.state.below, one.state.usage),
+        "Uses for which a deeper state would have been right, of all uses; a count in the JSON";
+);
 
 fn on(on: Option<bool>) -> Value {
     on.map(|on| if on { "on" } else { "off" }).into()
+}
+
+fn rejected(state: &IdleState) -> Value {
+    // A rejected request is no use.
+    let requests = state
+        .rejected
+        .zip(state.usage)
+        .map(|(rejected, uses)| rejected + uses);
+    percent(state.rejected, requests)
 }
 
 fn percent(part: Option<u64>, whole: Option<u64>) -> Value {

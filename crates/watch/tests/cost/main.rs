@@ -97,7 +97,8 @@ impl Leg {
 
     fn followed_mean_ns(&self) -> f64 {
         let sums = self.followed();
-        let waited = sums.leaving_ns + sums.scheduling_ns + sums.queueing_ns;
+        let parts = sums.waited;
+        let waited = parts.leaving_ns + parts.scheduling_ns + parts.queueing_ns;
         waited as f64 / sums.wakeups as f64
     }
 
@@ -155,7 +156,7 @@ fn every_wake_up_is_counted_once() {
     };
     let leg = Leg::run(2000, SHORT);
     let (own, followed) = (leg.own_wakeups(), leg.followed().wakeups);
-    let missed = leg.tallies.totals.unseen;
+    let missed = leg.tallies.totals.missed.unseen;
     let besides = leg.slept_besides();
     // A few of another thread's may be among the unseen ones.
     assert!(
@@ -171,13 +172,13 @@ fn every_wake_up_is_counted_once() {
         .tallies
         .waits
         .values()
-        .map(|waits| waits.queueing_ns)
+        .map(|waits| waits.waited.queueing_ns)
         .sum();
     let by_pair: u64 = leg
         .tallies
         .pairs
         .values()
-        .map(|sums| sums.queueing_ns)
+        .map(|sums| sums.waited.queueing_ns)
         .sum();
     assert_eq!(by_place, by_pair);
     let of_pairs: u64 = leg.tallies.pairs.values().map(|sums| sums.wakeups).sum();
@@ -201,11 +202,11 @@ fn cpus_that_never_sleep_cost_nothing() {
         }
         let followed = leg.followed();
         assert_eq!(
-            (followed.asleep, followed.leaving_ns),
+            (followed.asleep, followed.waited.leaving_ns),
             (0, 0),
             "{followed:?}"
         );
-        let (own, missed) = (leg.own_wakeups(), leg.tallies.totals.unseen);
+        let (own, missed) = (leg.own_wakeups(), leg.tallies.totals.missed.unseen);
         assert!(
             own > 0 && own <= followed.wakeups + missed + 1,
             "{own} {followed:?}"
@@ -336,7 +337,7 @@ fn followed_naps() -> (u64, u64) {
         .filter(|(pair, _)| pair.wakee == "sleep")
         .map(|(_, sums)| sums.wakeups)
         .sum();
-    (slept, tallies.totals.unseen)
+    (slept, tallies.totals.missed.unseen)
 }
 
 /// The second method is cpuidle's clock of that CPU.
@@ -422,7 +423,7 @@ fn on_a_cpu_that_never_sleeps_no_wake_up_meets_an_idle_state() {
     let (busy, others): (Vec<_>, Vec<_>) = there.partition(|((_, place), _)| *place == BUSY);
     assert!(busy.iter().any(|(_, waits)| waits.count > 100), "{busy:?}");
     assert!(
-        busy.iter().all(|(_, waits)| waits.leaving_ns == 0),
+        busy.iter().all(|(_, waits)| waits.waited.leaving_ns == 0),
         "{busy:?}"
     );
     assert!(others.is_empty(), "CPU {cpu} never slept: {others:?}");

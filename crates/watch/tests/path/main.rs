@@ -78,13 +78,15 @@ fn each_ping_is_seen_once_and_within_the_time_that_its_sender_waited() {
         assert_eq!(packet.interface, pair.interface.index);
         // ICMP's 40 bytes and the IP header.
         assert_eq!(packet.length, 60);
-        let (sent, transmit) = (packet.sent.unwrap(), packet.transmit.unwrap());
+        let (sent, transmit) = (packet.sent.unwrap(), packet.ends[&Stage::Queue]);
         assert!(
             ping.before <= sent && transmit <= ping.after,
             "{ping:?} {packet:?}"
         );
         assert!(
-            packet.answered.is_some() && packet.transmitted.is_some(),
+            [Stage::Answer, Stage::Transmit]
+                .iter()
+                .all(|stage| packet.ends.contains_key(stage)),
             "{packet:?}"
         );
     }
@@ -173,7 +175,9 @@ fn a_packet_that_wakes_another_cpu_has_its_state_and_the_wake_up() {
             };
             asleep += 1;
             // The wake-up is observed because the sender is.
-            assert!(packet.woke > packet.sent && sleep.state >= 0, "{packet:?}");
+            assert!(sleep.state >= 0, "{packet:?}");
+            let woke = packet.ends.get(&Stage::Wake);
+            assert!(woke > packet.sent.as_ref(), "{packet:?}");
             assert_eq!(stages(&packet)[0].0, Stage::Wake, "{packet:?}");
         }
         if asleep >= ASLEEP {
@@ -287,13 +291,14 @@ fn a_packet_is_followed_to_the_first_instruction_of_the_reader_that_it_wakes() {
         // The headers of UDP and IP.
         let length = packet.length as usize - 28;
         let had = had.iter().find(|had| had.length == length).unwrap();
-        let returned = packet.returned.unwrap();
+        let end = |stage| packet.ends.get(&stage).copied();
+        let returned = end(Stage::Return).unwrap();
         assert!(returned <= had.at, "had at {}: {packet:?}", had.at);
         assert!(
-            packet.sent < packet.protocol && packet.protocol < packet.waking,
+            packet.sent < end(Stage::Protocol) && end(Stage::Protocol) < end(Stage::Socket),
             "{packet:?}"
         );
-        assert!(packet.switched > packet.waking, "{packet:?}");
+        assert!(end(Stage::Schedule) > end(Stage::Socket), "{packet:?}");
     }
 }
 
@@ -322,7 +327,7 @@ fn on_a_cpu_that_never_sleeps_no_packet_meets_an_idle_state() {
         assert!(announced > usize::from(PINGS) / 2, "{announced}");
         for packet in packets {
             assert_eq!((packet.cpu, packet.met), (1, Met::Awake), "{packet:?}");
-            assert_eq!(packet.woke, None, "{packet:?}");
+            assert_eq!(packet.ends.get(&Stage::Wake), None, "{packet:?}");
         }
     });
 }

@@ -45,7 +45,7 @@ fn verdicts(views: &Views<'_>, key: &Key) -> String {
     let mut html = String::from("<p>");
     for view in &views.views {
         let who = view.who();
-        let words = match view.statistics(key) {
+        let words = match view.input.statistics(key) {
             Some(one) => format!(
                 "{who}{} ({}). ",
                 one.verdict,
@@ -109,42 +109,33 @@ fn state_curves(views: &Views<'_>, key: &Key) -> String {
     html
 }
 
-/// The driver's figure and the floor, of each result once.
+/// The driver's figure and the floor; no other than one above zero has a place on the axis.
+fn marks(view: &View<'_>, key: &Key) -> impl Iterator<Item = Mark> {
+    let (driver, floor) = (view.input.driver_figure(key), view.input.floor(key));
+    let figures = [("driver", driver), ("floor", floor)].into_iter();
+    let figures = figures.filter_map(|(class, value)| Some((class, value.filter(|ns| *ns > 0.0)?)));
+    figures.map(|(class, value)| Mark {
+        value,
+        text: format!("{class} {}", duration(value)),
+        class: class.to_owned(),
+    })
+}
+
+/// Those of each result once.
 fn state_marks(views: &Views<'_>, key: &Key) -> Vec<Mark> {
-    let mut marks: Vec<(Mark, Vec<&str>)> = Vec::new();
+    let mut all: Vec<(Mark, Vec<&str>)> = Vec::new();
     for view in &views.views {
-        let figures = [
-            (
-                "driver",
-                view.driver_figure(key).filter(|figure| *figure > 0.0),
-            ),
-            ("floor", view.floor(key)),
-        ];
-        for (class, value) in figures {
-            let Some(value) = value else { continue };
-            let letter = view.letter.as_deref().unwrap_or("");
-            let same = marks
-                .iter_mut()
-                .find(|(mark, _)| mark.class == class && mark.value == value);
-            match same {
+        let letter = view.letter.as_deref().unwrap_or("");
+        for mark in marks(view, key) {
+            let mut others = all.iter_mut();
+            match others.find(|(one, _)| one.class == mark.class && one.value == mark.value) {
                 Some((_, letters)) => letters.push(letter),
-                None => {
-                    let text = format!("{class} {}", duration(value));
-                    marks.push((
-                        Mark {
-                            value,
-                            text,
-                            class: class.to_owned(),
-                        },
-                        vec![letter],
-                    ));
-                }
+                None => all.push((mark, vec![letter])),
             }
         }
     }
-    let all = views.views.len();
-    let named = marks.into_iter().map(|(mut mark, letters)| {
-        if letters.len() < all {
+    let named = all.into_iter().map(|(mut mark, letters)| {
+        if letters.len() < views.views.len() {
             let _ = write!(mark.text, " ({})", letters.join(", "));
         }
         mark
@@ -162,20 +153,7 @@ fn of_state(views: &Views<'_>, view: &View<'_>, place: usize, key: &Key, over: &
     let Some((density, axis)) = density.filter(|(density, _)| density.total() > 0) else {
         return absent(&title, over.missing);
     };
-    let mut marks = Vec::new();
-    for (class, value) in [
-        ("driver", view.driver_figure(key)),
-        ("floor", view.floor(key)),
-    ] {
-        if let Some(value) = value.filter(|value| *value > 0.0) {
-            let text = format!("{class} {}", duration(value));
-            marks.push(Mark {
-                value,
-                text,
-                class: class.to_owned(),
-            });
-        }
-    }
+    let marks: Vec<Mark> = marks(view, key).collect();
     let dots = [dots(
         view,
         over.column,

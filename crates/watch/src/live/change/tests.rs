@@ -56,6 +56,8 @@ fn reading(begun: Instant, seconds: u64, cpus: Vec<Cpu>) -> Reading {
         idle_ticks: None,
         energy_uj: vec![],
         mhz: BTreeMap::new(),
+        interrupts: None,
+        spent: None,
     }
 }
 

@@ -1,0 +1,60 @@
+//! Which packets are to be followed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reveille_kernel::network::{self, Interface};
+
+use crate::chosen;
+use crate::printed::Printed;
+
+/// Tell where the time goes for packets that reach this machine.
+///
+/// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
+/// instruction of the program that it wakes, and say which idle state it met. What else makes
+/// packets wait there is named, too: interrupt coalescing and affinity, power management. Nothing is
+/// changed. Needs root.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["ping", "nic"]))]
+#[command(after_help = "\
+Examples:
+  sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
+  sudo reveille path --ping --count 100 --out pings; reveille report pings
+  sudo reveille path --nic eth0 --port 53       until a name server's first instruction
+  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
+
+The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
+that the packet made run, unless its sender runs on this machine (loopback, veth).")]
+pub struct Args {
+    /// Follow ICMP echo requests, until the driver has taken the reply
+    #[arg(long)]
+    pub ping: bool,
+    /// Follow packets that come in at this interface and wake a reader, until its first instruction
+    #[arg(long, value_name = "IF")]
+    pub nic: Option<String>,
+    /// Only packets to this TCP or UDP port
+    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Option<u16>,
+    /// End after this time
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
+    pub duration: Duration,
+    /// End after N packets
+    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    pub count: u64,
+    /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
+    #[arg(long, value_name = "RESULT")]
+    pub result: Option<PathBuf>,
+    /// Folder to keep path.json in, for `reveille report`
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+/// All figures of a packet are kept until the end, some 100 bytes each.
+const MOST: u64 = 1_000_000;
+
+/// Is /sys of the network namespace that this process is in?
+pub fn is_here(interface: &Interface) -> bool {
+    network::index_here(&interface.name) == Some(interface.index)
+}
