@@ -5,7 +5,6 @@
 //! fields, the statistics by state, and what differs between results.
 
 mod charts;
-mod columns;
 mod difference;
 mod groups;
 mod input;

@@ -5,8 +5,8 @@ use reveille_show::sheet::{Column, Section, Table, Value};
 
 use super::groups::Key;
 use super::view::{View, Views};
-use crate::columns;
 use crate::compare::{self, Difference, StateComparison};
+use reveille_show::columns;
 
 const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
     words "state", "state", one.state.as_str(), "The requested idle state";

@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use reveille_kernel::IdleState;
+use reveille_show::columns;
 use reveille_show::quantity::{count, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, Heading, Section, Table, Unit};
 
 use super::verdicts::by_probe;
 use super::view::Views;
+use crate::Description;
 use crate::description::{Cost, Counts};
 use crate::statistics::Floor;
-use crate::{Description, columns};
 
 /// A property of machine or settings, by result.
 struct Property {
@@ -56,16 +57,16 @@ const COSTS: &[Column<(String, Cost)>] = &columns!(|one|
 );
 
 /// What became of some wake-ups.
-struct Fate {
+struct LaunchOutcome {
     name: String,
     count: u64,
     share: f64,
 }
 
-const FATES: &[Column<Fate>] = &columns!(|fate|
-    words "name", "wake-ups", fate.name.as_str(), "What became of them";
-    measured(Count) "count", "count", fate.count, "How many";
-    measured(Share) "share", "of those launched", fate.share, "Their share of the launches";
+const LAUNCHES: &[Column<LaunchOutcome>] = &columns!(|one|
+    words "name", "wake-ups", one.name.as_str(), "What became of them";
+    measured(Count) "count", "count", one.count, "How many";
+    measured(Share) "share", "of those launched", one.share, "Their share of the launches";
 );
 
 /// All of it, result by result.
@@ -193,23 +194,21 @@ fn counts<'a>(section: Section<'a>, who: &str, of: &Counts) -> Section<'a> {
             "{who}The result does not hold how many wake-ups were launched, nor what was dropped."
         ));
     }
-    let fate = |name: String, count: u64| Fate {
+    let outcome = |name: String, count: u64| LaunchOutcome {
         name,
         count,
         share: count as f64 / of.launched as f64,
     };
-    let mut fates = vec![
-        fate("launched".to_owned(), of.launched),
-        fate("kept as datapoints".to_owned(), of.kept),
+    let mut outcomes = vec![
+        outcome("launched".to_owned(), of.launched),
+        outcome("kept as datapoints".to_owned(), of.kept),
     ];
     let dropped = of.dropped.iter();
-    fates.extend(
-        dropped.map(|(reason, dropped)| {
-            fate(format!("dropped: {}", reason.replace('_', " ")), *dropped)
-        }),
-    );
+    outcomes.extend(dropped.map(|(reason, dropped)| {
+        outcome(format!("dropped: {}", reason.replace('_', " ")), *dropped)
+    }));
     let caption = format!("{who}What became of the wake-ups");
-    let section = section.table(Table::of(caption, FATES, &fates));
+    let section = section.table(Table::of(caption, LAUNCHES, &outcomes));
     let mut words = format!("{who}Measured for {}.", duration(of.elapsed_s * 1e9));
     if let Some(possible) = of.possible.filter(|possible| *possible > 0) {
         let _ = write!(

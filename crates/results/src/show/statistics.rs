@@ -4,9 +4,9 @@ use reveille_figures::tail::{Estimate, Tail};
 use reveille_show::quantity::{count, p_value};
 use reveille_show::sheet::{Column, Heading, Section, Table, Value};
 
-use crate::columns;
 use crate::statistics::StateStatistics;
 use crate::verdict::{Exceedance, Verdict};
+use reveille_show::columns;
 
 use super::machine::{FLOOR, STATES};
 

@@ -3,9 +3,9 @@
 mod distributions;
 
 use reveille_kernel::driver_and_governor;
-use reveille_results::columns;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
+use reveille_show::columns;
 use reveille_show::quantity::{counted, duration, share};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 

@@ -1,10 +1,10 @@
 //! The names, units and sentences of `path`'s figures.
 
 use reveille_kernel::{cpulist, driver_and_governor};
-use reveille_results::columns;
 use reveille_results::statistics::Summary;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
+use reveille_show::columns;
 use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 

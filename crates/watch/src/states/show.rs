@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reveille_kernel::groups::ShareOf;
 use reveille_kernel::{IdleState, cpulist};
-use reveille_results::columns;
+use reveille_show::columns;
 use reveille_show::quantity::counted;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
