@@ -6,7 +6,7 @@
 mod form;
 mod simulation;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::closed;
 use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
@@ -72,14 +72,20 @@ pub enum Arrivals {
 }
 
 /// Many such servers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Farm {
     /// How many there are.
     pub servers: u64,
     /// Money for a kWh at the socket; `None`: unknown, and no cost is shown.
     pub price_per_kwh: Option<f64>,
     /// What the building draws for each watt of its servers (power usage effectiveness): 1 and above.
+    #[serde(default = "one")]
     pub overhead: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// A server, its load, and the policies to compare.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::power::{MOST, Power};
-use crate::{Error, Result};
+use crate::{Error, Result, seconds};
 
 /// How one server with one queue (first come, first served) saves power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,40 +27,46 @@ pub enum Policy {
 /// meanwhile waits for the end of the suspend and for the resume. After the suspend it naps at
 /// [`Power::nap`]; the first arrival starts the resume, after which all waiting requests are served.
 /// Suspend and resume draw [`Power::transition`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PowerNap {
     /// Seconds from awake to asleep; 0 and above.
-    #[serde(rename = "suspend_s")]
+    #[serde(rename(serialize = "suspend_s"), deserialize_with = "seconds::read")]
     pub suspend: f64,
     /// Seconds from asleep to ready; 0 and above.
-    #[serde(rename = "resume_s")]
+    #[serde(rename(serialize = "resume_s"), deserialize_with = "seconds::read")]
     pub resume: f64,
     /// Seconds of idleness before the suspend; 0: at once. `f64::INFINITY`: never.
-    #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
+    #[serde(rename(serialize = "timeout_s"), serialize_with = "number_or_never")]
+    #[serde(default, deserialize_with = "seconds::read")]
     pub timeout: f64,
 }
 
 /// Dynamic voltage and frequency scaling. The frequency follows the mean load, not each request: in
 /// steady state it is one frequency. A request takes its service time divided by it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dvfs {
     /// The lowest relative frequency: above 0, at most 1.
     pub floor: f64,
     /// The part of [`Power::active`] that is the processor's and follows the frequency: 0 to 1.
     pub processor_share: f64,
     /// The part of [`Power::idle`] that follows the frequency: 0 to 1.
+    #[serde(default)]
     pub idle_share: f64,
     /// How the processor's power follows the frequency.
+    #[serde(default)]
     pub law: Law,
     /// How the frequency follows the load.
     pub rule: Rule,
 }
 
 /// The processor's power at a relative frequency, by that at full frequency.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
     /// f³: voltage falls as the frequency does (P = C·V²·f).
+    #[default]
     Cubic,
     /// As measured: (relative frequency, relative power), ascending, the last at 1; straight lines
     /// between them, and below the first its power.
@@ -88,7 +94,8 @@ pub enum Rule {
 ///
 /// Entered at once when the queue is empty; the first arrival begins the exit, which takes the exit
 /// latency at [`Power::transition`]. Where no state fits, the server idles awake at [`Power::idle`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CStates {
     /// From shallow to deep: target residencies ascend.
     pub states: Vec<CState>,
@@ -97,18 +104,25 @@ pub struct CStates {
 }
 
 /// One of those idle states.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CState {
     /// As the driver calls it: `C6`.
     pub name: String,
     /// Seconds from the arrival to the first instruction.
-    #[serde(rename = "exit_latency_s")]
+    #[serde(
+        rename(serialize = "exit_latency_s"),
+        deserialize_with = "seconds::read"
+    )]
     pub exit_latency: f64,
     /// What the whole server draws in it, in watts.
-    #[serde(rename = "power_w")]
+    #[serde(rename(serialize = "power_w"))]
     pub power: f64,
     /// Seconds that an idle period must last for the state to pay.
-    #[serde(rename = "target_residency_s")]
+    #[serde(
+        rename(serialize = "target_residency_s"),
+        deserialize_with = "seconds::read"
+    )]
     pub target_residency: f64,
 }
 

@@ -3,7 +3,7 @@
 use reveille_show::quantity::digits;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, seconds};
 
 /// How long a server works on a request when it does nothing else, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,19 +12,19 @@ pub enum Service {
     /// The times' spread is as large as their mean.
     Exponential {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
     },
     /// Every request takes the same.
     Deterministic {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
     },
     /// Few requests take much longer than most.
     Lognormal {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
         /// The coefficient of variation: standard deviation by mean.
         cv: f64,
@@ -32,7 +32,7 @@ pub enum Service {
     /// Between deterministic and exponential where `cv` is below 1, beyond where it is above.
     Gamma {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
         /// The coefficient of variation: standard deviation by mean.
         cv: f64,
@@ -40,7 +40,7 @@ pub enum Service {
     /// As measured: each value as likely as another.
     Empirical {
         /// Seconds each; at least one.
-        #[serde(rename = "values_s")]
+        #[serde(rename(serialize = "values_s"), deserialize_with = "seconds::read_all")]
         values: Vec<f64>,
     },
 }
