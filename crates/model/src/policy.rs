@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::power::{MOST, Power};
-use crate::{Error, Result, seconds};
+use crate::{Result, seconds};
 
 /// How one server with one queue (first come, first served) saves power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -231,6 +231,12 @@ impl Dvfs {
 }
 
 impl CStates {
+    /// The server never sleeps.
+    pub(crate) const NONE: Self = Self {
+        states: Vec::new(),
+        choice: Choice::Deepest,
+    };
+
     /// The place of the deepest state whose target residency is at most `idle` seconds; `None`: stay
     /// awake. [`Choice::Deepest`] does not ask.
     pub fn fitting(&self, idle: f64) -> Option<usize> {
@@ -252,7 +258,7 @@ impl CStates {
 
 impl Policy {
     /// # Errors
-    /// [`Error::Usage`] for an invalid figure: which, and the valid range.
+    /// [`crate::Error::Usage`] for an invalid figure: which, and the valid range.
     pub fn check(&self) -> Result<()> {
         match self {
             Policy::AlwaysOn => Ok(()),
@@ -277,12 +283,8 @@ impl PowerNap {
 
 impl Dvfs {
     fn check(&self) -> Result<()> {
-        within(
-            "floor",
-            self.floor,
-            self.floor > 0.0 && self.floor <= 1.0,
-            "above 0, at most 1",
-        )?;
+        let part = |name, f: f64| within(name, f, f > 0.0 && f <= 1.0, "above 0, at most 1");
+        part("floor", self.floor)?;
         for (name, share) in [
             ("processor_share", self.processor_share),
             ("idle_share", self.idle_share),
@@ -290,22 +292,14 @@ impl Dvfs {
             within(name, share, (0.0..=1.0).contains(&share), "from 0 to 1")?;
         }
         match self.rule {
-            Rule::Fixed(f) => within("fixed", f, f > 0.0 && f <= 1.0, "above 0, at most 1")?,
+            Rule::Fixed(f) => part("fixed", f)?,
             Rule::BusyShare(share) => {
-                within(
-                    "busy_share",
-                    share,
-                    share > 0.0 && share < 1.0,
-                    "between 0 and 1",
-                )?;
+                let is_within = share > 0.0 && share < 1.0;
+                within("busy_share", share, is_within, "between 0 and 1")?;
             }
             Rule::Slowdown(limit) => {
-                within(
-                    "slowdown",
-                    limit,
-                    limit >= 1.0 && limit.is_finite(),
-                    "1 or above",
-                )?;
+                let is_within = limit >= 1.0 && limit.is_finite();
+                within("slowdown", limit, is_within, "1 or above")?;
             }
             Rule::Linear => {}
         }
@@ -324,45 +318,33 @@ fn check_law(points: &[(f64, f64)]) -> Result<()> {
     let positive = points
         .iter()
         .all(|(f, p)| *f > 0.0 && *p >= 0.0 && p.is_finite());
-    match ascending && last && positive {
-        true => Ok(()),
-        false => Err(Error::Usage(
-            "law: give pairs of relative frequency and relative power, frequencies ascending from \
-             above 0 to 1, powers 0 or above"
-                .into(),
-        )),
-    }
+    ensure!(
+        ascending && last && positive,
+        "law: give pairs of relative frequency and relative power, frequencies ascending from above 0 to \
+         1, powers 0 or above"
+    );
+    Ok(())
 }
 
 impl CStates {
     fn check(&self) -> Result<()> {
         for state in &self.states {
-            time(&format!("{}: exit_latency", state.name), state.exit_latency)?;
-            time(
-                &format!("{}: target_residency", state.name),
-                state.target_residency,
-            )?;
-            let power = state.power;
-            within(
-                &format!("{}: power", state.name),
-                power,
-                (0.0..=MOST).contains(&power),
-                "0 to 1e9 W",
-            )?;
+            let (named, power) = (|key: &str| format!("{}: {key}", state.name), state.power);
+            time(&named("exit_latency"), state.exit_latency)?;
+            time(&named("target_residency"), state.target_residency)?;
+            let is_within = (0.0..=MOST).contains(&power);
+            within(&named("power"), power, is_within, "0 to 1e9 W")?;
         }
-        let residencies = self.states.windows(2);
-        let fallen = residencies.into_iter().find(|pair| {
-            let [shallow, deep] = pair else { return false };
-            shallow.target_residency > deep.target_residency
-        });
-        match fallen {
-            Some([shallow, deep]) => Err(Error::Usage(format!(
-                "states: {} stands before {}, whose target residency is shorter; give them from \
-                 shallow to deep",
-                shallow.name, deep.name
-            ))),
-            _ => Ok(()),
+        for (shallow, deep) in self.states.iter().zip(self.states.iter().skip(1)) {
+            ensure!(
+                shallow.target_residency <= deep.target_residency,
+                "states: {} stands before {}, whose target residency is shorter; give them from shallow \
+                 to deep",
+                shallow.name,
+                deep.name
+            );
         }
+        Ok(())
     }
 }
 
@@ -370,19 +352,13 @@ impl CStates {
 const LONGEST: f64 = 1e9;
 
 fn time(name: &str, seconds: f64) -> Result<()> {
-    within(
-        name,
-        seconds,
-        (0.0..=LONGEST).contains(&seconds),
-        "a time from 0 to 1e9 s",
-    )
+    let is_within = (0.0..=LONGEST).contains(&seconds);
+    within(name, seconds, is_within, "a time from 0 to 1e9 s")
 }
 
 fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
-    match is_within {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("{name}: {value:?}; give {wanted}"))),
-    }
+    ensure!(is_within, "{name}: {value:?}; give {wanted}");
+    Ok(())
 }
 
 #[cfg(test)]

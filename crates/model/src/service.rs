@@ -122,34 +122,29 @@ impl Service {
     /// no numbers any more.
     pub fn check(&self) -> Result<()> {
         if let Service::Empirical { values } = self {
-            if values.is_empty() {
-                return Err(Error::Usage(
-                    "service time: no measured value given; give at least one".into(),
-                ));
-            }
-            if let Some(value) = values
-                .iter()
-                .find(|value| !(0.0..=LONGEST).contains(*value))
-            {
-                return Err(Error::Usage(format!(
+            ensure!(
+                !values.is_empty(),
+                "service time: no measured value given; give at least one"
+            );
+            for value in values {
+                ensure!(
+                    (0.0..=LONGEST).contains(value),
                     "service time: a measured value is {value:?} s; give 0 to {LONGEST:e} s"
-                )));
+                );
             }
         }
-        if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self
-            && !(0.0..=MOST_CV).contains(cv)
-        {
-            return Err(Error::Usage(format!(
+        if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self {
+            ensure!(
+                (0.0..=MOST_CV).contains(cv),
                 "service time: the coefficient of variation is {cv:?}; give 0 to {MOST_CV}"
-            )));
+            );
         }
         let mean = self.mean();
-        match (SHORTEST..=LONGEST).contains(&mean) {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "service time: the mean is {mean:?} s; give a time above 0, up to {LONGEST:e} s"
-            ))),
-        }
+        ensure!(
+            (SHORTEST..=LONGEST).contains(&mean),
+            "service time: the mean is {mean:?} s; give a time above 0, up to {LONGEST:e} s"
+        );
+        Ok(())
     }
 }
 

@@ -135,15 +135,14 @@ impl<'a> Plan<'a> {
             _ => self.until,
         };
         let longest = service.mean() * PART / f64::EPSILON;
-        match end <= longest {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; \
-                 give a shorter horizon or a higher rate, for less than {}",
-                time(service.mean()),
-                time(longest)
-            ))),
-        }
+        ensure!(
+            end <= longest,
+            "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; give a \
+             shorter horizon or a higher rate, for less than {}",
+            time(service.mean()),
+            time(longest)
+        );
+        Ok(())
     }
 
     /// Seconds that are simulated, but not measured: see [`WarmUp::Relaxation`].
@@ -224,56 +223,51 @@ fn check(setup: &Setup) -> Result<()> {
     // Of each server a replication keeps the shares of time: half a GiB for all.
     const MOST_SERVERS: usize = 100_000;
     const MOST_RUNS: u64 = 1 << 24;
-    let usage = |text: String| Err(Error::Usage(text));
-    if !(1..=MOST_SERVERS).contains(&setup.servers) {
-        return usage(format!(
-            "servers: {}; give 1 to {MOST_SERVERS}",
-            setup.servers
-        ));
-    }
+    let (servers, replications, confidence) = (setup.servers, setup.replications, setup.confidence);
+    let policies = setup.policies.len();
+    ensure!(
+        (1..=MOST_SERVERS).contains(&servers),
+        "servers: {servers}; give 1 to {MOST_SERVERS}"
+    );
     setup.arrivals.check()?;
     worked(setup).check()?;
     setup.power.check()?;
-    if ![1, setup.servers].contains(&setup.policies.len()) {
-        return usage(format!(
-            "policies: {} for {} servers; give one for all, or one for each",
-            setup.policies.len(),
-            setup.servers
-        ));
-    }
-    if setup.dispatcher == (Dispatcher::Packing { bound: 0 }) {
-        return usage("packing, bound: 0 requests; give 1 or above".into());
-    }
-    if setup.replications == 0 {
-        return usage("replications: 0; give 1 or above, 2 at least for intervals".into());
-    }
-    if setup.servers as u64 * u64::from(setup.replications) > MOST_RUNS {
-        return usage(format!(
-            "{} replications of {} servers: give at most {MOST_RUNS} servers in all replications together",
-            setup.replications, setup.servers
-        ));
-    }
-    if !(setup.confidence > 0.0 && setup.confidence < 1.0) {
-        return usage(format!(
-            "confidence: {}; give a number between 0 and 1",
-            setup.confidence
-        ));
-    }
+    ensure!(
+        [1, servers].contains(&policies),
+        "policies: {policies} for {servers} servers; give one for all, or one for each"
+    );
+    ensure!(
+        setup.dispatcher != (Dispatcher::Packing { bound: 0 }),
+        "packing, bound: 0 requests; give 1 or above"
+    );
+    ensure!(
+        replications > 0,
+        "replications: 0; give 1 or above, 2 at least for intervals"
+    );
+    ensure!(
+        servers as u64 * u64::from(replications) <= MOST_RUNS,
+        "{replications} replications of {servers} servers: give at most {MOST_RUNS} servers in all \
+         replications together"
+    );
+    ensure!(
+        confidence > 0.0 && confidence < 1.0,
+        "confidence: {confidence}; give a number between 0 and 1"
+    );
     match setup.horizon {
-        Horizon::Seconds(seconds) if !(seconds > 0.0 && seconds.is_finite()) => {
-            return usage(format!("horizon: {seconds} s; give a time above 0"));
-        }
-        Horizon::Requests(0) => {
-            return usage("requests: 0; give 1 or above".into());
-        }
-        _ => {}
+        Horizon::Seconds(seconds) => ensure!(
+            seconds > 0.0 && seconds.is_finite(),
+            "horizon: {seconds} s; give a time above 0"
+        ),
+        Horizon::Requests(requests) => ensure!(requests > 0, "requests: 0; give 1 or above"),
+        Horizon::Trace => {}
     }
-    match setup.warm_up {
-        WarmUp::Seconds(seconds) if !(seconds >= 0.0 && seconds.is_finite()) => {
-            usage(format!("warm-up: {seconds} s; give a time of 0 or above"))
-        }
-        _ => Ok(()),
+    if let WarmUp::Seconds(seconds) = setup.warm_up {
+        ensure!(
+            seconds >= 0.0 && seconds.is_finite(),
+            "warm-up: {seconds} s; give a time of 0 or above"
+        );
     }
+    Ok(())
 }
 
 /// Whether each server can be simulated alone.

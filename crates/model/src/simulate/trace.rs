@@ -96,25 +96,21 @@ impl Trace {
         self.arrivals.len().saturating_sub(1) as f64 / span
     }
 
-    fn has_no_work(&self) -> bool {
-        !self.services.is_empty() && self.services.iter().all(|service| *service == 0.0)
-    }
-
     pub(super) fn check(&self) -> Result<()> {
-        match self.arrivals.last() {
-            None => Err(Error::Usage(
-                "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds".into(),
-            )),
-            Some(last) if *last <= 0.0 => Err(Error::Usage(
-                "trace: all requests come at the same instant, so there is no rate; give two instants \
-                 at least"
-                    .into(),
-            )),
-            Some(_) if self.has_no_work() => Err(Error::Usage(
-                "trace: all service times are 0; give some above, in seconds".into(),
-            )),
-            Some(_) => Ok(()),
-        }
+        let last = self.arrivals.last();
+        ensure!(
+            last.is_some(),
+            "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds"
+        );
+        ensure!(
+            last > Some(&0.0),
+            "trace: all requests come at the same instant, so there is no rate; give two instants at least"
+        );
+        ensure!(
+            self.services.is_empty() || self.services.iter().any(|service| *service != 0.0),
+            "trace: all service times are 0; give some above, in seconds"
+        );
+        Ok(())
     }
 }
 
@@ -157,9 +153,9 @@ impl Columns {
                 .any(|unit| name.ends_with(&format!("_{unit}")))
         };
         if let Some(name) = names.iter().find(other_unit) {
+            let why = "is not in seconds; divide it, and name it without a unit";
             return Err(Error::Usage(format!(
-                "trace, line 1: the column {name} is not in seconds; divide it, and name it without a \
-                 unit"
+                "trace, line 1: the column {name} {why}"
             )));
         }
         let place = |word| names.iter().position(|name| name.starts_with(word));
