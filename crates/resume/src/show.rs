@@ -17,7 +17,6 @@ mod path;
 mod power;
 mod spread;
 mod tables;
-mod time;
 mod timeline;
 
 use reveille_show::chart::Bars;
@@ -29,7 +28,7 @@ use reveille_show::sheet::{Heading, Section, Sheet};
 use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
 use crate::cycle::{Name, Us};
 use crate::graph::Half;
-use time::time;
+use crate::time::time;
 
 /// Devices in a timeline: as many as in the paper's figures.
 const DEVICES: usize = 40;

@@ -1,9 +1,9 @@
 //! From cycles to what is shown of them.
 
-use reveille_show::quantity::{counted, duration};
+use reveille_show::quantity::counted;
 
 use super::across;
-use super::spread::spread;
+use super::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
@@ -13,6 +13,7 @@ use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
+use crate::time::time;
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
@@ -339,7 +340,6 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
     let all: Us = printed.iter().map(|&(us, _)| us).sum();
-    let time = |us: Us| duration(us as f64 * 1e3);
     let took = match printed.len() {
         1 => "1 call took less than the timestamps of its lines show".to_owned(),
         many => format!("{many} calls took less than the timestamps of their lines show"),
@@ -361,13 +361,13 @@ const COARSE_US: Us = 1_000;
 fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
     let steps = cycles.iter().map(|cycle| cycle.resolution_us);
     let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
-    let step = *steps.iter().max()? as f64 * 1e3;
+    let step = *steps.iter().max()?;
     Some(format!(
         "the timestamps of {} have a resolution of {}: below {} only times that the kernel \
          reports are known",
         of(steps.len()),
-        duration(step),
-        duration(2.0 * step)
+        time(step),
+        time(2 * step)
     ))
 }
 

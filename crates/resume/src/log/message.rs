@@ -22,8 +22,8 @@ pub(super) struct Messages {
     fails: Finder<'static>,
 }
 
-impl Messages {
-    pub(super) fn new() -> Self {
+impl Default for Messages {
+    fn default() -> Self {
         Self {
             pm: Finder::new("PM: "),
             calling: Finder::new(": calling "),
@@ -33,7 +33,9 @@ impl Messages {
             fails: Finder::new("failed to "),
         }
     }
+}
 
+impl Messages {
     /// Parses `text`.
     pub(super) fn parse<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
         let text = without_task(text);

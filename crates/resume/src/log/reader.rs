@@ -13,7 +13,7 @@ use super::lines::{self, Line};
 use super::message::Messages;
 use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
-use super::{Log, Unread, both, packed, trace};
+use super::{LeftOut, Log, Unread, both, packed, trace};
 use crate::cycle::Us;
 use crate::{Error, Result};
 
@@ -22,7 +22,8 @@ const CONTINUATIONS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Puts the lines of one machine's log together.
-pub(super) struct Reader {
+#[derive(Default)]
+struct Reader {
     messages: Messages,
     prefixes: Prefixes,
     export: Export,
@@ -35,12 +36,8 @@ pub(super) struct Reader {
     bytes: u64,
     event_lines: u64,
     resolution_us: Option<Us>,
-    long_lines: u64,
-    unstamped: u64,
+    left_out: LeftOut,
     unread: Option<Unread>,
-    torn: u64,
-    repeated: u64,
-    lost: u64,
     /// A line of this source had a time.
     timed: bool,
 }
@@ -68,31 +65,8 @@ struct Pending {
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
-        Self {
-            messages: Messages::new(),
-            prefixes: Prefixes::default(),
-            export: Export::default(),
-            printk: Cycles::default(),
-            ftrace: Cycles::default(),
-            pending: Pending::default(),
-            plain: Vec::new(),
-            lines: 0,
-            bytes: 0,
-            event_lines: 0,
-            resolution_us: None,
-            long_lines: 0,
-            unstamped: 0,
-            unread: None,
-            torn: 0,
-            repeated: 0,
-            lost: 0,
-            timed: false,
-        }
-    }
-
     /// A file, or a part of the log otherwise.
-    pub(super) fn source(&mut self, input: impl Read) -> io::Result<()> {
+    fn source(&mut self, input: impl Read) -> io::Result<()> {
         self.prefixes.begin();
         self.export = Export::default();
         let mut timeless = 0;
@@ -106,7 +80,7 @@ impl Reader {
                 Line::TooLong => {
                     timeless += 1 << 16;
                     self.flush();
-                    self.long_lines += 1;
+                    self.left_out.long_lines += 1;
                 }
             }
             match timeless > TIMELESS_BYTES_MAX && !self.timed {
@@ -121,16 +95,12 @@ impl Reader {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Log {
+    fn finish(mut self) -> Log {
         self.printk.finish();
         self.ftrace.finish();
-        let mut left_out = self.printk.left_out;
-        left_out.add(&self.ftrace.left_out);
-        left_out.long_lines += self.long_lines;
-        left_out.lines_without_stamp += self.unstamped;
-        left_out.torn_lines += self.torn;
-        left_out.repeated_lines += self.repeated;
-        left_out.lost_events += self.lost;
+        let mut left_out = self.left_out;
+        left_out.add(self.printk.left_out);
+        left_out.add(self.ftrace.left_out);
         left_out.repeated_cycles += both::without_repeated(&mut self.printk.done);
         left_out.repeated_cycles += both::without_repeated(&mut self.ftrace.done);
         Log {
@@ -179,7 +149,7 @@ impl Reader {
             Stripped::Message(message) => {
                 self.timed = true;
                 if self.pending.is_again(&message) {
-                    self.repeated += 1;
+                    self.left_out.repeated_lines += 1;
                     return;
                 }
                 self.flush();
@@ -229,7 +199,7 @@ impl Reader {
     /// A line without a stamp: the rest of the one before, or of no time.
     fn bare(&mut self, text: &[u8]) {
         if let Some(lost) = lost_events(text) {
-            self.lost += lost;
+            self.left_out.lost_events += lost;
             return;
         }
         if self.pending.goes_on(text) {
@@ -241,7 +211,7 @@ impl Reader {
             None => (None, text),
         };
         if matches!(self.messages.parse(message), Parsed::Event(_)) {
-            self.unstamped += 1;
+            self.left_out.lines_without_stamp += 1;
             self.unread = self.unread.or(form);
         }
     }
@@ -320,7 +290,7 @@ impl Reader {
                     self.ftrace.event(&stamp, event);
                 }
             }
-            Parsed::Torn => self.torn += 1,
+            Parsed::Torn => self.left_out.torn_lines += 1,
             Parsed::Nothing => {}
         }
         self.pending.text = text;
@@ -448,7 +418,7 @@ pub fn read(input: impl Read) -> io::Result<Log> {
 ///
 /// Those of the inputs.
 pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::default();
     for input in inputs {
         reader.source(input)?;
     }
@@ -461,7 +431,7 @@ pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 ///
 /// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
 pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::default();
     for path in paths {
         let unreadable = |error: io::Error| Error::Unreadable {
             path: path.clone(),

@@ -4,21 +4,11 @@ use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
 use super::prefix::Clock;
 use crate::cycle::{
-    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us, carries,
+    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS,
+    carries,
 };
 
-/// The kinds that have callbacks.
-const WITH_CALLS: [StageKind; 8] = [
-    StageKind::Prepare,
-    StageKind::Suspend,
-    StageKind::SuspendLate,
-    StageKind::SuspendNoirq,
-    StageKind::ResumeNoirq,
-    StageKind::ResumeEarly,
-    StageKind::Resume,
-    StageKind::Complete,
-];
-const KINDS: usize = StageKind::Thaw as usize + 1;
+const KINDS: usize = STAGES.len();
 
 /// What lines reported of one stage.
 #[derive(Debug, Default, Clone, Copy)]
@@ -30,7 +20,7 @@ pub(super) struct Mark {
 }
 
 /// A cycle of which lines are still to come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Open {
     pub(super) sleep: Option<String>,
     pub(super) at: Option<String>,
@@ -94,38 +84,12 @@ const MESSAGE_BYTES_MAX: usize = 200;
 impl Open {
     pub(super) fn at(us: Us, wall: Option<&[u8]>, clock: Option<Clock>) -> Self {
         Self {
-            sleep: None,
             at: wall.map(|wall| String::from_utf8_lossy(wall).into_owned()),
-            marks: [Mark::default(); KINDS],
-            cpus: Vec::new(),
-            calls: Vec::new(),
-            failures: Vec::new(),
-            asleep_us: None,
-            stage: StageKind::Freeze,
-            began: false,
-            ended: false,
-            suspending: None,
-            down: None,
-            up: None,
-            woke: None,
-            slept: false,
-            slept_at: None,
-            stands_still: false,
-            idling: false,
-            platform_unknown: false,
-            hibernates: false,
             last: us,
             resolution_us: 1,
-            settled: 0,
             clock,
             rest: StageKind::Platform,
-            refusing: false,
-            failed: None,
-            exit: None,
-            gaps: Vec::new(),
-            accounted: Vec::new(),
-            last_message: Vec::new(),
-            said_at: None,
+            ..Self::default()
         }
     }
 

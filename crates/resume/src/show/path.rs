@@ -3,14 +3,14 @@
 use reveille_show::quantity::share;
 use reveille_show::sheet::{Column, Section, Table, Unit};
 
-use super::time::time;
 use crate::analysis::{
     CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
     why_words,
 };
-use crate::cycle::{Gap, Name, StageKind, Us};
+use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS};
 use crate::graph::Half;
 use crate::path::Why;
+use crate::time::time;
 
 /// How much of the path is devices, CPUs, the kernel itself, and what the log does not explain.
 pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
@@ -70,17 +70,7 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
     let mut stages = cycle.stages.iter();
     let stage = stages.find(|stage| stage.stage == link.stage);
     let is_within = stage.is_some_and(|stage| stage.start_us <= link.start_us);
-    let is_of_devices = matches!(
-        link.stage,
-        StageKind::Prepare
-            | StageKind::Suspend
-            | StageKind::SuspendLate
-            | StageKind::SuspendNoirq
-            | StageKind::ResumeNoirq
-            | StageKind::ResumeEarly
-            | StageKind::Resume
-            | StageKind::Complete
-    );
+    let is_of_devices = WITH_CALLS.contains(&link.stage);
     match link.what {
         LinkKind::Call => "devices",
         LinkKind::Cpu | LinkKind::BeforeCpu => match half {
