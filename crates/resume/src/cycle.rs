@@ -242,7 +242,7 @@ pub struct CpuStep {
 }
 
 /// A device's callback in one stage.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,

@@ -501,14 +501,13 @@ fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
 /// ` returned -16 after 117 usecs`; `usec` in 3.x.
 fn returned(text: &[u8]) -> Option<(i32, Us)> {
     let mut rest = Cursor(text.strip_prefix(b" returned ")?);
-    let negative = rest.eat(b'-').is_some();
-    let result = i32::try_from(rest.number()?).ok()?;
+    let result = rest.result()?;
     rest.eat_text(b" after ")?;
     let us = Us::try_from(rest.number()?)
         .ok()
         .filter(|&us| us < 1 << 50)?;
     rest.eat_text(b" usec")?;
-    Some((if negative { -result } else { result }, us))
+    Some((result, us))
 }
 
 /// `pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16` (to 5.16 or so without the device).

@@ -54,6 +54,13 @@ impl<'a> Cursor<'a> {
         Some(value_of(self.digits()?))
     }
 
+    /// 0, or a negative error number.
+    pub(super) fn result(&mut self) -> Option<i32> {
+        let negative = self.eat(b'-').is_some();
+        let result = i32::try_from(self.number()?).ok()?;
+        Some(if negative { -result } else { result })
+    }
+
     fn two_digits(&mut self) -> Option<i64> {
         let (pair, rest) = self.0.split_at_checked(2)?;
         pair.iter().all(u8::is_ascii_digit).then(|| {
