@@ -61,10 +61,8 @@ pub fn simulate(
 /// In words, with the key of `[simulation]` that limits the measurement.
 fn no_request(horizon: Horizon) -> String {
     match horizon {
-        Horizon::Seconds(seconds) => {
-            format!(
-                "horizon: no request came within {seconds} s of a replication; give a longer one"
-            )
+        Horizon::Seconds(s) => {
+            format!("horizon: no request came within {s} s of a replication; give a longer one")
         }
         Horizon::Requests(requests) => {
             format!("requests: {requests} in the mean, and none came in a replication; give more")

@@ -7,6 +7,7 @@
 //! and trace.
 
 pub mod analysis;
+mod calendar;
 pub mod capture;
 pub mod cycle;
 pub mod devices;

@@ -207,7 +207,6 @@ impl Log {
     /// Itself, if it has a cycle.
     ///
     /// # Errors
-    ///
     /// [`Error::Unreadable`] with `path` and one line on what was looked for and what is there.
     pub fn or_no_suspend(self, path: &Path) -> Result<Self> {
         if !self.cycles.is_empty() {

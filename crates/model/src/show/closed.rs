@@ -219,14 +219,12 @@ fn crossings<'a>(pairs: &[Pair]) -> Section<'a> {
 
 /// The answers alone; `crossing`: with the pairs, which were asked for.
 pub fn questions<'a>(swept: &Swept<'_>, crossing: bool) -> Sheet<'a> {
-    let largest = swept
-        .largest_transitions
-        .iter()
-        .map(|one| words::largest(one.figure, &one.largest, &one.second, one.utilisation));
-    let best = swept
-        .best_timeout
-        .iter()
-        .map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
+    let largest = swept.largest_transitions.iter();
+    let largest =
+        largest.map(|one| words::largest(one.figure, &one.largest, &one.second, one.utilisation));
+    let best = swept.best_timeout.iter();
+    let best =
+        best.map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
     let pairs = swept.sweep.pairs.iter().filter(|_| crossing);
     let answers = pairs.map(words::pair).chain(largest).chain(best);
     Sheet {

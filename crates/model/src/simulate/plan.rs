@@ -30,11 +30,9 @@ impl<'a> Plan<'a> {
         check(setup)?;
         let service = worked(setup);
         let rate = setup.arrivals.rate() / setup.servers as f64;
-        let behaviours = setup
-            .policies
-            .iter()
-            .map(|policy| Behaviour::of(policy, &setup.power, &service, rate))
-            .collect::<Result<Vec<_>>>()?;
+        let behaviour = |policy| Behaviour::of(policy, &setup.power, &service, rate);
+        let behaviours = setup.policies.iter().map(behaviour);
+        let behaviours = behaviours.collect::<Result<Vec<_>>>()?;
         let mut plan = Self {
             setup,
             behaviours,
@@ -182,14 +180,11 @@ impl<'a> Plan<'a> {
         if let Arrivals::Trace(trace) = &self.setup.arrivals
             && trace.out_of_order() > 0
         {
-            self.notes.push(match trace.out_of_order() {
-                1 => {
-                    "a line of the trace came before the one above it; they were sorted".to_owned()
-                }
-                lines => format!(
-                    "{lines} lines of the trace came before the line above them; they were sorted"
-                ),
-            });
+            let lines = match trace.out_of_order() {
+                1 => "a line of the trace came before the one above it".to_owned(),
+                lines => format!("{lines} lines of the trace came before the line above them"),
+            };
+            self.notes.push(lines + "; they were sorted");
         }
         let arrivals = matches!(
             self.setup.arrivals,
@@ -208,15 +203,12 @@ impl<'a> Plan<'a> {
 
 /// The service times that loads are reckoned with.
 fn worked(setup: &Setup) -> Service {
-    match &setup.arrivals {
-        Arrivals::Trace(trace) => trace.services().map_or_else(
-            || setup.service.clone(),
-            |services| Service::Empirical {
-                values: services.to_vec(),
-            },
-        ),
-        _ => setup.service.clone(),
-    }
+    let recorded = match &setup.arrivals {
+        Arrivals::Trace(trace) => trace.services().map(<[f64]>::to_vec),
+        _ => None,
+    };
+    let recorded = recorded.map(|values| Service::Empirical { values });
+    recorded.unwrap_or_else(|| setup.service.clone())
 }
 
 fn check(setup: &Setup) -> Result<()> {

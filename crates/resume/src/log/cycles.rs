@@ -54,6 +54,18 @@ pub(super) struct At<'a> {
     pub(super) resolution_us: Us,
 }
 
+impl At<'_> {
+    pub(super) fn of(at: Instant, clock: Option<Clock>) -> Self {
+        Self {
+            us: at.us,
+            clock,
+            wall: None,
+            caller: None,
+            resolution_us: at.resolution_us,
+        }
+    }
+}
+
 /// A stamp that is far before the one before it.
 #[derive(Debug, Clone, Copy)]
 struct Step {

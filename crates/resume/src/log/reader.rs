@@ -115,14 +115,8 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8]) {
-        if let Some(line) = with_plain_spaces(line) {
-            self.uncoloured(&line);
-        } else {
-            self.uncoloured(line);
-        }
-    }
-
-    fn uncoloured(&mut self, line: &[u8]) {
+        let spaced = with_plain_spaces(line);
+        let line = spaced.as_deref().unwrap_or(line);
         if memchr(0x1b, line).is_some() {
             let mut plain = std::mem::take(&mut self.plain);
             without_colours(line, &mut plain);
@@ -161,31 +155,25 @@ impl Reader {
                     return;
                 }
                 let at = At {
-                    us: message.at.us,
-                    clock: Some(message.clock),
                     wall: message.wall,
                     caller: message.caller,
-                    resolution_us: message.at.resolution_us,
+                    ..At::of(message.at, Some(message.clock))
                 };
                 self.printk.passes(&at);
                 if let (Clock::Kernel, Some(wall)) = (message.clock, message.wall_at) {
                     self.printk.clocks(message.at.us, wall);
                 }
-                self.pending
-                    .begin(&at, message.at.resolution_us, message.text);
+                self.pending.begin(&at, message.text);
             }
             Stripped::Trace { at, pid, event } => {
                 self.timed = true;
                 self.flush();
-                let stamp = At {
-                    us: at.us,
-                    clock: None,
-                    wall: None,
+                let at = At {
                     caller: pid,
-                    resolution_us: at.resolution_us,
+                    ..At::of(at, None)
                 };
-                self.ftrace.passes(&stamp);
-                self.pending.begin(&stamp, at.resolution_us, event);
+                self.ftrace.passes(&at);
+                self.pending.begin(&at, event);
             }
             Stripped::Foreign => {
                 self.timed = true;
@@ -220,16 +208,14 @@ impl Reader {
     fn entry(&mut self, entry: journal::Entry) {
         self.timed = true;
         self.flush();
-        let at = At {
+        let at = Instant {
             us: entry.us,
-            clock: Some(entry.clock),
-            wall: None,
-            caller: None,
             resolution_us: 1,
         };
+        let at = At::of(at, Some(entry.clock));
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();
-        self.pending.begin(&at, 1, first.unwrap_or_default());
+        self.pending.begin(&at, first.unwrap_or_default());
         self.flush();
     }
 
@@ -243,11 +229,9 @@ impl Reader {
         };
         let text = std::mem::take(&mut self.pending.text);
         let stamp = At {
-            us: at.us,
-            clock,
             wall: self.pending.has_wall.then_some(&self.pending.wall),
             caller: self.pending.caller,
-            resolution_us: at.resolution_us,
+            ..At::of(at, clock)
         };
         let glued;
         let first = self.pending.joints.first().copied();
@@ -305,7 +289,7 @@ impl Reader {
 }
 
 impl Pending {
-    fn begin(&mut self, at: &At<'_>, resolution_us: Us, text: &[u8]) {
+    fn begin(&mut self, at: &At<'_>, text: &[u8]) {
         self.is_some = true;
         self.text.clear();
         self.text.extend_from_slice(text);
@@ -313,7 +297,7 @@ impl Pending {
         self.has_wall = at.wall.is_some();
         self.wall.clear();
         self.wall.extend_from_slice(at.wall.unwrap_or_default());
-        let us = at.us;
+        let (us, resolution_us) = (at.us, at.resolution_us);
         self.at = Some((Instant { us, resolution_us }, at.clock));
         self.caller = at.caller;
     }
@@ -406,17 +390,12 @@ fn lost_events(line: &[u8]) -> Option<u64> {
 /// A log without a suspend is no error here: it has no cycles.
 ///
 /// # Errors
-///
 /// Those of `input`.
 pub fn read(input: impl Read) -> io::Result<Log> {
     read_all([input])
 }
 
 /// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
-///
-/// # Errors
-///
-/// Those of the inputs.
 pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
     let mut reader = Reader::default();
     for input in inputs {
@@ -428,7 +407,6 @@ pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 /// Reads the files of one machine's log.
 ///
 /// # Errors
-///
 /// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
 pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
     let mut reader = Reader::default();

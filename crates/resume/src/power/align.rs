@@ -1,6 +1,5 @@
 //! When each cycle was by the meter's clock, and the power in each of its parts.
 
-mod drop;
 mod place;
 
 use serde::{Deserialize, Serialize};
