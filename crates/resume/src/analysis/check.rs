@@ -42,8 +42,6 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
     Ok(analysis)
 }
 
-/// # Errors
-/// One line: what of it is invalid.
 fn check(analysis: &Analysis) -> Result<(), String> {
     analysis.machines.iter().try_for_each(|one| {
         machine(one).map_err(|what| format!("is damaged: of machine {:?}, {what}", one.name))
