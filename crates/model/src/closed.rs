@@ -14,55 +14,30 @@ pub mod dvfs;
 pub mod nap;
 pub mod setup;
 
-use crate::policy::{Outcome, Policy, Shares};
+use crate::Result;
+use crate::policy::{CStates, Outcome, Policy};
 use crate::power::Power;
 use crate::service::Service;
-use crate::{Error, Result};
-use setup::Setup;
 
 /// The outcome of `policy` where `rate` requests a second arrive as a Poisson process.
 ///
 /// # Errors
-/// [`Error::Usage`] for an invalid figure, [`Error::Unstable`] where there is no steady
-/// state.
+/// [`Error::Usage`](crate::Error::Usage) for an invalid figure, [`Error::Unstable`](crate::Error::Unstable)
+/// where there is no steady state.
 pub fn outcome(policy: &Policy, power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
     service.check()?;
     power.check()?;
     policy.check()?;
-    check_rate(rate)?;
+    ensure!(
+        rate > 0.0 && rate.is_finite(),
+        "arrivals: {rate} requests a second; give a number above 0"
+    );
     match policy {
-        Policy::AlwaysOn => always_on(power, service, rate),
+        // Pollaczek and Khinchine: no setup, and all that is not service is idle.
+        Policy::AlwaysOn => c_states::outcome(&CStates::NONE, power, service, rate),
         Policy::PowerNap(nap) => nap::outcome(nap, power, service, rate),
         Policy::Dvfs(dvfs) => dvfs::outcome(dvfs, power, service, rate),
         Policy::CStates(states) => c_states::outcome(states, power, service, rate),
-    }
-}
-
-/// The M/G/1 queue itself (Pollaczek and Khinchine): no setup, and all that is not service is idle.
-fn always_on(power: &Power, service: &Service, rate: f64) -> Result<Outcome> {
-    let busy = service.stable_load(rate)?;
-    let wait_mean = setup::wait(rate, service, Setup::NONE);
-    let shares = Shares {
-        active: busy,
-        idle: 1.0 - busy,
-        ..Shares::default()
-    };
-    Ok(Outcome {
-        response_mean: wait_mean + service.mean(),
-        wait_mean,
-        power_mean: shares.active * power.active + shares.idle * power.idle,
-        shares,
-        naps_per_s: 0.0,
-        frequency: 1.0,
-    })
-}
-
-fn check_rate(rate: f64) -> Result<()> {
-    match rate > 0.0 && rate.is_finite() {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
-            "arrivals: {rate} requests a second; give a number above 0"
-        ))),
     }
 }
 

@@ -97,12 +97,9 @@ fn rows(
     progress: &mut Watch<'_>,
 ) -> Result<Vec<Row>> {
     let always_on = Named::always_on();
-    let (first, others): (Vec<&Named>, Vec<&Named>) = parameters
-        .policies
-        .iter()
-        .partition(|named| named.policy == Policy::AlwaysOn);
-    let missing = first.is_empty().then_some(&always_on);
-    let all: Vec<&Named> = missing.into_iter().chain(first).chain(others).collect();
+    let missing = (!parameters.has_always_on()).then_some(&always_on);
+    let mut all: Vec<&Named> = missing.into_iter().chain(&parameters.policies).collect();
+    all.sort_by_key(|named| named.policy != Policy::AlwaysOn);
     let policies = all.len();
     let mut rows: Vec<Row> = Vec::new();
     for (place, named) in all.into_iter().enumerate() {

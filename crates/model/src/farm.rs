@@ -31,22 +31,14 @@ pub fn years(farm: &Farm, policies: &[Named], point: &Point) -> Vec<Year> {
             .price_per_kwh
             .map(|price| (always_on - energy_kwh) * price),
     };
-    let mut years = Vec::new();
-    if policies
-        .iter()
-        .all(|named| named.policy != Policy::AlwaysOn)
-    {
-        years.push(year(ALWAYS_ON, always_on));
-    }
-    for (named, outcome) in policies.iter().zip(&point.policies) {
-        if let Some(outcome) = outcome {
-            years.push(year(
-                &named.name,
-                kwh_a_year(farm, outcome.outcome.power_mean),
-            ));
-        }
-    }
-    years
+    let has_always_on = policies.iter().any(|one| one.policy == Policy::AlwaysOn);
+    let first = (!has_always_on).then(|| year(ALWAYS_ON, always_on));
+    let others = policies.iter().zip(&point.policies);
+    let others = others.filter_map(|(named, compared)| {
+        let power_mean = compared.as_ref()?.outcome.power_mean;
+        Some(year(&named.name, kwh_a_year(farm, power_mean)))
+    });
+    first.into_iter().chain(others).collect()
 }
 
 /// What a farm draws in a year with that mean power for a server, in kWh.

@@ -9,6 +9,15 @@
 //! percentiles, several servers, other arrivals. [`run`], [`answers`], [`machine`] and [`comparison`] are
 //! the results of the commands, [`show`] writes them for people.
 
+/// Returns [`Error::Usage`] with this text unless the condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($why:tt)+) => {
+        if !$holds {
+            return Err($crate::Error::Usage(format!($($why)+)));
+        }
+    };
+}
+
 pub mod answers;
 pub mod closed;
 pub mod comparison;

@@ -6,7 +6,7 @@
 mod form;
 mod simulation;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::closed;
 use crate::policy::{Dvfs, Law, Outcome, Policy, PowerNap, Rule};
@@ -72,14 +72,20 @@ pub enum Arrivals {
 }
 
 /// Many such servers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Farm {
     /// How many there are.
     pub servers: u64,
     /// Money for a kWh at the socket; `None`: unknown, and no cost is shown.
     pub price_per_kwh: Option<f64>,
     /// What the building draws for each watt of its servers (power usage effectiveness): 1 and above.
+    #[serde(default = "one")]
     pub overhead: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// A server, its load, and the policies to compare.
@@ -244,22 +250,18 @@ impl Parameters {
             Arrivals::Utilisation(load) => positive("arrivals: utilisation", load)?,
             Arrivals::Rate(rate) => positive("arrivals: rate", rate)?,
         }
-        if self.policies.is_empty() {
-            return Err(Error::Usage(
-                "policies: none given; give at least one".into(),
-            ));
-        }
+        ensure!(
+            !self.policies.is_empty(),
+            "policies: none given; give at least one"
+        );
         for (place, named) in self.policies.iter().enumerate() {
             named.check()?;
-            if self.policies[..place]
-                .iter()
-                .any(|other| other.is_called(&named.name))
-            {
-                return Err(Error::Usage(format!(
-                    "policy `{}`: duplicate name (case is ignored); rename one",
-                    named.name
-                )));
-            }
+            let mut before = self.policies[..place].iter();
+            ensure!(
+                !before.any(|other| other.is_called(&named.name)),
+                "policy `{}`: duplicate name (case is ignored); rename one",
+                named.name
+            );
         }
         self.check_sweep()?;
         self.simulation.arrivals.check()?;
@@ -267,25 +269,22 @@ impl Parameters {
     }
 
     fn check_sweep(&self) -> Result<()> {
-        if self.utilisations.is_empty() {
-            return Err(Error::Usage(
-                "sweep: no utilisation given; give at least one".into(),
-            ));
-        }
+        ensure!(
+            !self.utilisations.is_empty(),
+            "sweep: no utilisation given; give at least one"
+        );
         for load in &self.utilisations {
-            if !(*load > 0.0 && *load < 1.0) {
-                return Err(Error::Usage(format!(
-                    "sweep: utilisation {load}; give numbers between 0 and 1, neither included: at 1 \
-                     no queue is stable"
-                )));
-            }
+            ensure!(
+                *load > 0.0 && *load < 1.0,
+                "sweep: utilisation {load}; give numbers between 0 and 1, neither included: at 1 no queue \
+                 is stable"
+            );
         }
-        match self.utilisations.windows(2).all(|pair| pair[0] < pair[1]) {
-            true => Ok(()),
-            false => Err(Error::Usage(
-                "sweep: utilisations do not ascend; sort them".into(),
-            )),
-        }
+        ensure!(
+            self.utilisations.is_sorted_by(|a, b| a < b),
+            "sweep: utilisations do not ascend; sort them"
+        );
+        Ok(())
     }
 }
 
@@ -294,36 +293,31 @@ const MOST: f64 = 1e9;
 
 impl Farm {
     fn check(&self) -> Result<()> {
-        if !(1..=MOST as u64).contains(&self.servers) {
-            return Err(Error::Usage(format!(
-                "farm: {} servers; give 1 to {MOST:e}",
-                self.servers
-            )));
-        }
-        if let Some(price) = self.price_per_kwh
-            && !(price > 0.0 && price <= MOST)
-        {
-            return Err(Error::Usage(format!(
+        let (servers, overhead) = (self.servers, self.overhead);
+        ensure!(
+            (1..=MOST as u64).contains(&servers),
+            "farm: {servers} servers; give 1 to {MOST:e}"
+        );
+        if let Some(price) = self.price_per_kwh {
+            ensure!(
+                price > 0.0 && price <= MOST,
                 "farm: price_per_kwh: {price:?}; give a number above 0, up to {MOST:e}"
-            )));
+            );
         }
-        match (1.0..=MOST).contains(&self.overhead) {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "farm: overhead: {:?}; give 1 to {MOST:e}",
-                self.overhead
-            ))),
-        }
+        ensure!(
+            (1.0..=MOST).contains(&overhead),
+            "farm: overhead: {overhead:?}; give 1 to {MOST:e}"
+        );
+        Ok(())
     }
 }
 
 fn positive(name: &str, value: f64) -> Result<()> {
-    match value > 0.0 && value.is_finite() {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
-            "{name}: {value:?}; give a number above 0"
-        ))),
-    }
+    ensure!(
+        value > 0.0 && value.is_finite(),
+        "{name}: {value:?}; give a number above 0"
+    );
+    Ok(())
 }
 
 #[cfg(test)]

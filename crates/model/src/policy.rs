@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::power::{MOST, Power};
-use crate::{Error, Result};
+use crate::{Result, seconds};
 
 /// How one server with one queue (first come, first served) saves power.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,40 +27,46 @@ pub enum Policy {
 /// meanwhile waits for the end of the suspend and for the resume. After the suspend it naps at
 /// [`Power::nap`]; the first arrival starts the resume, after which all waiting requests are served.
 /// Suspend and resume draw [`Power::transition`].
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PowerNap {
     /// Seconds from awake to asleep; 0 and above.
-    #[serde(rename = "suspend_s")]
+    #[serde(rename(serialize = "suspend_s"), deserialize_with = "seconds::read")]
     pub suspend: f64,
     /// Seconds from asleep to ready; 0 and above.
-    #[serde(rename = "resume_s")]
+    #[serde(rename(serialize = "resume_s"), deserialize_with = "seconds::read")]
     pub resume: f64,
     /// Seconds of idleness before the suspend; 0: at once. `f64::INFINITY`: never.
-    #[serde(rename = "timeout_s", serialize_with = "number_or_never")]
+    #[serde(rename(serialize = "timeout_s"), serialize_with = "number_or_never")]
+    #[serde(default, deserialize_with = "seconds::read")]
     pub timeout: f64,
 }
 
 /// Dynamic voltage and frequency scaling. The frequency follows the mean load, not each request: in
 /// steady state it is one frequency. A request takes its service time divided by it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dvfs {
     /// The lowest relative frequency: above 0, at most 1.
     pub floor: f64,
     /// The part of [`Power::active`] that is the processor's and follows the frequency: 0 to 1.
     pub processor_share: f64,
     /// The part of [`Power::idle`] that follows the frequency: 0 to 1.
+    #[serde(default)]
     pub idle_share: f64,
     /// How the processor's power follows the frequency.
+    #[serde(default)]
     pub law: Law,
     /// How the frequency follows the load.
     pub rule: Rule,
 }
 
 /// The processor's power at a relative frequency, by that at full frequency.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Law {
     /// f³: voltage falls as the frequency does (P = C·V²·f).
+    #[default]
     Cubic,
     /// As measured: (relative frequency, relative power), ascending, the last at 1; straight lines
     /// between them, and below the first its power.
@@ -88,7 +94,8 @@ pub enum Rule {
 ///
 /// Entered at once when the queue is empty; the first arrival begins the exit, which takes the exit
 /// latency at [`Power::transition`]. Where no state fits, the server idles awake at [`Power::idle`].
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CStates {
     /// From shallow to deep: target residencies ascend.
     pub states: Vec<CState>,
@@ -97,18 +104,25 @@ pub struct CStates {
 }
 
 /// One of those idle states.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CState {
     /// As the driver calls it: `C6`.
     pub name: String,
     /// Seconds from the arrival to the first instruction.
-    #[serde(rename = "exit_latency_s")]
+    #[serde(
+        rename(serialize = "exit_latency_s"),
+        deserialize_with = "seconds::read"
+    )]
     pub exit_latency: f64,
     /// What the whole server draws in it, in watts.
-    #[serde(rename = "power_w")]
+    #[serde(rename(serialize = "power_w"))]
     pub power: f64,
     /// Seconds that an idle period must last for the state to pay.
-    #[serde(rename = "target_residency_s")]
+    #[serde(
+        rename(serialize = "target_residency_s"),
+        deserialize_with = "seconds::read"
+    )]
     pub target_residency: f64,
 }
 
@@ -217,6 +231,12 @@ impl Dvfs {
 }
 
 impl CStates {
+    /// The server never sleeps.
+    pub(crate) const NONE: Self = Self {
+        states: Vec::new(),
+        choice: Choice::Deepest,
+    };
+
     /// The place of the deepest state whose target residency is at most `idle` seconds; `None`: stay
     /// awake. [`Choice::Deepest`] does not ask.
     pub fn fitting(&self, idle: f64) -> Option<usize> {
@@ -238,7 +258,7 @@ impl CStates {
 
 impl Policy {
     /// # Errors
-    /// [`Error::Usage`] for an invalid figure: which, and the valid range.
+    /// [`crate::Error::Usage`] for an invalid figure: which, and the valid range.
     pub fn check(&self) -> Result<()> {
         match self {
             Policy::AlwaysOn => Ok(()),
@@ -263,12 +283,8 @@ impl PowerNap {
 
 impl Dvfs {
     fn check(&self) -> Result<()> {
-        within(
-            "floor",
-            self.floor,
-            self.floor > 0.0 && self.floor <= 1.0,
-            "above 0, at most 1",
-        )?;
+        let part = |name, f: f64| within(name, f, f > 0.0 && f <= 1.0, "above 0, at most 1");
+        part("floor", self.floor)?;
         for (name, share) in [
             ("processor_share", self.processor_share),
             ("idle_share", self.idle_share),
@@ -276,22 +292,14 @@ impl Dvfs {
             within(name, share, (0.0..=1.0).contains(&share), "from 0 to 1")?;
         }
         match self.rule {
-            Rule::Fixed(f) => within("fixed", f, f > 0.0 && f <= 1.0, "above 0, at most 1")?,
+            Rule::Fixed(f) => part("fixed", f)?,
             Rule::BusyShare(share) => {
-                within(
-                    "busy_share",
-                    share,
-                    share > 0.0 && share < 1.0,
-                    "between 0 and 1",
-                )?;
+                let is_within = share > 0.0 && share < 1.0;
+                within("busy_share", share, is_within, "between 0 and 1")?;
             }
             Rule::Slowdown(limit) => {
-                within(
-                    "slowdown",
-                    limit,
-                    limit >= 1.0 && limit.is_finite(),
-                    "1 or above",
-                )?;
+                let is_within = limit >= 1.0 && limit.is_finite();
+                within("slowdown", limit, is_within, "1 or above")?;
             }
             Rule::Linear => {}
         }
@@ -310,45 +318,33 @@ fn check_law(points: &[(f64, f64)]) -> Result<()> {
     let positive = points
         .iter()
         .all(|(f, p)| *f > 0.0 && *p >= 0.0 && p.is_finite());
-    match ascending && last && positive {
-        true => Ok(()),
-        false => Err(Error::Usage(
-            "law: give pairs of relative frequency and relative power, frequencies ascending from \
-             above 0 to 1, powers 0 or above"
-                .into(),
-        )),
-    }
+    ensure!(
+        ascending && last && positive,
+        "law: give pairs of relative frequency and relative power, frequencies ascending from above 0 to \
+         1, powers 0 or above"
+    );
+    Ok(())
 }
 
 impl CStates {
     fn check(&self) -> Result<()> {
         for state in &self.states {
-            time(&format!("{}: exit_latency", state.name), state.exit_latency)?;
-            time(
-                &format!("{}: target_residency", state.name),
-                state.target_residency,
-            )?;
-            let power = state.power;
-            within(
-                &format!("{}: power", state.name),
-                power,
-                (0.0..=MOST).contains(&power),
-                "0 to 1e9 W",
-            )?;
+            let (named, power) = (|key: &str| format!("{}: {key}", state.name), state.power);
+            time(&named("exit_latency"), state.exit_latency)?;
+            time(&named("target_residency"), state.target_residency)?;
+            let is_within = (0.0..=MOST).contains(&power);
+            within(&named("power"), power, is_within, "0 to 1e9 W")?;
         }
-        let residencies = self.states.windows(2);
-        let fallen = residencies.into_iter().find(|pair| {
-            let [shallow, deep] = pair else { return false };
-            shallow.target_residency > deep.target_residency
-        });
-        match fallen {
-            Some([shallow, deep]) => Err(Error::Usage(format!(
-                "states: {} stands before {}, whose target residency is shorter; give them from \
-                 shallow to deep",
-                shallow.name, deep.name
-            ))),
-            _ => Ok(()),
+        for (shallow, deep) in self.states.iter().zip(self.states.iter().skip(1)) {
+            ensure!(
+                shallow.target_residency <= deep.target_residency,
+                "states: {} stands before {}, whose target residency is shorter; give them from shallow \
+                 to deep",
+                shallow.name,
+                deep.name
+            );
         }
+        Ok(())
     }
 }
 
@@ -356,19 +352,13 @@ impl CStates {
 const LONGEST: f64 = 1e9;
 
 fn time(name: &str, seconds: f64) -> Result<()> {
-    within(
-        name,
-        seconds,
-        (0.0..=LONGEST).contains(&seconds),
-        "a time from 0 to 1e9 s",
-    )
+    let is_within = (0.0..=LONGEST).contains(&seconds);
+    within(name, seconds, is_within, "a time from 0 to 1e9 s")
 }
 
 fn within(name: &str, value: f64, is_within: bool, wanted: &str) -> Result<()> {
-    match is_within {
-        true => Ok(()),
-        false => Err(Error::Usage(format!("{name}: {value:?}; give {wanted}"))),
-    }
+    ensure!(is_within, "{name}: {value:?}; give {wanted}");
+    Ok(())
 }
 
 #[cfg(test)]

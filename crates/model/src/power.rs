@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::Result;
 
 /// A server's power, in watts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -27,8 +27,8 @@ pub const MOST: f64 = 1e9;
 
 impl Power {
     /// # Errors
-    /// [`Error::Usage`] unless all four are from 0 to [`MOST`], and a server without power management
-    /// draws something: it is what others are compared with.
+    /// [`crate::Error::Usage`] unless all four are from 0 to [`MOST`], and active or idle power is above 0:
+    /// others are compared with it.
     pub fn check(&self) -> Result<()> {
         let figures = [
             ("active", self.active),
@@ -37,20 +37,16 @@ impl Power {
             ("transition", self.transition),
         ];
         for (name, watts) in figures {
-            if !(0.0..=MOST).contains(&watts) {
-                return Err(Error::Usage(format!(
-                    "power, {name}: {watts:?} W; give a number from 0 to {MOST:e}"
-                )));
-            }
+            ensure!(
+                (0.0..=MOST).contains(&watts),
+                "power, {name}: {watts:?} W; give a number from 0 to {MOST:e}"
+            );
         }
-        match self.active + self.idle > 0.0 {
-            true => Ok(()),
-            false => Err(Error::Usage(
-                "power: active and idle are both 0 W, and nothing can be compared with that; give one \
-                 above 0"
-                    .into(),
-            )),
-        }
+        ensure!(
+            self.active + self.idle > 0.0,
+            "power: active and idle are both 0 W, and nothing can be compared with that; give one above 0"
+        );
+        Ok(())
     }
 }
 
@@ -66,6 +62,7 @@ pub(crate) const SERVER: Power = Power {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
 
     #[test]
     fn powers_are_from_0_to_1e9_and_always_on_draws_something() {

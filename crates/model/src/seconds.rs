@@ -5,7 +5,25 @@ use serde::{Deserialize, Deserializer};
 
 /// A time in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seconds(pub f64);
+struct Seconds(f64);
+
+/// For serde's `deserialize_with`.
+pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Seconds::deserialize(from)?.0)
+}
+
+pub(crate) fn read_some<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    read(from).map(Some)
+}
+
+pub(crate) fn read_two<'de, D: Deserializer<'de>>(from: D) -> Result<[f64; 2], D::Error> {
+    Ok(<[Seconds; 2]>::deserialize(from)?.map(|time| time.0))
+}
+
+pub(crate) fn read_all<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    let times = Vec::<Seconds>::deserialize(from)?;
+    Ok(times.iter().map(|time| time.0).collect())
+}
 
 /// The units, and how many of them a second has: times are divided, not multiplied by a fraction,
 /// so that `38ms` is the number that `0.038` is.

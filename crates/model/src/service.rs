@@ -3,7 +3,7 @@
 use reveille_show::quantity::digits;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Result, seconds};
 
 /// How long a server works on a request when it does nothing else, in seconds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,19 +12,19 @@ pub enum Service {
     /// The times' spread is as large as their mean.
     Exponential {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
     },
     /// Every request takes the same.
     Deterministic {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
     },
     /// Few requests take much longer than most.
     Lognormal {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
         /// The coefficient of variation: standard deviation by mean.
         cv: f64,
@@ -32,7 +32,7 @@ pub enum Service {
     /// Between deterministic and exponential where `cv` is below 1, beyond where it is above.
     Gamma {
         /// Seconds.
-        #[serde(rename = "mean_s")]
+        #[serde(rename(serialize = "mean_s"), deserialize_with = "seconds::read")]
         mean: f64,
         /// The coefficient of variation: standard deviation by mean.
         cv: f64,
@@ -40,7 +40,7 @@ pub enum Service {
     /// As measured: each value as likely as another.
     Empirical {
         /// Seconds each; at least one.
-        #[serde(rename = "values_s")]
+        #[serde(rename(serialize = "values_s"), deserialize_with = "seconds::read_all")]
         values: Vec<f64>,
     },
 }
@@ -122,34 +122,29 @@ impl Service {
     /// no numbers any more.
     pub fn check(&self) -> Result<()> {
         if let Service::Empirical { values } = self {
-            if values.is_empty() {
-                return Err(Error::Usage(
-                    "service time: no measured value given; give at least one".into(),
-                ));
-            }
-            if let Some(value) = values
-                .iter()
-                .find(|value| !(0.0..=LONGEST).contains(*value))
-            {
-                return Err(Error::Usage(format!(
+            ensure!(
+                !values.is_empty(),
+                "service time: no measured value given; give at least one"
+            );
+            for value in values {
+                ensure!(
+                    (0.0..=LONGEST).contains(value),
                     "service time: a measured value is {value:?} s; give 0 to {LONGEST:e} s"
-                )));
+                );
             }
         }
-        if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self
-            && !(0.0..=MOST_CV).contains(cv)
-        {
-            return Err(Error::Usage(format!(
+        if let Service::Lognormal { cv, .. } | Service::Gamma { cv, .. } = self {
+            ensure!(
+                (0.0..=MOST_CV).contains(cv),
                 "service time: the coefficient of variation is {cv:?}; give 0 to {MOST_CV}"
-            )));
+            );
         }
         let mean = self.mean();
-        match (SHORTEST..=LONGEST).contains(&mean) {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "service time: the mean is {mean:?} s; give a time above 0, up to {LONGEST:e} s"
-            ))),
-        }
+        ensure!(
+            (SHORTEST..=LONGEST).contains(&mean),
+            "service time: the mean is {mean:?} s; give a time above 0, up to {LONGEST:e} s"
+        );
+        Ok(())
     }
 }
 

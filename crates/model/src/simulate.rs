@@ -61,10 +61,8 @@ pub fn simulate(
 /// In words, with the key of `[simulation]` that limits the measurement.
 fn no_request(horizon: Horizon) -> String {
     match horizon {
-        Horizon::Seconds(seconds) => {
-            format!(
-                "horizon: no request came within {seconds} s of a replication; give a longer one"
-            )
+        Horizon::Seconds(s) => {
+            format!("horizon: no request came within {s} s of a replication; give a longer one")
         }
         Horizon::Requests(requests) => {
             format!("requests: {requests} in the mean, and none came in a replication; give more")
@@ -82,26 +80,8 @@ fn no_request(horizon: Horizon) -> String {
 /// As [`simulate`].
 pub fn follow(setup: &Setup, replication: u32, each: &mut dyn FnMut(&Request)) -> Result<()> {
     let plan = plan::Plan::of(setup)?;
+    let mut each = |request: &Request, _is_measured: bool| each(request);
     let watch = run::Watch::default();
-    let mut each = Each(each);
-    if !plan.is_alone {
-        run::together(&plan, replication, &mut each, &watch)?;
-        return Ok(());
-    }
-    for server in 0..setup.servers {
-        run::alone(&plan, replication, server, &mut each, &watch)?;
-    }
+    run::servers(&plan, replication, 0..setup.servers, &mut each, &watch)?;
     Ok(())
-}
-
-struct Each<'a>(&'a mut dyn FnMut(&Request));
-
-impl run::Follow for Each<'_> {
-    fn warming(&mut self, request: &Request) {
-        (self.0)(request);
-    }
-
-    fn measured(&mut self, request: &Request) {
-        (self.0)(request);
-    }
 }

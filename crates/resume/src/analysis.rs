@@ -10,7 +10,6 @@ mod check;
 mod failed;
 mod inputs;
 mod named;
-mod spread;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -23,13 +22,13 @@ use crate::path::Why;
 use crate::power::align::Power;
 use crate::what_if::Deferred;
 
+pub use crate::cycle::{stage_name, stage_words};
 pub use crate::what_if::Removal;
 pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;
 pub use inputs::inputs;
-pub use named::{extent, half_name, no_devices, no_length, stage_name, stage_words, why_words};
-pub use spread::{Spread, spread};
+pub use named::{extent, half_name, no_devices, no_length, why_words};
 
 /// Value of the JSON's field `format`.
 pub const FORMAT: &str = "reveille-resume";
@@ -300,6 +299,32 @@ pub struct SuspendDevice {
     pub on_path: usize,
     /// Of its longest call: how much longer it could take.
     pub slack_us: Option<Spread>,
+}
+
+/// Figures of several cycles, µs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The one in the middle; of an even number the mean of the two there.
+    pub median: Us,
+    /// The least.
+    pub min: Us,
+    /// The largest.
+    pub max: Us,
+    /// How many figures.
+    pub count: usize,
+}
+
+/// `None` where there is no figure.
+pub(crate) fn spread(mut figures: Vec<Us>) -> Option<Spread> {
+    figures.sort_unstable();
+    let count = figures.len();
+    let (low, high) = (figures.get(count.checked_sub(1)? / 2)?, figures[count / 2]);
+    Some(Spread {
+        median: low.midpoint(high),
+        min: figures[0],
+        max: figures[count - 1],
+        count,
+    })
 }
 
 /// What the resume would take.

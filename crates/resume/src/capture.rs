@@ -1,7 +1,7 @@
 //! Suspends this machine and keeps the kernel's log and trace of it.
 //!
-//! The [`Recorder`] makes the kernel log and trace its suspend, an [`Alarm`] of the real-time clock is set,
-//! and the machine enters a [`SleepState`]. A folder keeps `dmesg.txt`, `trace.txt`, and `capture.json`, a
+//! A recorder makes the kernel log and trace its suspend, an alarm of the real-time clock is set, and the
+//! machine enters a sleep state. A folder keeps `dmesg.txt`, `trace.txt`, and `capture.json`, a
 //! [`Record`]. Every setting goes through the journal.
 
 mod alarm;
@@ -25,12 +25,13 @@ use reveille_kernel::{Identity, Root};
 use reveille_results::output::{Existing, Folder, Naming};
 
 use crate::{Error, Result, devices};
-pub use alarm::Alarm;
+use alarm::Alarm;
 pub use features::features;
-pub use record::{CycleRecord, DMESG, FORMAT, RECORD, Record, TRACE, VERSION};
-pub use recorder::Recorder;
-use sleep_state::STATE;
-pub use sleep_state::{Mode, SleepState};
+pub use record::{CycleRecord, Record};
+pub(crate) use record::{DMESG, FORMAT, RECORD, TRACE, VERSION};
+use recorder::Recorder;
+pub use sleep_state::Mode;
+use sleep_state::{STATE, SleepState};
 
 /// Between two cycles, and after the last one: devices that resume by themselves (disks that spin
 /// up, USB that is enumerated again) finish, and log it.
@@ -74,11 +75,8 @@ pub enum Progress<'a> {
     Awake(&'a CycleRecord),
 }
 
-/// May this machine be suspended, and how? Nothing is changed.
-///
-/// # Errors
-/// [`Error::Cannot`], with the reason; [`Error::Usage`] for a time that no alarm can be set to.
-pub fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
+/// How this machine can be suspended. Changes nothing.
+fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
     if options.wake_after < Duration::from_secs(1) || options.wake_after.subsec_nanos() != 0 {
         return Err(Error::Usage(
             "the alarm is set in whole seconds, one at least".into(),
@@ -100,8 +98,9 @@ pub fn prepare(root: &Root, options: &Options) -> Result<(SleepState, Alarm)> {
 /// A cycle that failed is part of the result: its log has the reason.
 ///
 /// # Errors
-/// As [`prepare`]; and where the files cannot be written, or the kernel's log cannot be read.
-/// Settings are put back in every case.
+/// [`Error::Cannot`] where this machine cannot be suspended or woken, [`Error::Usage`] for a time that no alarm
+/// can be set to; others where the files cannot be written or the kernel's log cannot be read. Settings are
+/// restored in every case.
 pub fn run(
     root: &Root,
     options: &Options,
@@ -129,21 +128,21 @@ pub fn run(
             break;
         }
         // What came since the last cycle belongs to that one.
-        keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
+        files.keep(&mut recorder, record.cycles.last_mut())?;
         recorder.mark(number, options.repeat);
-        keep_read(&mut recorder, &mut files, None)?;
+        files.keep(&mut recorder, None)?;
         show(Progress::Suspending {
             record: &record,
             number,
         });
         let mut cycle = suspend(root, options, &target, &alarm, number)?;
-        keep_read(&mut recorder, &mut files, Some(&mut cycle))?;
+        files.keep(&mut recorder, Some(&mut cycle))?;
         show(Progress::Awake(&cycle));
         record.cycles.push(cycle);
         files.write(&record)?;
     }
     pause(&AtomicBool::new(false));
-    keep_read(&mut recorder, &mut files, record.cycles.last_mut())?;
+    files.keep(&mut recorder, record.cycles.last_mut())?;
     record.interrupted = record.cycles.len() < options.repeat;
     record.suspend_stats_after = record::suspend_stats(root);
     record.left_changed = recorder.stop();
@@ -172,6 +171,8 @@ fn suspend(
     let rang = armed.rang(root);
     armed.clear();
     let asleep = after.asleep.saturating_sub(before.asleep);
+    // Of the interrupt that woke it; the file cannot be read where none is known.
+    let irq = root.number("sys/power/pm_wakeup_irq");
     Ok(CycleRecord {
         number,
         started: humantime::format_rfc3339_micros(started).to_string(),
@@ -179,10 +180,7 @@ fn suspend(
         asleep_us: micros(asleep),
         error: outcome.err().map(|error| words(&error)),
         alarm_rang: rang,
-        // The number of the interrupt that woke it; the file cannot be read where none is known.
-        wakeup_irq: root
-            .number("sys/power/pm_wakeup_irq")
-            .and_then(|irq| u32::try_from(irq).ok()),
+        wakeup_irq: irq.and_then(|irq| u32::try_from(irq).ok()),
         log_records: 0,
         log_lost: 0,
         trace_events: 0,
@@ -212,11 +210,11 @@ fn wakeup_events(root: &Root) -> Result<Option<String>> {
 
 fn set(root: &Root, path: &str, value: &str) -> std::io::Result<()> {
     // Not fs::write: what is not there is not made.
-    let mut file = OpenOptions::new()
+    let file = OpenOptions::new()
         .write(true)
         .truncate(true)
-        .open(root.path(path))?;
-    file.write_all(value.as_bytes())
+        .open(root.path(path));
+    file?.write_all(value.as_bytes())
 }
 
 /// Why the kernel did not suspend. What a device has to do with it is in the log.
@@ -323,24 +321,19 @@ impl Files {
         self.folder.write(RECORD, Existing::Stays, &text)?;
         Ok(())
     }
-}
 
-/// Keeps what is new in the kernel's log and trace, and counts it to that cycle.
-fn keep_read(
-    recorder: &mut Recorder,
-    files: &mut Files,
-    cycle: Option<&mut CycleRecord>,
-) -> Result<()> {
-    let (log, trace) = recorder
-        .drain(&mut files.log, &mut files.trace)
-        .map_err(unwritable(files.folder.path()))?;
-    if let Some(cycle) = cycle {
-        cycle.log_records += log.kept;
-        cycle.log_lost += log.lost;
-        cycle.trace_events += trace.kept;
-        cycle.trace_lost += trace.lost;
+    /// Keeps what is new in the kernel's log and trace, and counts it to that cycle.
+    fn keep(&mut self, recorder: &mut Recorder, cycle: Option<&mut CycleRecord>) -> Result<()> {
+        let drained = recorder.drain(&mut self.log, &mut self.trace);
+        let (log, trace) = drained.map_err(unwritable(self.folder.path()))?;
+        if let Some(cycle) = cycle {
+            cycle.log_records += log.kept;
+            cycle.log_lost += log.lost;
+            cycle.trace_events += trace.kept;
+            cycle.trace_lost += trace.lost;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {

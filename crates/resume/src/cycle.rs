@@ -129,10 +129,13 @@ pub struct Gap {
 }
 
 /// The parts of a cycle, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
     /// File systems are synced and processes frozen.
+    #[default]
     Freeze,
     /// Devices' `prepare` callbacks.
     Prepare,
@@ -162,6 +165,47 @@ pub enum StageKind {
     Complete,
     /// Processes run again.
     Thaw,
+}
+
+/// Every stage with its name in JSON and in words.
+pub(crate) const STAGES: [(StageKind, &str, &str); 15] = [
+    (StageKind::Freeze, "freeze", "freeze processes"),
+    (StageKind::Prepare, "prepare", "prepare"),
+    (StageKind::Suspend, "suspend", "suspend devices"),
+    (StageKind::SuspendLate, "suspend_late", "suspend late"),
+    (StageKind::SuspendNoirq, "suspend_noirq", "suspend noirq"),
+    (StageKind::CpusOff, "cpus_off", "CPUs off"),
+    (StageKind::Platform, "platform", "firmware"),
+    (StageKind::Idle, "idle", "suspended to idle"),
+    (StageKind::Test, "test", "wait of pm_test"),
+    (StageKind::CpusOn, "cpus_on", "CPUs on"),
+    (StageKind::ResumeNoirq, "resume_noirq", "resume noirq"),
+    (StageKind::ResumeEarly, "resume_early", "resume early"),
+    (StageKind::Resume, "resume", "resume devices"),
+    (StageKind::Complete, "complete", "complete"),
+    (StageKind::Thaw, "thaw", "thaw processes"),
+];
+
+/// The stages in which devices' callbacks are called.
+pub(crate) const WITH_CALLS: [StageKind; 8] = [
+    StageKind::Prepare,
+    StageKind::Suspend,
+    StageKind::SuspendLate,
+    StageKind::SuspendNoirq,
+    StageKind::ResumeNoirq,
+    StageKind::ResumeEarly,
+    StageKind::Resume,
+    StageKind::Complete,
+];
+
+/// In the JSON's spelling.
+pub fn stage_name(stage: StageKind) -> &'static str {
+    STAGES[stage as usize].1
+}
+
+/// For people.
+pub fn stage_words(stage: StageKind) -> &'static str {
+    STAGES[stage as usize].2
 }
 
 impl StageKind {
@@ -198,7 +242,7 @@ pub struct CpuStep {
 }
 
 /// A device's callback in one stage.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// As the kernel names it: `0000:00:1f.6`.
     pub device: Name,

@@ -7,6 +7,7 @@
 //! and trace.
 
 pub mod analysis;
+mod calendar;
 pub mod capture;
 pub mod cycle;
 pub mod devices;
@@ -15,6 +16,7 @@ pub mod log;
 pub mod path;
 pub mod power;
 pub mod show;
+mod time;
 pub mod times;
 pub mod what_if;
 

@@ -128,79 +128,78 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    /// Each reason that is there, with its count, as a phrase behind the number.
-    pub fn reasons(&self) -> Vec<(u64, String)> {
-        let reasons = [
-            (self.long_lines, "line", " of more than 64 KiB"),
-            (self.lines_without_stamp, "line", " without a time"),
-            (self.torn_lines, "damaged line", ""),
+    /// Each count, its noun, and what follows the noun.
+    fn counts(&mut self) -> [(&mut u64, &'static str, &'static str); 15] {
+        [
+            (&mut self.long_lines, "line", " of more than 64 KiB"),
+            (&mut self.lines_without_stamp, "line", " without a time"),
+            (&mut self.torn_lines, "damaged line", ""),
             (
-                self.returns_without_call,
+                &mut self.returns_without_call,
                 "call",
                 " with only an end in the log; their start is from the kernel's duration",
             ),
             (
-                self.calls_without_start,
+                &mut self.calls_without_start,
                 "call",
                 " without a start, and without a duration",
             ),
-            (self.calls_without_end, "call", " without an end"),
+            (&mut self.calls_without_end, "call", " without an end"),
             (
-                self.guessed_stages,
+                &mut self.guessed_stages,
                 "call",
                 " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
             ),
             (
-                self.clock_jumps,
+                &mut self.clock_jumps,
                 "jump",
                 " of the clock within a cycle: no time passes there",
             ),
             (
-                self.late_stamps,
+                &mut self.late_stamps,
                 "cycle",
                 " whose lines a logger stamped after the sleep: suspend and resume are in the time asleep, \
                  which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's stamps)",
             ),
-            (self.hibernations, "suspend", " to disk"),
-            (self.repeated_cycles, "cycle", " that the log has twice"),
-            (self.repeated_lines, "line", " that the log has twice"),
-            (self.lost_events, "event", " that the tracing buffer lost"),
+            (&mut self.hibernations, "suspend", " to disk"),
             (
-                self.too_many,
+                &mut self.repeated_cycles,
+                "cycle",
+                " that the log has twice",
+            ),
+            (&mut self.repeated_lines, "line", " that the log has twice"),
+            (
+                &mut self.lost_events,
+                "event",
+                " that the tracing buffer lost",
+            ),
+            (
+                &mut self.too_many,
                 "item",
                 " beyond what is kept: 100,000 calls of a cycle, 1,000,000 calls and 100,000 cycles of a log",
             ),
             (
-                self.late_calls,
+                &mut self.late_calls,
                 "line",
                 " on devices that resume when processes run again",
             ),
-        ];
-        let there = reasons.into_iter().filter(|&(count, ..)| count > 0);
-        there
-            .map(|(count, noun, rest)| {
-                let plural = if count == 1 { "" } else { "s" };
-                (count, format!("{noun}{plural}{rest}"))
-            })
-            .collect()
+        ]
     }
 
-    fn add(&mut self, other: &Self) {
-        self.long_lines += other.long_lines;
-        self.lines_without_stamp += other.lines_without_stamp;
-        self.torn_lines += other.torn_lines;
-        self.returns_without_call += other.returns_without_call;
-        self.calls_without_start += other.calls_without_start;
-        self.calls_without_end += other.calls_without_end;
-        self.guessed_stages += other.guessed_stages;
-        self.clock_jumps += other.clock_jumps;
-        self.late_stamps += other.late_stamps;
-        self.hibernations += other.hibernations;
-        self.repeated_cycles += other.repeated_cycles;
-        self.repeated_lines += other.repeated_lines;
-        self.lost_events += other.lost_events;
-        self.too_many += other.too_many;
-        self.late_calls += other.late_calls;
+    /// Each reason that is there, with its count, as a phrase behind the number.
+    pub fn reasons(mut self) -> Vec<(u64, String)> {
+        let there = self.counts().into_iter().filter(|(count, ..)| **count > 0);
+        let reason = |(count, noun, rest): (&mut u64, _, _)| {
+            let plural = if *count == 1 { "" } else { "s" };
+            (*count, format!("{noun}{plural}{rest}"))
+        };
+        there.map(reason).collect()
+    }
+
+    fn add(&mut self, mut other: Self) {
+        for (own, more) in self.counts().into_iter().zip(other.counts()) {
+            *own.0 += *more.0;
+        }
     }
 }
 
@@ -208,7 +207,6 @@ impl Log {
     /// Itself, if it has a cycle.
     ///
     /// # Errors
-    ///
     /// [`Error::Unreadable`] with `path` and one line on what was looked for and what is there.
     pub fn or_no_suspend(self, path: &Path) -> Result<Self> {
         if !self.cycles.is_empty() {

@@ -1,11 +1,22 @@
 //! The analysis for people: the names, units and words of its figures.
 
+/// Columns, one after the other: kind, key, name and unit; the sentence; a row's value.
+macro_rules! columns {
+    ($row:ident: $($kind:ident $key:literal $name:literal $($unit:expr)? $(; $detail:ident)?,
+        $about:expr => $value:expr;)+) => {
+        [$(columns!(@shown $($detail)?, reveille_show::sheet::Column::$kind(
+            $key, $name, $($unit,)? $about, |$row| reveille_show::sheet::Value::from($value)
+        ))),+]
+    };
+    (@shown, $column:expr) => { $column };
+    (@shown detail, $column:expr) => { reveille_show::sheet::Column::detail($column) };
+}
+
 mod bins;
 mod path;
 mod power;
 mod spread;
 mod tables;
-mod time;
 mod timeline;
 
 use reveille_show::chart::Bars;
@@ -17,7 +28,7 @@ use reveille_show::sheet::{Heading, Section, Sheet};
 use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
 use crate::cycle::{Name, Us};
 use crate::graph::Half;
-use time::time;
+use crate::time::time;
 
 /// Devices in a timeline: as many as in the paper's figures.
 const DEVICES: usize = 40;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Error;
 use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
 use crate::power::SERVER;
 

@@ -1,13 +1,12 @@
-//! The file as it is written.
+//! Parameters as a file has them.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Spanned, Table};
 
-use super::{Arrivals, Farm, Named, Parameters, simulation};
-use crate::policy::{CState, CStates, Choice, Dvfs, Law, Policy, PowerNap, Rule};
+use super::{Arrivals, Farm, Named, Parameters, Simulation};
+use crate::policy::Policy;
 use crate::power::Power;
-use crate::seconds::Seconds;
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -20,8 +19,8 @@ struct File {
     #[serde(default)]
     policy: Vec<Spanned<Table>>,
     sweep: Option<SweepForm>,
-    farm: Option<FarmForm>,
-    simulation: Option<simulation::Form>,
+    farm: Option<Farm>,
+    simulation: Option<Simulation>,
 }
 
 #[derive(Deserialize)]
@@ -37,24 +36,16 @@ struct SweepForm {
     utilisations: Vec<f64>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FarmForm {
-    servers: u64,
-    price_per_kwh: Option<f64>,
-    overhead: Option<f64>,
-}
-
 impl Parameters {
     /// Parameters from TOML. What is missing there is as in [`Parameters::paper`].
     ///
     /// # Errors
-    /// [`Error::Usage`]: the line, what is wrong there, and what can be.
+    /// [`Error::Usage`]: the line, what is wrong there, and what is valid.
     pub fn parse(text: &str) -> Result<Self> {
         Self::parse_over(text, Self::paper())
     }
 
-    /// Parameters from TOML. What is missing there is as in `base`.
+    /// As [`Parameters::parse`]; what is missing is as in `base`.
     ///
     /// # Errors
     /// As [`Parameters::parse`].
@@ -93,15 +84,27 @@ fn read(text: &str, base: Parameters) -> Result<Parameters> {
     if let Some(form) = file.sweep {
         parameters.utilisations = form.utilisations;
     }
-    parameters.farm = file.farm.map(|form| Farm {
-        servers: form.servers,
-        price_per_kwh: form.price_per_kwh,
-        overhead: form.overhead.unwrap_or(1.0),
-    });
-    if let Some(form) = file.simulation {
-        parameters.simulation = form.read()?;
+    parameters.farm = file.farm;
+    if let Some(simulation) = file.simulation {
+        refuse_both(text)?;
+        parameters.simulation = simulation;
     }
     Ok(parameters)
+}
+
+/// Keys of `[simulation]` that exclude each other.
+fn refuse_both(text: &str) -> Result<()> {
+    let keys: Table = toml::from_str(text).map_err(|error| refused(text, &error))?;
+    let has = |key| keys["simulation"].get(key).is_some();
+    ensure!(
+        !(has("horizon") && has("requests")),
+        "simulation: give either `horizon` (a time) or `requests`"
+    );
+    ensure!(
+        !(has("trace") && has("arrivals")),
+        "simulation: give either `trace` or `arrivals`: a trace has its own arrivals"
+    );
+    Ok(())
 }
 
 /// An error of the TOML reader, in one line with its place.
@@ -132,100 +135,30 @@ fn at<T>(
 }
 
 fn form<T: DeserializeOwned>(table: Table) -> std::result::Result<T, String> {
-    table
-        .try_into()
-        .map_err(|error: toml::de::Error| error.message().to_owned())
+    let read = table.try_into();
+    read.map_err(|error: toml::de::Error| error.message().to_owned())
 }
 
 /// Takes a text out of a table; an error lists the valid ones.
-fn take(table: &mut Table, key: &str, can_be: &str) -> std::result::Result<String, String> {
+fn take(table: &mut Table, key: &str, valid: &str) -> std::result::Result<String, String> {
     match table.remove(key) {
         Some(toml::Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("{key} is {}; give {can_be}", other.type_str())),
-        None => Err(format!("{key} is missing; give {can_be}")),
+        Some(other) => Err(format!("{key} is {}; give {valid}", other.type_str())),
+        None => Err(format!("{key} is missing; give {valid}")),
     }
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MeanForm {
-    mean: Seconds,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SpreadForm {
-    mean: Seconds,
-    cv: f64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ValuesForm {
-    values: Vec<Seconds>,
-}
-
 fn service(mut table: Table) -> std::result::Result<Service, String> {
-    const CAN_BE: &str = "exponential, deterministic, lognormal, gamma or empirical";
-    let distribution = take(&mut table, "distribution", CAN_BE)?;
-    Ok(match distribution.as_str() {
-        "exponential" => Service::Exponential {
-            mean: form::<MeanForm>(table)?.mean.0,
-        },
-        "deterministic" => Service::Deterministic {
-            mean: form::<MeanForm>(table)?.mean.0,
-        },
-        "lognormal" => {
-            let SpreadForm { mean, cv } = form(table)?;
-            Service::Lognormal { mean: mean.0, cv }
-        }
-        "gamma" => {
-            let SpreadForm { mean, cv } = form(table)?;
-            Service::Gamma { mean: mean.0, cv }
-        }
-        "empirical" => {
-            let ValuesForm { values } = form(table)?;
-            Service::Empirical {
-                values: values.iter().map(|value| value.0).collect(),
-            }
-        }
-        other => return Err(format!("distribution `{other}`; give {CAN_BE}")),
-    })
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NapForm {
-    suspend: Seconds,
-    resume: Seconds,
-    timeout: Option<Seconds>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DvfsForm {
-    floor: f64,
-    processor_share: f64,
-    #[serde(default)]
-    idle_share: f64,
-    law: Option<Law>,
-    rule: Rule,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CStatesForm {
-    choice: Choice,
-    states: Vec<CStateForm>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CStateForm {
-    name: String,
-    exit_latency: Seconds,
-    power: f64,
-    target_residency: Seconds,
+    const VALID: &str = "exponential, deterministic, lognormal, gamma or empirical";
+    let name = take(&mut table, "distribution", VALID)?;
+    if !VALID
+        .split([',', ' '])
+        .any(|valid| valid == name && valid != "or")
+    {
+        return Err(format!("distribution `{name}`; give {VALID}"));
+    }
+    table.insert("distribution".into(), name.into());
+    form(table)
 }
 
 #[derive(Deserialize)]
@@ -233,40 +166,15 @@ struct CStateForm {
 struct Nothing {}
 
 fn named(mut table: Table) -> std::result::Result<Named, String> {
-    const CAN_BE: &str = "always_on, power_nap, dvfs or c_states";
+    const VALID: &str = "always_on, power_nap, dvfs or c_states";
     let name = take(&mut table, "name", "a text")?;
-    let kind = take(&mut table, "kind", CAN_BE).map_err(|why| format!("`{name}`: {why}"))?;
+    let kind = take(&mut table, "kind", VALID).map_err(|why| format!("`{name}`: {why}"))?;
     let policy = match kind.as_str() {
         "always_on" => form::<Nothing>(table).map(|_| Policy::AlwaysOn),
-        "power_nap" => form::<NapForm>(table).map(|form| {
-            Policy::PowerNap(PowerNap {
-                suspend: form.suspend.0,
-                resume: form.resume.0,
-                timeout: form.timeout.map_or(0.0, |timeout| timeout.0),
-            })
-        }),
-        "dvfs" => form::<DvfsForm>(table).map(|form| {
-            Policy::Dvfs(Dvfs {
-                floor: form.floor,
-                processor_share: form.processor_share,
-                idle_share: form.idle_share,
-                law: form.law.unwrap_or(Law::Cubic),
-                rule: form.rule,
-            })
-        }),
-        "c_states" => form::<CStatesForm>(table).map(|form| {
-            let states = form.states.into_iter().map(|state| CState {
-                name: state.name,
-                exit_latency: state.exit_latency.0,
-                power: state.power,
-                target_residency: state.target_residency.0,
-            });
-            Policy::CStates(CStates {
-                states: states.collect(),
-                choice: form.choice,
-            })
-        }),
-        other => Err(format!("kind `{other}`; give {CAN_BE}")),
+        "power_nap" => form(table).map(Policy::PowerNap),
+        "dvfs" => form(table).map(Policy::Dvfs),
+        "c_states" => form(table).map(Policy::CStates),
+        other => Err(format!("kind `{other}`; give {VALID}")),
     };
     let policy = policy.map_err(|why| format!("`{name}`: {why}"))?;
     Ok(Named { name, policy })

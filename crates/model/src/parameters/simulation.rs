@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::seconds::Seconds;
+use crate::Result;
+use crate::seconds;
 use crate::simulate::{Arrivals, Dispatcher};
-use crate::{Error, Result};
 
 /// How requests come, at the rate that the load asks for.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Process {
     /// Exponential times between requests.
     Poisson,
@@ -36,6 +36,7 @@ pub enum Process {
         /// By each other: their mean is what the load asks for.
         rates: [f64; 2],
         /// Seconds that each lasts in the mean.
+        #[serde(rename(deserialize = "stays"), deserialize_with = "seconds::read_two")]
         stays_s: [f64; 2],
     },
 }
@@ -46,11 +47,10 @@ impl Process {
     pub fn check(&self) -> Result<()> {
         match *self {
             // As they are written: scaled, two that are 0 are no numbers.
-            Self::Bursty { rates, stays_s } => Arrivals::Bursty {
+            Self::Bursty {
                 rates,
-                stays: stays_s,
-            }
-            .check(),
+                stays_s: stays,
+            } => Arrivals::Bursty { rates, stays }.check(),
             _ => self.at(1.0).check(),
         }
     }
@@ -63,23 +63,21 @@ impl Process {
             Self::Gamma { cv } => Arrivals::Gamma { rate, cv },
             Self::Lognormal { cv } => Arrivals::Lognormal { rate, cv },
             Self::Hyperexponential { cv } => Arrivals::Hyperexponential { rate, cv },
-            Self::Bursty { rates, stays_s } => {
-                let relative = Arrivals::Bursty {
-                    rates,
-                    stays: stays_s,
-                };
-                let scale = rate / relative.rate();
-                Arrivals::Bursty {
-                    rates: rates.map(|rate| rate * scale),
-                    stays: stays_s,
-                }
+            Self::Bursty {
+                rates,
+                stays_s: stays,
+            } => {
+                let scale = rate / Arrivals::Bursty { rates, stays }.rate();
+                let rates = rates.map(|rate| rate * scale);
+                Arrivals::Bursty { rates, stays }
             }
         }
     }
 }
 
 /// The settings of `[simulation]`, or of the command line.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Simulation {
     /// Behind the dispatcher; each gets the load in the mean.
     pub servers: usize,
@@ -90,10 +88,18 @@ pub struct Simulation {
     /// Recorded requests, in place of arrivals and (where it has them) service times.
     pub trace: Option<PathBuf>,
     /// Measured in each replication; `None`: by `requests`, or the whole trace.
+    #[serde(
+        rename(deserialize = "horizon"),
+        deserialize_with = "seconds::read_some"
+    )]
     pub horizon_s: Option<f64>,
     /// Measured in each replication, to all servers together, in the mean; where no horizon is given.
     pub requests: u64,
     /// `None`: by the rule ([`crate::simulate::WarmUp::Relaxation`]).
+    #[serde(
+        rename(deserialize = "warm_up"),
+        deserialize_with = "seconds::read_some"
+    )]
     pub warm_up_s: Option<f64>,
     /// Independent runs; an interval needs two.
     pub replications: u32,
@@ -117,85 +123,6 @@ impl Default for Simulation {
             confidence: 0.95,
             seed: 1,
         }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum ProcessForm {
-    Poisson,
-    Deterministic,
-    Gamma {
-        cv: f64,
-    },
-    Lognormal {
-        cv: f64,
-    },
-    Hyperexponential {
-        cv: f64,
-    },
-    Bursty {
-        rates: [f64; 2],
-        stays: [Seconds; 2],
-    },
-}
-
-/// `[simulation]` as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Form {
-    servers: Option<usize>,
-    dispatcher: Option<Dispatcher>,
-    arrivals: Option<ProcessForm>,
-    trace: Option<PathBuf>,
-    horizon: Option<Seconds>,
-    requests: Option<u64>,
-    warm_up: Option<Seconds>,
-    replications: Option<u32>,
-    confidence: Option<f64>,
-    seed: Option<u64>,
-}
-
-impl Form {
-    pub(super) fn read(self) -> Result<Simulation> {
-        if self.horizon.is_some() && self.requests.is_some() {
-            return Err(Error::Usage(
-                "simulation: give either `horizon` (a time) or `requests`".into(),
-            ));
-        }
-        if self.trace.is_some() && self.arrivals.is_some() {
-            return Err(Error::Usage(
-                "simulation: give either `trace` or `arrivals`: a trace has its own arrivals"
-                    .into(),
-            ));
-        }
-        let otherwise = Simulation::default();
-        Ok(Simulation {
-            servers: self.servers.unwrap_or(otherwise.servers),
-            dispatcher: self.dispatcher.unwrap_or(otherwise.dispatcher),
-            arrivals: self.arrivals.map_or(otherwise.arrivals, process),
-            trace: self.trace,
-            horizon_s: self.horizon.map(|horizon| horizon.0),
-            requests: self.requests.unwrap_or(otherwise.requests),
-            warm_up_s: self.warm_up.map(|warm_up| warm_up.0),
-            replications: self.replications.unwrap_or(otherwise.replications),
-            confidence: self.confidence.unwrap_or(otherwise.confidence),
-            seed: self.seed.unwrap_or(otherwise.seed),
-        })
-    }
-}
-
-fn process(form: ProcessForm) -> Process {
-    match form {
-        ProcessForm::Poisson => Process::Poisson,
-        ProcessForm::Deterministic => Process::Deterministic,
-        ProcessForm::Gamma { cv } => Process::Gamma { cv },
-        ProcessForm::Lognormal { cv } => Process::Lognormal { cv },
-        ProcessForm::Hyperexponential { cv } => Process::Hyperexponential { cv },
-        ProcessForm::Bursty { rates, stays } => Process::Bursty {
-            rates,
-            stays_s: stays.map(|stay| stay.0),
-        },
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Error;
 
 /// Each value, and what is said of it: nothing where it can be meant.
 #[track_caller]

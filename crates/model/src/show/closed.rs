@@ -34,157 +34,59 @@ impl Row {
     }
 }
 
-const ROWS: &[Column<Row>] = &[
-    Column::words("policy", "policy", "The policy", |row| {
-        row.policy.as_str().into()
-    }),
-    Column::estimated(
-        "utilisation",
-        "load",
-        Unit::Share,
-        "Arrival rate by mean service time at full speed",
-        |row| row.load.into(),
-    ),
-    Column::estimated(
-        "response_mean_s",
-        "time",
-        Unit::Seconds,
-        "Mean response time, from arrival to departure",
-        |row| match &row.figures {
-            Some((outcome, ..)) => outcome.response_mean.into(),
+const ROWS: &[Column<Row>] = &columns! { row:
+    words "policy" "policy", "The policy" => row.policy.as_str();
+    estimated "utilisation" "load" Unit::Share, "Arrival rate by mean service time at full speed"
+        => row.load;
+    estimated "response_mean_s" "time" Unit::Seconds,
+        "Mean response time, from arrival to departure" => match row.figures {
+            Some((outcome, ..)) => Value::from(outcome.response_mean),
             None => "unstable".into(),
-        },
-    ),
-    Column::estimated(
-        "relative_response",
-        "×",
-        Unit::Of(""),
-        "Mean response time, by that of always-on",
-        |row| row.figures.map(|(_, response, _)| response).into(),
-    ),
-    Column::estimated(
-        "power_mean_w",
-        "power",
-        Unit::Of("W"),
-        "Mean power",
-        |row| row.figure(|of| of.power_mean),
-    ),
-    Column::estimated(
-        "relative_power",
-        "×",
-        Unit::Of(""),
-        "Mean power, by that of always-on",
-        |row| row.figures.map(|(.., power)| power).into(),
-    ),
-    Column::estimated(
-        "frequency",
-        "f",
-        Unit::Of(""),
-        "Relative frequency at which the server serves",
-        |row| row.figure(|of| of.frequency),
-    ),
-    Column::estimated(
-        "shares.active",
-        "active",
-        Unit::Share,
-        "Share of time that the server serves",
-        |row| row.figure(|of| of.shares.active),
-    ),
-    Column::estimated(
-        "shares.idle",
-        "idle",
-        Unit::Share,
-        "Share of time that the server is awake without a request",
-        |row| row.figure(|of| of.shares.idle),
-    ),
-    Column::estimated(
-        "shares.transition",
-        "moves",
-        Unit::Share,
-        "Share of time on the way to sleep and back",
-        |row| row.figure(|of| of.shares.transition),
-    ),
-    Column::estimated(
-        "shares.nap",
-        "nap",
-        Unit::Share,
-        "Share of time that the server sleeps",
-        |row| row.figure(|of| of.shares.nap),
-    ),
-    Column::estimated(
-        "naps_per_s",
-        "naps",
-        Unit::Of("/s"),
-        "How often the server falls asleep",
-        |row| row.figure(|of| of.naps_per_s),
-    ),
-];
+        };
+    estimated "relative_response" "×" Unit::Of(""), "Mean response time, by that of always-on"
+        => row.figures.map(|(_, response, _)| response);
+    estimated "power_mean_w" "power" Unit::Of("W"), "Mean power" => row.figure(|of| of.power_mean);
+    estimated "relative_power" "×" Unit::Of(""), "Mean power, by that of always-on"
+        => row.figures.map(|(.., power)| power);
+    estimated "frequency" "f" Unit::Of(""), "Relative frequency at which the server serves"
+        => row.figure(|of| of.frequency);
+    estimated "shares.active" "active" Unit::Share, "Share of time that the server serves"
+        => row.figure(|of| of.shares.active);
+    estimated "shares.idle" "idle" Unit::Share,
+        "Share of time that the server is awake without a request" => row.figure(|of| of.shares.idle);
+    estimated "shares.transition" "moves" Unit::Share,
+        "Share of time on the way to sleep and back" => row.figure(|of| of.shares.transition);
+    estimated "shares.nap" "nap" Unit::Share, "Share of time that the server sleeps"
+        => row.figure(|of| of.shares.nap);
+    estimated "naps_per_s" "naps" Unit::Of("/s"), "How often the server falls asleep"
+        => row.figure(|of| of.naps_per_s);
+};
 
 /// Policies that cross.
-const CROSSINGS: &[Column<Pair>] = &[
-    Column::words("first", "policy", "The first policy", |pair| {
-        pair.first.as_str().into()
-    }),
-    Column::words("second", "and", "The second policy", |pair| {
-        pair.second.as_str().into()
-    }),
-    Column::words(
-        "power",
-        "in power, % load",
-        "Loads at which both draw the same power",
-        |pair| loads(&pair.power).into(),
-    ),
-    Column::words(
-        "response",
-        "in response time, % load",
-        "Loads at which both have the same mean response time",
-        |pair| loads(&pair.response).into(),
-    ),
-];
+const CROSSINGS: &[Column<Pair>] = &columns! { pair:
+    words "first" "policy", "The first policy" => pair.first.as_str();
+    words "second" "and", "The second policy" => pair.second.as_str();
+    words "power" "in power, % load", "Loads at which both draw the same power"
+        => loads(&pair.power);
+    words "response" "in response time, % load",
+        "Loads at which both have the same mean response time" => loads(&pair.response);
+};
 
 /// A policy's year, with its mean response time.
-const YEARS: &[Column<(Year, Option<f64>)>] = &[
-    Column::words("policy", "policy", "The policy", |(year, _)| {
-        year.policy.as_str().into()
-    }),
-    Column::estimated(
-        "energy_kwh",
-        "draws",
-        Unit::Kwh,
-        "Energy of all servers and the building",
-        |(year, _)| year.energy_kwh.into(),
-    ),
-    Column::estimated(
-        "saved_kwh",
-        "saves",
-        Unit::Kwh,
-        "Energy less than with always-on",
-        |(year, _)| year.saved_kwh.into(),
-    ),
-    Column::estimated(
-        "saved_money",
-        "saves",
-        Unit::Of("money"),
-        "Money less than with always-on, in the currency of the price",
-        |(year, _)| year.saved_money.into(),
-    ),
-    Column::detail(Column::estimated(
-        "response_mean_s",
-        "time",
-        Unit::Seconds,
-        "Mean response time",
-        |(_, response)| (*response).into(),
-    )),
-];
+const YEARS: &[Column<(Year, Option<f64>)>] = &columns! { row:
+    words "policy" "policy", "The policy" => row.0.policy.as_str();
+    estimated "energy_kwh" "draws" Unit::Kwh, "Energy of all servers and the building"
+        => row.0.energy_kwh;
+    estimated "saved_kwh" "saves" Unit::Kwh, "Energy less than with always-on" => row.0.saved_kwh;
+    estimated "saved_money" "saves" Unit::Of("money"),
+        "Money less than with always-on, in the currency of the price" => row.0.saved_money;
+    estimated "response_mean_s" "time" Unit::Seconds; detail, "Mean response time" => row.1;
+};
 
-const POLICIES: &[Column<Named>] = &[
-    Column::words("name", "policy", "The policy", |named| {
-        named.name.as_str().into()
-    }),
-    Column::words("policy", "what it does", "The policy's figures", |named| {
-        words::described(&named.policy).into()
-    }),
-];
+const POLICIES: &[Column<Named>] = &columns! { named:
+    words "name" "policy", "The policy" => named.name.as_str();
+    words "policy" "what it does", "The policy's figures" => words::described(&named.policy);
+};
 
 /// The columns that `run` and `sweep` share; `list` holds the policies at a load.
 pub fn reference(list: &'static str) -> Vec<(&'static str, Vec<Heading>)> {
@@ -317,14 +219,12 @@ fn crossings<'a>(pairs: &[Pair]) -> Section<'a> {
 
 /// The answers alone; `crossing`: with the pairs, which were asked for.
 pub fn questions<'a>(swept: &Swept<'_>, crossing: bool) -> Sheet<'a> {
-    let largest = swept
-        .largest_transitions
-        .iter()
-        .map(|one| words::largest(one.figure, &one.largest, &one.second, one.utilisation));
-    let best = swept
-        .best_timeout
-        .iter()
-        .map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
+    let largest = swept.largest_transitions.iter();
+    let largest =
+        largest.map(|one| words::largest(one.figure, &one.largest, &one.second, one.utilisation));
+    let best = swept.best_timeout.iter();
+    let best =
+        best.map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
     let pairs = swept.sweep.pairs.iter().filter(|_| crossing);
     let answers = pairs.map(words::pair).chain(largest).chain(best);
     Sheet {
@@ -378,14 +278,10 @@ const LOADS: usize = 10;
 fn relative(sweep: &Sweep) -> Table {
     /// More do not fit in 80 columns.
     const LOADS: usize = 6;
-    const LINES: &[Column<(String, &str)>] = &[
-        Column::words("policy", "policy", "The policy", |(policy, _)| {
-            policy.as_str().into()
-        }),
-        Column::words("figure", "by always-on", "The figure", |(_, figure)| {
-            (*figure).into()
-        }),
-    ];
+    const LINES: &[Column<(String, &str)>] = &columns! { row:
+        words "policy" "policy", "The policy" => row.0.as_str();
+        words "figure" "by always-on", "The figure" => row.1;
+    };
     let policies = &sweep.parameters.policies;
     let lines = policies.iter().flat_map(|named| {
         let name = named.name.clone();

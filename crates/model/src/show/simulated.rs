@@ -19,159 +19,66 @@ fn value(estimate: &Estimate) -> Value {
     }
 }
 
-fn figure(row: &Figures<'_>, figure: fn(&Simulated) -> &Estimate) -> Value {
-    row.1.map_or(Value::Unknown, |one| value(figure(one)))
-}
-
-fn percentile<const PLACE: usize>(row: &Figures<'_>) -> Value {
-    let percentile = row.1.and_then(|one| one.response_percentiles.get(PLACE));
-    let response = percentile.and_then(|one| one.response.as_ref());
-    response.map_or(Value::Unknown, value)
+fn percentile(row: &Figures<'_>, place: usize) -> Option<Value> {
+    let percentile = row.1?.response_percentiles.get(place)?;
+    percentile.response.as_ref().map(value)
 }
 
 const POLICY: &str = "The policy";
 
-fn response<'a>() -> Vec<Column<Figures<'a>>> {
-    vec![
-        Column::words("policy", "policy", POLICY, |row| row.0.into()),
-        Column::estimated(
-            "simulated.response_mean_s.value",
-            "time",
-            Unit::Seconds,
-            "Mean response time, from arrival to departure",
-            |row| figure(row, |one| &one.response_mean),
-        ),
-        Column::estimated(
-            "simulated.response_percentiles.0.response_s.value",
-            "p50",
-            Unit::Seconds,
-            "Median response time",
-            percentile::<0>,
-        ),
-        Column::detail(Column::estimated(
-            "simulated.response_percentiles.1.response_s.value",
-            "p90",
-            Unit::Seconds,
-            "90th percentile of the response time",
-            percentile::<1>,
-        )),
-        Column::detail(Column::estimated(
-            "simulated.response_percentiles.2.response_s.value",
-            "p95",
-            Unit::Seconds,
-            "95th percentile of the response time",
-            percentile::<2>,
-        )),
-        Column::estimated(
-            "simulated.response_percentiles.3.response_s.value",
-            "p99",
-            Unit::Seconds,
-            "99th percentile of the response time; unknown with fewer than ten requests beyond, in each \
-             replication",
-            percentile::<3>,
-        ),
-        Column::estimated(
-            "simulated.response_percentiles.4.response_s.value",
-            "p99.9",
-            Unit::Seconds,
-            "99.9th percentile of the response time",
-            percentile::<4>,
-        ),
-        Column::estimated(
-            "simulated.response_max_s",
-            "max",
-            Unit::Seconds,
-            "Maximum response time",
-            |row| row.1.map(|one| one.response_max).into(),
-        ),
-    ]
+fn response<'a>() -> [Column<Figures<'a>>; 8] {
+    columns! { row:
+        words "policy" "policy", POLICY => row.0;
+        estimated "simulated.response_mean_s.value" "time" Unit::Seconds,
+            "Mean response time, from arrival to departure" => row.1.map(|one| value(&one.response_mean));
+        estimated "simulated.response_percentiles.0.response_s.value" "p50" Unit::Seconds,
+            "Median response time" => percentile(row, 0);
+        estimated "simulated.response_percentiles.1.response_s.value" "p90" Unit::Seconds; detail,
+            "90th percentile of the response time" => percentile(row, 1);
+        estimated "simulated.response_percentiles.2.response_s.value" "p95" Unit::Seconds; detail,
+            "95th percentile of the response time" => percentile(row, 2);
+        estimated "simulated.response_percentiles.3.response_s.value" "p99" Unit::Seconds,
+            "99th percentile of the response time; unknown with fewer than ten requests beyond, in \
+             each replication" => percentile(row, 3);
+        estimated "simulated.response_percentiles.4.response_s.value" "p99.9" Unit::Seconds,
+            "99.9th percentile of the response time" => percentile(row, 4);
+        estimated "simulated.response_max_s" "max" Unit::Seconds, "Maximum response time"
+            => row.1.map(|one| one.response_max);
+    }
 }
 
-fn power<'a>() -> Vec<Column<Figures<'a>>> {
-    vec![
-        Column::words("policy", "policy", POLICY, |row| row.0.into()),
-        Column::estimated(
-            "simulated.power_mean_w.value",
-            "power",
-            Unit::Of("W"),
-            "Mean power of one server",
-            |row| figure(row, |one| &one.power_mean),
-        ),
-        Column::estimated(
-            "simulated.energy_per_request_j.value",
-            "energy",
-            Unit::Of("J"),
-            "Energy of all servers, by request",
-            |row| row.1.map(|one| one.energy_per_request.value).into(),
-        ),
-        Column::estimated(
-            "simulated.shares.active.value",
-            "active",
-            Unit::Share,
-            "Share of time that a server serves",
-            |row| row.1.map(|one| one.shares.active.value).into(),
-        ),
-        Column::estimated(
-            "simulated.shares.idle.value",
-            "idle",
-            Unit::Share,
-            "Share of time that a server is awake without a request",
-            |row| row.1.map(|one| one.shares.idle.value).into(),
-        ),
-        Column::estimated(
-            "simulated.shares.transition.value",
-            "moves",
-            Unit::Share,
-            "Share of time on the way to sleep and back",
-            |row| row.1.map(|one| one.shares.transition.value).into(),
-        ),
-        Column::estimated(
-            "simulated.shares.nap.value",
-            "nap",
-            Unit::Share,
-            "Share of time that a server sleeps",
-            |row| row.1.map(|one| one.shares.nap.value).into(),
-        ),
-        Column::estimated(
-            "simulated.naps_per_s.value",
-            "naps",
-            Unit::Of("/s"),
-            "How often a server falls asleep",
-            |row| row.1.map(|one| one.naps_per_s.value).into(),
-        ),
-        Column::estimated(
-            "simulated.found_asleep.value",
-            "asleep",
-            Unit::Share,
-            "Share of the requests that found their server asleep, or on the way there or back",
-            |row| row.1.map(|one| one.found_asleep.value).into(),
-        ),
-    ]
+fn power<'a>() -> [Column<Figures<'a>>; 9] {
+    columns! { row:
+        words "policy" "policy", POLICY => row.0;
+        estimated "simulated.power_mean_w.value" "power" Unit::Of("W"), "Mean power of one server"
+            => row.1.map(|one| value(&one.power_mean));
+        estimated "simulated.energy_per_request_j.value" "energy" Unit::Of("J"),
+            "Energy of all servers, by request" => row.1.map(|one| one.energy_per_request.value);
+        estimated "simulated.shares.active.value" "active" Unit::Share,
+            "Share of time that a server serves" => row.1.map(|one| one.shares.active.value);
+        estimated "simulated.shares.idle.value" "idle" Unit::Share,
+            "Share of time that a server is awake without a request" => row.1.map(|one| one.shares.idle.value);
+        estimated "simulated.shares.transition.value" "moves" Unit::Share,
+            "Share of time on the way to sleep and back" => row.1.map(|one| one.shares.transition.value);
+        estimated "simulated.shares.nap.value" "nap" Unit::Share, "Share of time that a server sleeps"
+            => row.1.map(|one| one.shares.nap.value);
+        estimated "simulated.naps_per_s.value" "naps" Unit::Of("/s"),
+            "How often a server falls asleep" => row.1.map(|one| one.naps_per_s.value);
+        estimated "simulated.found_asleep.value" "asleep" Unit::Share,
+            "Share of the requests that found their server asleep, or on the way there or back"
+            => row.1.map(|one| one.found_asleep.value);
+    }
 }
 
-const ABOVE: &[Column<Row>] = &[
-    Column::words("policy", "policy", POLICY, |row| row.policy.as_str().into()),
-    Column::estimated(
-        "above_first.response_mean_s.value",
-        "time",
-        Unit::Seconds,
-        "Mean response time above that of the first policy, on the same requests",
-        |row| {
-            let above = row.above_first.as_ref();
-            above.map_or(Value::Unknown, |above| value(&above.response_mean_s))
-        },
-    ),
-    Column::estimated(
-        "above_first.power_mean_w.value",
-        "power",
-        Unit::Of("W"),
-        "Mean power above that of the first policy",
-        |row| {
-            let above = row.above_first.as_ref();
-            above.map_or(Value::Unknown, |above| value(&above.power_mean_w))
-        },
-    ),
-];
+const ABOVE: &[Column<Row>] = &columns! { row:
+    words "policy" "policy", POLICY => row.policy.as_str();
+    estimated "above_first.response_mean_s.value" "time" Unit::Seconds,
+        "Mean response time above that of the first policy, on the same requests" =>
+            row.above_first.as_ref().map(|above| value(&above.response_mean_s));
+    estimated "above_first.power_mean_w.value" "power" Unit::Of("W"),
+        "Mean power above that of the first policy" =>
+            row.above_first.as_ref().map(|above| value(&above.power_mean_w));
+};
 
 pub fn response_headings() -> Vec<Heading> {
     Column::headings(&response())

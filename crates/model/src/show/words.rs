@@ -1,7 +1,7 @@
 //! Answers as sentences.
 
 use crate::parameters::Parameters;
-use crate::policy::Policy;
+use crate::policy::{Choice, Law, Policy, Rule};
 use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
 use crate::sweep::Pair;
 
@@ -14,29 +14,30 @@ pub const POISSON: &str =
 /// Where the two cross, in power and in response time.
 pub fn pair(pair: &Pair) -> String {
     let Pair { first, second, .. } = pair;
-    let power = crossed(&pair.power, first, second, "draws less than");
-    let response = crossed(&pair.response, "it", second, "answers faster than");
+    let power = crossed(&pair.power, first, second);
+    let response = crossed(&pair.response, "it", second);
     format!("{}; {response}", power.trim_end_matches('.'))
 }
 
+/// A lower figure than another policy's, and the same.
+fn verbs(figure: Figure) -> (&'static str, &'static str) {
+    match figure {
+        Figure::Power => ("draws less than", "draws as much as"),
+        Figure::Response => ("answers faster than", "answers as fast as"),
+    }
+}
+
 /// `nap 50 ms draws less than DVFS below 35.0 % load.`
-fn crossed(crossings: &Crossings, first: &str, second: &str, lower: &str) -> String {
-    let Some(is_lower) = crossings.first_is_lower_at_first else {
-        let alike = match crossings.figure {
-            Figure::Power => "draw the same",
-            Figure::Response => "answer in the same time",
-        };
-        return format!("{first} and {second} {alike} at every load.");
-    };
-    let percent: Vec<String> = crossings
-        .crossings
-        .iter()
-        .map(|crossing| format!("{} %", digits(crossing.utilisation * 100.0)))
-        .collect();
-    let verb = match (percent.is_empty(), is_lower) {
-        (true, true) => return format!("{first} {lower} {second} at every load."),
-        (true, false) => return format!("{first} never {lower} {second}."),
-        _ => format!("{first} {lower} {second}"),
+fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
+    let (lower, same) = verbs(crossings.figure);
+    let loads = crossings.crossings.iter();
+    let percent = loads.map(|crossing| format!("{} %", digits(crossing.utilisation * 100.0)));
+    let percent: Vec<String> = percent.collect();
+    let is_lower = match (crossings.first_is_lower_at_first, percent.as_slice()) {
+        (None, _) => return format!("{first} {same} {second} at every load."),
+        (Some(true), []) => return format!("{first} {lower} {second} at every load."),
+        (Some(false), []) => return format!("{first} never {lower} {second}."),
+        (Some(is_lower), _) => is_lower,
     };
     // Where it is lower: between crossings, from the first or from the beginning on.
     let mut spans = Vec::new();
@@ -50,15 +51,12 @@ fn crossed(crossings: &Crossings, first: &str, second: &str, lower: &str) -> Str
             None => format!("above {begin}"),
         });
     }
-    format!("{verb} {} load.", spans.join(" and "))
+    format!("{first} {lower} {second} {} load.", spans.join(" and "))
 }
 
 /// The largest transition time at which napping has the lower figure.
 pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -> String {
-    let lower = match figure {
-        Figure::Power => "draws less than",
-        Figure::Response => "answers faster than",
-    };
+    let (lower, _) = verbs(figure);
     let load = format!("At {} % load", digits(utilisation * 100.0));
     match found {
         Largest::Never => {
@@ -115,7 +113,6 @@ pub fn described(policy: &Policy) -> String {
             format!("naps {timeout}; suspend {suspend}, resume {resume}")
         }
         Policy::Dvfs(dvfs) => {
-            use crate::policy::{Law, Rule};
             let rule = match dvfs.rule {
                 Rule::Fixed(frequency) => format!("always {}", digits(frequency)),
                 Rule::BusyShare(share) => format!("load / {}", digits(share)),
@@ -140,9 +137,9 @@ pub fn described(policy: &Policy) -> String {
             });
             let names: Vec<String> = names.collect();
             let choice = match states.choice {
-                crate::policy::Choice::Deepest => "the deepest",
-                crate::policy::Choice::Mean => "what fits the mean idle period",
-                crate::policy::Choice::Oracle => "what fits each idle period",
+                Choice::Deepest => "the deepest",
+                Choice::Mean => "what fits the mean idle period",
+                Choice::Oracle => "what fits each idle period",
             };
             format!("idle states {}; {choice}", names.join(", "))
         }
@@ -188,7 +185,7 @@ mod tests {
             first_is_lower_at_first: is_lower,
             looked_at: Some((0.001, 0.999)),
         };
-        crossed(&crossings, "A", "B", "draws less than")
+        crossed(&crossings, "A", "B")
     }
 
     #[test]
@@ -196,7 +193,7 @@ mod tests {
         for (at, is_lower, sentence) in [
             (vec![], Some(true), "A draws less than B at every load."),
             (vec![], Some(false), "A never draws less than B."),
-            (vec![], None, "A and B draw the same at every load."),
+            (vec![], None, "A draws as much as B at every load."),
             (
                 vec![0.353],
                 Some(true),
@@ -270,7 +267,7 @@ mod tests {
         );
         assert_eq!(
             said(None, None),
-            "nap and DVFS draw the same at every load; it and DVFS answer in the same time at every load."
+            "nap draws as much as DVFS at every load; it answers as fast as DVFS at every load."
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::draw::{self, Stream, Times};
 use super::trace::Trace;
-use crate::{Error, Result};
+use crate::Result;
 
 /// The arrival process. Rates are requests a second, to all servers together.
 #[derive(Debug, Clone, PartialEq)]
@@ -97,48 +97,43 @@ impl Arrivals {
     }
 
     /// # Errors
-    /// [`Error::Usage`] for an invalid figure.
+    /// [`crate::Error::Usage`] for an invalid figure.
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Poisson { rate } | Self::Deterministic { rate } => positive("rate", *rate),
             Self::Gamma { rate, cv } | Self::Lognormal { rate, cv } => {
                 positive("rate", *rate)?;
-                match (LEAST_CV..=MOST_CV).contains(cv) {
-                    true => Ok(()),
-                    false => Err(Error::Usage(format!(
-                        "arrivals, cv: {cv:?}; give {LEAST_CV} to {MOST_CV}; evenly spaced arrivals are \
-                         `deterministic`"
-                    ))),
-                }
+                ensure!(
+                    (LEAST_CV..=MOST_CV).contains(cv),
+                    "arrivals, cv: {cv:?}; give {LEAST_CV} to {MOST_CV}; evenly spaced arrivals are \
+                     `deterministic`"
+                );
+                Ok(())
             }
             Self::Hyperexponential { rate, cv } => {
                 positive("rate", *rate)?;
-                match (1.0..=MOST_CV).contains(cv) {
-                    true => Ok(()),
-                    false => Err(Error::Usage(format!(
-                        "arrivals, cv: {cv:?}; a hyperexponential has 1 to {MOST_CV}; gamma takes less"
-                    ))),
-                }
+                ensure!(
+                    (1.0..=MOST_CV).contains(cv),
+                    "arrivals, cv: {cv:?}; a hyperexponential has 1 to {MOST_CV}; gamma takes less"
+                );
+                Ok(())
             }
             Self::Bursty { rates, stays } => {
                 for stay in stays {
-                    if !STAYS.contains(stay) {
-                        return Err(Error::Usage(format!(
-                            "arrivals, stays: {stay:?} s; give {:e} to {:e} s",
-                            STAYS.start(),
-                            STAYS.end()
-                        )));
-                    }
+                    ensure!(
+                        STAYS.contains(stay),
+                        "arrivals, stays: {stay:?} s; give {:e} to {:e} s",
+                        STAYS.start(),
+                        STAYS.end()
+                    );
                 }
-                match rates.iter().all(|rate| *rate >= 0.0 && rate.is_finite())
-                    && rates.iter().any(|rate| *rate > 0.0)
-                {
-                    true => Ok(()),
-                    false => Err(Error::Usage(format!(
-                        "arrivals, rates: {} and {}; give two of 0 or above, one of them above 0",
-                        rates[0], rates[1]
-                    ))),
-                }
+                let [first, second] = *rates;
+                ensure!(
+                    rates.iter().all(|rate| *rate >= 0.0 && rate.is_finite())
+                        && first + second > 0.0,
+                    "arrivals, rates: {first} and {second}; give two of 0 or above, one of them above 0"
+                );
+                Ok(())
             }
             Self::Trace(trace) => trace.check(),
         }
@@ -188,12 +183,11 @@ const MOST_CV: f64 = 1000.0;
 const STAYS: std::ops::RangeInclusive<f64> = 1e-9..=1e9;
 
 fn positive(name: &str, value: f64) -> Result<()> {
-    match value > 0.0 && value.is_finite() {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
-            "arrivals, {name}: {value}; give a number above 0"
-        ))),
-    }
+    ensure!(
+        value > 0.0 && value.is_finite(),
+        "arrivals, {name}: {value}; give a number above 0"
+    );
+    Ok(())
 }
 
 /// Requests as they come.
@@ -265,6 +259,7 @@ impl Arriving<'_> {
 mod tests {
     use super::super::draw::{Purpose, stream};
     use super::*;
+    use crate::Error;
 
     /// Requests in each of many long spans.
     fn counts(arrivals: &Arrivals, span: f64, spans: usize) -> Vec<f64> {

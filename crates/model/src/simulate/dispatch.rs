@@ -49,8 +49,14 @@ impl Choose for Random {
 }
 
 pub(super) struct RoundRobin {
-    pub(super) servers: usize,
-    pub(super) next: usize,
+    servers: usize,
+    next: usize,
+}
+
+impl RoundRobin {
+    pub(super) fn over(servers: usize) -> Self {
+        Self { servers, next: 0 }
+    }
 }
 
 impl Choose for RoundRobin {

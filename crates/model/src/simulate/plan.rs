@@ -30,11 +30,9 @@ impl<'a> Plan<'a> {
         check(setup)?;
         let service = worked(setup);
         let rate = setup.arrivals.rate() / setup.servers as f64;
-        let behaviours = setup
-            .policies
-            .iter()
-            .map(|policy| Behaviour::of(policy, &setup.power, &service, rate))
-            .collect::<Result<Vec<_>>>()?;
+        let behaviour = |policy| Behaviour::of(policy, &setup.power, &service, rate);
+        let behaviours = setup.policies.iter().map(behaviour);
+        let behaviours = behaviours.collect::<Result<Vec<_>>>()?;
         let mut plan = Self {
             setup,
             behaviours,
@@ -135,15 +133,14 @@ impl<'a> Plan<'a> {
             _ => self.until,
         };
         let longest = service.mean() * PART / f64::EPSILON;
-        match end <= longest {
-            true => Ok(()),
-            false => Err(Error::Usage(format!(
-                "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; \
-                 give a shorter horizon or a higher rate, for less than {}",
-                time(service.mean()),
-                time(longest)
-            ))),
-        }
+        ensure!(
+            end <= longest,
+            "{end:.2e} s are too long to simulate requests of {}: rounding would take their digits; give a \
+             shorter horizon or a higher rate, for less than {}",
+            time(service.mean()),
+            time(longest)
+        );
+        Ok(())
     }
 
     /// Seconds that are simulated, but not measured: see [`WarmUp::Relaxation`].
@@ -183,14 +180,11 @@ impl<'a> Plan<'a> {
         if let Arrivals::Trace(trace) = &self.setup.arrivals
             && trace.out_of_order() > 0
         {
-            self.notes.push(match trace.out_of_order() {
-                1 => {
-                    "a line of the trace came before the one above it; they were sorted".to_owned()
-                }
-                lines => format!(
-                    "{lines} lines of the trace came before the line above them; they were sorted"
-                ),
-            });
+            let lines = match trace.out_of_order() {
+                1 => "a line of the trace came before the one above it".to_owned(),
+                lines => format!("{lines} lines of the trace came before the line above them"),
+            };
+            self.notes.push(lines + "; they were sorted");
         }
         let arrivals = matches!(
             self.setup.arrivals,
@@ -209,71 +203,63 @@ impl<'a> Plan<'a> {
 
 /// The service times that loads are reckoned with.
 fn worked(setup: &Setup) -> Service {
-    match &setup.arrivals {
-        Arrivals::Trace(trace) => trace.services().map_or_else(
-            || setup.service.clone(),
-            |services| Service::Empirical {
-                values: services.to_vec(),
-            },
-        ),
-        _ => setup.service.clone(),
-    }
+    let recorded = match &setup.arrivals {
+        Arrivals::Trace(trace) => trace.services().map(<[f64]>::to_vec),
+        _ => None,
+    };
+    let recorded = recorded.map(|values| Service::Empirical { values });
+    recorded.unwrap_or_else(|| setup.service.clone())
 }
 
 fn check(setup: &Setup) -> Result<()> {
     // Of each server a replication keeps the shares of time: half a GiB for all.
     const MOST_SERVERS: usize = 100_000;
     const MOST_RUNS: u64 = 1 << 24;
-    let usage = |text: String| Err(Error::Usage(text));
-    if !(1..=MOST_SERVERS).contains(&setup.servers) {
-        return usage(format!(
-            "servers: {}; give 1 to {MOST_SERVERS}",
-            setup.servers
-        ));
-    }
+    let (servers, replications, confidence) = (setup.servers, setup.replications, setup.confidence);
+    let policies = setup.policies.len();
+    ensure!(
+        (1..=MOST_SERVERS).contains(&servers),
+        "servers: {servers}; give 1 to {MOST_SERVERS}"
+    );
     setup.arrivals.check()?;
     worked(setup).check()?;
     setup.power.check()?;
-    if ![1, setup.servers].contains(&setup.policies.len()) {
-        return usage(format!(
-            "policies: {} for {} servers; give one for all, or one for each",
-            setup.policies.len(),
-            setup.servers
-        ));
-    }
-    if setup.dispatcher == (Dispatcher::Packing { bound: 0 }) {
-        return usage("packing, bound: 0 requests; give 1 or above".into());
-    }
-    if setup.replications == 0 {
-        return usage("replications: 0; give 1 or above, 2 at least for intervals".into());
-    }
-    if setup.servers as u64 * u64::from(setup.replications) > MOST_RUNS {
-        return usage(format!(
-            "{} replications of {} servers: give at most {MOST_RUNS} servers in all replications together",
-            setup.replications, setup.servers
-        ));
-    }
-    if !(setup.confidence > 0.0 && setup.confidence < 1.0) {
-        return usage(format!(
-            "confidence: {}; give a number between 0 and 1",
-            setup.confidence
-        ));
-    }
+    ensure!(
+        [1, servers].contains(&policies),
+        "policies: {policies} for {servers} servers; give one for all, or one for each"
+    );
+    ensure!(
+        setup.dispatcher != (Dispatcher::Packing { bound: 0 }),
+        "packing, bound: 0 requests; give 1 or above"
+    );
+    ensure!(
+        replications > 0,
+        "replications: 0; give 1 or above, 2 at least for intervals"
+    );
+    ensure!(
+        servers as u64 * u64::from(replications) <= MOST_RUNS,
+        "{replications} replications of {servers} servers: give at most {MOST_RUNS} servers in all \
+         replications together"
+    );
+    ensure!(
+        confidence > 0.0 && confidence < 1.0,
+        "confidence: {confidence}; give a number between 0 and 1"
+    );
     match setup.horizon {
-        Horizon::Seconds(seconds) if !(seconds > 0.0 && seconds.is_finite()) => {
-            return usage(format!("horizon: {seconds} s; give a time above 0"));
-        }
-        Horizon::Requests(0) => {
-            return usage("requests: 0; give 1 or above".into());
-        }
-        _ => {}
+        Horizon::Seconds(seconds) => ensure!(
+            seconds > 0.0 && seconds.is_finite(),
+            "horizon: {seconds} s; give a time above 0"
+        ),
+        Horizon::Requests(requests) => ensure!(requests > 0, "requests: 0; give 1 or above"),
+        Horizon::Trace => {}
     }
-    match setup.warm_up {
-        WarmUp::Seconds(seconds) if !(seconds >= 0.0 && seconds.is_finite()) => {
-            usage(format!("warm-up: {seconds} s; give a time of 0 or above"))
-        }
-        _ => Ok(()),
+    if let WarmUp::Seconds(seconds) = setup.warm_up {
+        ensure!(
+            seconds >= 0.0 && seconds.is_finite(),
+            "warm-up: {seconds} s; give a time of 0 or above"
+        );
     }
+    Ok(())
 }
 
 /// Whether each server can be simulated alone.

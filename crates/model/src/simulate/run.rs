@@ -1,8 +1,8 @@
 //! One replication, request by request.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::arrivals::Arriving;
 use super::dispatch::{Choose, Dispatcher, Queues, Random, RoundRobin};
 use super::draw::{Purpose, Stream, Times, stream};
 use super::plan::Plan;
@@ -24,15 +24,6 @@ pub struct Request {
     pub departure: f64,
     /// The server was not asleep, nor on the way there or back.
     pub found_ready: bool,
-}
-
-/// Observes requests.
-pub(super) trait Follow {
-    /// A request that comes before the window.
-    #[inline(always)]
-    fn warming(&mut self, _request: &Request) {}
-    /// A request that comes in the window.
-    fn measured(&mut self, request: &Request);
 }
 
 /// What is shared by all that run: whether to stop, and how far they are.
@@ -104,86 +95,39 @@ impl<'a> Working<'a> {
     }
 }
 
-fn arriving<'a>(
-    plan: &'a Plan,
-    replication: u32,
-    server: usize,
-    share: f64,
-) -> Result<Arriving<'a>> {
-    let stream = stream(plan.setup.seed, replication, server, Purpose::Arrivals);
-    plan.setup.arrivals.stream(share, stream)
-}
-
-/// One of the servers that a Poisson process is spread over at random: what comes to it is a Poisson
-/// process of its own, and nothing else of the others concerns it. `None`: stopped.
-pub(super) fn alone<F: Follow>(
+/// Runs these servers: each alone, where a Poisson process is spread over them at random (what comes to one
+/// is a Poisson process of its own, and nothing else of the others concerns it); else all behind the
+/// dispatcher. `follow` gets each request, and whether it comes in the window. `None`: stopped.
+pub(super) fn servers(
     plan: &Plan,
     replication: u32,
-    server: usize,
-    follow: &mut F,
-    watch: &Watch,
-) -> Result<Option<Account>> {
-    if watch.is_stopped() {
-        return Ok(None);
-    }
-    let behaviour = plan.behaviour(server);
-    let mut arriving = arriving(plan, replication, server, 1.0 / plan.setup.servers as f64)?;
-    let mut working = Working::of(plan, replication, server);
-    let mut state = Server::default();
-    let mut step = |state: &mut Server, from: f64, at: f64| {
-        let work = working.next();
-        let served = state.take(behaviour, from, at, work);
-        request(server, at, work, &served)
-    };
-    let (mut at, mut n) = (arriving.next(), 0);
-    while at < plan.from {
-        follow.warming(&step(&mut state, 0.0, at));
-        at = arriving.next();
-        n += 1;
-        if !watch.goes_on(n) {
-            return Ok(None);
-        }
-    }
-    state.open(plan.from);
-    while at < plan.until {
-        follow.measured(&step(&mut state, plan.from, at));
-        at = arriving.next();
-        n += 1;
-        if !watch.goes_on(n) {
-            return Ok(None);
-        }
-    }
-    watch.rest(n);
-    Ok(Some(state.close(
-        behaviour,
-        plan.from,
-        plan.until,
-        Some(at),
-    )))
-}
-
-#[inline(always)]
-fn request(server: usize, arrival: f64, work: f64, served: &super::server::Served) -> Request {
-    Request {
-        server,
-        arrival,
-        work,
-        start: served.start,
-        departure: served.departure,
-        found_ready: served.found_ready,
-    }
-}
-
-/// All servers behind the dispatcher. `None`: stopped.
-pub(super) fn together<F: Follow>(
-    plan: &Plan,
-    replication: u32,
-    follow: &mut F,
+    servers: Range<usize>,
+    follow: &mut impl FnMut(&Request, bool),
     watch: &Watch,
 ) -> Result<Option<Accounts>> {
-    if watch.is_stopped() {
-        return Ok(None);
+    if !plan.is_alone {
+        return together(plan, replication, follow, watch);
     }
+    let mut all = Accounts {
+        of: Vec::with_capacity(servers.len()),
+        window: plan.until - plan.from,
+    };
+    for server in servers {
+        let one = server..server + 1;
+        match run(plan, replication, one, RoundRobin::over(1), follow, watch)? {
+            Some(accounts) => all.of.extend(accounts.of),
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(all))
+}
+
+fn together(
+    plan: &Plan,
+    replication: u32,
+    follow: &mut impl FnMut(&Request, bool),
+    watch: &Watch,
+) -> Result<Option<Accounts>> {
     let servers = plan.setup.servers;
     let queues = |bound| {
         let sleeps_after = (0..servers).map(|server| {
@@ -192,73 +136,79 @@ pub(super) fn together<F: Follow>(
         });
         Queues::new(sleeps_after.collect(), plan.setup.arrivals.rate(), bound)
     };
-    // With one server there is nothing to choose.
-    let dispatcher = if servers == 1 {
-        Dispatcher::RoundRobin
-    } else {
-        plan.setup.dispatcher
-    };
-    match dispatcher {
+    let all = 0..servers;
+    match plan.setup.dispatcher {
+        // With one server there is nothing to choose.
+        _ if servers == 1 => run(plan, replication, all, RoundRobin::over(1), follow, watch),
         Dispatcher::Random => {
             let stream = stream(plan.setup.seed, replication, 0, Purpose::Dispatch);
-            dispatched(plan, replication, Random { servers, stream }, follow, watch)
+            let random = Random { servers, stream };
+            run(plan, replication, all, random, follow, watch)
         }
         Dispatcher::RoundRobin => {
-            let in_turn = RoundRobin { servers, next: 0 };
-            dispatched(plan, replication, in_turn, follow, watch)
+            let in_turn = RoundRobin::over(servers);
+            run(plan, replication, all, in_turn, follow, watch)
         }
-        Dispatcher::LeastLoaded => dispatched(plan, replication, queues(None), follow, watch),
+        Dispatcher::LeastLoaded => run(plan, replication, all, queues(None), follow, watch),
         Dispatcher::Packing { bound } => {
-            dispatched(plan, replication, queues(Some(bound)), follow, watch)
+            let queues = queues(Some(bound));
+            run(plan, replication, all, queues, follow, watch)
         }
     }
 }
 
-fn dispatched<C: Choose, F: Follow>(
+/// These servers behind `choose`, which counts them from 0.
+fn run(
     plan: &Plan,
     replication: u32,
-    mut choose: C,
-    follow: &mut F,
+    servers: Range<usize>,
+    mut choose: impl Choose,
+    follow: &mut impl FnMut(&Request, bool),
     watch: &Watch,
 ) -> Result<Option<Accounts>> {
-    let mut arriving = arriving(plan, replication, 0, 1.0)?;
-    let mut working = Working::of(plan, replication, 0);
-    let mut servers = vec![Server::default(); plan.setup.servers];
-    let mut step = |servers: &mut [Server], from: f64, at: f64| {
-        let server = choose.choose(at);
-        let work = working.next();
-        let served = servers[server].take(plan.behaviour(server), from, at, work);
-        choose.sent(server, served.departure);
-        request(server, at, work, &served)
-    };
+    if watch.is_stopped() {
+        return Ok(None);
+    }
+    let (setup, first) = (plan.setup, servers.start);
+    let share = servers.len() as f64 / setup.servers as f64;
+    let arrivals = stream(setup.seed, replication, first, Purpose::Arrivals);
+    let mut arriving = setup.arrivals.stream(share, arrivals)?;
+    let mut working = Working::of(plan, replication, first);
+    let mut states = vec![Server::default(); servers.len()];
     let (mut at, mut n) = (arriving.next(), 0);
-    while at < plan.from {
-        follow.warming(&step(&mut servers, 0.0, at));
-        at = arriving.next();
-        n += 1;
-        if !watch.goes_on(n) {
-            return Ok(None);
+    for (from, until, is_measured) in [(0.0, plan.from, false), (plan.from, plan.until, true)] {
+        if is_measured {
+            states.iter_mut().for_each(|state| state.open(from));
         }
-    }
-    for state in &mut servers {
-        state.open(plan.from);
-    }
-    while at < plan.until {
-        follow.measured(&step(&mut servers, plan.from, at));
-        at = arriving.next();
-        n += 1;
-        if !watch.goes_on(n) {
-            return Ok(None);
+        while at < until {
+            let place = choose.choose(at);
+            let (server, work) = (first + place, working.next());
+            let served = states[place].take(plan.behaviour(server), from, at, work);
+            choose.sent(place, served.departure);
+            let request = Request {
+                server,
+                arrival: at,
+                work,
+                start: served.start,
+                departure: served.departure,
+                found_ready: served.found_ready,
+            };
+            follow(&request, is_measured);
+            at = arriving.next();
+            n += 1;
+            if !watch.goes_on(n) {
+                return Ok(None);
+            }
         }
     }
     watch.rest(n);
     // A whole trace ends when its last request is served.
     let until = match plan.until.is_finite() {
         true => plan.until,
-        false => servers.iter().map(|server| server.free).fold(0.0, f64::max),
+        false => states.iter().map(|server| server.free).fold(0.0, f64::max),
     };
-    let next = (plan.setup.servers == 1 && at.is_finite()).then_some(at);
-    let states = servers.iter().enumerate();
+    let next = (servers.len() == 1 && at.is_finite()).then_some(at);
+    let states = servers.zip(&states);
     let of =
         states.map(|(server, state)| state.close(plan.behaviour(server), plan.from, until, next));
     Ok(Some(Accounts {

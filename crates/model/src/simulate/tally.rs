@@ -1,6 +1,6 @@
 //! What requests met, in bounded memory.
 
-use super::run::{Follow, Request};
+use super::run::Request;
 
 /// The shares of requests whose response time is given as a percentile.
 pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
@@ -27,9 +27,9 @@ pub(super) struct Sums {
     pub(super) found_asleep: u64,
 }
 
-impl Follow for Tally {
+impl Tally {
     #[inline(always)]
-    fn measured(&mut self, request: &Request) {
+    pub(super) fn add(&mut self, request: &Request) {
         let response = request.departure - request.arrival;
         let wait = request.start - request.arrival;
         let sums = &mut self.sums;
@@ -270,11 +270,11 @@ mod tests {
             found_ready,
         };
         let (mut one, mut other) = (Tally::default(), Tally::default());
-        one.measured(&request(1.0, 1.0, 1.5, true));
-        one.measured(&request(2.0, 2.25, 4.0, false));
-        other.measured(&request(2.0, 4.0, 8.0, true));
-        other.measured(&request(16.0, 16.5, 17.0, false));
-        other.measured(&request(20.0, 20.5, 21.0, false));
+        one.add(&request(1.0, 1.0, 1.5, true));
+        one.add(&request(2.0, 2.25, 4.0, false));
+        other.add(&request(2.0, 4.0, 8.0, true));
+        other.add(&request(16.0, 16.5, 17.0, false));
+        other.add(&request(20.0, 20.5, 21.0, false));
         let sums = |sums: &Sums| {
             let seconds = (sums.response, sums.wait);
             (sums.requests, seconds, sums.waited, sums.found_asleep)

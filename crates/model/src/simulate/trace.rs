@@ -62,15 +62,10 @@ impl Trace {
         let out_of_order = out_of_order.count();
         requests.sort_by(|a, b| a.0.total_cmp(&b.0));
         let first = requests.first().map_or(0.0, |(arrival, _)| *arrival);
+        let services = requests.iter().filter_map(|(_, service)| *service);
         Self {
-            arrivals: requests
-                .iter()
-                .map(|(arrival, _)| arrival - first)
-                .collect(),
-            services: requests
-                .iter()
-                .filter_map(|(_, service)| *service)
-                .collect(),
+            services: services.collect(),
+            arrivals: requests.iter().map(|one| one.0 - first).collect(),
             out_of_order,
         }
     }
@@ -96,25 +91,21 @@ impl Trace {
         self.arrivals.len().saturating_sub(1) as f64 / span
     }
 
-    fn has_no_work(&self) -> bool {
-        !self.services.is_empty() && self.services.iter().all(|service| *service == 0.0)
-    }
-
     pub(super) fn check(&self) -> Result<()> {
-        match self.arrivals.last() {
-            None => Err(Error::Usage(
-                "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds".into(),
-            )),
-            Some(last) if *last <= 0.0 => Err(Error::Usage(
-                "trace: all requests come at the same instant, so there is no rate; give two instants \
-                 at least"
-                    .into(),
-            )),
-            Some(_) if self.has_no_work() => Err(Error::Usage(
-                "trace: all service times are 0; give some above, in seconds".into(),
-            )),
-            Some(_) => Ok(()),
-        }
+        let last = self.arrivals.last();
+        ensure!(
+            last.is_some(),
+            "trace: there is no request in it; a line is ARRIVAL,SERVICE in seconds"
+        );
+        ensure!(
+            last > Some(&0.0),
+            "trace: all requests come at the same instant, so there is no rate; give two instants at least"
+        );
+        ensure!(
+            self.services.is_empty() || self.services.iter().any(|service| *service != 0.0),
+            "trace: all service times are 0; give some above, in seconds"
+        );
+        Ok(())
     }
 }
 
@@ -137,29 +128,24 @@ impl Default for Columns {
 impl Columns {
     /// The columns that a header names; `None` if a field begins as a number does.
     fn named(line: &[u8]) -> Result<Option<Self>> {
-        let names: Vec<String> = fields(line)
-            .map(|field| {
-                String::from_utf8_lossy(field)
-                    .trim_matches('"')
-                    .to_lowercase()
-            })
-            .collect();
+        let name = |field| {
+            String::from_utf8_lossy(field)
+                .trim_matches('"')
+                .to_lowercase()
+        };
+        let names: Vec<String> = fields(line).map(name).collect();
         let begins_as_number = |name: &String| {
-            let first = name.chars().next();
-            first.is_some_and(|first| first.is_ascii_digit() || "+-.".contains(first))
+            name.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first))
         };
         if names.iter().any(begins_as_number) {
             return Ok(None);
         }
-        let other_unit = |name: &&String| {
-            ["ms", "us", "ns"]
-                .iter()
-                .any(|unit| name.ends_with(&format!("_{unit}")))
-        };
+        let other_unit =
+            |name: &&String| ["_ms", "_us", "_ns"].iter().any(|one| name.ends_with(one));
         if let Some(name) = names.iter().find(other_unit) {
+            let why = "is not in seconds; divide it, and name it without a unit";
             return Err(Error::Usage(format!(
-                "trace, line 1: the column {name} is not in seconds; divide it, and name it without a \
-                 unit"
+                "trace, line 1: the column {name} {why}"
             )));
         }
         let place = |word| names.iter().position(|name| name.starts_with(word));
@@ -179,21 +165,12 @@ impl Columns {
         let arrival = field(self.arrival).ok_or_else(|| at(number, line, "there is no arrival"))?;
         let arrival = seconds(arrival)
             .ok_or_else(|| at(number, line, "the arrival is not a number of seconds"))?;
-        let service = match field(self.service) {
-            None => None,
-            Some(field) => Some(
-                seconds(field)
-                    .filter(|service| *service >= 0.0)
-                    .ok_or_else(|| {
-                        at(
-                            number,
-                            line,
-                            "the service time is not a number of seconds, 0 or above",
-                        )
-                    })?,
-            ),
-        };
-        Ok((arrival, service))
+        let service = field(self.service).map(|field| {
+            let service = seconds(field).filter(|service| *service >= 0.0);
+            let why = "the service time is not a number of seconds, 0 or above";
+            service.ok_or_else(|| at(number, line, why))
+        });
+        Ok((arrival, service.transpose()?))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::outcome::Replication;
 use super::plan::Plan;
-use super::run::{self, Accounts, Watch};
+use super::run::{self, Accounts, Request, Watch};
 use super::tally::{Histogram, Sums, Tally};
 use crate::Result;
 
@@ -95,7 +95,13 @@ fn work(
         let part = next.fetch_add(1, Ordering::Relaxed);
         let Some(what) = parts.get(part) else { return };
         let mut tally = Tally::default();
-        let done = match simulated(plan, what, &mut tally, watch) {
+        let mut count = |request: &Request, is_measured| {
+            if is_measured {
+                tally.add(request);
+            }
+        };
+        let servers = what.servers.clone();
+        let done = match run::servers(plan, what.replication, servers, &mut count, watch) {
             Ok(None) => return,
             Ok(Some(accounts)) => Ok(Done {
                 part,
@@ -109,28 +115,6 @@ fn work(
             return;
         }
     }
-}
-
-fn simulated(
-    plan: &Plan,
-    part: &Part,
-    tally: &mut Tally,
-    watch: &Watch,
-) -> Result<Option<Accounts>> {
-    if !plan.is_alone {
-        return run::together(plan, part.replication, tally, watch);
-    }
-    let mut of = Vec::with_capacity(part.servers.len());
-    for server in part.servers.clone() {
-        match run::alone(plan, part.replication, server, tally, watch)? {
-            Some(account) => of.push(account),
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(Accounts {
-        of,
-        window: plan.until - plan.from,
-    }))
 }
 
 /// A replication of which some parts are there.

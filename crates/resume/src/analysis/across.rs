@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::spread::spread;
+use super::spread;
 use super::{CycleResult, DeviceSpread, LinkKind, StageSpread, SuspendDevice};
 use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;

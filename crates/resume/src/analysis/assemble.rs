@@ -1,9 +1,9 @@
 //! From cycles to what is shown of them.
 
-use reveille_show::quantity::{counted, duration};
+use reveille_show::quantity::counted;
 
 use super::across;
-use super::spread::spread;
+use super::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
@@ -13,6 +13,7 @@ use crate::cycle::{Cycle, StageKind, Us};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
+use crate::time::time;
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
@@ -55,33 +56,27 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
             "--power: belongs to one machine; give one log".to_owned(),
         ));
     }
-    let machines = inputs
-        .into_iter()
-        .map(|input| machine(input, question))
-        .collect::<Result<Vec<Machine>>>()?;
+    let machines = inputs.into_iter().map(|input| machine(input, question));
+    let machines = machines.collect::<Result<Vec<Machine>>>()?;
     for change in &question.changes {
         let words = change.to_string();
-        let is_met = |machine: &Machine| {
-            let what_if = machine.what_if.as_ref();
-            what_if.is_some_and(|one| !one.unmet.contains(&words))
-        };
-        if !machines.iter().any(is_met) {
-            let first = machines.first().map(Machine::shown);
-            if let Some(why) = first.and_then(|cycle| no_length(cycle, Half::Resume)) {
-                return Err(Error::Usage(format!(
-                    "{words}: {why}; what a change would save is unknown"
-                )));
-            }
-            if let Some(why) = first.and_then(|cycle| no_devices(cycle, Half::Resume))
-                && !matches!(change, Change::Cpus(_))
-            {
-                return Err(Error::Usage(format!("{words}: {why}")));
-            }
-            return Err(Error::Usage(format!(
-                "{words}: nothing in the resume is named so; `reveille resume analyze LOG --top 50` \
-                 lists its devices"
-            )));
+        let mut what_ifs = machines.iter().flat_map(|one| &one.what_if);
+        if what_ifs.any(|one| !one.unmet.contains(&words)) {
+            continue;
         }
+        let first = machines.first().map(Machine::shown);
+        let no_length = first.and_then(|cycle| no_length(cycle, Half::Resume));
+        let no_devices = first.and_then(|cycle| no_devices(cycle, Half::Resume));
+        let no_devices = no_devices.filter(|_| !matches!(change, Change::Cpus(_)));
+        let why = match (no_length, no_devices) {
+            (Some(why), _) => format!("{why}; what a change would save is unknown"),
+            (None, Some(why)) => why,
+            (None, None) => {
+                "nothing in the resume is named so; `reveille resume analyze LOG --top 50` lists its devices"
+                    .to_owned()
+            }
+        };
+        return Err(Error::Usage(format!("{words}: {why}")));
     }
     Ok(Analysis {
         format: FORMAT.to_owned(),
@@ -108,10 +103,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             )));
         }
     }
-    let power = match &question.meter {
-        Some(meter) => Some(power(meter, &cycles, question.meter_offset_us)?),
-        None => None,
-    };
+    let power = |meter| power(meter, &cycles, question.meter_offset_us);
+    let power = question.meter.as_ref().map(power).transpose()?;
     let mut results = Vec::new();
     for cycle in &cycles {
         let without_stages = cycle.stages.is_empty()
@@ -186,20 +179,14 @@ fn saving(graph: &Graph) -> Vec<Removal> {
 /// that of the devices' stage counts; where none has that, the first cycle is it.
 fn shown(cycles: &[&CycleResult]) -> Option<usize> {
     let of_devices = |cycle: &CycleResult| {
-        let stage = cycle
-            .stages
-            .iter()
-            .find(|one| one.stage == StageKind::Resume);
-        stage.and_then(|stage| stage.duration_us)
+        let mut stages = cycle.stages.iter();
+        let devices = stages.find(|one| one.stage == StageKind::Resume)?;
+        devices.duration_us
     };
     let has_resume = cycles.iter().any(|cycle| cycle.resume_us.is_some());
-    let known = cycles.iter().filter_map(|cycle| {
-        let us = if has_resume {
-            cycle.resume_us
-        } else {
-            of_devices(cycle)
-        };
-        Some((us?, cycle.number))
+    let known = cycles.iter().filter_map(|cycle| match has_resume {
+        true => Some((cycle.resume_us?, cycle.number)),
+        false => Some((of_devices(cycle)?, cycle.number)),
     });
     let Some(all) = spread(known.clone().map(|(us, _)| us).collect()) else {
         return cycles.first().map(|cycle| cycle.number);
@@ -245,24 +232,21 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
-    let is_known = |half| match half {
-        Half::Suspend => times.suspend_us.map_or(cycle.cut, |us| cycle.carries(us)),
-        Half::Resume => times.resume_us.map_or(cycle.cut, |us| cycle.carries(us)),
-    };
-    // Slack needs a known whole.
-    let has_length = |half| match half {
-        Half::Suspend => times.suspend_us.is_some_and(|us| cycle.carries(us)),
-        Half::Resume => times.resume_us.is_some_and(|us| cycle.carries(us)),
-    };
-    let path = |graph: &Graph| match is_known(graph.half) && cycle.stamped {
-        true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
-        false => Vec::new(),
+    let carried = |us: Option<Us>| us.filter(|&us| cycle.carries(us));
+    let (suspend_us, resume_us) = (carried(times.suspend_us), carried(times.resume_us));
+    let path = |graph: &Graph, known: Option<Us>, carried: Option<Us>| {
+        let is_known = carried.is_some() || known.is_none() && cycle.cut;
+        match is_known && cycle.stamped {
+            true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
+            false => Vec::new(),
+        }
     };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: cycle.took_us(call),
+        // Slack needs a known whole.
         slack_us: match Half::Resume.has(call.stage) {
-            true => after[place].filter(|_| has_length(Half::Resume)),
-            false => before[place].filter(|_| has_length(Half::Suspend)),
+            true => resume_us.and(after[place]),
+            false => suspend_us.and(before[place]),
         },
         call: call.clone(),
     };
@@ -272,10 +256,10 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         at: cycle.at.clone(),
         cut: cycle.cut,
         aborted: times.aborted,
-        suspend_us: times.suspend_us.filter(|&us| cycle.carries(us)),
-        platform_us: times.platform_us.filter(|&us| cycle.carries(us)),
+        suspend_us,
+        platform_us: carried(times.platform_us),
         asleep_us: times.asleep_us,
-        resume_us: times.resume_us.filter(|&us| cycle.carries(us)),
+        resume_us,
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -283,8 +267,8 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         cpus: cycle.cpus.clone(),
         calls: cycle.calls.iter().enumerate().map(call).collect(),
         failures: cycle.failures.clone(),
-        path: path(&resume),
-        suspend_path: path(&suspend),
+        path: path(&resume, times.resume_us, resume_us),
+        suspend_path: path(&suspend, times.suspend_us, suspend_us),
         left_out: resume.left_out.clone(),
         suspend_has: cycle.device_times(Half::Suspend),
         resume_has: cycle.device_times(Half::Resume),
@@ -339,7 +323,6 @@ fn printing(cycles: &[CycleResult]) -> Option<String> {
     let printed: Vec<_> = printed.filter(|&(us, _)| us >= PRINTING_US).collect();
     let &(most, one) = printed.iter().max_by_key(|&&(us, _)| us)?;
     let all: Us = printed.iter().map(|&(us, _)| us).sum();
-    let time = |us: Us| duration(us as f64 * 1e3);
     let took = match printed.len() {
         1 => "1 call took less than the timestamps of its lines show".to_owned(),
         many => format!("{many} calls took less than the timestamps of their lines show"),
@@ -361,116 +344,104 @@ const COARSE_US: Us = 1_000;
 fn coarse(cycles: &[CycleResult], of: impl Fn(usize) -> String) -> Option<String> {
     let steps = cycles.iter().map(|cycle| cycle.resolution_us);
     let steps: Vec<Us> = steps.filter(|&step| step >= COARSE_US).collect();
-    let step = *steps.iter().max()? as f64 * 1e3;
+    let step = *steps.iter().max()?;
     Some(format!(
         "the timestamps of {} have a resolution of {}: below {} only times that the kernel \
          reports are known",
         of(steps.len()),
-        duration(step),
-        duration(2.0 * step)
+        time(step),
+        time(2 * step)
     ))
 }
 
 /// What a reader must know before trusting the figures.
 fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
-    let mut notes = Vec::new();
+    type Verbs = (&'static str, &'static str);
+    const IS: Verbs = ("is", "are");
+    const HAS: Verbs = ("has", "have");
+    type Is = fn(&CycleResult) -> bool;
     let all = cycles.len();
     let of = |count: usize| match all {
         1 => "the cycle".to_owned(),
         _ => format!("{count} of {all} cycles"),
     };
-    let mut say = |is: fn(&CycleResult) -> bool, one: &str, many: &str, what: &str| {
-        let count = cycles.iter().filter(|cycle| is(cycle)).count();
-        if count > 0 {
-            let verb = if count == 1 { one } else { many };
-            notes.push(format!("{} {verb} {what}", of(count)));
-        }
+    let count = |is: Is| cycles.iter().filter(|cycle| is(cycle)).count();
+    let verb = |count: usize, (one, many): Verbs| if count == 1 { one } else { many };
+    let some = |is: Is, verbs: Verbs, what: &str| match count(is) {
+        0 => None,
+        count => Some(format!("{} {} {what}", of(count), verb(count, verbs))),
+    };
+    let within = |is: Is, what: &str| match count(is) {
+        0 => None,
+        count => Some(format!("in {} {what}", of(count))),
+    };
+    let calls = |figure: fn(&CycleResult) -> usize, verbs: Verbs, what: &str| {
+        let count = cycles.iter().map(figure).sum();
+        let noun = match count {
+            0 => return None,
+            1 => "1 call of a resume".to_owned(),
+            _ => format!("{count} calls of resumes"),
+        };
+        Some(format!("{noun} {} {what}", verb(count, verbs)))
     };
     let (left, without) = match cycles.iter().any(CycleResult::is_whole) {
         false => ("", ""),
         true => (" and not in the medians", " and no place in the medians"),
     };
-    say(
-        |cycle| cycle.cut,
-        "is",
-        "are",
-        &format!("cut at the start or the end{left}"),
+    let cut = format!("cut at the start or the end{left}");
+    let aborted = format!("without a sleep{left}: something failed or woke the machine before");
+    let copied = "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
+                  that the kernel reports are known";
+    let unmarked = format!(
+        "no line that marks the start of the resume{without}; logs have it with 1 in \
+         /sys/power/pm_debug_messages, or from `resume capture`"
     );
-    say(
-        |cycle| cycle.aborted,
-        "is",
-        "are",
-        &format!("without a sleep{left}: something failed or woke the machine before"),
-    );
-    say(
-        |cycle| !cycle.stamped,
-        "has",
-        "have",
-        "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
-         that the kernel reports are known",
-    );
-    say(
-        |cycle| {
-            let is_told = cycle.resume_us.is_some() || cycle.resume_start_us.is_some();
-            !is_told && !cycle.cut && !cycle.aborted && cycle.stamped
-        },
-        "has",
-        "have",
-        &format!(
-            "no line that marks the start of the resume{without}; logs have it with 1 in \
-             /sys/power/pm_debug_messages, or from `resume capture`"
-        ),
-    );
-    notes.extend(coarse(cycles, of));
-    let mut say = |figure: fn(&CycleResult) -> usize, one: &str, many: &str, what: &str| {
-        let count: usize = cycles.iter().map(figure).sum();
-        match count {
-            0 => {}
-            1 => notes.push(format!("1 call of a resume {one} {what}")),
-            _ => notes.push(format!("{count} calls of resumes {many} {what}")),
-        }
+    let is_unmarked = |cycle: &CycleResult| {
+        let is_known = cycle.resume_us.is_some() || cycle.resume_start_us.is_some();
+        !is_known && !cycle.cut && !cycle.aborted && cycle.stamped
     };
-    say(
-        |cycle| cycle.left_out.half_calls,
-        "has",
-        "have",
-        "no beginning or no end and no place in a path",
-    );
-    say(
-        |cycle| cycle.left_out.backward_calls,
+    let backward = (
         "ends before it begins, by the log, and has",
         "end before they begin, by the log, and have",
-        "no place in a path",
     );
-    say(
-        |cycle| cycle.left_out.outlast,
-        "ends",
-        "end",
-        "after the stage, which does not wait",
-    );
-    notes.extend(printing(cycles));
-    let unknown = cycles.iter().filter(|cycle| cycle.left_out.main_unknown);
-    let unknown = unknown.filter(|cycle| cycle.resume_calls().next().is_some());
-    let unknown = unknown.count();
-    if unknown > 0 {
-        notes.push(format!(
-            "in {} the log does not show which process ran the synchronous devices; their order \
-             may be missing from the path",
-            of(unknown)
-        ));
-    }
-    let is_late = |cycle: &&CycleResult| {
-        let kind = cycle.stages.first().map(|stage| stage.stage);
-        !cycle.cut
-            && cycle.stamped
-            && kind.is_some_and(|kind| (StageKind::Suspend..StageKind::Platform).contains(&kind))
+    let is_unordered =
+        |cycle: &CycleResult| cycle.left_out.main_unknown && cycle.resume_calls().next().is_some();
+    let begins_late = |cycle: &CycleResult| {
+        let first = cycle.stages.first().map(|stage| stage.stage);
+        let is_late = |kind| (StageKind::Suspend..StageKind::Platform).contains(&kind);
+        !cycle.cut && cycle.stamped && first.is_some_and(is_late)
     };
-    let late = cycles.iter().filter(is_late).count();
-    if late > 0 {
-        notes.push(format!(
-            "in {} no line precedes the suspend of devices: freezing is not in the times",
-            of(late)
-        ));
-    }
-    notes
+    let notes = [
+        some(|cycle| cycle.cut, IS, &cut),
+        some(|cycle| cycle.aborted, IS, &aborted),
+        some(|cycle| !cycle.stamped, HAS, copied),
+        some(is_unmarked, HAS, &unmarked),
+        coarse(cycles, of),
+        calls(
+            |cycle| cycle.left_out.half_calls,
+            HAS,
+            "no beginning or no end and no place in a path",
+        ),
+        calls(
+            |cycle| cycle.left_out.backward_calls,
+            backward,
+            "no place in a path",
+        ),
+        calls(
+            |cycle| cycle.left_out.outlast,
+            ("ends", "end"),
+            "after the stage, which does not wait",
+        ),
+        printing(cycles),
+        within(
+            is_unordered,
+            "the log does not show which process ran the synchronous devices; their order may be missing \
+             from the path",
+        ),
+        within(
+            begins_late,
+            "no line precedes the suspend of devices: freezing is not in the times",
+        ),
+    ];
+    notes.into_iter().flatten().collect()
 }

@@ -42,8 +42,6 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
     Ok(analysis)
 }
 
-/// # Errors
-/// One line: what of it is invalid.
 fn check(analysis: &Analysis) -> Result<(), String> {
     analysis.machines.iter().try_for_each(|one| {
         machine(one).map_err(|what| format!("is damaged: of machine {:?}, {what}", one.name))
@@ -51,15 +49,9 @@ fn check(analysis: &Analysis) -> Result<(), String> {
 }
 
 fn machine(machine: &Machine) -> Result<(), String> {
-    if !machine
-        .cycles
-        .iter()
-        .any(|cycle| cycle.number == machine.shown)
-    {
-        return Err(format!(
-            "cycle {}, which is to be shown, is missing",
-            machine.shown
-        ));
+    let shown = machine.shown;
+    if machine.cycles.iter().all(|cycle| cycle.number != shown) {
+        return Err(format!("cycle {shown}, which is to be shown, is missing"));
     }
     let known = |name: &str, is_fit: bool| match is_fit {
         true => Ok(()),
@@ -67,40 +59,27 @@ fn machine(machine: &Machine) -> Result<(), String> {
     };
     let spreads = [machine.suspend_us, machine.asleep_us, machine.resume_us];
     known("a spread", spreads.iter().flatten().all(is_spread))?;
-    let stages = machine.stages.iter().map(|stage| &stage.duration_us);
-    known("a stage's spread", stages.into_iter().all(is_spread))?;
-    let devices = machine.devices.iter().flat_map(|device| {
-        let all = [Some(device.resume_us), device.suspend_us, device.slack_us];
-        all.into_iter().flatten()
-    });
-    known(
-        "a device's spread",
-        devices.into_iter().all(|one| is_spread(&one)),
-    )?;
-    let suspends = machine.suspend_devices.iter().flat_map(|device| {
-        let all = [Some(device.suspend_us), device.slack_us];
-        all.into_iter().flatten()
-    });
-    known(
-        "a device's spread",
-        suspends.into_iter().all(|one| is_spread(&one)),
-    )?;
+    let mut stages = machine.stages.iter().map(|stage| &stage.duration_us);
+    known("a stage's spread", stages.all(is_spread))?;
+    let devices = machine.devices.iter();
+    let devices = devices.map(|one| [Some(one.resume_us), one.suspend_us, one.slack_us]);
+    let suspends = machine.suspend_devices.iter();
+    let suspends = suspends.map(|one| [Some(one.suspend_us), one.slack_us, None]);
+    let mut spreads = devices.chain(suspends).flatten().flatten();
+    known("a device's spread", spreads.all(|one| is_spread(&one)))?;
     let removals = machine.removals.iter().chain(&machine.steps);
-    let removals = removals.chain(&machine.suspend_removals);
-    known("a removal", removals.into_iter().all(is_removal))?;
+    let mut removals = removals.chain(&machine.suspend_removals);
+    let is_removal = |one: &Removal| is_duration(one.total_us) && is_duration(one.saves_us);
+    known("a removal", removals.all(is_removal))?;
     if let Some(what_if) = &machine.what_if {
-        let replays = what_if.replays.iter();
-        let times = replays.flat_map(|one| {
+        let times = what_if.replays.iter().flat_map(|one| {
             let ready = one.deferred.iter().map(|one| one.ready_us);
             ready.chain([one.total_us, one.saves_us])
         });
-        let times = times.chain([what_if.measured_us]).collect::<Vec<Us>>();
-        known(
-            "a what-if",
-            times.into_iter().all(is_duration)
-                && what_if.all_cycles_us.iter().all(is_spread)
-                && is_path(&what_if.path),
-        )?;
+        let is_fit = times.chain([what_if.measured_us]).all(is_duration)
+            && what_if.all_cycles_us.iter().all(is_spread)
+            && is_path(&what_if.path);
+        known("a what-if", is_fit)?;
     }
     known("power", machine.power.as_ref().is_none_or(is_power))?;
     for cycle in &machine.cycles {
@@ -118,13 +97,8 @@ fn is_duration(us: Us) -> bool {
 }
 
 fn is_spread(spread: &Spread) -> bool {
-    [spread.median, spread.min, spread.max]
-        .into_iter()
-        .all(is_duration)
-}
-
-fn is_removal(removal: &Removal) -> bool {
-    is_duration(removal.total_us) && is_duration(removal.saves_us)
+    let all = [spread.median, spread.min, spread.max];
+    all.into_iter().all(is_duration)
 }
 
 fn is_path(path: &[LinkResult]) -> bool {
@@ -133,52 +107,30 @@ fn is_path(path: &[LinkResult]) -> bool {
 }
 
 fn is_cycle(cycle: &CycleResult) -> bool {
-    let durations = [
-        cycle.suspend_us,
-        cycle.platform_us,
-        cycle.asleep_us,
-        cycle.resume_us,
-        Some(cycle.resolution_us),
-    ];
-    let instants = [
-        Some(cycle.start_us),
-        Some(cycle.end_us),
-        cycle.resume_start_us,
-    ];
-    let mut durations: Vec<Option<Us>> = durations.to_vec();
-    let mut instants: Vec<Option<Us>> = instants.to_vec();
+    let mut durations = vec![cycle.suspend_us, cycle.platform_us, cycle.asleep_us];
+    durations.extend([cycle.resume_us, Some(cycle.resolution_us)]);
+    let (start, end) = (Some(cycle.start_us), Some(cycle.end_us));
+    let mut instants = vec![start, end, cycle.resume_start_us];
     for stage in &cycle.stages {
         instants.push(Some(stage.start_us));
         durations.extend([stage.duration_us, Some(stage.calls_us), stage.says_us]);
-    }
-    for step in &cycle.cpus {
-        instants.extend([Some(step.start), Some(step.end)]);
     }
     for one in &cycle.calls {
         instants.extend([one.call.start, one.call.end]);
         durations.extend([one.duration_us, one.slack_us, one.call.says_us]);
     }
-    instants.extend(
-        cycle
-            .gaps
-            .iter()
-            .flat_map(|gap| [Some(gap.start), Some(gap.end)]),
-    );
-    instants.extend(cycle.failures.iter().map(|failure| Some(failure.at)));
+    let cpus = cycle.cpus.iter().flat_map(|step| [step.start, step.end]);
+    let gaps = cycle.gaps.iter().flat_map(|gap| [gap.start, gap.end]);
+    let failures = cycle.failures.iter().map(|failure| failure.at);
+    instants.extend(cpus.chain(gaps).chain(failures).map(Some));
     let fit = durations.into_iter().flatten().all(is_duration);
     let fit = fit && instants.into_iter().flatten().all(is_instant);
     fit && is_path(&cycle.path) && is_path(&cycle.suspend_path)
 }
 
 fn is_power(power: &Power) -> bool {
-    let cycles = power.cycles.iter().flat_map(|cycle| {
-        [
-            cycle.start_us,
-            cycle.suspended_us,
-            cycle.woken_us,
-            cycle.end_us,
-        ]
-    });
+    let cycles = power.cycles.iter();
+    let cycles = cycles.flat_map(|one| [one.start_us, one.suspended_us, one.woken_us, one.end_us]);
     let points = power.series.iter().map(|point| point.at_us);
     let mut instants = cycles.chain(points);
     instants.all(is_instant) && is_duration(power.interval_us) && is_duration(power.gaps_us)

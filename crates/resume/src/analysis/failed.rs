@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use reveille_show::quantity::duration;
-
-use super::{CycleResult, Machine, stage_words};
-use crate::cycle::{Call, Us};
+use super::{CycleResult, Machine};
+use crate::cycle::{Call, Us, stage_words};
+use crate::time::time;
 
 const SECOND_US: Us = 1_000_000;
 
@@ -38,14 +37,14 @@ fn never_returned(cycle: &CycleResult, call: &Call, start: Us, until: Option<Us>
     let after = match until.map(|until| until - start) {
         None => "; later stages are in the log".to_owned(),
         Some(..SECOND_US) => "; there the log ends".to_owned(),
-        Some(us) => format!("; the log continues for {}", duration(us as f64 * 1e3)),
+        Some(us) => format!("; the log continues for {}", time(us)),
     };
     format!(
         "{}:{} ({}), called {} after the start of the cycle{after}",
         call.device,
         function.unwrap_or_default(),
         stage_words(call.stage),
-        duration((start - cycle.start_us) as f64 * 1e3)
+        time(start - cycle.start_us)
     )
 }
 

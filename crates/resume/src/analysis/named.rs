@@ -1,11 +1,10 @@
 //! Words for kinds: stages, links, reasons.
 
-use reveille_show::quantity::duration;
-
 use super::{CycleResult, LinkKind, LinkResult, StageResult};
-use crate::cycle::StageKind;
+use crate::cycle::{StageKind, stage_words};
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
+use crate::time::time;
 
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {
@@ -58,8 +57,8 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
         (true, true, true) => format!("The log starts after the {name} does"),
         (true, true, false) if cycle.resolution_us > 1 => format!(
             "The {name} took less than {} and the log's timestamps are {} apart",
-            duration(2e3 * cycle.resolution_us as f64),
-            duration(1e3 * cycle.resolution_us as f64)
+            time(2 * cycle.resolution_us),
+            time(cycle.resolution_us)
         ),
         (true, true, false) => format!("The log does not show where the {name} starts or ends"),
     })
@@ -79,48 +78,6 @@ pub fn extent(cycle: &CycleResult, half: Half) -> &'static str {
         (None, _) => "",
         (Some(_), Half::Resume) => " until the log ends",
         (Some(_), Half::Suspend) => " as far as the log has it",
-    }
-}
-
-/// In the JSON's spelling.
-pub fn stage_name(stage: StageKind) -> &'static str {
-    match stage {
-        StageKind::Freeze => "freeze",
-        StageKind::Prepare => "prepare",
-        StageKind::Suspend => "suspend",
-        StageKind::SuspendLate => "suspend_late",
-        StageKind::SuspendNoirq => "suspend_noirq",
-        StageKind::CpusOff => "cpus_off",
-        StageKind::Platform => "platform",
-        StageKind::Idle => "idle",
-        StageKind::Test => "test",
-        StageKind::CpusOn => "cpus_on",
-        StageKind::ResumeNoirq => "resume_noirq",
-        StageKind::ResumeEarly => "resume_early",
-        StageKind::Resume => "resume",
-        StageKind::Complete => "complete",
-        StageKind::Thaw => "thaw",
-    }
-}
-
-/// For people.
-pub fn stage_words(stage: StageKind) -> &'static str {
-    match stage {
-        StageKind::Freeze => "freeze processes",
-        StageKind::Prepare => "prepare",
-        StageKind::Suspend => "suspend devices",
-        StageKind::SuspendLate => "suspend late",
-        StageKind::SuspendNoirq => "suspend noirq",
-        StageKind::CpusOff => "CPUs off",
-        StageKind::Platform => "firmware",
-        StageKind::Idle => "suspended to idle",
-        StageKind::Test => "wait of pm_test",
-        StageKind::CpusOn => "CPUs on",
-        StageKind::ResumeNoirq => "resume noirq",
-        StageKind::ResumeEarly => "resume early",
-        StageKind::Resume => "resume devices",
-        StageKind::Complete => "complete",
-        StageKind::Thaw => "thaw processes",
     }
 }
 

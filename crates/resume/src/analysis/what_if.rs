@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::spread::spread;
+use super::spread;
 use super::{CycleResult, LinkKind, LinkResult, Replay, WhatIf};
 use crate::Result;
 use crate::cycle::{Cycle, GAP_US, Gap, Name, StageKind, Us};

@@ -29,9 +29,6 @@ pub(super) struct Armed {
 
 impl Alarm {
     /// The first clock whose alarm can wake this machine and is not in use.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where there is none, with the reason.
     pub fn find(root: &Root) -> Result<Self> {
         let cannot = |why: String| Err(Error::Cannot(why));
         let entries = std::fs::read_dir(root.path(CLOCKS)).into_iter().flatten();
@@ -108,9 +105,6 @@ impl Alarm {
 
     /// Sets the alarm to ring after that time, or up to a second later: the clock counts seconds,
     /// and the present one has begun. What the clock then shows as its alarm is compared with it.
-    ///
-    /// # Errors
-    /// Where there is an alarm already, or the clock does not take this one.
     pub(super) fn arm(&self, root: &Root, after: Duration, journals: &Path) -> Result<Armed> {
         self.refuse_used(root)?;
         let path = self.path(root, "wakealarm");

@@ -44,11 +44,10 @@ pub fn features(root: &Root) -> Vec<Feature> {
 }
 
 fn states(root: &Root) -> Presence {
-    let all = [Mode::Mem, Mode::Freeze, Mode::Standby];
-    let found: Vec<String> = all
-        .iter()
-        .filter_map(|mode| SleepState::find(root, Some(*mode)).ok())
-        .map(|state| format!("{} ({})", state.mode, state.sleep))
+    let all = [Mode::Mem, Mode::Freeze, Mode::Standby].into_iter();
+    let found = all.filter_map(|mode| SleepState::find(root, Some(mode)).ok());
+    let found: Vec<String> = found
+        .map(|one| format!("{} ({})", one.mode, one.sleep))
         .collect();
     match found.is_empty() {
         true => Presence::No("/sys/power/state offers nothing".to_owned()),

@@ -33,9 +33,6 @@ pub struct KernelLog {
 
 impl KernelLog {
     /// From the log's present end on.
-    ///
-    /// # Errors
-    /// Where it cannot be read.
     pub fn open(root: &Root) -> io::Result<Self> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -46,9 +43,6 @@ impl KernelLog {
     }
 
     /// Writes what came since the last time, as dmesg shows it.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written; a log that cannot be read any more has ended.
     pub fn drain(&mut self, out: &mut impl Write) -> io::Result<Drained> {
         let mut drained = Drained::default();
         let mut buffer = vec![0; RECORD_BYTES];

@@ -32,9 +32,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// Changes the settings, each in the journal; on drop all are restored.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where the kernel can neither log nor trace its devices.
     pub fn start(root: &Root, target: &SleepState, journals: &Path) -> Result<Self> {
         let kmsg = root.path("dev/kmsg");
         let log = KernelLog::open(root)
@@ -97,9 +94,6 @@ impl Recorder {
     }
 
     /// Writes what is new in the kernel's log and trace since the last time.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
     pub fn drain(
         &mut self,
         log: &mut impl Write,

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use reveille_show::quantity::{count, counted, duration};
+use reveille_show::quantity::{count, counted};
 
 use super::{CycleRecord, Progress, Record};
+use crate::time::time;
 
 /// What there is to print, a line each.
 pub fn progress(progress: &Progress<'_>) -> Vec<String> {
@@ -19,7 +20,7 @@ pub fn progress(progress: &Progress<'_>) -> Vec<String> {
                 "suspending this machine ({}) {times}; the alarm of {} wakes it after {}",
                 record.sleep,
                 record.alarm,
-                duration(record.wake_after_s as f64 * 1e9)
+                time(record.wake_after_s as i64 * 1_000_000)
             ));
             lines
         }
@@ -33,7 +34,6 @@ fn awake(cycle: &CycleRecord) -> String {
     if let Some(error) = &cycle.error {
         return format!("cycle {number}: the kernel did not suspend: {error}");
     }
-    let time = |us: i64| duration(us as f64 * 1e3);
     let woken = match (cycle.alarm_rang, cycle.wakeup_irq) {
         (Some(false), Some(irq)) => format!(", woken before the alarm by interrupt {irq}"),
         (Some(false), None) => ", woken before the alarm by something else".to_owned(),

@@ -68,9 +68,6 @@ pub struct SleepState {
 
 impl SleepState {
     /// The state for that mode; without one, for what this machine does by default.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where the machine has no such state.
     pub fn find(root: &Root, mode: Option<Mode>) -> Result<Self> {
         let states = words(root, STATE);
         if states.is_empty() {
@@ -139,9 +136,6 @@ fn lacking(mode: Mode, states: &[String], depths: &[String]) -> String {
 }
 
 /// What forbids a suspend whatever the machine can.
-///
-/// # Errors
-/// [`Error::Cannot`], with the reason.
 pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
     let cannot = |why: String| Err(Error::Cannot(why));
     if root.is_live() {

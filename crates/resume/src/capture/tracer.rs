@@ -34,9 +34,6 @@ pub struct Tracer {
 
 impl Tracer {
     /// Starts tracing, with the clock of the kernel's log.
-    ///
-    /// # Errors
-    /// In words, why there is no trace.
     pub fn start(root: &Root, journal: &mut Journal, cpus: usize) -> Result<Self, String> {
         let instances = PLACES
             .iter()
@@ -64,9 +61,6 @@ impl Tracer {
 
     /// Writes what was traced since the last time, and takes it out of the buffers: an event that comes
     /// meanwhile is in this part or in the next one.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written, or the trace not be read.
     pub fn drain(&mut self, out: &mut impl Write) -> io::Result<Drained> {
         // Closed again each time: an instance in use cannot be removed.
         let mut pipe = OpenOptions::new()

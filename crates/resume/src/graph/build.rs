@@ -7,7 +7,7 @@ use super::{
     CHANCE, Graph, HANDOVER_US, Half, LeftOut, PATIENCE_US, StageNode, Step, Tree, UNEXPLAINED_US,
     What,
 };
-use crate::cycle::{Call, Cycle, Stage, StageKind, Us};
+use crate::cycle::{Call, Cycle, StageKind, Us};
 use crate::graph::DeviceTimes;
 use crate::times;
 
@@ -59,10 +59,8 @@ impl Graph {
 fn entry(cycle: &Cycle, end: Us) -> Option<(StageKind, Us)> {
     let times = times::of(cycle)?;
     let us = times.start + times.suspend_us? - end;
-    let next = cycle
-        .stages
-        .iter()
-        .find(|stage| !Half::Suspend.has(stage.kind));
+    let mut stages = cycle.stages.iter();
+    let next = stages.find(|stage| !Half::Suspend.has(stage.kind));
     next.map(|next| (next.kind, us)).filter(|_| us > 0)
 }
 
@@ -84,13 +82,9 @@ fn stages(
     half: Half,
     steps: &HashMap<StageKind, Vec<Step>>,
 ) -> Vec<(StageKind, Us, Us)> {
-    let is_own = |stage: &&Stage| half.has(stage.kind);
-    let mut spans: Vec<_> = cycle
-        .stages
-        .iter()
-        .filter(is_own)
-        .map(|stage| (stage.kind, stage.start, stage.end.max(stage.start)))
-        .collect();
+    let own = cycle.stages.iter().filter(|stage| half.has(stage.kind));
+    let own = own.map(|stage| (stage.kind, stage.start, stage.end.max(stage.start)));
+    let mut spans: Vec<_> = own.collect();
     for (&kind, steps) in steps {
         if spans.iter().all(|&(one, ..)| one != kind) {
             let start = steps.iter().map(|step| step.start).min();
@@ -192,11 +186,8 @@ impl Graph {
             known.note(&self.calls, &step, self.steps.len());
             self.steps.push(step);
         }
-        let last = self.steps[first..]
-            .iter()
-            .filter(|step| !step.outlasts)
-            .map(|step| step.end)
-            .max();
+        let waited_for = self.steps[first..].iter().filter(|step| !step.outlasts);
+        let last = waited_for.map(|step| step.end).max();
         let before = self.stages.last().map_or(self.start, |stage| stage.end);
         self.stages.push(StageNode {
             kind,
@@ -296,14 +287,9 @@ struct Known {
 impl Known {
     fn note(&mut self, calls: &[Call], step: &Step, index: usize) {
         match step.what {
-            What::Cpu(_) => {
-                self.last_in.insert(None, index);
-            }
-            What::Call(call) => {
-                if let Some(worker) = calls[call].worker {
-                    self.last_in.insert(Some(worker), index);
-                }
-            }
+            What::Call(call) if calls[call].worker.is_none() => {}
+            What::Call(call) => _ = self.last_in.insert(calls[call].worker, index),
+            What::Cpu(_) => _ = self.last_in.insert(None, index),
         }
         if let Some(device) = step.device {
             self.of_device.entry(device).or_default().push(index);

@@ -16,7 +16,7 @@ pub struct Tree {
 }
 
 /// A device, or a parent that has no calls of its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default, Clone)]
 pub struct Device {
     pub name: Name,
     /// Its driver, or its bus or class where it has none: what the kernel writes before the name.
@@ -39,7 +39,9 @@ impl Tree {
         let mut parents: Vec<Option<Name>> = Vec::new();
         let all = std::iter::once(cycle).chain(machine);
         for call in all.flat_map(|cycle| &cycle.calls) {
-            let device = tree.find_or_add(call);
+            let device = tree.find(&call.device, call.driver.as_ref());
+            let device =
+                device.unwrap_or_else(|| tree.add(call.device.clone(), call.driver.clone()));
             parents.resize(tree.devices.len(), None);
             tree.devices[device].calls += 1;
             let parent = call.parent.as_ref().filter(|parent| &***parent != "none");
@@ -53,35 +55,21 @@ impl Tree {
         tree
     }
 
-    fn find_or_add(&mut self, call: &Call) -> usize {
-        match self.find(&call.device, call.driver.as_ref()) {
-            Some(device) => device,
-            None => self.add(call.device.clone(), call.driver.clone()),
-        }
-    }
-
     fn add(&mut self, name: Name, driver: Option<Name>) -> usize {
         let device = self.devices.len();
         self.by_name.entry(name.clone()).or_default().push(device);
         self.devices.push(Device {
             name,
             driver,
-            parent: None,
-            children: Vec::new(),
-            suppliers: Vec::new(),
-            consumers: Vec::new(),
-            calls: 0,
+            ..Device::default()
         });
         device
     }
 
     /// The device of this name and driver. Names are unique on a bus only, so the driver counts.
     pub fn find(&self, name: &str, driver: Option<&Name>) -> Option<usize> {
-        let named = self.by_name.get(name)?;
-        named
-            .iter()
-            .copied()
-            .find(|&device| self.devices[device].driver.as_ref() == driver)
+        let mut named = self.by_name.get(name)?.iter().copied();
+        named.find(|&device| self.devices[device].driver.as_ref() == driver)
     }
 
     /// The devices that have calls get the parents and suppliers of sysfs, and these theirs.
@@ -116,16 +104,11 @@ impl Tree {
                     next.push((other, added));
                     added
                 });
-                match is_parent {
-                    true if self.is_below(other, device) => {}
-                    true => {
-                        self.devices[device].parent = Some(other);
-                        self.devices[other].children.push(device);
-                    }
-                    false => {
-                        self.devices[device].suppliers.push(other);
-                        self.devices[other].consumers.push(device);
-                    }
+                if is_parent {
+                    self.lies_below(device, other);
+                } else {
+                    self.devices[device].suppliers.push(other);
+                    self.devices[other].consumers.push(device);
                 }
             }
             if let Some(parent) = parents.get_mut(device) {
@@ -148,10 +131,15 @@ impl Tree {
                     parent
                 }
             };
-            if !self.is_below(parent, device) {
-                self.devices[device].parent = Some(parent);
-                self.devices[parent].children.push(device);
-            }
+            self.lies_below(device, parent);
+        }
+    }
+
+    /// Unless the parent is already known to lie below the device.
+    fn lies_below(&mut self, device: usize, parent: usize) {
+        if !self.is_below(parent, device) {
+            self.devices[device].parent = Some(parent);
+            self.devices[parent].children.push(device);
         }
     }
 
@@ -166,11 +154,8 @@ impl Tree {
                 let named = self.by_name.get(name.as_str())?;
                 named.first().copied()
             });
-            if let Some(device) = device
-                && !self.is_below(device, interface)
-            {
-                self.devices[interface].parent = Some(device);
-                self.devices[device].children.push(interface);
+            if let Some(device) = device {
+                self.lies_below(interface, device);
             }
         }
     }
@@ -180,10 +165,8 @@ impl Tree {
             return self.add(name.clone(), None);
         };
         self.ambiguous += usize::from(named.len() > 1);
-        let most = named
-            .iter()
-            .copied()
-            .max_by_key(|&device| (self.devices[device].calls, std::cmp::Reverse(device)));
+        let calls = |&device: &usize| (self.devices[device].calls, std::cmp::Reverse(device));
+        let most = named.iter().copied().max_by_key(calls);
         most.expect("a name is kept with its devices")
     }
 

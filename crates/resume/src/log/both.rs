@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::{Call, Cycle, Gap, Name, StageKind, Us};
+use crate::cycle::{Call, Cycle, Gap, Name, Stage, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
 const APART_US: Us = 20_000;
@@ -68,11 +68,8 @@ fn are_one(printed: &Cycle, traced: &Cycle) -> bool {
         Some(stage.says_us.unwrap_or(stage.end - stage.start))
     };
     let mut compared = 0;
-    for kind in [
-        StageKind::Suspend,
-        StageKind::ResumeNoirq,
-        StageKind::Resume,
-    ] {
+    use StageKind::{Resume, ResumeNoirq, Suspend};
+    for kind in [Suspend, ResumeNoirq, Resume] {
         let (Some(one), Some(other)) = (lasted(printed, kind), lasted(traced, kind)) else {
             continue;
         };
@@ -89,10 +86,8 @@ fn are_one(printed: &Cycle, traced: &Cycle) -> bool {
 /// the first ones.
 fn shift(from: &Cycle, to: &Cycle, stage: Option<StageKind>) -> Us {
     let own = |cycle: &Cycle| {
-        let mut stages = cycle.stages.iter();
-        stages
-            .find(|one| Some(one.kind) == stage)
-            .map(|one| one.start)
+        let own = cycle.stages.iter().find(|one| Some(one.kind) == stage);
+        own.map(|one| one.start)
     };
     let first = |cycle: &Cycle| cycle.stages.first().map_or(0, |one| one.start);
     match (own(from), own(to)) {
@@ -103,15 +98,10 @@ fn shift(from: &Cycle, to: &Cycle, stage: Option<StageKind>) -> Us {
 
 /// printk's, by the trace's clock.
 fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
-    let resumed = |gap: &Gap| {
-        printed
-            .stages
-            .iter()
-            .rev()
-            .find(|stage| stage.start <= gap.start)
-    };
     let one = |gap: &Gap| {
-        let by = shift(printed, traced, resumed(gap).map(|stage| stage.kind));
+        let mut stages = printed.stages.iter().rev();
+        let stage = stages.find(|stage| stage.start <= gap.start);
+        let by = shift(printed, traced, stage.map(|stage| stage.kind));
         Gap {
             start: gap.start + by,
             end: gap.end + by,
@@ -123,16 +113,12 @@ fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
 
 /// `suspend exit` comes after the trace's last event.
 fn end_with_words(printed: &Cycle, traced: &mut Cycle) {
-    let thaw = |cycle: &Cycle| {
-        cycle
-            .stages
-            .iter()
-            .position(|one| one.kind == StageKind::Thaw)
-    };
-    if let (Some(log), Some(own)) = (thaw(printed), thaw(traced)) {
-        let by = shift(printed, traced, Some(StageKind::Thaw));
-        let own = &mut traced.stages[own];
-        own.end = own.end.max(printed.stages[log].end + by);
+    let by = shift(printed, traced, Some(StageKind::Thaw));
+    let is_thaw = |one: &&Stage| one.kind == StageKind::Thaw;
+    let log = printed.stages.iter().find(is_thaw);
+    let own = traced.stages.iter_mut().find(|one| is_thaw(&&**one));
+    if let (Some(log), Some(own)) = (log, own) {
+        own.end = own.end.max(log.end + by);
     }
 }
 
@@ -150,14 +136,9 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
         functions.entry(key(call)).or_default().push(call);
     }
     for call in &mut traced.calls {
-        let Some(with_words) = functions.get_mut(&key(call)) else {
-            continue;
-        };
-        if with_words
-            .last()
-            .is_some_and(|other| other.worker == call.worker)
-            && let Some(other) = with_words.pop()
-        {
+        let with_words = functions.get_mut(&key(call));
+        let same = |other: &mut &Call| other.worker == call.worker;
+        if let Some(other) = with_words.and_then(|all| all.pop_if(same)) {
             call.function = other.function.clone();
             call.says_us = other.says_us;
         }

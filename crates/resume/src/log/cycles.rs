@@ -16,7 +16,7 @@ use super::names::{Id, Names};
 use super::prefix::Clock;
 use super::stages::Open;
 use super::stamp::Instant;
-use crate::cycle::{Cycle, Failure, StageKind, Us};
+use crate::cycle::{Call, Cycle, Failure, StageKind, Us};
 use offsets::Offsets;
 
 /// Lines of several CPUs may be out of order by this much; beyond it the clock was set back.
@@ -52,6 +52,18 @@ pub(super) struct At<'a> {
     pub(super) caller: Option<u32>,
     /// Of the clock's timestamps.
     pub(super) resolution_us: Us,
+}
+
+impl At<'_> {
+    pub(super) fn of(at: Instant, clock: Option<Clock>) -> Self {
+        Self {
+            us: at.us,
+            clock,
+            wall: None,
+            caller: None,
+            resolution_us: at.resolution_us,
+        }
+    }
 }
 
 /// A stamp that is far before the one before it.
@@ -102,11 +114,7 @@ impl Cycles {
     pub(super) fn passes(&mut self, at: &At<'_>) {
         self.returned = None;
         // A line of another clock than the cycle's shows nothing of that one.
-        let foreign = self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.clock != at.clock);
-        if foreign || at.clock == Some(Clock::None) {
+        if self.is_foreign(at) || at.clock == Some(Clock::None) {
             return;
         }
         if let Some((_, last)) = self.last.filter(|&(clock, _)| clock == at.clock) {
@@ -131,6 +139,11 @@ impl Cycles {
             }
         }
         self.last = Some((at.clock, at.us));
+    }
+
+    fn is_foreign(&self, at: &At<'_>) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|open| open.clock != at.clock)
     }
 
     /// A message, before it is parsed.
@@ -168,14 +181,11 @@ impl Cycles {
     }
 
     fn slept_by_wall(&mut self) {
-        if let Some((number, us)) = self.offsets.slept()
-            && let Some(cycle) = self
-                .done
-                .iter_mut()
-                .rev()
-                .find(|cycle| cycle.number == number)
-        {
-            cycle.asleep_us = Some(us);
+        if let Some((number, us)) = self.offsets.slept() {
+            let cycle = self.done.iter_mut().rfind(|cycle| cycle.number == number);
+            cycle
+                .into_iter()
+                .for_each(|cycle| cycle.asleep_us = Some(us));
         }
     }
 
@@ -279,10 +289,11 @@ impl Cycles {
         self.by_device.clear();
         let orphans = std::mem::take(&mut self.orphans).len() as u64;
         let Some(open) = self.open.take() else { return };
-        let starts_only = open.calls.iter().filter(|call| call.end.is_none());
-        let starts_only = starts_only.count() as u64;
-        let ends_only = open.calls.iter().filter(|call| call.start.is_none());
-        let ends_only = ends_only.count() as u64;
+        let count = |is: fn(&&Call) -> bool| open.calls.iter().filter(is).count() as u64;
+        let (starts_only, ends_only) = (
+            count(|one| one.end.is_none()),
+            count(|one| one.start.is_none()),
+        );
         let is_copied = open.clock == Some(Clock::None);
         match open.close() {
             Some(_) if self.done.len() >= CYCLES_MAX => self.left_out.too_many += 1,
@@ -382,20 +393,10 @@ fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
     let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
     let (stage, suspends) = stage_of_name(message).filter(|_| is_told)?;
-    let (all, main) = match suspends {
-        true => (
-            StageKind::Suspend..=StageKind::SuspendNoirq,
-            StageKind::Suspend,
-        ),
-        false => (
-            StageKind::ResumeNoirq..=StageKind::Resume,
-            StageKind::Resume,
-        ),
-    };
-    let late = if suspends {
-        StageKind::SuspendLate
-    } else {
-        StageKind::ResumeEarly
+    use StageKind::{Resume, ResumeEarly, ResumeNoirq, Suspend, SuspendLate, SuspendNoirq};
+    let (all, main, late) = match suspends {
+        true => (Suspend..=SuspendNoirq, Suspend, SuspendLate),
+        false => (ResumeNoirq..=Resume, Resume, ResumeEarly),
     };
     let is_late = has(b"suspend late") || has(b"late suspend") || has(b"resume early");
     let untold = if all.contains(&place) { place } else { main };
@@ -448,10 +449,10 @@ fn is_of_resume(event: &Event<'_>) -> bool {
         Event::Idle { ends } => *ends,
         Event::Asleep(_) => true,
         Event::StageBegin(kind) | Event::StageEnd { kind, .. } => *kind >= StageKind::Platform,
-        Event::Call(call) => call
-            .function
-            .and_then(stage_of_name)
-            .is_none_or(|(_, s)| !s),
+        Event::Call(call) => {
+            let named = call.function.and_then(stage_of_name);
+            named.is_none_or(|(_, suspends)| !suspends)
+        }
         _ => false,
     }
 }

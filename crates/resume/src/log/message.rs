@@ -22,8 +22,8 @@ pub(super) struct Messages {
     fails: Finder<'static>,
 }
 
-impl Messages {
-    pub(super) fn new() -> Self {
+impl Default for Messages {
+    fn default() -> Self {
         Self {
             pm: Finder::new("PM: "),
             calling: Finder::new(": calling "),
@@ -33,7 +33,9 @@ impl Messages {
             fails: Finder::new("failed to "),
         }
     }
+}
 
+impl Messages {
     /// Parses `text`.
     pub(super) fn parse<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
         let text = without_task(text);
@@ -499,14 +501,13 @@ fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
 /// ` returned -16 after 117 usecs`; `usec` in 3.x.
 fn returned(text: &[u8]) -> Option<(i32, Us)> {
     let mut rest = Cursor(text.strip_prefix(b" returned ")?);
-    let negative = rest.eat(b'-').is_some();
-    let result = i32::try_from(rest.number()?).ok()?;
+    let result = rest.result()?;
     rest.eat_text(b" after ")?;
     let us = Us::try_from(rest.number()?)
         .ok()
         .filter(|&us| us < 1 << 50)?;
     rest.eat_text(b" usec")?;
-    Some((if negative { -result } else { result }, us))
+    Some((result, us))
 }
 
 /// `pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16` (to 5.16 or so without the device).

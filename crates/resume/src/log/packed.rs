@@ -26,14 +26,16 @@ pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
         input,
     };
     let unpacked: Input<'a> = match head.as_slice() {
-        [0x1f, 0x8b, ..] => Box::new(Gzip {
-            member: Some(GzDecoder::new(peeked(input))),
+        [0x1f, 0x8b, ..] => Box::new(Chain {
+            member: member(peeked(input))?,
+            next: |member: GzDecoder<_>| self::member(member.into_inner()),
         }),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
             Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, MEMORY_KIB))
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Box::new(Zstd {
-            frame: frame(peeked(input)).map_err(|error| said_of_packed(&error))?,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Box::new(Chain {
+            member: frame(peeked(input)).map_err(|error| said_of_packed(&error))?,
+            next: |frame: Frame<'_>| self::frame(frame.into_inner()),
         }),
         _ => return of_text(input),
     };
@@ -69,28 +71,31 @@ fn said_of_packed(error: &io::Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, words)
 }
 
-/// Members, one behind the other. What follows them is passed over, as gzip does: tapes and block
-/// devices fill up with zeros.
-struct Gzip<'a> {
-    member: Option<GzDecoder<Peeked<'a>>>,
+/// Members or frames, one behind the other, as `cat a.zst b.zst` and pzstd make them.
+struct Chain<D> {
+    member: Option<D>,
+    next: fn(D) -> io::Result<Option<D>>,
 }
 
-impl Read for Gzip<'_> {
+impl<D: Read> Read for Chain<D> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while let Some(one) = &mut self.member {
             let read = one.read(into)?;
             if read > 0 || into.is_empty() {
                 return Ok(read);
             }
-            let mut rest = self.member.take().map(GzDecoder::into_inner);
-            let next = rest.as_mut().map_or(Ok(&[][..]), |rest| rest.peek(2))?;
-            // A member, or one of which the first byte is all there is.
-            if matches!(next, [0x1f, 0x8b] | [0x1f]) {
-                self.member = rest.map(GzDecoder::new);
-            }
+            self.member = self.member.take().map_or(Ok(None), self.next)?;
         }
         Ok(0)
     }
+}
+
+/// The next one of gzip. What follows the last is passed over, as gzip does: tapes and block devices fill up
+/// with zeros.
+fn member(mut input: Peeked<'_>) -> io::Result<Option<GzDecoder<Peeked<'_>>>> {
+    // A member, or one of which the first byte is all there is.
+    let is_member = matches!(input.peek(2)?, [0x1f, 0x8b] | [0x1f]);
+    Ok(is_member.then(|| GzDecoder::new(input)))
 }
 
 fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
@@ -191,11 +196,6 @@ impl Read for CarriageReturns<'_> {
     }
 }
 
-/// Frames, one behind the other, as `cat a.zst b.zst` and pzstd make them.
-struct Zstd<'a> {
-    frame: Option<Frame<'a>>,
-}
-
 type Frame<'a> = ruzstd::decoding::StreamingDecoder<Peeked<'a>, ruzstd::decoding::FrameDecoder>;
 
 /// The next one, behind those that are to be skipped.
@@ -216,22 +216,6 @@ fn frame(mut input: Peeked<'_>) -> io::Result<Option<Frame<'_>>> {
     let frame = Frame::new_with_max_window_size(input, window);
     let frame = frame.map_err(io::Error::other)?;
     Ok(Some(frame))
-}
-
-impl Read for Zstd<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        while let Some(one) = &mut self.frame {
-            let read = one.read(into)?;
-            if read > 0 || into.is_empty() {
-                return Ok(read);
-            }
-            self.frame = match self.frame.take() {
-                Some(ended) => frame(ended.into_inner())?,
-                None => None,
-            };
-        }
-        Ok(0)
-    }
 }
 
 /// An input of which some bytes were looked at.

@@ -13,7 +13,7 @@ use super::lines::{self, Line};
 use super::message::Messages;
 use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
-use super::{Log, Unread, both, packed, trace};
+use super::{LeftOut, Log, Unread, both, packed, trace};
 use crate::cycle::Us;
 use crate::{Error, Result};
 
@@ -22,7 +22,8 @@ const CONTINUATIONS_MAX: usize = 3;
 const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Puts the lines of one machine's log together.
-pub(super) struct Reader {
+#[derive(Default)]
+struct Reader {
     messages: Messages,
     prefixes: Prefixes,
     export: Export,
@@ -35,12 +36,8 @@ pub(super) struct Reader {
     bytes: u64,
     event_lines: u64,
     resolution_us: Option<Us>,
-    long_lines: u64,
-    unstamped: u64,
+    left_out: LeftOut,
     unread: Option<Unread>,
-    torn: u64,
-    repeated: u64,
-    lost: u64,
     /// A line of this source had a time.
     timed: bool,
 }
@@ -68,31 +65,8 @@ struct Pending {
 }
 
 impl Reader {
-    pub(super) fn new() -> Self {
-        Self {
-            messages: Messages::new(),
-            prefixes: Prefixes::default(),
-            export: Export::default(),
-            printk: Cycles::default(),
-            ftrace: Cycles::default(),
-            pending: Pending::default(),
-            plain: Vec::new(),
-            lines: 0,
-            bytes: 0,
-            event_lines: 0,
-            resolution_us: None,
-            long_lines: 0,
-            unstamped: 0,
-            unread: None,
-            torn: 0,
-            repeated: 0,
-            lost: 0,
-            timed: false,
-        }
-    }
-
     /// A file, or a part of the log otherwise.
-    pub(super) fn source(&mut self, input: impl Read) -> io::Result<()> {
+    fn source(&mut self, input: impl Read) -> io::Result<()> {
         self.prefixes.begin();
         self.export = Export::default();
         let mut timeless = 0;
@@ -106,7 +80,7 @@ impl Reader {
                 Line::TooLong => {
                     timeless += 1 << 16;
                     self.flush();
-                    self.long_lines += 1;
+                    self.left_out.long_lines += 1;
                 }
             }
             match timeless > TIMELESS_BYTES_MAX && !self.timed {
@@ -121,16 +95,12 @@ impl Reader {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Log {
+    fn finish(mut self) -> Log {
         self.printk.finish();
         self.ftrace.finish();
-        let mut left_out = self.printk.left_out;
-        left_out.add(&self.ftrace.left_out);
-        left_out.long_lines += self.long_lines;
-        left_out.lines_without_stamp += self.unstamped;
-        left_out.torn_lines += self.torn;
-        left_out.repeated_lines += self.repeated;
-        left_out.lost_events += self.lost;
+        let mut left_out = self.left_out;
+        left_out.add(self.printk.left_out);
+        left_out.add(self.ftrace.left_out);
         left_out.repeated_cycles += both::without_repeated(&mut self.printk.done);
         left_out.repeated_cycles += both::without_repeated(&mut self.ftrace.done);
         Log {
@@ -145,14 +115,8 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8]) {
-        if let Some(line) = with_plain_spaces(line) {
-            self.uncoloured(&line);
-        } else {
-            self.uncoloured(line);
-        }
-    }
-
-    fn uncoloured(&mut self, line: &[u8]) {
+        let spaced = with_plain_spaces(line);
+        let line = spaced.as_deref().unwrap_or(line);
         if memchr(0x1b, line).is_some() {
             let mut plain = std::mem::take(&mut self.plain);
             without_colours(line, &mut plain);
@@ -179,7 +143,7 @@ impl Reader {
             Stripped::Message(message) => {
                 self.timed = true;
                 if self.pending.is_again(&message) {
-                    self.repeated += 1;
+                    self.left_out.repeated_lines += 1;
                     return;
                 }
                 self.flush();
@@ -191,31 +155,25 @@ impl Reader {
                     return;
                 }
                 let at = At {
-                    us: message.at.us,
-                    clock: Some(message.clock),
                     wall: message.wall,
                     caller: message.caller,
-                    resolution_us: message.at.resolution_us,
+                    ..At::of(message.at, Some(message.clock))
                 };
                 self.printk.passes(&at);
                 if let (Clock::Kernel, Some(wall)) = (message.clock, message.wall_at) {
                     self.printk.clocks(message.at.us, wall);
                 }
-                self.pending
-                    .begin(&at, message.at.resolution_us, message.text);
+                self.pending.begin(&at, message.text);
             }
             Stripped::Trace { at, pid, event } => {
                 self.timed = true;
                 self.flush();
-                let stamp = At {
-                    us: at.us,
-                    clock: None,
-                    wall: None,
+                let at = At {
                     caller: pid,
-                    resolution_us: at.resolution_us,
+                    ..At::of(at, None)
                 };
-                self.ftrace.passes(&stamp);
-                self.pending.begin(&stamp, at.resolution_us, event);
+                self.ftrace.passes(&at);
+                self.pending.begin(&at, event);
             }
             Stripped::Foreign => {
                 self.timed = true;
@@ -229,7 +187,7 @@ impl Reader {
     /// A line without a stamp: the rest of the one before, or of no time.
     fn bare(&mut self, text: &[u8]) {
         if let Some(lost) = lost_events(text) {
-            self.lost += lost;
+            self.left_out.lost_events += lost;
             return;
         }
         if self.pending.goes_on(text) {
@@ -241,7 +199,7 @@ impl Reader {
             None => (None, text),
         };
         if matches!(self.messages.parse(message), Parsed::Event(_)) {
-            self.unstamped += 1;
+            self.left_out.lines_without_stamp += 1;
             self.unread = self.unread.or(form);
         }
     }
@@ -250,16 +208,14 @@ impl Reader {
     fn entry(&mut self, entry: journal::Entry) {
         self.timed = true;
         self.flush();
-        let at = At {
+        let at = Instant {
             us: entry.us,
-            clock: Some(entry.clock),
-            wall: None,
-            caller: None,
             resolution_us: 1,
         };
+        let at = At::of(at, Some(entry.clock));
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();
-        self.pending.begin(&at, 1, first.unwrap_or_default());
+        self.pending.begin(&at, first.unwrap_or_default());
         self.flush();
     }
 
@@ -273,11 +229,9 @@ impl Reader {
         };
         let text = std::mem::take(&mut self.pending.text);
         let stamp = At {
-            us: at.us,
-            clock,
             wall: self.pending.has_wall.then_some(&self.pending.wall),
             caller: self.pending.caller,
-            resolution_us: at.resolution_us,
+            ..At::of(at, clock)
         };
         let glued;
         let first = self.pending.joints.first().copied();
@@ -320,7 +274,7 @@ impl Reader {
                     self.ftrace.event(&stamp, event);
                 }
             }
-            Parsed::Torn => self.torn += 1,
+            Parsed::Torn => self.left_out.torn_lines += 1,
             Parsed::Nothing => {}
         }
         self.pending.text = text;
@@ -335,7 +289,7 @@ impl Reader {
 }
 
 impl Pending {
-    fn begin(&mut self, at: &At<'_>, resolution_us: Us, text: &[u8]) {
+    fn begin(&mut self, at: &At<'_>, text: &[u8]) {
         self.is_some = true;
         self.text.clear();
         self.text.extend_from_slice(text);
@@ -343,7 +297,7 @@ impl Pending {
         self.has_wall = at.wall.is_some();
         self.wall.clear();
         self.wall.extend_from_slice(at.wall.unwrap_or_default());
-        let us = at.us;
+        let (us, resolution_us) = (at.us, at.resolution_us);
         self.at = Some((Instant { us, resolution_us }, at.clock));
         self.caller = at.caller;
     }
@@ -436,19 +390,14 @@ fn lost_events(line: &[u8]) -> Option<u64> {
 /// A log without a suspend is no error here: it has no cycles.
 ///
 /// # Errors
-///
 /// Those of `input`.
 pub fn read(input: impl Read) -> io::Result<Log> {
     read_all([input])
 }
 
 /// Reads several parts of one machine's log, in this order: a rotated log, or dmesg and a trace.
-///
-/// # Errors
-///
-/// Those of the inputs.
 pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Result<Log> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::default();
     for input in inputs {
         reader.source(input)?;
     }
@@ -458,10 +407,9 @@ pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 /// Reads the files of one machine's log.
 ///
 /// # Errors
-///
 /// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
 pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
-    let mut reader = Reader::new();
+    let mut reader = Reader::default();
     for path in paths {
         let unreadable = |error: io::Error| Error::Unreadable {
             path: path.clone(),

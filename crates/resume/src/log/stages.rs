@@ -4,21 +4,11 @@ use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
 use super::prefix::Clock;
 use crate::cycle::{
-    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, Stage, StageKind, Us, carries,
+    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS,
+    carries,
 };
 
-/// The kinds that have callbacks.
-const WITH_CALLS: [StageKind; 8] = [
-    StageKind::Prepare,
-    StageKind::Suspend,
-    StageKind::SuspendLate,
-    StageKind::SuspendNoirq,
-    StageKind::ResumeNoirq,
-    StageKind::ResumeEarly,
-    StageKind::Resume,
-    StageKind::Complete,
-];
-const KINDS: usize = StageKind::Thaw as usize + 1;
+const KINDS: usize = STAGES.len();
 
 /// What lines reported of one stage.
 #[derive(Debug, Default, Clone, Copy)]
@@ -30,7 +20,7 @@ pub(super) struct Mark {
 }
 
 /// A cycle of which lines are still to come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Open {
     pub(super) sleep: Option<String>,
     pub(super) at: Option<String>,
@@ -94,38 +84,12 @@ const MESSAGE_BYTES_MAX: usize = 200;
 impl Open {
     pub(super) fn at(us: Us, wall: Option<&[u8]>, clock: Option<Clock>) -> Self {
         Self {
-            sleep: None,
             at: wall.map(|wall| String::from_utf8_lossy(wall).into_owned()),
-            marks: [Mark::default(); KINDS],
-            cpus: Vec::new(),
-            calls: Vec::new(),
-            failures: Vec::new(),
-            asleep_us: None,
-            stage: StageKind::Freeze,
-            began: false,
-            ended: false,
-            suspending: None,
-            down: None,
-            up: None,
-            woke: None,
-            slept: false,
-            slept_at: None,
-            stands_still: false,
-            idling: false,
-            platform_unknown: false,
-            hibernates: false,
             last: us,
             resolution_us: 1,
-            settled: 0,
             clock,
             rest: StageKind::Platform,
-            refusing: false,
-            failed: None,
-            exit: None,
-            gaps: Vec::new(),
-            accounted: Vec::new(),
-            last_message: Vec::new(),
-            said_at: None,
+            ..Self::default()
         }
     }
 
@@ -216,19 +180,16 @@ impl Open {
     /// Messages from there on, by this much.
     fn set_back(&mut self, from: Us, by: Us) {
         let marks = self.marks.iter_mut();
-        let marks = marks
-            .flat_map(|mark| [&mut mark.start, &mut mark.end])
-            .flatten();
+        let marks = marks.flat_map(|mark| [&mut mark.start, &mut mark.end]);
         let calls = self.calls.iter_mut();
-        let calls = calls
-            .flat_map(|call| [&mut call.start, &mut call.end])
-            .flatten();
+        let calls = calls.flat_map(|call| [&mut call.start, &mut call.end]);
         let cpus = self.cpus.iter_mut();
         let cpus = cpus.flat_map(|step| [&mut step.start, &mut step.end]);
         let gaps = self.gaps.iter_mut();
         let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
         let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
-        let all = marks.chain(calls).chain(cpus).chain(gaps).chain(failures);
+        let all = marks.chain(calls).flatten();
+        let all = all.chain(cpus).chain(gaps).chain(failures);
         for at in all.filter(|at| (from..Us::MAX).contains(at)) {
             *at -= by;
         }
@@ -240,23 +201,16 @@ impl Open {
 
     /// A stage that begins when it has ended is another cycle's.
     pub(super) fn has_ended_before(&self, kind: StageKind, begin: Us) -> bool {
-        self.marks[kind as usize]
-            .end
-            .is_some_and(|end| begin >= end)
+        let end = self.marks[kind as usize].end;
+        end.is_some_and(|end| begin >= end)
     }
 
     /// Processes run, and a device resumes anyway: it began before, unless its line does not show it.
     pub(super) fn may_be_late(&self, at: Us, event: &Event<'_>) -> bool {
-        let is_of_it = |us: Us| {
-            self.marks[StageKind::Thaw as usize]
-                .start
-                .is_none_or(|thaw| at - us <= thaw)
-        };
+        let thaw = self.marks[StageKind::Thaw as usize].start;
+        let is_of_it = |us: Us| thaw.is_none_or(|thaw| at - us <= thaw);
         match event {
-            Event::Call(call) => {
-                let named = call.function.and_then(stage_of_name);
-                named == Some((None, false))
-            }
+            Event::Call(call) => call.function.and_then(stage_of_name) == Some((None, false)),
             Event::StageEnd {
                 kind: StageKind::Resume | StageKind::Complete,
                 says_us,
@@ -354,51 +308,41 @@ impl Open {
 
     /// A CPU is off or on. It began with `CpuBegin`, or when the one before was done.
     pub(super) fn cpu_done(&mut self, cpu: u32, on: bool, at: Us) {
-        let group = if on {
-            StageKind::CpusOn
-        } else {
-            StageKind::CpusOff
-        };
-        let open = self
-            .cpus
-            .iter_mut()
-            .rev()
-            .find(|step| step.cpu == cpu && step.on == on && step.end == Us::MAX);
+        let mut same = self.cpus.iter_mut().rev().filter(|step| step.on == on);
+        let open = same.find(|step| step.cpu == cpu && step.end == Us::MAX);
         if let Some(step) = open {
             step.end = at;
         } else {
-            let before = self
-                .cpus
-                .iter()
-                .rev()
-                .find(|step| step.on == on && step.end != Us::MAX);
-            let start = before
-                .map(|step| step.end)
-                .or(self.mark(group).start)
-                .unwrap_or(at);
+            let mut same = self.cpus.iter().rev().filter(|step| step.on == on);
+            let before = same.find(|step| step.end != Us::MAX).map(|step| step.end);
+            let start = before.or(self.mark_of_cpus(on).start).unwrap_or(at);
+            let (start, end) = (start.min(at), at);
             self.cpus.push(CpuStep {
                 cpu,
                 on,
-                start: start.min(at),
-                end: at,
+                start,
+                end,
             });
         }
-        self.mark(group).end = Some(at);
+        self.mark_of_cpus(on).end = Some(at);
     }
 
     pub(super) fn cpu_begins(&mut self, cpu: u32, on: bool, at: Us) {
-        let group = if on {
-            StageKind::CpusOn
-        } else {
-            StageKind::CpusOff
-        };
-        self.mark(group).start.get_or_insert(at);
+        self.mark_of_cpus(on).start.get_or_insert(at);
+        let (start, end) = (at, Us::MAX);
         self.cpus.push(CpuStep {
             cpu,
             on,
-            start: at,
-            end: Us::MAX,
+            start,
+            end,
         });
+    }
+
+    fn mark_of_cpus(&mut self, on: bool) -> &mut Mark {
+        match on {
+            true => self.mark(StageKind::CpusOn),
+            false => self.mark(StageKind::CpusOff),
+        }
     }
 
     /// The stage's own time holds for the calls that began in it, where their functions' names do not
@@ -406,11 +350,7 @@ impl Open {
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
         let suspends = kind <= StageKind::SuspendNoirq;
         // Stamps of one step do not order calls; the lines do.
-        let settled = if self.resolution_us > 1 {
-            self.settled
-        } else {
-            0
-        };
+        let settled = usize::from(self.resolution_us > 1) * self.settled;
         for call in self.calls[settled..].iter_mut().rev() {
             let Some(at) = call.start.or(call.end) else {
                 continue;
@@ -418,16 +358,9 @@ impl Open {
             if at < start {
                 break;
             }
-            let named = call
-                .function
-                .as_deref()
-                .and_then(|name| stage_of_name(name.as_bytes()));
-            let fits = match named {
-                Some((Some(_), _)) => false,
-                Some((None, direction)) => direction == suspends,
-                None => true,
-            };
-            if fits {
+            let function = call.function.as_deref();
+            let named = function.and_then(|name| stage_of_name(name.as_bytes()));
+            if named.is_none_or(|(stage, direction)| stage.is_none() && direction == suspends) {
                 call.stage = kind;
             }
         }
@@ -570,11 +503,8 @@ impl Open {
             if let Some(end) = before
                 && stage.start < end
             {
-                stage.start = earliest
-                    .unwrap_or(end)
-                    .min(end)
-                    .max(stage.start)
-                    .min(stage.end);
+                let start = earliest.unwrap_or(end).min(end);
+                stage.start = start.max(stage.start).min(stage.end);
             }
             before = Some(before.map_or(stage.end, |end| end.max(stage.end)));
         }
@@ -588,35 +518,32 @@ impl Open {
             matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
         };
         let span = |kind: StageKind| {
-            let own = self
-                .calls
-                .iter()
-                .filter(certain)
-                .filter(|call| call.stage == kind);
+            let own = self.calls.iter().filter(certain);
+            let own = own.filter(|call| call.stage == kind);
             let ends = own.clone().filter_map(|call| call.end).max();
             (own.filter_map(|call| call.start).min(), ends)
         };
         // A stage's own line has already shown which calls are of it.
         let untold = |kind: &StageKind| self.marks[*kind as usize].end.is_none();
-        let after = [StageKind::ResumeNoirq, StageKind::ResumeEarly]
-            .into_iter()
-            .filter(untold);
-        let after: Vec<_> = after.map(|kind| (kind, span(kind).1)).collect();
-        let before = [StageKind::SuspendNoirq, StageKind::SuspendLate]
-            .into_iter()
-            .filter(untold);
-        let before: Vec<_> = before.map(|kind| (kind, span(kind).0)).collect();
+        let spans = |kinds: [StageKind; 2]| -> Vec<_> {
+            let kinds = kinds.into_iter().filter(untold);
+            kinds.map(|kind| (kind, span(kind))).collect()
+        };
+        let after = spans([StageKind::ResumeNoirq, StageKind::ResumeEarly]);
+        let before = spans([StageKind::SuspendNoirq, StageKind::SuspendLate]);
         for call in &mut self.calls {
             let Some(start) = call.start.filter(|_| !certain(&&*call)) else {
                 continue;
             };
             let place = match call.stage {
-                StageKind::ResumeEarly | StageKind::Resume => after
-                    .iter()
-                    .find(|(_, end)| end.is_some_and(|end| start < end)),
-                StageKind::Suspend | StageKind::SuspendLate => before
-                    .iter()
-                    .find(|(_, begin)| begin.is_some_and(|begin| begin < start)),
+                StageKind::ResumeEarly | StageKind::Resume => {
+                    let mut after = after.iter();
+                    after.find(|(_, (_, end))| end.is_some_and(|end| start < end))
+                }
+                StageKind::Suspend | StageKind::SuspendLate => {
+                    let mut before = before.iter();
+                    before.find(|(_, (begin, _))| begin.is_some_and(|begin| begin < start))
+                }
                 _ => None,
             };
             if let Some((kind, _)) = place {
@@ -653,11 +580,8 @@ impl Open {
 
     /// A stage that fails undoes itself before it logs that: it ended where the resume began.
     fn end_aborted(&self, found: &mut [Option<Stage>; KINDS]) {
-        let resumed = found[StageKind::ResumeNoirq as usize..]
-            .iter()
-            .flatten()
-            .map(|stage| stage.start)
-            .min();
+        let resumes = found[StageKind::ResumeNoirq as usize..].iter().flatten();
+        let resumed = resumes.map(|stage| stage.start).min();
         for kind in [StageKind::SuspendLate, StageKind::SuspendNoirq] {
             if self.marks[kind as usize].aborted
                 && let (Some(resumed), Some(stage)) = (resumed, &mut found[kind as usize])
@@ -671,13 +595,12 @@ impl Open {
     /// What has no figure of its own: it lies between its neighbours.
     fn between(&self, found: &mut [Option<Stage>; KINDS]) {
         let mark = |kind: StageKind| self.marks[kind as usize];
-        let begins = |found: &[Option<Stage>; KINDS], kind: StageKind| {
-            found[kind as usize].as_ref().map(|stage| stage.start)
+        let span = |found: &[Option<Stage>; KINDS], kind: StageKind| {
+            found[kind as usize]
+                .as_ref()
+                .map(|stage| (stage.start, stage.end))
         };
-        let ends = |found: &[Option<Stage>; KINDS], kind: StageKind| {
-            found[kind as usize].as_ref().map(|stage| stage.end)
-        };
-        let suspend = begins(found, StageKind::Suspend);
+        let suspend = span(found, StageKind::Suspend).map(|(start, _)| start);
         if mark(StageKind::Prepare).start.is_none() {
             // `start suspend of devices complete` is the end of the suspend, too.
             let prepare = mark(StageKind::Prepare);
@@ -721,7 +644,7 @@ impl Open {
         if mark(StageKind::Complete).start.is_none()
             && is_told
             && found[StageKind::Complete as usize].is_none()
-            && let (Some(start), Some(end)) = (ends(found, StageKind::Resume), thaw.start)
+            && let (Some((_, start)), Some(end)) = (span(found, StageKind::Resume), thaw.start)
         {
             found[StageKind::Complete as usize] = stage(StageKind::Complete, start, end, None);
         }
@@ -733,12 +656,8 @@ impl Open {
     fn of_cpus(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
         let on = kind == StageKind::CpusOn;
-        let first = self
-            .cpus
-            .iter()
-            .filter(|step| step.on == on)
-            .map(|step| step.start)
-            .min();
+        let own = self.cpus.iter().filter(|step| step.on == on);
+        let first = own.map(|step| step.start).min();
         stage(kind, mark.start.or(first)?, mark.end?, None)
     }
 }

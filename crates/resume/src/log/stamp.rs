@@ -1,14 +1,12 @@
 //! Instants as the prefixes of log lines write them.
 
+use crate::calendar::{MONTHS, days};
 use crate::cycle::Us;
 
 const SECOND_US: Us = 1_000_000;
 /// Beyond it (a thousand years) a number is no instant, and sums of such could overflow.
 const SECONDS_MAX: u64 = 40_000_000_000;
 
-const MONTHS: [&[u8]; 12] = [
-    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
-];
 const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 
 /// An instant and the step of its notation, both in microseconds.
@@ -52,6 +50,13 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn number(&mut self) -> Option<u64> {
         Some(value_of(self.digits()?))
+    }
+
+    /// 0, or a negative error number.
+    pub(super) fn result(&mut self) -> Option<i32> {
+        let negative = self.eat(b'-').is_some();
+        let result = i32::try_from(self.number()?).ok()?;
+        Some(if negative { -result } else { result })
     }
 
     fn two_digits(&mut self) -> Option<i64> {
@@ -105,7 +110,7 @@ impl<'a> Cursor<'a> {
 
     fn month(&mut self) -> Option<i64> {
         let name = self.0.get(..3)?;
-        let month = MONTHS.iter().position(|&known| known == name)?;
+        let month = MONTHS.iter().position(|known| known.as_bytes() == name)?;
         self.0 = &self.0[3..];
         Some(month as i64 + 1)
     }
@@ -209,15 +214,6 @@ pub(super) fn millionths(text: &mut Cursor<'_>) -> Option<Us> {
     }
     let whole = text.number().filter(|&s| s < SECONDS_MAX)? as Us;
     Some(whole * SECOND_US)
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar: the years counted from March, so that
-/// the leap day is a year's last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let from_march = (month + 9) % 12;
-    let year = if month <= 2 { year - 1 } else { year };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    year * 365 + leap_days + (from_march * 153 + 2) / 5 + day - 1 - 719_468
 }
 
 #[cfg(test)]
@@ -394,7 +390,7 @@ mod tests {
             assert_eq!(days(2023, month, 1), 19_358 + day_of_year - 1, "{month}");
             let leap = i64::from(month > 2);
             assert_eq!(days(2024, month, 1), 19_723 + day_of_year - 1 + leap);
-            let name = String::from_utf8_lossy(MONTHS[month as usize - 1]).into_owned();
+            let name = MONTHS[month as usize - 1];
             let text = format!("{name}  1 00:00:00");
             // Without a year it is a leap year, 2000: 10 957 days.
             let at = Cursor(text.as_bytes()).date().unwrap().0.us;

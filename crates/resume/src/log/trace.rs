@@ -102,22 +102,15 @@ fn call(text: &[u8], pid: Option<u32>) -> Option<Event<'_>> {
         b"resume" => false,
         _ => return Some(Event::HibernationCall),
     };
-    let stage = if how.starts_with(b"noirq ") {
-        Some(if suspends {
-            StageKind::SuspendNoirq
-        } else {
-            StageKind::ResumeNoirq
-        })
-    } else if how.starts_with(b"late ") {
-        Some(StageKind::SuspendLate)
-    } else if how.starts_with(b"early ") {
-        Some(StageKind::ResumeEarly)
-    } else if how.starts_with(b"preparing ") {
-        Some(StageKind::Prepare)
-    } else if how.starts_with(b"completing ") {
-        Some(StageKind::Complete)
-    } else {
-        None
+    let how = how.split_inclusive(|&byte| byte == b' ').next();
+    let stage = match (how, suspends) {
+        (Some(b"noirq "), true) => Some(StageKind::SuspendNoirq),
+        (Some(b"noirq "), false) => Some(StageKind::ResumeNoirq),
+        (Some(b"late "), _) => Some(StageKind::SuspendLate),
+        (Some(b"early "), _) => Some(StageKind::ResumeEarly),
+        (Some(b"preparing "), _) => Some(StageKind::Prepare),
+        (Some(b"completing "), _) => Some(StageKind::Complete),
+        _ => None,
     };
     Some(Event::Call(Call {
         device,
@@ -133,14 +126,12 @@ fn call(text: &[u8], pid: Option<u32>) -> Option<Event<'_>> {
 fn ret(text: &[u8], pid: Option<u32>) -> Option<Event<'_>> {
     let at = memmem::rfind(text, b", err=")?;
     let (driver, device) = driver_and_device(&text[..at])?;
-    let mut rest = Cursor(&text[at + b", err=".len()..]);
-    let negative = rest.eat(b'-').is_some();
-    let result = i32::try_from(rest.number()?).ok()?;
+    let result = Cursor(&text[at + b", err=".len()..]).result()?;
     Some(Event::Return(Return {
         device,
         driver,
         worker: pid,
-        result: Some(if negative { -result } else { result }),
+        result: Some(result),
         ..Return::default()
     }))
 }

@@ -1,14 +1,13 @@
 //! When each cycle was by the meter's clock, and the power in each of its parts.
 
-mod drop;
 mod place;
 
-use reveille_show::quantity::duration;
 use serde::{Deserialize, Serialize};
 
 use super::time::{self, Stamp};
 use super::{Clock, Format, LeftOut, Meter, Sample};
 use crate::cycle::Us;
+use crate::time::time;
 use crate::times::Times;
 
 pub use place::align;
@@ -391,7 +390,6 @@ impl Mean {
 
 /// Means that are not given, and why.
 fn few(power: &Power, notes: &mut Vec<String>) {
-    let time = |us: Us| duration(us as f64 * 1e3);
     let longest = power
         .cycles
         .iter()

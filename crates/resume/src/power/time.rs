@@ -1,6 +1,7 @@
 //! Times as meters and logs write them.
 
 use super::Clock;
+use crate::calendar::{self, MONTHS};
 use crate::cycle::Us;
 
 const SECOND: Us = 1_000_000;
@@ -58,11 +59,8 @@ fn iso(text: &str) -> Option<Stamp> {
     let (date, rest) = (text.get(..10)?, text.get(10..)?);
     let mut parts = date.split(['-', '/']);
     let year = parts.next().filter(|year| year.len() == 4)?;
-    let us = days(
-        number(year)?,
-        number(parts.next()?)?,
-        number(parts.next()?)?,
-    )? * DAY;
+    let (month, day) = (number(parts.next()?)?, number(parts.next()?)?);
+    let us = days(number(year)?, month, day)? * DAY;
     let rest = rest.strip_prefix(['T', 't', ' ', '_'])?.trim_start();
     let end = rest.find(|c: char| !(c.is_ascii_digit() || ":.,".contains(c)));
     let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
@@ -138,9 +136,6 @@ fn american(text: &str) -> Option<Stamp> {
 
 /// `Nov 21 18:00:00.123`, in 1970.
 fn syslog(text: &str) -> Option<Stamp> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
     let mut words = text.split_whitespace();
     let name = words.next()?;
     let month = MONTHS
@@ -160,20 +155,18 @@ pub fn shift_to_year_of(us: Us, other: Us) -> Us {
     let year = 1970 + other.div_euclid(DAY) / 365;
     let shifted = (year - 1..=year + 1).filter_map(|year| Some(us + days(year, 1, 1)? * DAY));
     // The day of the year is that of 1970, which had no 29 February.
-    let leap = |us: Us| match us {
-        us if is_after_february_of_leap_year(us) => us + DAY,
-        us => us,
-    };
-    let shifted = shifted.map(leap);
+    let shifted = shifted.map(|us| us + Us::from(is_after_february_of_leap_year(us)) * DAY);
     shifted
         .min_by_key(|shifted| shifted.abs_diff(other))
         .unwrap_or(us)
 }
 
 fn is_after_february_of_leap_year(us: Us) -> bool {
-    let year = (1970..2400).find(|year| days(year + 1, 1, 1).is_some_and(|end| us < end * DAY));
-    let end_of_february = |year| days(year, 2, 29).map(|day| day * DAY);
-    year.and_then(end_of_february).is_some_and(|day| us >= day)
+    let day = us.div_euclid(DAY);
+    (1970..2400).any(|year| {
+        let leap_day = days(year, 2, 29);
+        leap_day.is_some_and(|leap_day| (leap_day..calendar::days(year + 1, 1, 1)).contains(&day))
+    })
 }
 
 /// Only digits, few enough for any sum here.
@@ -182,31 +175,14 @@ fn number(text: &str) -> Option<i64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Days from 1 January 1970 in the Gregorian calendar, counted by eras of 400 years, each year
-/// beginning in March, so that a leap day is its last.
+/// As [`calendar::days`], if there is such a date. Years after 9999 have more microseconds than a number here.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let most = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
+    let next_month = match month {
+        12 => calendar::days(year + 1, 1, 1),
+        _ => calendar::days(year, month + 1, 1),
     };
-    // Later years have more microseconds than a number here.
-    if !(1..=most).contains(&day) || !(0..=9999).contains(&year) {
-        return None;
-    }
-    /// From 1 March of the year 0 to 1 January 1970.
-    const TO_1970: i64 = 719_468;
-    let (year, month) = match month {
-        ..=2 => (year - 1, month + 9),
-        month => (year, month - 3),
-    };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * month + 2) / 5 + day - 1;
-    Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - TO_1970)
+    let is_valid = (0..=9999).contains(&year) && (1..=12).contains(&month) && day >= 1;
+    Some(calendar::days(year, month, day)).filter(|&at| is_valid && at < next_month)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 
-use super::time::time;
 use crate::analysis::CycleResult;
 use crate::cycle::Us;
+use crate::time::time;
 
 /// About this many bins.
 const BINS: Us = 16;

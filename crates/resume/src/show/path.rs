@@ -3,14 +3,14 @@
 use reveille_show::quantity::share;
 use reveille_show::sheet::{Column, Section, Table, Unit};
 
-use super::time::time;
 use crate::analysis::{
     CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
     why_words,
 };
-use crate::cycle::{Gap, Name, StageKind, Us};
+use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS};
 use crate::graph::Half;
 use crate::path::Why;
+use crate::time::time;
 
 /// How much of the path is devices, CPUs, the kernel itself, and what the log does not explain.
 pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
@@ -70,17 +70,7 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
     let mut stages = cycle.stages.iter();
     let stage = stages.find(|stage| stage.stage == link.stage);
     let is_within = stage.is_some_and(|stage| stage.start_us <= link.start_us);
-    let is_of_devices = matches!(
-        link.stage,
-        StageKind::Prepare
-            | StageKind::Suspend
-            | StageKind::SuspendLate
-            | StageKind::SuspendNoirq
-            | StageKind::ResumeNoirq
-            | StageKind::ResumeEarly
-            | StageKind::Resume
-            | StageKind::Complete
-    );
+    let is_of_devices = WITH_CALLS.contains(&link.stage);
     match link.what {
         LinkKind::Call => "devices",
         LinkKind::Cpu | LinkKind::BeforeCpu => match half {
@@ -129,47 +119,16 @@ pub(super) struct PathRow {
     share: f64,
 }
 
-pub(super) const PATH: &[Column<PathRow>] = &[
-    Column::words(
-        "what",
-        "what",
-        "The device, or the kernel's own work",
-        |row| row.what.as_str().into(),
-    ),
-    Column::detail(Column::words(
-        "driver",
-        "driver",
-        "Of the device, if the log has it",
-        |row| row.driver.as_deref().into(),
-    )),
-    Column::words("stage", "stage", "The stage that it lies in", |row| {
-        row.stage.map(stage_words).into()
-    }),
-    Column::words("why", "why then", "Why it could not start earlier", |row| {
-        row.why.map(why_words).into()
-    }),
-    Column::measured(
-        "at_us",
-        "at",
-        Unit::UsAsMs,
-        "Its `start_us` since the start of the suspend or resume",
-        |row| row.at_us.into(),
-    ),
-    Column::measured(
-        "duration_us",
-        "takes",
-        Unit::UsAsMs,
-        "How long it takes",
-        |row| row.takes_us.into(),
-    ),
-    Column::measured(
-        "share",
-        "share",
-        Unit::Share,
-        "Its `duration_us` as a share of the path",
-        |row| row.share.into(),
-    ),
-];
+pub(super) const PATH: &[Column<PathRow>] = &columns! { row:
+    words "what" "what", "The device, or the kernel's own work" => row.what.as_str();
+    words "driver" "driver"; detail, "Of the device, if the log has it" => row.driver.as_deref();
+    words "stage" "stage", "The stage that it lies in" => row.stage.map(stage_words);
+    words "why" "why then", "Why it could not start earlier" => row.why.map(why_words);
+    measured "at_us" "at" Unit::UsAsMs, "Its `start_us` since the start of the suspend or resume"
+        => row.at_us;
+    measured "duration_us" "takes" Unit::UsAsMs, "How long it takes" => row.takes_us;
+    measured "share" "share" Unit::Share, "Its `duration_us` as a share of the path" => row.share;
+};
 
 /// The path of a half, or why there is none.
 pub(super) fn section(

@@ -8,9 +8,9 @@ use reveille_show::markup::escape;
 use reveille_show::quantity;
 
 use super::tables::{own, slowest};
-use super::time::time;
 use crate::analysis::Machine;
 use crate::cycle::Us;
+use crate::time::time;
 
 /// Suspend and resume of each cycle.
 pub fn cycles(machine: &Machine) -> String {

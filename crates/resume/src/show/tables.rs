@@ -40,66 +40,23 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     ]
 }
 
-const MACHINES: &[Column<Machine>] = &[
-    Column::words(
-        "name",
-        "machine",
-        "The log's name, or the name given",
-        |one| one.name.as_str().into(),
-    ),
-    Column::measured(
-        "cycles",
-        "cycles",
-        Unit::Count,
-        "Suspends in the log",
-        |one| one.cycles.len().into(),
-    ),
-    Column::measured(
-        "suspend_us.median",
-        "suspend",
-        Unit::UsAsMs,
-        "Median time of a suspend",
-        |one| median(one.suspend_us),
-    ),
-    Column::measured(
-        "asleep_us.median",
-        "asleep",
-        Unit::UsAsMs,
-        "Median time asleep",
-        |one| median(one.asleep_us),
-    ),
-    Column::measured(
-        "resume_us.median",
-        "resume",
-        Unit::UsAsMs,
-        "Median time of a resume",
-        |one| median(one.resume_us),
-    ),
-    Column::measured(
-        "resume_us.min",
-        "min",
-        Unit::UsAsMs,
-        "Shortest resume",
-        |one| one.resume_us.map(|all| all.min).into(),
-    ),
-    Column::measured(
-        "resume_us.max",
-        "max",
-        Unit::UsAsMs,
-        "Longest resume",
-        |one| one.resume_us.map(|all| all.max).into(),
-    ),
-    Column::estimated(
-        "changed_us",
-        "with all changes",
-        Unit::UsAsMs,
-        "Time of the resume with all changes of the command line",
-        |one| {
-            let replays = one.what_if.iter().flat_map(|what_if| &what_if.replays);
-            replays.last().map(|last| last.total_us).into()
-        },
-    ),
-];
+const MACHINES: &[Column<Machine>] = &columns! { one:
+    words "name" "machine", "The log's name, or the name given" => one.name.as_str();
+    measured "cycles" "cycles" Unit::Count, "Suspends in the log" => one.cycles.len();
+    measured "suspend_us.median" "suspend" Unit::UsAsMs, "Median time of a suspend"
+        => median(one.suspend_us);
+    measured "asleep_us.median" "asleep" Unit::UsAsMs, "Median time asleep"
+        => median(one.asleep_us);
+    measured "resume_us.median" "resume" Unit::UsAsMs, "Median time of a resume"
+        => median(one.resume_us);
+    measured "resume_us.min" "min" Unit::UsAsMs, "Shortest resume"
+        => one.resume_us.map(|all| all.min);
+    measured "resume_us.max" "max" Unit::UsAsMs, "Longest resume"
+        => one.resume_us.map(|all| all.max);
+    estimated "changed_us" "with all changes" Unit::UsAsMs,
+        "Time of the resume with all changes of the command line" =>
+            one.what_if.as_ref().and_then(|one| Some(one.replays.last()?.total_us));
+};
 
 fn median(all: Option<Spread>) -> Value {
     all.map(|all| all.median).into()
@@ -125,70 +82,23 @@ struct Stage {
     all: Option<Spread>,
 }
 
-const STAGES: &[Column<Stage>] = &[
-    Column::words(
-        "stage",
-        "stage",
-        "Stage of the suspend or the resume",
-        |one| one.name.into(),
-    ),
-    Column::measured(
-        "begins_us",
-        "starts",
-        Unit::UsAsMs,
-        "Its `start_us` since the start of the cycle",
-        |one| one.begins.into(),
-    ),
-    Column::measured(
-        "duration_us",
-        "takes",
-        Unit::UsAsMs,
-        "How long the stage took",
-        |one| one.takes.into(),
-    ),
-    Column::detail(Column::measured(
-        "says_us",
-        "as the kernel reports",
-        Unit::UsAsMs,
-        "How long the stage took according to the kernel",
-        |one| one.kernel.into(),
-    )),
-    Column::measured(
-        "calls",
-        "calls",
-        Unit::Count,
-        "Devices' callbacks in the stage",
-        |one| one.calls.into(),
-    ),
-    Column::measured(
-        "calls_us",
-        "sum of calls",
-        Unit::UsAsMs,
-        "Sum of the calls' times: what the stage would take with one call at a time",
-        |one| one.calls_us.into(),
-    ),
-    Column::measured(
-        "duration_us.median",
-        "median",
-        Unit::UsAsMs,
-        "Median length of the stage over all cycles",
-        |one| median(one.all),
-    ),
-    Column::measured(
-        "duration_us.min",
-        "min",
-        Unit::UsAsMs,
-        "Shortest of all cycles",
-        |one| one.all.map(|all| all.min).into(),
-    ),
-    Column::measured(
-        "duration_us.max",
-        "max",
-        Unit::UsAsMs,
-        "Longest of all cycles",
-        |one| one.all.map(|all| all.max).into(),
-    ),
-];
+const STAGES: &[Column<Stage>] = &columns! { one:
+    words "stage" "stage", "Stage of the suspend or the resume" => one.name;
+    measured "begins_us" "starts" Unit::UsAsMs, "Its `start_us` since the start of the cycle"
+        => one.begins;
+    measured "duration_us" "takes" Unit::UsAsMs, "How long the stage took" => one.takes;
+    measured "says_us" "as the kernel reports" Unit::UsAsMs; detail,
+        "How long the stage took according to the kernel" => one.kernel;
+    measured "calls" "calls" Unit::Count, "Devices' callbacks in the stage" => one.calls;
+    measured "calls_us" "sum of calls" Unit::UsAsMs,
+        "Sum of the calls' times: what the stage would take with one call at a time" => one.calls_us;
+    measured "duration_us.median" "median" Unit::UsAsMs,
+        "Median length of the stage over all cycles" => median(one.all);
+    measured "duration_us.min" "min" Unit::UsAsMs, "Shortest of all cycles"
+        => one.all.map(|all| all.min);
+    measured "duration_us.max" "max" Unit::UsAsMs, "Longest of all cycles"
+        => one.all.map(|all| all.max);
+};
 
 /// From this column on a stage is that of all cycles.
 const STAGES_MEDIAN: usize = 6;
@@ -260,68 +170,30 @@ fn of_machine(machine: &Machine) -> Heading {
     }
 }
 
-/// The same columns for a device of a resume and of a suspend, which have their own types.
-macro_rules! device_columns {
-    ($row:ty, $field:ident, $half:literal) => {
-        &[
-            Column::words(
-                "device",
-                "device",
-                "The device's name in the kernel",
-                |one: &$row| (&*one.device).into(),
-            ),
-            Column::words("driver", "driver", "Its driver, if the log has it", |one| {
-                one.driver.as_deref().into()
-            }),
-            Column::measured(
-                concat!(stringify!($field), ".median"),
-                "takes",
-                Unit::UsAsMs,
-                concat!(
-                    "Sum of its calls in a ",
-                    $half,
-                    "; the median of all cycles"
-                ),
-                |one| one.$field.median.into(),
-            ),
-            Column::measured(
-                concat!(stringify!($field), ".min"),
-                "min",
-                Unit::UsAsMs,
-                "Shortest of all cycles",
-                |one| one.$field.min.into(),
-            ),
-            Column::measured(
-                concat!(stringify!($field), ".max"),
-                "max",
-                Unit::UsAsMs,
-                "Longest of all cycles",
-                |one| one.$field.max.into(),
-            ),
-            Column::measured(
-                "slack_us.median",
-                "slack",
-                Unit::UsAsMs,
-                concat!(
-                    "How much longer its longest call could take without a longer ",
-                    $half
-                ),
-                |one| median(one.slack_us),
-            ),
-            Column::measured(
-                "on_path",
-                "on path",
-                Unit::Count,
-                "Cycles in which its longest call is on the critical path",
-                |one| one.on_path.into(),
-            ),
-        ]
-    };
-}
-
-const DEVICES: &[Column<DeviceSpread>] = device_columns!(DeviceSpread, resume_us, "resume");
-const SUSPEND_DEVICES: &[Column<SuspendDevice>] =
-    device_columns!(SuspendDevice, suspend_us, "suspend");
+const DEVICES: &[Column<DeviceSpread>] = &columns! { one:
+    words "device" "device", "The device's name in the kernel" => &*one.device;
+    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
+    measured "resume_us.median" "takes" Unit::UsAsMs,
+        "Sum of its calls in a resume; the median of all cycles" => one.resume_us.median;
+    measured "resume_us.min" "min" Unit::UsAsMs, "Shortest of all cycles" => one.resume_us.min;
+    measured "resume_us.max" "max" Unit::UsAsMs, "Longest of all cycles" => one.resume_us.max;
+    measured "slack_us.median" "slack" Unit::UsAsMs,
+        "How much longer its longest call could take without a longer resume" => median(one.slack_us);
+    measured "on_path" "on path" Unit::Count,
+        "Cycles in which its longest call is on the critical path" => one.on_path;
+};
+const SUSPEND_DEVICES: &[Column<SuspendDevice>] = &columns! { one:
+    words "device" "device", "The device's name in the kernel" => &*one.device;
+    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
+    measured "suspend_us.median" "takes" Unit::UsAsMs,
+        "Sum of its calls in a suspend; the median of all cycles" => one.suspend_us.median;
+    measured "suspend_us.min" "min" Unit::UsAsMs, "Shortest of all cycles" => one.suspend_us.min;
+    measured "suspend_us.max" "max" Unit::UsAsMs, "Longest of all cycles" => one.suspend_us.max;
+    measured "slack_us.median" "slack" Unit::UsAsMs,
+        "How much longer its longest call could take without a longer suspend" => median(one.slack_us);
+    measured "on_path" "on path" Unit::Count,
+        "Cycles in which its longest call is on the critical path" => one.on_path;
+};
 
 /// The slowest first.
 pub fn devices(machine: &Machine, half: Half) -> Table {
@@ -368,37 +240,15 @@ pub fn slowest(machines: &[Machine]) -> Vec<&DeviceSpread> {
     all
 }
 
-const CALLS: &[Column<CallResult>] = &[
-    Column::words(
-        "device",
-        "device",
-        "The device's name in the kernel",
-        |one| (&*one.call.device).into(),
-    ),
-    Column::words("driver", "driver", "Its driver, if the log has it", |one| {
-        one.call.driver.as_deref().into()
-    }),
-    Column::words("parent", "parent", "The device above it", |one| {
-        one.call.parent.as_deref().into()
-    }),
-    Column::words("stage", "stage", "The stage that calls it", |one| {
-        stage_words(one.call.stage).into()
-    }),
-    Column::measured(
-        "duration_us",
-        "takes",
-        Unit::UsAsMs,
-        "How long the call took",
-        |one| one.duration_us.into(),
-    ),
-    Column::measured(
-        "slack_us",
-        "slack",
-        Unit::UsAsMs,
-        "How much longer it could take without lengthening the whole",
-        |one| one.slack_us.into(),
-    ),
-];
+const CALLS: &[Column<CallResult>] = &columns! { one:
+    words "device" "device", "The device's name in the kernel" => &*one.call.device;
+    words "driver" "driver", "Its driver, if the log has it" => one.call.driver.as_deref();
+    words "parent" "parent", "The device above it" => one.call.parent.as_deref();
+    words "stage" "stage", "The stage that calls it" => stage_words(one.call.stage);
+    measured "duration_us" "takes" Unit::UsAsMs, "How long the call took" => one.duration_us;
+    measured "slack_us" "slack" Unit::UsAsMs,
+        "How much longer it could take without lengthening the whole" => one.slack_us;
+};
 
 /// Calls beyond these are in the JSON only.
 const MOST_CALLS: usize = 40;
@@ -418,56 +268,27 @@ pub fn calls(cycle: &CycleResult, half: Half) -> Table {
     Table::of(caption, CALLS, calls)
 }
 
-const REMOVALS: &[Column<Removal>] = &[
-    Column::words("device", "without", "The device that is removed", |one| {
-        (&*one.device).into()
-    }),
-    Column::words("driver", "driver", "Its driver, if the log has it", |one| {
-        one.driver.as_deref().into()
-    }),
-    Column::measured(
-        "with_below",
-        "below",
-        Unit::Count,
-        "Devices below it, which are removed with it",
-        |one| one.with_below.into(),
-    ),
-    Column::estimated(
-        "total_us",
-        "would take",
-        Unit::UsAsMs,
-        "Time of the suspend or resume without it",
-        |one| one.total_us.into(),
-    ),
-    Column::estimated("saves_us", "saves", Unit::UsAsMs, "Time saved", |one| {
-        one.saves_us.into()
-    }),
-];
+const REMOVALS: &[Column<Removal>] = &columns! { one:
+    words "device" "without", "The device that is removed" => &*one.device;
+    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
+    measured "with_below" "below" Unit::Count, "Devices below it, which are removed with it"
+        => one.with_below;
+    estimated "total_us" "would take" Unit::UsAsMs, "Time of the suspend or resume without it"
+        => one.total_us;
+    estimated "saves_us" "saves" Unit::UsAsMs, "Time saved" => one.saves_us;
+};
 
 pub fn removals(removals: &[Removal]) -> Table {
     let caption = "A device removed, with all that lies below it";
     Table::of(caption, REMOVALS, removals)
 }
 
-const REPLAYS: &[Column<Replay>] = &[
-    Column::words("change", "change", "What is changed", |one| {
-        one.change.as_str().into()
-    }),
-    Column::estimated(
-        "total_us",
-        "resume",
-        Unit::UsAsMs,
-        "Time of the resume with this change and those before it",
-        |one| one.total_us.into(),
-    ),
-    Column::estimated(
-        "saves_us",
-        "saves",
-        Unit::UsAsMs,
-        "Time saved by this change",
-        |one| one.saves_us.into(),
-    ),
-];
+const REPLAYS: &[Column<Replay>] = &columns! { one:
+    words "change" "change", "What is changed" => one.change.as_str();
+    estimated "total_us" "resume" Unit::UsAsMs,
+        "Time of the resume with this change and those before it" => one.total_us;
+    estimated "saves_us" "saves" Unit::UsAsMs, "Time saved by this change" => one.saves_us;
+};
 
 /// As measured, then with each change.
 pub fn replays(what_if: &WhatIf) -> Table {
@@ -492,44 +313,17 @@ struct PowerRow {
 
 const WATTS: Unit = Unit::Of("W");
 
-const POWER: &[Column<PowerRow>] = &[
-    Column::words("when", "when", "Part of the cycle", |one| one.name.into()),
-    Column::measured(
-        "samples",
-        "samples",
-        Unit::Count,
-        "The meter's samples in it",
-        |one| one.mean.samples.into(),
-    ),
-    Column::measured("mean_w", "mean", WATTS, "Mean power", |one| {
-        one.mean.mean_w.into()
-    }),
-    Column::measured(
-        "of_idle",
-        "of idle",
-        Unit::Share,
-        "Mean as a share of the idle mean",
-        |one| {
-            let both = one.mean.mean_w.zip(one.idle_w);
-            both.filter(|(_, idle)| *idle > 0.0)
-                .map(|(mean, idle)| mean / idle)
-                .into()
-        },
-    ),
-    Column::detail(Column::measured(
-        "standard_deviation_w",
-        "standard deviation",
-        WATTS,
-        "Standard deviation of the samples",
-        |one| one.mean.standard_deviation_w.into(),
-    )),
-    Column::measured("min_w", "min", WATTS, "Smallest sample", |one| {
-        one.mean.min_w.into()
-    }),
-    Column::measured("max_w", "max", WATTS, "Largest sample", |one| {
-        one.mean.max_w.into()
-    }),
-];
+const POWER: &[Column<PowerRow>] = &columns! { one:
+    words "when" "when", "Part of the cycle" => one.name;
+    measured "samples" "samples" Unit::Count, "The meter's samples in it" => one.mean.samples;
+    measured "mean_w" "mean" WATTS, "Mean power" => one.mean.mean_w;
+    measured "of_idle" "of idle" Unit::Share, "Mean as a share of the idle mean"
+        => one.mean.mean_w.zip(one.idle_w).filter(|both| both.1 > 0.0).map(|(mean, idle)| mean / idle);
+    measured "standard_deviation_w" "standard deviation" WATTS; detail,
+        "Standard deviation of the samples" => one.mean.standard_deviation_w;
+    measured "min_w" "min" WATTS, "Smallest sample" => one.mean.min_w;
+    measured "max_w" "max" WATTS, "Largest sample" => one.mean.max_w;
+};
 
 pub fn power(power: &Power) -> Table {
     let rows = [

@@ -11,12 +11,12 @@ use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
 
-use super::time::time;
 use crate::analysis::{
     CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
 };
 use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;
+use crate::time::time;
 
 /// Width of the bars' SVG, whatever the time is: browsers hold lengths in 32 bits, 6 of them after the
 /// point, and cut what is longer than 2^25 (33.5 s in microseconds).

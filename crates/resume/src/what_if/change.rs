@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::cycle::{StageKind, Us};
+use crate::cycle::{STAGES, StageKind, Us, stage_name};
 use crate::graph::{Graph, Half, Tree};
 use crate::{Error, Result};
 
@@ -135,7 +135,7 @@ impl Change {
         let (pattern, stage) = match what.rsplit_once('@') {
             Some((pattern, kind)) => match stage(kind) {
                 Ok(kind) => (pattern, Some(kind)),
-                Err(error) if is_of_suspend(kind) => return Err(error),
+                Err(error) if STAGES.iter().any(|one| one.1 == kind) => return Err(error),
                 Err(_) => (what, None),
             },
             None => (what, None),
@@ -213,46 +213,17 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// In the JSON's spelling.
-const STAGES: [(&str, StageKind); 15] = [
-    ("freeze", StageKind::Freeze),
-    ("prepare", StageKind::Prepare),
-    ("suspend", StageKind::Suspend),
-    ("suspend_late", StageKind::SuspendLate),
-    ("suspend_noirq", StageKind::SuspendNoirq),
-    ("cpus_off", StageKind::CpusOff),
-    ("platform", StageKind::Platform),
-    ("idle", StageKind::Idle),
-    ("test", StageKind::Test),
-    ("cpus_on", StageKind::CpusOn),
-    ("resume_noirq", StageKind::ResumeNoirq),
-    ("resume_early", StageKind::ResumeEarly),
-    ("resume", StageKind::Resume),
-    ("complete", StageKind::Complete),
-    ("thaw", StageKind::Thaw),
-];
-
-fn stage_name(kind: StageKind) -> &'static str {
-    let mut stages = STAGES.iter();
-    let found = stages.find(|(_, one)| *one == kind);
-    found.map_or("", |(name, _)| name)
-}
-
+/// Of the resume.
 fn stage(name: &str) -> Result<StageKind> {
-    let of_resume = || STAGES.iter().filter(|(_, kind)| Half::Resume.has(*kind));
-    let found = of_resume().find(|(one, _)| *one == name);
-    found.map(|&(_, kind)| kind).ok_or_else(|| {
-        let names: Vec<&str> = of_resume().map(|&(name, _)| name).collect();
+    let of_resume = || STAGES.iter().filter(|one| Half::Resume.has(one.0));
+    let found = of_resume().find(|one| one.1 == name);
+    found.map(|one| one.0).ok_or_else(|| {
+        let names: Vec<&str> = of_resume().map(|one| one.1).collect();
         Error::Usage(format!(
             "{name:?} is not a stage of the resume; its stages are {}",
             names.join(", ")
         ))
     })
-}
-
-fn is_of_suspend(name: &str) -> bool {
-    let mut stages = STAGES.iter();
-    stages.any(|&(one, kind)| one == name && !Half::Resume.has(kind))
 }
 
 /// A time with its unit, rounded to microseconds.

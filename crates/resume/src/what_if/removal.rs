@@ -73,14 +73,8 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
         let best = on_path
             .intersection(&with_call)
             .map(|&device| {
-                let removal = removal(
-                    graph,
-                    &with_call,
-                    device,
-                    before,
-                    total(&run.without(device)),
-                );
-                (removal, device)
+                let total_us = total(&run.without(device));
+                (removal(graph, &with_call, device, before, total_us), device)
             })
             .min_by_key(|(one, device)| (one.total_us, one.with_below, *device));
         let Some((removal, device)) = best.filter(|(one, _)| one.saves_us > 0) else {
@@ -94,10 +88,8 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
 
 fn removable(graph: &Graph) -> HashSet<usize> {
     let serial = |kind| matches!(kind, StageKind::Prepare | StageKind::Complete);
-    let own = graph
-        .steps
-        .iter()
-        .filter(|step| !serial(graph.stages[step.stage].kind));
+    let own = graph.steps.iter();
+    let own = own.filter(|step| !serial(graph.stages[step.stage].kind));
     own.filter_map(|step| step.device).collect()
 }
 
@@ -139,8 +131,8 @@ fn on_path(graph: &Graph, times: &Times) -> HashSet<usize> {
         What::Call(call) => calls.contains(&call),
         What::Cpu(_) => false,
     });
-    on_path
-        .filter_map(|step| step.device)
+    let devices = on_path.filter_map(|step| step.device);
+    devices
         .flat_map(|device| graph.tree.with_ancestors(device))
         .collect()
 }

@@ -32,10 +32,8 @@ impl Cycles {
             function: call.function.map(|name| self.names.name(name)),
             stage,
             start: Some(us),
-            end: None,
-            says_us: None,
             worker,
-            result: None,
+            ..cycle::Call::default()
         };
         // Its return may have come before it.
         let recent = self.orphans.iter().enumerate().rev().take(RECENT);
@@ -211,14 +209,11 @@ impl Cycles {
         open.calls.push(cycle::Call {
             device,
             driver,
-            parent: None,
-            function: None,
             stage,
             start: Some(open.as_stamp(us - took)),
             end: Some(us),
             says_us: Some(took),
-            worker: None,
-            result: None,
+            ..cycle::Call::default()
         });
         open.stage = open.stage.max(stage);
     }

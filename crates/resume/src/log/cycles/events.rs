@@ -45,18 +45,16 @@ impl Cycles {
                 let begins_anew = kind == StageKind::Suspend && open.stage >= StageKind::CpusOff;
                 open.mark(kind).end.is_some() && !begins_anew
             });
-            let (says_us, aborted) = (Some(us), false);
             if !took {
                 // The other stages have no lines for that.
                 let has_stage_times = self.has_stage_times;
-                self.event(
-                    at,
-                    Event::StageEnd {
-                        kind,
-                        says_us,
-                        aborted,
-                    },
-                );
+                let (says_us, aborted) = (Some(us), false);
+                let end = Event::StageEnd {
+                    kind,
+                    says_us,
+                    aborted,
+                };
+                self.event(at, end);
                 self.has_stage_times = has_stage_times;
             }
             return;
@@ -70,11 +68,7 @@ impl Cycles {
         if self.hibernating {
             return;
         }
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.clock != at.clock)
-        {
+        if self.is_foreign(at) {
             if !opens(&event) {
                 return;
             }
@@ -136,16 +130,15 @@ impl Cycles {
         }
         match event {
             Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
-            Event::Begin { sleep, .. } => {
+            Event::Begin { .. } | Event::Freezing => {
                 open.began = true;
                 open.mark(StageKind::Freeze).start.get_or_insert(us);
-                if let Some(sleep) = sleep {
+                if let Event::Begin {
+                    sleep: Some(sleep), ..
+                } = event
+                {
                     open.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
                 }
-            }
-            Event::Freezing => {
-                open.began = true;
-                open.mark(StageKind::Freeze).start.get_or_insert(us);
             }
             Event::Frozen { after_us } => {
                 open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
@@ -247,11 +240,8 @@ impl Cycles {
                 open.mark(StageKind::Thaw).start.get_or_insert(us);
                 open.ended = true;
             }
-            Event::Thawed | Event::Done => {
-                if open.ended {
-                    open.mark(StageKind::Thaw).end = Some(us);
-                }
-            }
+            Event::Thawed | Event::Done if !open.ended => {}
+            Event::Thawed | Event::Done => open.mark(StageKind::Thaw).end = Some(us),
             Event::Exit => {
                 open.exit = Some(us);
                 open.ended = true;

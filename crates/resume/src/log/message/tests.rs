@@ -1,7 +1,7 @@
 use super::*;
 
 fn event(text: &str) -> Event<'_> {
-    match Messages::new().parse(text.as_bytes()) {
+    match Messages::default().parse(text.as_bytes()) {
         Parsed::Event(event) => event,
         other => panic!("{text}: {other:?}"),
     }
@@ -416,7 +416,7 @@ fn what_is_about_something_else_says_nothing() {
         "done",
     ] {
         assert_eq!(
-            Messages::new().parse(text.as_bytes()),
+            Messages::default().parse(text.as_bytes()),
             Parsed::Nothing,
             "{text}"
         );
@@ -430,7 +430,7 @@ fn what_is_about_something_else_says_nothing() {
         "call usb1+ returned 0 after 1234",
     ] {
         assert_eq!(
-            Messages::new().parse(text.as_bytes()),
+            Messages::default().parse(text.as_bytes()),
             Parsed::Torn,
             "{text}"
         );
@@ -471,7 +471,7 @@ fn a_freeze_that_fails_says_so_and_the_next_lines_name_who_refused() {
 }
 
 fn parse(text: &str) -> Parsed<'_> {
-    Messages::new().parse(text.as_bytes())
+    Messages::default().parse(text.as_bytes())
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn each_reason_is_a_phrase_behind_its_number() {
 #[test]
 fn counts_of_two_streams_are_added_up() {
     let mut sum = ONE_TO_FIFTEEN;
-    sum.add(&LeftOut {
+    sum.add(LeftOut {
         long_lines: 150,
         lines_without_stamp: 140,
         torn_lines: 130,

@@ -5,6 +5,6 @@ use reveille_show::quantity::duration;
 use crate::cycle::Us;
 
 /// In the unit that fits.
-pub(super) fn time(us: Us) -> String {
+pub(crate) fn time(us: Us) -> String {
     duration(us as f64 * 1e3)
 }
