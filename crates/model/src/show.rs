@@ -1,17 +1,5 @@
 //! The results of `model` for people: the names, units and words of their figures.
 
-/// Columns, one after the other: kind, key, name and unit; the sentence; a row's value.
-macro_rules! columns {
-    ($row:ident: $($kind:ident $key:literal $name:literal $($unit:expr)? $(; $detail:ident)?,
-        $about:expr => $value:expr;)+) => {
-        [$(columns!(@shown $($detail)?, reveille_show::sheet::Column::$kind(
-            $key, $name, $($unit,)? $about, |$row| reveille_show::sheet::Value::from($value)
-        ))),+]
-    };
-    (@shown, $column:expr) => { $column };
-    (@shown detail, $column:expr) => { reveille_show::sheet::Column::detail($column) };
-}
-
 mod charts;
 mod closed;
 mod simulated;

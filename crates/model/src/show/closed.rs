@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use reveille_show::columns;
 use reveille_show::quantity::{digits, time};
 use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit, Value};
 
@@ -34,59 +35,57 @@ impl Row {
     }
 }
 
-const ROWS: &[Column<Row>] = &columns! { row:
-    words "policy" "policy", "The policy" => row.policy.as_str();
-    estimated "utilisation" "load" Unit::Share, "Arrival rate by mean service time at full speed"
-        => row.load;
-    estimated "response_mean_s" "time" Unit::Seconds,
-        "Mean response time, from arrival to departure" => match row.figures {
-            Some((outcome, ..)) => Value::from(outcome.response_mean),
+const ROWS: &[Column<Row>] = &columns!(|row|
+    words "policy", "policy", row.policy.as_str(), "The policy";
+    estimated(Share) "utilisation", "load", row.load, "Arrival rate by mean service time at full speed";
+    estimated(Seconds) "response_mean_s", "time",
+        match row.figures {
+            Some((outcome,..)) => Value::from(outcome.response_mean),
             None => "unstable".into(),
-        };
-    estimated "relative_response" "×" Unit::Of(""), "Mean response time, by that of always-on"
-        => row.figures.map(|(_, response, _)| response);
-    estimated "power_mean_w" "power" Unit::Of("W"), "Mean power" => row.figure(|of| of.power_mean);
-    estimated "relative_power" "×" Unit::Of(""), "Mean power, by that of always-on"
-        => row.figures.map(|(.., power)| power);
-    estimated "frequency" "f" Unit::Of(""), "Relative frequency at which the server serves"
-        => row.figure(|of| of.frequency);
-    estimated "shares.active" "active" Unit::Share, "Share of time that the server serves"
-        => row.figure(|of| of.shares.active);
-    estimated "shares.idle" "idle" Unit::Share,
-        "Share of time that the server is awake without a request" => row.figure(|of| of.shares.idle);
-    estimated "shares.transition" "moves" Unit::Share,
-        "Share of time on the way to sleep and back" => row.figure(|of| of.shares.transition);
-    estimated "shares.nap" "nap" Unit::Share, "Share of time that the server sleeps"
-        => row.figure(|of| of.shares.nap);
-    estimated "naps_per_s" "naps" Unit::Of("/s"), "How often the server falls asleep"
-        => row.figure(|of| of.naps_per_s);
-};
+        },
+        "Mean response time, from arrival to departure";
+    estimated(Of("")) "relative_response", "×", row.figures.map(|(_, response, _)| response),
+        "Mean response time, by that of always-on";
+    estimated(Of("W")) "power_mean_w", "power", row.figure(|of| of.power_mean), "Mean power";
+    estimated(Of("")) "relative_power", "×", row.figures.map(|(.., power)| power),
+        "Mean power, by that of always-on";
+    estimated(Of("")) "frequency", "f", row.figure(|of| of.frequency),
+        "Relative frequency at which the server serves";
+    estimated(Share) "shares.active", "active", row.figure(|of| of.shares.active),
+        "Share of time that the server serves";
+    estimated(Share) "shares.idle", "idle", row.figure(|of| of.shares.idle),
+        "Share of time that the server is awake without a request";
+    estimated(Share) "shares.transition", "moves", row.figure(|of| of.shares.transition),
+        "Share of time on the way to sleep and back";
+    estimated(Share) "shares.nap", "nap", row.figure(|of| of.shares.nap),
+        "Share of time that the server sleeps";
+    estimated(Of("/s")) "naps_per_s", "naps", row.figure(|of| of.naps_per_s),
+        "How often the server falls asleep";
+);
 
 /// Policies that cross.
-const CROSSINGS: &[Column<Pair>] = &columns! { pair:
-    words "first" "policy", "The first policy" => pair.first.as_str();
-    words "second" "and", "The second policy" => pair.second.as_str();
-    words "power" "in power, % load", "Loads at which both draw the same power"
-        => loads(&pair.power);
-    words "response" "in response time, % load",
-        "Loads at which both have the same mean response time" => loads(&pair.response);
-};
+const CROSSINGS: &[Column<Pair>] = &columns!(|pair|
+    words "first", "policy", pair.first.as_str(), "The first policy";
+    words "second", "and", pair.second.as_str(), "The second policy";
+    words "power", "in power, % load", loads(&pair.power), "Loads at which both draw the same power";
+    words "response", "in response time, % load", loads(&pair.response),
+        "Loads at which both have the same mean response time";
+);
 
 /// A policy's year, with its mean response time.
-const YEARS: &[Column<(Year, Option<f64>)>] = &columns! { row:
-    words "policy" "policy", "The policy" => row.0.policy.as_str();
-    estimated "energy_kwh" "draws" Unit::Kwh, "Energy of all servers and the building"
-        => row.0.energy_kwh;
-    estimated "saved_kwh" "saves" Unit::Kwh, "Energy less than with always-on" => row.0.saved_kwh;
-    estimated "saved_money" "saves" Unit::Of("money"),
-        "Money less than with always-on, in the currency of the price" => row.0.saved_money;
-    estimated "response_mean_s" "time" Unit::Seconds; detail, "Mean response time" => row.1;
-};
+const YEARS: &[Column<(Year, Option<f64>)>] = &columns!(|row|
+    words "policy", "policy", row.0.policy.as_str(), "The policy";
+    estimated(Kwh) "energy_kwh", "draws", row.0.energy_kwh, "Energy of all servers and the building";
+    estimated(Kwh) "saved_kwh", "saves", row.0.saved_kwh, "Energy less than with always-on";
+    estimated(Of("money")) "saved_money", "saves", row.0.saved_money,
+        "Money less than with always-on, in the currency of the price";
+    estimated(Seconds) detail "response_mean_s", "time", row.1, "Mean response time";
+);
 
-const POLICIES: &[Column<Named>] = &columns! { named:
-    words "name" "policy", "The policy" => named.name.as_str();
-    words "policy" "what it does", "The policy's figures" => words::described(&named.policy);
-};
+const POLICIES: &[Column<Named>] = &columns!(|named|
+    words "name", "policy", named.name.as_str(), "The policy";
+    words "policy", "what it does", words::described(&named.policy), "The policy's figures";
+);
 
 /// The columns that `run` and `sweep` share; `list` holds the policies at a load.
 pub fn reference(list: &'static str) -> Vec<(&'static str, Vec<Heading>)> {
@@ -278,10 +277,10 @@ const LOADS: usize = 10;
 fn relative(sweep: &Sweep) -> Table {
     /// More do not fit in 80 columns.
     const LOADS: usize = 6;
-    const LINES: &[Column<(String, &str)>] = &columns! { row:
-        words "policy" "policy", "The policy" => row.0.as_str();
-        words "figure" "by always-on", "The figure" => row.1;
-    };
+    const LINES: &[Column<(String, &str)>] = &columns!(|row|
+        words "policy", "policy", row.0.as_str(), "The policy";
+        words "figure", "by always-on", row.1, "The figure";
+    );
     let policies = &sweep.parameters.policies;
     let lines = policies.iter().flat_map(|named| {
         let name = named.name.clone();

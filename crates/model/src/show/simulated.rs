@@ -1,7 +1,8 @@
 //! Simulated policies: percentiles, power, and differences from always-on.
 
+use reveille_show::columns;
 use reveille_show::quantity::{counted, digits, time};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::words;
 use crate::comparison::{Comparison, Row};
@@ -27,58 +28,63 @@ fn percentile(row: &Figures<'_>, place: usize) -> Option<Value> {
 const POLICY: &str = "The policy";
 
 fn response<'a>() -> [Column<Figures<'a>>; 8] {
-    columns! { row:
-        words "policy" "policy", POLICY => row.0;
-        estimated "simulated.response_mean_s.value" "time" Unit::Seconds,
-            "Mean response time, from arrival to departure" => row.1.map(|one| value(&one.response_mean));
-        estimated "simulated.response_percentiles.0.response_s.value" "p50" Unit::Seconds,
-            "Median response time" => percentile(row, 0);
-        estimated "simulated.response_percentiles.1.response_s.value" "p90" Unit::Seconds; detail,
-            "90th percentile of the response time" => percentile(row, 1);
-        estimated "simulated.response_percentiles.2.response_s.value" "p95" Unit::Seconds; detail,
-            "95th percentile of the response time" => percentile(row, 2);
-        estimated "simulated.response_percentiles.3.response_s.value" "p99" Unit::Seconds,
-            "99th percentile of the response time; unknown with fewer than ten requests beyond, in \
-             each replication" => percentile(row, 3);
-        estimated "simulated.response_percentiles.4.response_s.value" "p99.9" Unit::Seconds,
-            "99.9th percentile of the response time" => percentile(row, 4);
-        estimated "simulated.response_max_s" "max" Unit::Seconds, "Maximum response time"
-            => row.1.map(|one| one.response_max);
-    }
+    columns!(|row|
+        words "policy", "policy", row.0, POLICY;
+        estimated(Seconds) "simulated.response_mean_s.value", "time",
+            row.1.map(|one| value(&one.response_mean)),
+            "Mean response time, from arrival to departure";
+        estimated(Seconds) "simulated.response_percentiles.0.response_s.value", "p50", percentile(row, 0),
+            "Median response time";
+        estimated(Seconds) detail "simulated.response_percentiles.1.response_s.value", "p90",
+            percentile(row, 1),
+            "90th percentile of the response time";
+        estimated(Seconds) detail "simulated.response_percentiles.2.response_s.value", "p95",
+            percentile(row, 2),
+            "95th percentile of the response time";
+        estimated(Seconds) "simulated.response_percentiles.3.response_s.value", "p99", percentile(row, 3),
+            "99th percentile of the response time; unknown with fewer than ten requests beyond, in each \
+             replication";
+        estimated(Seconds) "simulated.response_percentiles.4.response_s.value", "p99.9", percentile(row, 4),
+            "99.9th percentile of the response time";
+        estimated(Seconds) "simulated.response_max_s", "max", row.1.map(|one| one.response_max),
+            "Maximum response time";
+    )
 }
 
 fn power<'a>() -> [Column<Figures<'a>>; 9] {
-    columns! { row:
-        words "policy" "policy", POLICY => row.0;
-        estimated "simulated.power_mean_w.value" "power" Unit::Of("W"), "Mean power of one server"
-            => row.1.map(|one| value(&one.power_mean));
-        estimated "simulated.energy_per_request_j.value" "energy" Unit::Of("J"),
-            "Energy of all servers, by request" => row.1.map(|one| one.energy_per_request.value);
-        estimated "simulated.shares.active.value" "active" Unit::Share,
-            "Share of time that a server serves" => row.1.map(|one| one.shares.active.value);
-        estimated "simulated.shares.idle.value" "idle" Unit::Share,
-            "Share of time that a server is awake without a request" => row.1.map(|one| one.shares.idle.value);
-        estimated "simulated.shares.transition.value" "moves" Unit::Share,
-            "Share of time on the way to sleep and back" => row.1.map(|one| one.shares.transition.value);
-        estimated "simulated.shares.nap.value" "nap" Unit::Share, "Share of time that a server sleeps"
-            => row.1.map(|one| one.shares.nap.value);
-        estimated "simulated.naps_per_s.value" "naps" Unit::Of("/s"),
-            "How often a server falls asleep" => row.1.map(|one| one.naps_per_s.value);
-        estimated "simulated.found_asleep.value" "asleep" Unit::Share,
-            "Share of the requests that found their server asleep, or on the way there or back"
-            => row.1.map(|one| one.found_asleep.value);
-    }
+    columns!(|row|
+        words "policy", "policy", row.0, POLICY;
+        estimated(Of("W")) "simulated.power_mean_w.value", "power", row.1.map(|one| value(&one.power_mean)),
+            "Mean power of one server";
+        estimated(Of("J")) "simulated.energy_per_request_j.value", "energy",
+            row.1.map(|one| one.energy_per_request.value),
+            "Energy of all servers, by request";
+        estimated(Share) "simulated.shares.active.value", "active",
+            row.1.map(|one| one.shares.active.value),
+            "Share of time that a server serves";
+        estimated(Share) "simulated.shares.idle.value", "idle", row.1.map(|one| one.shares.idle.value),
+            "Share of time that a server is awake without a request";
+        estimated(Share) "simulated.shares.transition.value", "moves",
+            row.1.map(|one| one.shares.transition.value),
+            "Share of time on the way to sleep and back";
+        estimated(Share) "simulated.shares.nap.value", "nap", row.1.map(|one| one.shares.nap.value),
+            "Share of time that a server sleeps";
+        estimated(Of("/s")) "simulated.naps_per_s.value", "naps", row.1.map(|one| one.naps_per_s.value),
+            "How often a server falls asleep";
+        estimated(Share) "simulated.found_asleep.value", "asleep", row.1.map(|one| one.found_asleep.value),
+            "Share of the requests that found their server asleep, or on the way there or back";
+    )
 }
 
-const ABOVE: &[Column<Row>] = &columns! { row:
-    words "policy" "policy", POLICY => row.policy.as_str();
-    estimated "above_first.response_mean_s.value" "time" Unit::Seconds,
-        "Mean response time above that of the first policy, on the same requests" =>
-            row.above_first.as_ref().map(|above| value(&above.response_mean_s));
-    estimated "above_first.power_mean_w.value" "power" Unit::Of("W"),
-        "Mean power above that of the first policy" =>
-            row.above_first.as_ref().map(|above| value(&above.power_mean_w));
-};
+const ABOVE: &[Column<Row>] = &columns!(|row|
+    words "policy", "policy", row.policy.as_str(), POLICY;
+    estimated(Seconds) "above_first.response_mean_s.value", "time",
+        row.above_first.as_ref().map(|above| value(&above.response_mean_s)),
+        "Mean response time above that of the first policy, on the same requests";
+    estimated(Of("W")) "above_first.power_mean_w.value", "power",
+        row.above_first.as_ref().map(|above| value(&above.power_mean_w)),
+        "Mean power above that of the first policy";
+);
 
 pub fn response_headings() -> Vec<Heading> {
     Column::headings(&response())

@@ -1,7 +1,8 @@
 //! The critical path as a table, and in a sentence.
 
+use reveille_show::columns;
 use reveille_show::quantity::share;
-use reveille_show::sheet::{Column, Section, Table, Unit};
+use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
     CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
@@ -119,16 +120,16 @@ pub(super) struct PathRow {
     share: f64,
 }
 
-pub(super) const PATH: &[Column<PathRow>] = &columns! { row:
-    words "what" "what", "The device, or the kernel's own work" => row.what.as_str();
-    words "driver" "driver"; detail, "Of the device, if the log has it" => row.driver.as_deref();
-    words "stage" "stage", "The stage that it lies in" => row.stage.map(stage_words);
-    words "why" "why then", "Why it could not start earlier" => row.why.map(why_words);
-    measured "at_us" "at" Unit::UsAsMs, "Its `start_us` since the start of the suspend or resume"
-        => row.at_us;
-    measured "duration_us" "takes" Unit::UsAsMs, "How long it takes" => row.takes_us;
-    measured "share" "share" Unit::Share, "Its `duration_us` as a share of the path" => row.share;
-};
+pub(super) const PATH: &[Column<PathRow>] = &columns!(|row|
+    words "what", "what", row.what.as_str(), "The device, or the kernel's own work";
+    words detail "driver", "driver", row.driver.as_deref(), "Of the device, if the log has it";
+    words "stage", "stage", row.stage.map(stage_words), "The stage that it lies in";
+    words "why", "why then", row.why.map(why_words), "Why it could not start earlier";
+    measured(UsAsMs) "at_us", "at", row.at_us,
+        "Its `start_us` since the start of the suspend or resume";
+    measured(UsAsMs) "duration_us", "takes", row.takes_us, "How long it takes";
+    measured(Share) "share", "share", row.share, "Its `duration_us` as a share of the path";
+);
 
 /// The path of a half, or why there is none.
 pub(super) fn section(

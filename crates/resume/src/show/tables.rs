@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use reveille_show::columns;
 use reveille_show::sheet::{Column, Heading, Origin, Table, Unit, Value};
 
 use crate::analysis::{
@@ -40,23 +41,18 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     ]
 }
 
-const MACHINES: &[Column<Machine>] = &columns! { one:
-    words "name" "machine", "The log's name, or the name given" => one.name.as_str();
-    measured "cycles" "cycles" Unit::Count, "Suspends in the log" => one.cycles.len();
-    measured "suspend_us.median" "suspend" Unit::UsAsMs, "Median time of a suspend"
-        => median(one.suspend_us);
-    measured "asleep_us.median" "asleep" Unit::UsAsMs, "Median time asleep"
-        => median(one.asleep_us);
-    measured "resume_us.median" "resume" Unit::UsAsMs, "Median time of a resume"
-        => median(one.resume_us);
-    measured "resume_us.min" "min" Unit::UsAsMs, "Shortest resume"
-        => one.resume_us.map(|all| all.min);
-    measured "resume_us.max" "max" Unit::UsAsMs, "Longest resume"
-        => one.resume_us.map(|all| all.max);
-    estimated "changed_us" "with all changes" Unit::UsAsMs,
-        "Time of the resume with all changes of the command line" =>
-            one.what_if.as_ref().and_then(|one| Some(one.replays.last()?.total_us));
-};
+const MACHINES: &[Column<Machine>] = &columns!(|one|
+    words "name", "machine", one.name.as_str(), "The log's name, or the name given";
+    measured(Count) "cycles", "cycles", one.cycles.len(), "Suspends in the log";
+    measured(UsAsMs) "suspend_us.median", "suspend", median(one.suspend_us), "Median time of a suspend";
+    measured(UsAsMs) "asleep_us.median", "asleep", median(one.asleep_us), "Median time asleep";
+    measured(UsAsMs) "resume_us.median", "resume", median(one.resume_us), "Median time of a resume";
+    measured(UsAsMs) "resume_us.min", "min", one.resume_us.map(|all| all.min), "Shortest resume";
+    measured(UsAsMs) "resume_us.max", "max", one.resume_us.map(|all| all.max), "Longest resume";
+    estimated(UsAsMs) "changed_us", "with all changes",
+        one.what_if.as_ref().and_then(|one| Some(one.replays.last()?.total_us)),
+        "Time of the resume with all changes of the command line";
+);
 
 fn median(all: Option<Spread>) -> Value {
     all.map(|all| all.median).into()
@@ -82,23 +78,20 @@ struct Stage {
     all: Option<Spread>,
 }
 
-const STAGES: &[Column<Stage>] = &columns! { one:
-    words "stage" "stage", "Stage of the suspend or the resume" => one.name;
-    measured "begins_us" "starts" Unit::UsAsMs, "Its `start_us` since the start of the cycle"
-        => one.begins;
-    measured "duration_us" "takes" Unit::UsAsMs, "How long the stage took" => one.takes;
-    measured "says_us" "as the kernel reports" Unit::UsAsMs; detail,
-        "How long the stage took according to the kernel" => one.kernel;
-    measured "calls" "calls" Unit::Count, "Devices' callbacks in the stage" => one.calls;
-    measured "calls_us" "sum of calls" Unit::UsAsMs,
-        "Sum of the calls' times: what the stage would take with one call at a time" => one.calls_us;
-    measured "duration_us.median" "median" Unit::UsAsMs,
-        "Median length of the stage over all cycles" => median(one.all);
-    measured "duration_us.min" "min" Unit::UsAsMs, "Shortest of all cycles"
-        => one.all.map(|all| all.min);
-    measured "duration_us.max" "max" Unit::UsAsMs, "Longest of all cycles"
-        => one.all.map(|all| all.max);
-};
+const STAGES: &[Column<Stage>] = &columns!(|one|
+    words "stage", "stage", one.name, "Stage of the suspend or the resume";
+    measured(UsAsMs) "begins_us", "starts", one.begins, "Its `start_us` since the start of the cycle";
+    measured(UsAsMs) "duration_us", "takes", one.takes, "How long the stage took";
+    measured(UsAsMs) detail "says_us", "as the kernel reports", one.kernel,
+        "How long the stage took according to the kernel";
+    measured(Count) "calls", "calls", one.calls, "Devices' callbacks in the stage";
+    measured(UsAsMs) "calls_us", "sum of calls", one.calls_us,
+        "Sum of the calls' times: what the stage would take with one call at a time";
+    measured(UsAsMs) "duration_us.median", "median", median(one.all),
+        "Median length of the stage over all cycles";
+    measured(UsAsMs) "duration_us.min", "min", one.all.map(|all| all.min), "Shortest of all cycles";
+    measured(UsAsMs) "duration_us.max", "max", one.all.map(|all| all.max), "Longest of all cycles";
+);
 
 /// From this column on a stage is that of all cycles.
 const STAGES_MEDIAN: usize = 6;
@@ -170,30 +163,30 @@ fn of_machine(machine: &Machine) -> Heading {
     }
 }
 
-const DEVICES: &[Column<DeviceSpread>] = &columns! { one:
-    words "device" "device", "The device's name in the kernel" => &*one.device;
-    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
-    measured "resume_us.median" "takes" Unit::UsAsMs,
-        "Sum of its calls in a resume; the median of all cycles" => one.resume_us.median;
-    measured "resume_us.min" "min" Unit::UsAsMs, "Shortest of all cycles" => one.resume_us.min;
-    measured "resume_us.max" "max" Unit::UsAsMs, "Longest of all cycles" => one.resume_us.max;
-    measured "slack_us.median" "slack" Unit::UsAsMs,
-        "How much longer its longest call could take without a longer resume" => median(one.slack_us);
-    measured "on_path" "on path" Unit::Count,
-        "Cycles in which its longest call is on the critical path" => one.on_path;
-};
-const SUSPEND_DEVICES: &[Column<SuspendDevice>] = &columns! { one:
-    words "device" "device", "The device's name in the kernel" => &*one.device;
-    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
-    measured "suspend_us.median" "takes" Unit::UsAsMs,
-        "Sum of its calls in a suspend; the median of all cycles" => one.suspend_us.median;
-    measured "suspend_us.min" "min" Unit::UsAsMs, "Shortest of all cycles" => one.suspend_us.min;
-    measured "suspend_us.max" "max" Unit::UsAsMs, "Longest of all cycles" => one.suspend_us.max;
-    measured "slack_us.median" "slack" Unit::UsAsMs,
-        "How much longer its longest call could take without a longer suspend" => median(one.slack_us);
-    measured "on_path" "on path" Unit::Count,
-        "Cycles in which its longest call is on the critical path" => one.on_path;
-};
+const DEVICES: &[Column<DeviceSpread>] = &columns!(|one|
+    words "device", "device", &*one.device, "The device's name in the kernel";
+    words "driver", "driver", one.driver.as_deref(), "Its driver, if the log has it";
+    measured(UsAsMs) "resume_us.median", "takes", one.resume_us.median,
+        "Sum of its calls in a resume; the median of all cycles";
+    measured(UsAsMs) "resume_us.min", "min", one.resume_us.min, "Shortest of all cycles";
+    measured(UsAsMs) "resume_us.max", "max", one.resume_us.max, "Longest of all cycles";
+    measured(UsAsMs) "slack_us.median", "slack", median(one.slack_us),
+        "How much longer its longest call could take without a longer resume";
+    measured(Count) "on_path", "on path", one.on_path,
+        "Cycles in which its longest call is on the critical path";
+);
+const SUSPEND_DEVICES: &[Column<SuspendDevice>] = &columns!(|one|
+    words "device", "device", &*one.device, "The device's name in the kernel";
+    words "driver", "driver", one.driver.as_deref(), "Its driver, if the log has it";
+    measured(UsAsMs) "suspend_us.median", "takes", one.suspend_us.median,
+        "Sum of its calls in a suspend; the median of all cycles";
+    measured(UsAsMs) "suspend_us.min", "min", one.suspend_us.min, "Shortest of all cycles";
+    measured(UsAsMs) "suspend_us.max", "max", one.suspend_us.max, "Longest of all cycles";
+    measured(UsAsMs) "slack_us.median", "slack", median(one.slack_us),
+        "How much longer its longest call could take without a longer suspend";
+    measured(Count) "on_path", "on path", one.on_path,
+        "Cycles in which its longest call is on the critical path";
+);
 
 /// The slowest first.
 pub fn devices(machine: &Machine, half: Half) -> Table {
@@ -240,15 +233,15 @@ pub fn slowest(machines: &[Machine]) -> Vec<&DeviceSpread> {
     all
 }
 
-const CALLS: &[Column<CallResult>] = &columns! { one:
-    words "device" "device", "The device's name in the kernel" => &*one.call.device;
-    words "driver" "driver", "Its driver, if the log has it" => one.call.driver.as_deref();
-    words "parent" "parent", "The device above it" => one.call.parent.as_deref();
-    words "stage" "stage", "The stage that calls it" => stage_words(one.call.stage);
-    measured "duration_us" "takes" Unit::UsAsMs, "How long the call took" => one.duration_us;
-    measured "slack_us" "slack" Unit::UsAsMs,
-        "How much longer it could take without lengthening the whole" => one.slack_us;
-};
+const CALLS: &[Column<CallResult>] = &columns!(|one|
+    words "device", "device", &*one.call.device, "The device's name in the kernel";
+    words "driver", "driver", one.call.driver.as_deref(), "Its driver, if the log has it";
+    words "parent", "parent", one.call.parent.as_deref(), "The device above it";
+    words "stage", "stage", stage_words(one.call.stage), "The stage that calls it";
+    measured(UsAsMs) "duration_us", "takes", one.duration_us, "How long the call took";
+    measured(UsAsMs) "slack_us", "slack", one.slack_us,
+        "How much longer it could take without lengthening the whole";
+);
 
 /// Calls beyond these are in the JSON only.
 const MOST_CALLS: usize = 40;
@@ -268,27 +261,27 @@ pub fn calls(cycle: &CycleResult, half: Half) -> Table {
     Table::of(caption, CALLS, calls)
 }
 
-const REMOVALS: &[Column<Removal>] = &columns! { one:
-    words "device" "without", "The device that is removed" => &*one.device;
-    words "driver" "driver", "Its driver, if the log has it" => one.driver.as_deref();
-    measured "with_below" "below" Unit::Count, "Devices below it, which are removed with it"
-        => one.with_below;
-    estimated "total_us" "would take" Unit::UsAsMs, "Time of the suspend or resume without it"
-        => one.total_us;
-    estimated "saves_us" "saves" Unit::UsAsMs, "Time saved" => one.saves_us;
-};
+const REMOVALS: &[Column<Removal>] = &columns!(|one|
+    words "device", "without", &*one.device, "The device that is removed";
+    words "driver", "driver", one.driver.as_deref(), "Its driver, if the log has it";
+    measured(Count) "with_below", "below", one.with_below,
+        "Devices below it, which are removed with it";
+    estimated(UsAsMs) "total_us", "would take", one.total_us,
+        "Time of the suspend or resume without it";
+    estimated(UsAsMs) "saves_us", "saves", one.saves_us, "Time saved";
+);
 
 pub fn removals(removals: &[Removal]) -> Table {
     let caption = "A device removed, with all that lies below it";
     Table::of(caption, REMOVALS, removals)
 }
 
-const REPLAYS: &[Column<Replay>] = &columns! { one:
-    words "change" "change", "What is changed" => one.change.as_str();
-    estimated "total_us" "resume" Unit::UsAsMs,
-        "Time of the resume with this change and those before it" => one.total_us;
-    estimated "saves_us" "saves" Unit::UsAsMs, "Time saved by this change" => one.saves_us;
-};
+const REPLAYS: &[Column<Replay>] = &columns!(|one|
+    words "change", "change", one.change.as_str(), "What is changed";
+    estimated(UsAsMs) "total_us", "resume", one.total_us,
+        "Time of the resume with this change and those before it";
+    estimated(UsAsMs) "saves_us", "saves", one.saves_us, "Time saved by this change";
+);
 
 /// As measured, then with each change.
 pub fn replays(what_if: &WhatIf) -> Table {
@@ -311,19 +304,18 @@ struct PowerRow {
     idle_w: Option<f64>,
 }
 
-const WATTS: Unit = Unit::Of("W");
-
-const POWER: &[Column<PowerRow>] = &columns! { one:
-    words "when" "when", "Part of the cycle" => one.name;
-    measured "samples" "samples" Unit::Count, "The meter's samples in it" => one.mean.samples;
-    measured "mean_w" "mean" WATTS, "Mean power" => one.mean.mean_w;
-    measured "of_idle" "of idle" Unit::Share, "Mean as a share of the idle mean"
-        => one.mean.mean_w.zip(one.idle_w).filter(|both| both.1 > 0.0).map(|(mean, idle)| mean / idle);
-    measured "standard_deviation_w" "standard deviation" WATTS; detail,
-        "Standard deviation of the samples" => one.mean.standard_deviation_w;
-    measured "min_w" "min" WATTS, "Smallest sample" => one.mean.min_w;
-    measured "max_w" "max" WATTS, "Largest sample" => one.mean.max_w;
-};
+const POWER: &[Column<PowerRow>] = &columns!(|one|
+    words "when", "when", one.name, "Part of the cycle";
+    measured(Count) "samples", "samples", one.mean.samples, "The meter's samples in it";
+    measured(Of("W")) "mean_w", "mean", one.mean.mean_w, "Mean power";
+    measured(Share) "of_idle", "of idle",
+        one.mean.mean_w.zip(one.idle_w).filter(|both| both.1 > 0.0).map(|(mean, idle)| mean / idle),
+        "Mean as a share of the idle mean";
+    measured(Of("W")) detail "standard_deviation_w", "standard deviation", one.mean.standard_deviation_w,
+        "Standard deviation of the samples";
+    measured(Of("W")) "min_w", "min", one.mean.min_w, "Smallest sample";
+    measured(Of("W")) "max_w", "max", one.mean.max_w, "Largest sample";
+);
 
 pub fn power(power: &Power) -> Table {
     let rows = [
