@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use reveille_kernel::{Identity, pm_qos};
+use reveille_kernel::Identity;
 use reveille_results::description::Ended;
 use reveille_results::kept::{self, About};
 use reveille_results::output::Folder;
@@ -12,6 +12,7 @@ use reveille_show::progress::Bar;
 use reveille_show::sheet::Sheet;
 use reveille_trial::rounds::Progress;
 use reveille_trial::setting::Machine;
+pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
 use crate::printed::{Printed, To};
@@ -91,15 +92,6 @@ impl Kept {
             Ended::Disturbed(_) => ExitCode::FAILURE,
         })
     }
-}
-
-/// A latency bound that is in force under everything that is compared, "as is" included.
-pub fn held_by_others(every: &str) -> Option<String> {
-    let bound_us = pm_qos::current_bound_us().ok()??;
-    Some(format!(
-        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         {every}; `reveille top` shows who."
-    ))
 }
 
 /// Shows progress while `run` runs.

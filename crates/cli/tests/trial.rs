@@ -607,5 +607,17 @@ fn a_dry_run_tells_which_settings_a_recorded_machine_would_get() {
         let names = planned["settings"].as_array().unwrap().iter();
         let names: Vec<&str> = names.map(|one| one["name"].as_str().unwrap()).collect();
         assert_eq!(names, settings, "{machine}");
+        let mut command = reveille();
+        command.args(["trial", "--dry-run", "--markdown", "--root"]);
+        let markdown = command.arg(folder.path()).output().unwrap().stdout;
+        let markdown = String::from_utf8(markdown).unwrap();
+        assert!(
+            markdown.starts_with("## Settings of a trial\n"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains("| as is | nothing is changed |\n"),
+            "{markdown}"
+        );
     }
 }

@@ -5,7 +5,7 @@ mod line;
 use std::path::PathBuf;
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, requests};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, pm_qos, requests};
 use serde::Serialize;
 
 use crate::observe::states_by_depth;
@@ -199,6 +199,16 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
         );
     }
     Ok((settings, notes))
+}
+
+/// A note on another process's latency bound, which is in force under everything that is compared, "as is"
+/// included; `every` is the noun of that.
+pub fn held_by_others(every: &str) -> Option<String> {
+    let bound_us = pm_qos::current_bound_us().ok()??;
+    Some(format!(
+        "Another process holds a latency bound of {bound_us} µs, which is in force under every \
+         {every}; `reveille top` shows who."
+    ))
 }
 
 fn online(idle: &Idle) -> impl Iterator<Item = &reveille_kernel::Cpu> {

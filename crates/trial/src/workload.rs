@@ -16,10 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub use client::Client;
 pub use command::{Command, Figure};
-pub use echo::{Echo, Transport};
-pub use ping::Ping;
-pub use requests::{Exchange, Pace, Requests};
-pub use server::{PORT, Server, parse_address};
+pub use echo::Transport;
+pub use requests::Pace;
+pub use server::{Server, parse_address};
 
 use crate::Result;
 

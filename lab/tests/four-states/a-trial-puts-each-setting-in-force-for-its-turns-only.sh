@@ -7,8 +7,8 @@ END
 run 0 reveille trial --settings C1 --setting 'limit --disable C2 --cpu 1' --rounds 2 --settle 50ms \
   --figure 'disabled ([0-9]+)' --out /tmp/trial -- sh /tmp/disabled.sh
 says "the trial" "^as is  *2  *0 " "$output"
-says "the trial" "^up to C1  *2  *4.00 " "$output"
-says "the trial" "^limit --disable C2 --cpu 1  *2  *1.00 " "$output"
+says "the trial" "^up to C1  *2  *4 " "$output"
+says "the trial" "^limit --disable C2 --cpu 1  *2  *1 " "$output"
 run 0 reveille report /tmp/trial
 complains 2 "is there already" reveille trial --out /tmp/trial -- true
 

@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use reveille_kernel::affinity::{self, Binding};
 
+use super::echo::{Echo, Transport};
+use super::ping::{self, Ping};
 use super::requests::{Exchange, Pace, Requests};
-use super::{Description, Echo, NANOSECONDS, PORT, PaceDescription, Ping, Transport, Workload};
-use super::{message, ping};
+use super::server::PORT;
+use super::{Description, NANOSECONDS, PaceDescription, Workload, message};
 use crate::{Error, Result};
 
 /// A longer pause could not be interrupted soon.
