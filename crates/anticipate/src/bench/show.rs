@@ -184,17 +184,19 @@ fn table<T>(
 fn facts(bench: &Bench, what: String, sheet: &mut Sheet<'_>) {
     let plan = &bench.plan;
     sheet.fact("Workload", format!("{what}; waits on CPU {}", plan.cpu));
+    let warm_up = match plan.warm_up {
+        0 => String::new(),
+        waits => format!("; {waits} before them do not count"),
+    };
     sheet.fact(
         "Rounds",
         format!(
-            "{} of {} in shuffled order, seed {}; a turn ends after {} waits or {}, and {} before them do \
-             not count",
+            "{} of {} in shuffled order, seed {}; a turn ends after {} waits or {}{warm_up}",
             bench.complete_rounds(),
             plan.rounds,
             plan.seed,
             plan.waits,
             duration(plan.turn_s * 1e9),
-            plan.warm_up
         ),
     );
     if let Some(own) = own_cost(bench) {

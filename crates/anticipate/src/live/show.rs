@@ -139,16 +139,18 @@ fn answer(statistics: &Statistics) -> String {
     let assisted = sum(statistics, |one| one.assistance.assisted);
     let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
-    match (requests, assisted) {
-        (0, _) => format!("No request was issued in {elapsed}."),
-        (_, 0) => format!("None of {requests} requests in {elapsed} was assisted."),
-        _ => format!(
-            "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
-            count(assisted),
-            counted(requests, "request"),
-            share(in_time as f64 / assisted as f64)
-        ),
+    if requests == 0 {
+        return format!("No request was issued in {elapsed}.");
     }
+    let ready = match assisted {
+        0 => String::new(),
+        all => format!(
+            "; {} of these completed while the CPU was ready",
+            share(in_time as f64 / all as f64)
+        ),
+    };
+    let (assisted, requests) = (count(assisted), counted(requests, "request"));
+    format!("{assisted} of {requests} were assisted in {elapsed}{ready}.")
 }
 
 /// The time awake, and its energy if that is known.
@@ -340,6 +342,8 @@ mod tests {
         // The other CPU did nothing.
         assert!(shown.contains("\n0 ") && !shown.contains("\n1 "), "{shown}");
         let mut none = snapshot(None);
+        none.statistics.operations[0].assistance.assisted = 0;
+        assert!(text(&none).contains("0 of 100 requests were assisted in 1 s."));
         none.statistics.operations.clear();
         assert!(text(&none).contains("No request was issued in 1 s."));
     }
