@@ -5,7 +5,7 @@ mod line;
 use std::path::PathBuf;
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, pm_qos, requests};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, cpulist, journal, pm_qos, requests};
 use serde::Serialize;
 
 use crate::observe::states_by_depth;
@@ -277,7 +277,7 @@ impl Setting {
     /// Where it cannot be done on this machine.
     pub fn how(&self, idle: &Idle) -> Result<String> {
         let on = |cpus: &Option<Vec<u32>>| match cpus {
-            Some(cpus) => format!("on CPU {}", listed(cpus)),
+            Some(cpus) => format!("on {}", cpulist::named(cpus)),
             None => "on all CPUs".to_owned(),
         };
         Ok(match &self.kind {
@@ -320,7 +320,7 @@ impl Setting {
                     .into()
             }
             Kind::KeepAwake(cpus) => {
-                format!("idle-priority threads keep CPU {} awake", listed(cpus))
+                format!("idle-priority threads keep {} awake", cpulist::named(cpus))
             }
         })
     }
@@ -442,11 +442,6 @@ fn left_by(idle: &Idle, bound_us: u32, cpus: Option<&[u32]>) -> Vec<String> {
         }
     }
     names
-}
-
-fn listed(cpus: &[u32]) -> String {
-    let words: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    words.join(", ")
 }
 
 #[cfg(test)]
