@@ -189,3 +189,39 @@ impl Settings {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use reveille_kernel::Root;
+
+    use super::*;
+
+    #[test]
+    fn a_first_lead_is_of_the_deepest_state_that_fits_the_sleep() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = folder.path().join("sys/devices/system/cpu");
+        for (index, (name, latency, residency)) in
+            [("C1", 2, 2), ("C6", 133, 600)].iter().enumerate()
+        {
+            let state = system.join(format!("cpu0/cpuidle/state{index}"));
+            fs::create_dir_all(&state).unwrap();
+            fs::write(state.join("name"), name).unwrap();
+            fs::write(state.join("latency"), format!("{latency}\n")).unwrap();
+            fs::write(state.join("residency"), format!("{residency}\n")).unwrap();
+        }
+        for list in ["present", "online"] {
+            fs::write(system.join(list), "0\n").unwrap();
+        }
+        let idle = Idle::read(&Root::at(folder.path())).unwrap();
+        let leads = first_leads(&idle, |_| true, |_| None);
+        // At 512 µs C1, whose exit latency is below the default; at 1024 µs C6.
+        assert_eq!((leads[9], leads[10]), (20_000, 138_000));
+        let measured = |state: &str| (state == "C1").then_some(3_000);
+        let leads = first_leads(&idle, |_| true, measured);
+        assert_eq!((leads[0], leads[9], leads[10]), (20_000, 3_000, 138_000));
+        let none = first_leads(&idle, |_| false, measured);
+        assert_eq!(none, Settings::default().first_lead_ns);
+    }
+}

@@ -126,6 +126,19 @@ fn it_says_what_it_did_and_leaves_no_socket() {
 }
 
 #[test]
+fn its_statistics_can_be_pasted_into_an_issue() {
+    let Some((_folder, socket)) = socket("its_statistics_can_be_pasted_into_an_issue") else {
+        return;
+    };
+    let flags = ["anticipate", "--duration", "100ms", "--markdown"];
+    let done = reveille().args(flags).args(["--socket", &socket]).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let text = String::from_utf8(done.stdout).unwrap();
+    assert!(text.starts_with("## Anticipatory wake-up\n\n**"), "{text}");
+}
+
+#[test]
 fn with_an_interval_it_says_so_line_by_line() {
     let Some((_folder, socket)) = socket("with_an_interval_it_says_so_line_by_line") else {
         return;

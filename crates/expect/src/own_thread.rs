@@ -1,4 +1,4 @@
-//! Waking in time without an engine and without root: by a thread of the process's own.
+//! Anticipatory wake-up without an engine and without root: by a thread of the process itself.
 //!
 //! The thread is bound to the CPU on which the application waits, sleeps until shortly before the
 //! window, and then spins until the window ends or is cancelled. While it spins the CPU does not

@@ -136,7 +136,7 @@ impl Turns for Trial<'_> {
 impl Trial<'_> {
     fn no_figure(&self, at: At, gathered: &Gathered) -> Error {
         Error::Failed(format!(
-            "{}: gave no figure in the first turn (setting `{}`): {}",
+            "{}: no figure in the first turn (setting `{}`): {}",
             self.workload.description().what,
             self.name(at),
             gathered.why.as_deref().unwrap_or("reason unknown")

@@ -5,7 +5,7 @@ mod line;
 use std::path::PathBuf;
 
 use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, journal, pm_qos, requests};
+use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, cpulist, journal, pm_qos, requests};
 use serde::Serialize;
 
 use crate::observe::states_by_depth;
@@ -130,7 +130,7 @@ pub struct Wanted {
 
 /// The settings of a trial on this machine: as is, each idle state as the deepest, the wanted
 /// bounds, the given ones, and no sleep at all. And notes: which were left out, since they would be
-/// another one's twin; what this machine's governor does not look at.
+/// the same as another one; what this machine's governor does not look at.
 ///
 /// # Errors
 /// [`Error::Usage`] where a wanted one is not to be had or would change nothing that can be told
@@ -145,8 +145,8 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
         if !asked(&setting.name) {
             continue;
         }
-        match twin(idle, &setting, state) {
-            Some(twin) if all_asked => left_out.push(twin),
+        match same_as(idle, &setting, state) {
+            Some(same) if all_asked => left_out.push(same),
             _ => settings.push(setting),
         }
     }
@@ -216,7 +216,7 @@ fn online(idle: &Idle) -> impl Iterator<Item = &reveille_kernel::Cpu> {
 }
 
 /// Why a state as the deepest is not tried by default: it would be the same as another setting.
-fn twin(idle: &Idle, setting: &Setting, state: &IdleState) -> Option<String> {
+fn same_as(idle: &Idle, setting: &Setting, state: &IdleState) -> Option<String> {
     let name = &setting.name;
     if limits::poll(std::slice::from_ref(state)).is_some() {
         return Some(format!("{name} (it is `{NO_SLEEP}`)"));
@@ -244,7 +244,7 @@ fn unknown(idle: &Idle, only: &str) -> Error {
         .map(|state| state.name.as_str());
     let names: Vec<&str> = states.chain(["no-sleep"]).collect();
     Error::Usage(format!(
-        "--settings {only}: there is no such setting here; there are {}",
+        "--settings {only}: unknown setting; this machine has {}",
         names.join(", ")
     ))
 }
@@ -277,7 +277,7 @@ impl Setting {
     /// Where it cannot be done on this machine.
     pub fn how(&self, idle: &Idle) -> Result<String> {
         let on = |cpus: &Option<Vec<u32>>| match cpus {
-            Some(cpus) => format!("on CPU {}", listed(cpus)),
+            Some(cpus) => format!("on {}", cpulist::named(cpus)),
             None => "on all CPUs".to_owned(),
         };
         Ok(match &self.kind {
@@ -320,7 +320,7 @@ impl Setting {
                     .into()
             }
             Kind::KeepAwake(cpus) => {
-                format!("idle-priority threads keep CPU {} awake", listed(cpus))
+                format!("idle-priority threads keep {} awake", cpulist::named(cpus))
             }
         })
     }
@@ -444,11 +444,6 @@ fn left_by(idle: &Idle, bound_us: u32, cpus: Option<&[u32]>) -> Vec<String> {
     names
 }
 
-fn listed(cpus: &[u32]) -> String {
-    let words: Vec<String> = cpus.iter().map(u32::to_string).collect();
-    words.join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -502,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_each_state_is_the_deepest_once_and_twins_are_left_out() {
+    fn by_default_each_state_is_the_deepest_once_and_equal_settings_are_left_out() {
         let (_folder, Machine { idle, .. }) = machine(&STATES);
         let (settings, notes) = choose(&idle, &wanted(&[], &[20])).unwrap();
         assert_eq!(

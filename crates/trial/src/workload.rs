@@ -103,7 +103,7 @@ pub trait Workload {
 }
 
 fn no_answer_within(timeout: Duration) -> String {
-    format!("no answer within {} ms", timeout.as_millis())
+    format!("no reply within {} ms", timeout.as_millis())
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
         gathered.fail(|| "another reason".into());
         let expected = Gathered {
             failed: 2,
-            why: Some("no answer within 1500 ms".into()),
+            why: Some("no reply within 1500 ms".into()),
             ..Gathered::default()
         };
         assert_eq!(gathered, expected);

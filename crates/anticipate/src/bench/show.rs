@@ -5,11 +5,11 @@ mod panels;
 mod words;
 
 use reveille_figures::rounds::Estimate;
+use reveille_show::columns;
 use reveille_show::quantity::duration;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 use reveille_trial::show::compared;
 
-use super::policy::Policy;
 use super::result::{Bench, Change, Gain, PolicyUsed, Row};
 
 const FOOT: &str = "Policies took turns in shuffled order, round by round. A figure is the median over \
@@ -21,218 +21,78 @@ const FOOT: &str = "Policies took turns in shuffled order, round by round. A fig
 /// A row with the name of its point.
 struct At<T> {
     point: String,
-    policy: Policy,
     one: T,
 }
 
-const fn point<T>() -> Column<At<T>> {
-    let about = "The idle time after each I/O, or the series; in the JSON its place in `points`";
-    Column::words("point", "idle", about, |at| at.point.as_str().into())
-}
+const FIGURES: &[Column<At<Row>>] = &columns!(|at|
+    words "point", "idle", at.point.as_str(),
+        "The idle time after each I/O, or the series; in the JSON its place in `points`";
+    words "policy", "policy", at.one.policy.name(), "The policy";
+    measured(Count) "waits", "waits", at.one.waits, "I/Os or calls of all rounds";
+    measured(Ns) "median_ns", "median", estimate(&at.one.median_ns),
+        "Median latency: from issue, or a call's completion, until the waiting thread runs";
+    measured(Ns) "p90_ns", "p90", estimate(&at.one.p90_ns),
+        "90th percentile of the latency; unknown if fewer than ten waits of all rounds lie beyond";
+    measured(Ns) "p99_ns", "p99", estimate(&at.one.p99_ns),
+        "99th percentile of the latency; unknown if fewer than ten waits of all rounds lie beyond";
+    measured(Ns) "max_ns", "max", at.one.max_ns, "Maximum latency of all rounds";
+    measured(Of("/s")) "per_s", "rate", estimate(&at.one.per_s), "Waits per second";
+    measured(Ns) "run_ns", "run", estimate(&at.one.run_ns), "Time to the end of the series";
+    measured(Of("%")) "awake_percent", "awake", estimate(&at.one.awake_percent),
+        "Time awake of the CPU on which the workload waits, its own work included";
+    measured(Of("%")) detail "others_awake_percent", "others awake",
+        estimate(&at.one.others_awake_percent),
+        "Mean time awake of the other CPUs, whatever keeps them awake";
+    measured(Of("%")) detail "assisted_percent", "assisted", estimate(&at.one.assisted_percent),
+        "Waits for which a CPU was to be awake, by the engine's own account";
+    measured(Of("%")) detail "kept_awake_percent", "kept awake", estimate(&at.one.kept_awake_percent),
+        "Time that the engine kept CPUs awake, by its own account: of one CPU's time";
+    measured(Of("W")) "power_w", "power", estimate(&at.one.power_w), "Power of the processor packages";
+);
 
-const fn policy<T>() -> Column<At<T>> {
-    Column::words("policy", "policy", "The policy", |at| {
-        at.policy.name().into()
-    })
-}
+const GAINS: &[Column<At<Gain>>] = &columns!(|at|
+    words "point", "idle", at.point.as_str(),
+        "The idle time after each I/O, or the series; in the JSON its place in `points`";
+    words "policy", "policy", at.one.policy.name(), "The policy";
+    estimated(Ns) "median.lost_ns", "cost p50", estimate(&at.one.median.lost_ns),
+        "Cost of sleep: the median latency as is less that without sleep";
+    estimated(Of("%")) "median.percent", "regained", difference(&at.one.median.percent),
+        "Share of that cost that the policy regains; unknown if sleep is not shown to cost anything";
+    estimated(Ns) "p99.lost_ns", "cost p99", estimate(&at.one.p99.lost_ns),
+        "Cost of sleep at the 99th percentile";
+    estimated(Of("%")) "p99.percent", "regained p99", difference(&at.one.p99.percent),
+        "Share of that cost that the policy regains";
+    estimated(Of("%")) "awake_percent", "awake", difference(&at.one.awake_percent),
+        "Time awake beyond as is, as a share of that of no sleep";
+    estimated(Of("%")) detail "power_percent", "power", difference(&at.one.power_percent),
+        "Power beyond as is, as a share of that of no sleep";
+);
 
-const FIGURES: &[Column<At<Row>>] = &[
-    point(),
-    policy(),
-    Column::measured(
-        "waits",
-        "waits",
-        Unit::Count,
-        "I/Os or calls of all rounds",
-        |at| at.one.waits.into(),
-    ),
-    Column::measured(
-        "median_ns",
-        "median",
-        Unit::Ns,
-        "Median latency: from issue, or a call's completion, until the waiting thread runs",
-        |at| estimate(&at.one.median_ns),
-    ),
-    Column::measured(
-        "p90_ns",
-        "p90",
-        Unit::Ns,
-        "90th percentile of the latency; unknown if fewer than ten waits of all rounds lie beyond",
-        |at| estimate(&at.one.p90_ns),
-    ),
-    Column::measured(
-        "p99_ns",
-        "p99",
-        Unit::Ns,
-        "99th percentile of the latency; unknown if fewer than ten waits of all rounds lie beyond",
-        |at| estimate(&at.one.p99_ns),
-    ),
-    Column::measured(
-        "max_ns",
-        "max",
-        Unit::Ns,
-        "Maximum latency of all rounds",
-        |at| at.one.max_ns.into(),
-    ),
-    Column::measured("per_s", "rate", Unit::Of("/s"), "Waits per second", |at| {
-        estimate(&at.one.per_s)
-    }),
-    Column::measured(
-        "run_ns",
-        "run",
-        Unit::Ns,
-        "Time to the end of the series",
-        |at| estimate(&at.one.run_ns),
-    ),
-    Column::measured(
-        "awake_percent",
-        "awake",
-        Unit::Of("%"),
-        "Time awake of the CPU on which the workload waits, its own work included",
-        |at| estimate(&at.one.awake_percent),
-    ),
-    Column::detail(Column::measured(
-        "others_awake_percent",
-        "others awake",
-        Unit::Of("%"),
-        "Mean time awake of the other CPUs, whatever keeps them awake",
-        |at| estimate(&at.one.others_awake_percent),
-    )),
-    Column::detail(Column::measured(
-        "assisted_percent",
-        "assisted",
-        Unit::Of("%"),
-        "Waits for which a CPU was to be awake, by the engine's own account",
-        |at| estimate(&at.one.assisted_percent),
-    )),
-    Column::detail(Column::measured(
-        "kept_awake_percent",
-        "kept awake",
-        Unit::Of("%"),
-        "Time that the engine kept CPUs awake, by its own account: of one CPU's time",
-        |at| estimate(&at.one.kept_awake_percent),
-    )),
-    Column::measured(
-        "power_w",
-        "power",
-        Unit::Of("W"),
-        "Power of the processor packages",
-        |at| estimate(&at.one.power_w),
-    ),
-];
+const CHANGES: &[Column<At<Row>>] = &columns!(|at|
+    words "point", "idle", at.point.as_str(),
+        "The idle time after each I/O, or the series; in the JSON its place in `points`";
+    words "policy", "policy", at.one.policy.name(), "The policy";
+    estimated(Of("%")) "change.median_percent", "median", change(at, |one| &one.median_percent),
+        "Difference of the median latency from as is";
+    estimated(Of("%")) "change.p99_percent", "p99", change(at, |one| &one.p99_percent),
+        "Difference of the 99th percentile from as is";
+    estimated(Of("%")) "change.per_s_percent", "rate", change(at, |one| &one.per_s_percent),
+        "Difference of the waits per second from as is";
+    estimated(Of("%")) "change.run_percent", "run", change(at, |one| &one.run_percent),
+        "Difference of the time to the end of the series from as is";
+    estimated(Of("points")) "change.awake_points", "awake", change(at, |one| &one.awake_points),
+        "Difference of the time awake from as is, percentage points";
+    estimated(Of("points")) "change.others_awake_points", "others awake",
+        change(at, |one| &one.others_awake_points),
+        "Difference of the other CPUs' time awake from as is, percentage points";
+    estimated(Of("W")) "change.power_w", "power", change(at, |one| &one.power_w),
+        "Difference of the power from as is";
+);
 
-const GAINS: &[Column<At<Gain>>] = &[
-    point(),
-    policy(),
-    Column::estimated(
-        "median.lost_ns",
-        "cost p50",
-        Unit::Ns,
-        "Cost of sleep: the median latency as is less that without sleep",
-        |at| estimate(&at.one.median.lost_ns),
-    ),
-    Column::estimated(
-        "median.percent",
-        "regained",
-        Unit::Of("%"),
-        "Share of that cost that the policy regains; unknown if sleep is not shown to cost anything",
-        |at| difference(&at.one.median.percent),
-    ),
-    Column::estimated(
-        "p99.lost_ns",
-        "cost p99",
-        Unit::Ns,
-        "Cost of sleep at the 99th percentile",
-        |at| estimate(&at.one.p99.lost_ns),
-    ),
-    Column::estimated(
-        "p99.percent",
-        "regained p99",
-        Unit::Of("%"),
-        "Share of that cost that the policy regains",
-        |at| difference(&at.one.p99.percent),
-    ),
-    Column::estimated(
-        "awake_percent",
-        "awake",
-        Unit::Of("%"),
-        "Time awake beyond as is, as a share of that of no sleep",
-        |at| difference(&at.one.awake_percent),
-    ),
-    Column::detail(Column::estimated(
-        "power_percent",
-        "power",
-        Unit::Of("%"),
-        "Power beyond as is, as a share of that of no sleep",
-        |at| difference(&at.one.power_percent),
-    )),
-];
-
-const CHANGES: &[Column<At<Row>>] = &[
-    point(),
-    policy(),
-    Column::estimated(
-        "change.median_percent",
-        "median",
-        Unit::Of("%"),
-        "Difference of the median latency from as is",
-        |at| change(at, |one| &one.median_percent),
-    ),
-    Column::estimated(
-        "change.p99_percent",
-        "p99",
-        Unit::Of("%"),
-        "Difference of the 99th percentile from as is",
-        |at| change(at, |one| &one.p99_percent),
-    ),
-    Column::estimated(
-        "change.per_s_percent",
-        "rate",
-        Unit::Of("%"),
-        "Difference of the waits per second from as is",
-        |at| change(at, |one| &one.per_s_percent),
-    ),
-    Column::estimated(
-        "change.run_percent",
-        "run",
-        Unit::Of("%"),
-        "Difference of the time to the end of the series from as is",
-        |at| change(at, |one| &one.run_percent),
-    ),
-    Column::estimated(
-        "change.awake_points",
-        "awake",
-        Unit::Of("points"),
-        "Difference of the time awake from as is, percentage points",
-        |at| change(at, |one| &one.awake_points),
-    ),
-    Column::estimated(
-        "change.others_awake_points",
-        "others awake",
-        Unit::Of("points"),
-        "Difference of the other CPUs' time awake from as is, percentage points",
-        |at| change(at, |one| &one.others_awake_points),
-    ),
-    Column::estimated(
-        "change.power_w",
-        "power",
-        Unit::Of("W"),
-        "Difference of the power from as is",
-        |at| change(at, |one| &one.power_w),
-    ),
-];
-
-const POLICIES: &[Column<PolicyUsed>] = &[
-    Column::words("policy", "policy", "The policy", |used| {
-        used.policy.name().into()
-    }),
-    Column::words(
-        "how",
-        "what it changes",
-        "What it changes, or what the workload does",
-        |used| used.how.as_str().into(),
-    ),
-];
+const POLICIES: &[Column<PolicyUsed>] = &columns!(|used|
+    words "policy", "policy", used.policy.name(), "The policy";
+    words "how", "what it changes", used.how.as_str(), "What it changes, or what the workload does";
+);
 
 fn estimate(figure: &Option<Estimate>) -> Value {
     figure.as_ref().into()
@@ -243,10 +103,8 @@ fn difference(figure: &Option<Estimate>) -> Value {
 }
 
 fn change(at: &At<Row>, of: fn(&Change) -> &Option<Estimate>) -> Value {
-    at.one
-        .change
-        .as_ref()
-        .map_or(Value::Unknown, |change| difference(of(change)))
+    let change = at.one.change.as_ref();
+    change.map_or(Value::Unknown, |change| difference(of(change)))
 }
 
 /// The columns of every table, by the list of its rows in `bench.json`.
@@ -277,10 +135,7 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     }
     let figures = table(bench, "Latency and cost", FIGURES, rows(bench, |_| true));
     sheet.section(Section::new("figures", "Figures").table(figures.known()));
-    let gains = bench
-        .gains
-        .iter()
-        .map(|gain| at(bench, gain.point, gain.policy, gain));
+    let gains = bench.gains.iter().map(|gain| at(bench, gain.point, gain));
     let gains = table(bench, "Cost of sleep, and what is regained", GAINS, gains);
     let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95 %]";
     sheet.section(Section::new("gains", heading).titled().table(gains));
@@ -299,17 +154,16 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     sheet
 }
 
-fn at<T: Clone>(bench: &Bench, point: usize, policy: Policy, one: &T) -> At<T> {
+fn at<T: Clone>(bench: &Bench, point: usize, one: &T) -> At<T> {
     At {
         point: bench.points[point].name.clone(),
-        policy,
         one: one.clone(),
     }
 }
 
 fn rows(bench: &Bench, is_shown: fn(&Row) -> bool) -> impl Iterator<Item = At<Row>> {
     let rows = bench.rows.iter().filter(move |row| is_shown(row));
-    rows.map(|row| at(bench, row.point, row.policy, row))
+    rows.map(|row| at(bench, row.point, row))
 }
 
 /// All rows, with the points' own heading.
@@ -330,17 +184,19 @@ fn table<T>(
 fn facts(bench: &Bench, what: String, sheet: &mut Sheet<'_>) {
     let plan = &bench.plan;
     sheet.fact("Workload", format!("{what}; waits on CPU {}", plan.cpu));
+    let warm_up = match plan.warm_up {
+        0 => String::new(),
+        waits => format!("; {waits} before them do not count"),
+    };
     sheet.fact(
         "Rounds",
         format!(
-            "{} of {} in shuffled order, seed {}; a turn ends after {} waits or {}, and {} before them do \
-             not count",
+            "{} of {} in shuffled order, seed {}; a turn ends after {} waits or {}{warm_up}",
             bench.complete_rounds(),
             plan.rounds,
             plan.seed,
             plan.waits,
             duration(plan.turn_s * 1e9),
-            plan.warm_up
         ),
     );
     if let Some(own) = own_cost(bench) {

@@ -1,226 +1,81 @@
 //! The names, units and sentences of the engine's statistics.
 
+use reveille_show::columns;
 use reveille_show::quantity::{count, counted, duration, share, three_digits};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::{Applications, Snapshot};
-use crate::{Accounted, Cpu, OperationStatistics, Statistics};
+use crate::{Accounted, Cpu, Gain, OperationStatistics, Statistics};
 
 /// The length of sleep whose timers' lateness the table shows, µs.
 const SLEEP_US: u64 = 32;
 
-const OPERATIONS: &[Column<OperationStatistics>] = &[
-    Column::words("device", "disk", "The disk, as in `/sys/block`", |one| {
-        one.device.as_str().into()
-    }),
-    Column::words("operation", "op", "`read` or `write`", |one| {
-        one.operation.to_string().into()
-    }),
-    Column::measured(
-        "requests",
-        "requests",
-        Unit::Count,
-        "Reads, or synchronous writes, that may be anticipated",
-        |one| one.requests.into(),
-    ),
-    Column::measured(
-        "assistance.assisted",
-        "assisted",
-        Unit::Count,
-        "Requests for which a CPU was to be awake",
-        |one| one.assistance.assisted.into(),
-    ),
-    Column::measured(
-        "assistance.in_time",
-        "in time",
-        Unit::Count,
-        "Of those assisted: complete while the CPU was ready",
-        |one| one.assistance.in_time.into(),
-    ),
-    Column::measured(
-        "assistance.early",
-        "early",
-        Unit::Count,
-        "Of those assisted: complete before; the timer was cancelled",
-        |one| one.assistance.early.into(),
-    ),
-    Column::measured(
-        "assistance.late",
-        "late",
-        Unit::Count,
-        "Of those assisted: complete after the window",
-        |one| one.assistance.late.into(),
-    ),
-    Column::measured(
-        "assistance.cpu_busy",
-        "busy",
-        Unit::Count,
-        "Of those assisted: complete before the CPU went to sleep at all",
-        |one| one.assistance.cpu_busy.into(),
-    ),
-    Column::detail(Column::measured(
-        "assistance.two_cpus",
-        "two CPUs",
-        Unit::Count,
-        "Of those assisted: another CPU takes the interrupt, and was to be awake, too",
-        |one| one.assistance.two_cpus.into(),
-    )),
-    Column::measured(
-        "error_median_percent",
-        "error",
-        Unit::Of("%"),
-        "Median error of the prediction, of what the request took",
-        |one| one.error_median_percent.into(),
-    ),
-    Column::measured(
-        "error_p90_percent",
-        "p90",
-        Unit::Of("%"),
-        "90th percentile of that error; unknown below 100 predictions",
-        |one| one.error_p90_percent.into(),
-    ),
-    Column::measured(
-        "left_alone.median_us",
-        "wait alone",
-        Unit::Us,
-        "Median time from issue until the waiting task runs, of requests left alone at random",
-        |one| one.left_alone.map(|latency| latency.median_us).into(),
-    ),
-    Column::measured(
-        "assisted.median_us",
-        "wait assisted",
-        Unit::Us,
-        "The same of requests that were assisted",
-        |one| one.assisted.map(|latency| latency.median_us).into(),
-    ),
-    Column::estimated(
-        "gain.median_us",
-        "difference",
-        Unit::Us,
-        "Difference of the two medians, with its 95 % interval: below zero, assisted requests are faster",
-        |one| {
-            one.gain.map_or(Value::Unknown, |gain| {
-                Value::Interval(gain.median_us, (gain.high_us - gain.low_us) / 2.0)
-            })
-        },
-    ),
-];
+const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
+    words "device", "disk", one.device.as_str(), "The disk, as in `/sys/block`";
+    words "operation", "op", one.operation.to_string(), "`read` or `write`";
+    measured(Count) "requests", "requests", one.requests,
+        "Reads, or synchronous writes, that may be anticipated";
+    measured(Count) "assistance.assisted", "assisted", one.assistance.assisted,
+        "Requests for which a CPU was to be awake";
+    measured(Count) "assistance.in_time", "in time", one.assistance.in_time,
+        "Of those assisted: complete while the CPU was ready";
+    measured(Count) "assistance.early", "early", one.assistance.early,
+        "Of those assisted: complete before; the timer was cancelled";
+    measured(Count) "assistance.late", "late", one.assistance.late,
+        "Of those assisted: complete after the window";
+    measured(Count) "assistance.cpu_busy", "busy", one.assistance.cpu_busy,
+        "Of those assisted: complete before the CPU went to sleep at all";
+    measured(Count) detail "assistance.two_cpus", "two CPUs", one.assistance.two_cpus,
+        "Of those assisted: another CPU takes the interrupt, and was to be awake, too";
+    measured(Of("%")) "error_median_percent", "error", one.error_median_percent,
+        "Median error of the prediction, of what the request took";
+    measured(Of("%")) "error_p90_percent", "p90", one.error_p90_percent,
+        "90th percentile of that error; unknown below 100 predictions";
+    measured(Us) "left_alone.median_us", "wait alone", one.left_alone.map(|latency| latency.median_us),
+        "Median time from issue until the waiting task runs, of requests left alone at random";
+    measured(Us) "assisted.median_us", "wait assisted", one.assisted.map(|latency| latency.median_us),
+        "The same of requests that were assisted";
+    estimated(Us) "gain.median_us", "difference",
+        one.gain.map_or(Value::Unknown, |gain| interval(&gain)),
+        "Difference of the medians, with its 95 % interval: below zero, assisted requests are faster";
+);
 
-const CPUS: &[Column<Cpu>] = &[
-    Column::words("cpu", "CPU", "The CPU's number", |cpu| {
-        cpu.cpu.to_string().into()
-    }),
-    Column::measured(
-        "awake_percent",
-        "awake",
-        Unit::Of("%"),
-        "Time that the engine kept the CPU awake, of the time that it has run",
-        |cpu| cpu.awake_percent.into(),
-    ),
-    Column::measured(
-        "spells",
-        "times",
-        Unit::Count,
-        "Times that the CPU was kept ready, awake or in naps",
-        |cpu| cpu.spells.into(),
-    ),
-    Column::measured(
-        "timers",
-        "timers",
-        Unit::Count,
-        "Timers that were armed",
-        |cpu| cpu.timers.into(),
-    ),
-    Column::measured(
-        "fired",
-        "fired",
-        Unit::Count,
-        "Of these, those that fired",
-        |cpu| cpu.fired.into(),
-    ),
-    Column::measured(
-        "cancelled",
-        "cancelled",
-        Unit::Count,
-        "Of these, those whose request was complete before",
-        |cpu| cpu.cancelled.into(),
-    ),
-    Column::measured(
-        "busy",
-        "CPU busy",
-        Unit::Count,
-        "Timers that fired on a busy CPU",
-        |cpu| cpu.busy.into(),
-    ),
-    Column::measured(
-        "naps",
-        "naps",
-        Unit::Count,
-        "Of the times that the CPU was kept ready, those in naps",
-        |cpu| cpu.naps.into(),
-    ),
-    Column::measured(
-        "late_us",
-        "late by",
-        Unit::Us,
+const CPUS: &[Column<Cpu>] = &columns!(|one|
+    words "cpu", "CPU", one.cpu.to_string(), "The CPU's number";
+    measured(Of("%")) "awake_percent", "awake", one.awake_percent,
+        "Time that the engine kept the CPU awake, of the time that it has run";
+    measured(Count) "spells", "times", one.spells,
+        "Times that the CPU was kept ready, awake or in naps";
+    measured(Count) "timers", "timers", one.timers, "Timers that were armed";
+    measured(Count) "fired", "fired", one.fired, "Of these, those that fired";
+    measured(Count) "cancelled", "cancelled", one.cancelled,
+        "Of these, those whose request was complete before";
+    measured(Count) "busy", "CPU busy", one.busy, "Timers that fired on a busy CPU";
+    measured(Count) "naps", "naps", one.naps, "Of the times that the CPU was kept ready, those in naps";
+    measured(Us) "late_us", "late by",
+        one.late_us.iter().find(|late| late.0 == SLEEP_US).map(|late| late.1),
         "90th percentile of how late timers fire after a sleep of 32 µs to 64 µs; the JSON has all \
-         lengths of sleep",
-        |cpu| {
-            let mut late = cpu.late_us.iter();
-            let of_sleep = late.find(|(sleep_us, _)| *sleep_us == SLEEP_US);
-            of_sleep.map(|(_, late_us)| *late_us).into()
-        },
-    ),
-];
+         lengths of sleep";
+);
 
-const ACCOUNTING: &[Column<Accounted>] = &[
-    Column::words(
-        "name",
-        "on behalf of",
-        "The process's name; empty after its end",
-        |one| one.name.as_str().into(),
-    ),
-    Column::words(
-        "process",
-        "process",
-        "The process's number in the engine's PID namespace",
-        |one| one.process.map(|process| process.to_string()).into(),
-    ),
-    Column::words(
-        "device",
-        "disk",
-        "The disk; `(announced)` for windows that the process announced itself",
-        |one| one.device.as_deref().unwrap_or("(announced)").into(),
-    ),
-    Column::measured(
-        "requests",
-        "requests",
-        Unit::Count,
-        "Requests of the process, or windows that it announced",
-        |one| one.requests.into(),
-    ),
-    Column::measured(
-        "assisted",
-        "assisted",
-        Unit::Count,
-        "Of these, those for which a CPU was to be awake",
-        |one| one.assisted.into(),
-    ),
-    Column::measured(
-        "awake_s",
-        "awake",
-        Unit::Seconds,
-        "Time that CPUs were kept awake for them",
-        |one| one.awake_s.into(),
-    ),
-    Column::estimated(
-        "awake_j",
-        "energy",
-        Unit::Of("J"),
-        "The energy of that time, rather too much than too little",
-        |one| one.awake_j.into(),
-    ),
-];
+const ACCOUNTING: &[Column<Accounted>] = &columns!(|one|
+    words "name", "on behalf of", one.name.as_str(), "The process's name; empty after its end";
+    words "process", "process", one.process.map(|process| process.to_string()),
+        "The process's number in the engine's PID namespace";
+    words "device", "disk", one.device.as_deref().unwrap_or("(announced)"),
+        "The disk; `(announced)` for windows that the process announced itself";
+    measured(Count) "requests", "requests", one.requests,
+        "Requests of the process, or windows that it announced";
+    measured(Count) "assisted", "assisted", one.assisted,
+        "Of these, those for which a CPU was to be awake";
+    measured(Seconds) "awake_s", "awake", one.awake_s, "Time that CPUs were kept awake for them";
+    estimated(Of("J")) "awake_j", "energy", one.awake_j,
+        "The energy of that time, rather too much than too little";
+);
+
+fn interval(gain: &Gain) -> Value {
+    Value::Interval(gain.median_us, (gain.high_us - gain.low_us) / 2.0)
+}
 
 /// The columns of every table, by the list of its rows in the JSON.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -284,16 +139,18 @@ fn answer(statistics: &Statistics) -> String {
     let assisted = sum(statistics, |one| one.assistance.assisted);
     let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
-    match (requests, assisted) {
-        (0, _) => format!("No request was issued in {elapsed}."),
-        (_, 0) => format!("None of {requests} requests in {elapsed} was assisted."),
-        _ => format!(
-            "{} of {} were assisted in {elapsed}; {} of these completed while the CPU was ready.",
-            count(assisted),
-            counted(requests, "request"),
-            share(in_time as f64 / assisted as f64)
-        ),
+    if requests == 0 {
+        return format!("No request was issued in {elapsed}.");
     }
+    let ready = match assisted {
+        0 => String::new(),
+        all => format!(
+            "; {} of these completed while the CPU was ready",
+            share(in_time as f64 / all as f64)
+        ),
+    };
+    let (assisted, requests) = (count(assisted), counted(requests, "request"));
+    format!("{assisted} of {requests} were assisted in {elapsed}{ready}.")
 }
 
 /// The time awake, and its energy if that is known.
@@ -359,7 +216,7 @@ mod tests {
     use reveille_show::text::{Detail, write};
 
     use super::*;
-    use crate::{Assistance, AwakePower, Gain, Latency, Operation};
+    use crate::{Assistance, AwakePower, Latency, Operation};
 
     fn snapshot(awake_power: Option<AwakePower>) -> Snapshot {
         let joules = |awake_s: f64| Some(awake_s * awake_power?.median_w);
@@ -485,6 +342,8 @@ mod tests {
         // The other CPU did nothing.
         assert!(shown.contains("\n0 ") && !shown.contains("\n1 "), "{shown}");
         let mut none = snapshot(None);
+        none.statistics.operations[0].assistance.assisted = 0;
+        assert!(text(&none).contains("0 of 100 requests were assisted in 1 s."));
         none.statistics.operations.clear();
         assert!(text(&none).contains("No request was issued in 1 s."));
     }

@@ -1,4 +1,4 @@
-//! What waking in time costs by itself, and that it wakes nobody while there is nothing to do.
+//! The own cost of anticipatory wake-up, and that it causes no wake-ups without requests.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -26,11 +26,11 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 pub fn anticipating(yardstick: &Yardstick) {
     let Ok(folder) = tempfile::tempdir_in("/var/tmp") else {
-        return println!("skipped: waking in time: /var/tmp cannot be written");
+        return println!("skipped: anticipatory wake-up: /var/tmp cannot be written");
     };
     let file = match readable(&folder.path().join("file")) {
         Ok(file) => file,
-        Err(error) => return println!("skipped: waking in time: direct reads: {error}"),
+        Err(error) => return println!("skipped: anticipatory wake-up: direct reads: {error}"),
     };
     let disk = disk_of(&file).ok_or_else(|| "the file is on no disk that /sys tells of".to_owned());
     let settings = disk.map(|disk| Settings {
@@ -46,7 +46,7 @@ pub fn anticipating(yardstick: &Yardstick) {
         Ok(())
     });
     if let Err(why) = measured {
-        println!("skipped: waking in time: {why}");
+        println!("skipped: anticipatory wake-up: {why}");
     }
 }
 
@@ -74,7 +74,7 @@ fn own_cost(engine: &Engine, file: &File, yardstick: &Yardstick) {
         );
         row(
             &format!(
-                "waking in time: the engine's programs for a read, {what}, bpf_stats less an empty program's"
+                "anticipatory wake-up: the engine's programs for a read, {what}, bpf_stats less an empty program's"
             ),
             format!(
                 "{ns:.0} ns ({least:.0} to {most:.0} in {ROUNDS} rounds), {at_requests_ns:.0} of them \
@@ -102,7 +102,7 @@ fn idle(settings: &Settings) -> Result<(), Error> {
         without.extend(wakeups_per_s());
     }
     row(
-        "waking in time, no request: timers armed, and runs of its threads",
+        "anticipatory wake-up, no request: timers armed, and runs of its threads",
         format!(
             "{armed} and {ran} in {:.0} s",
             ROUNDS as f64 * LOOK.as_secs_f64()
@@ -111,7 +111,7 @@ fn idle(settings: &Settings) -> Result<(), Error> {
     );
     if !with.is_empty() {
         row(
-            "waking in time, no request: wake-ups of all CPUs",
+            "anticipatory wake-up, no request: wake-ups of all CPUs",
             format!("{:.0} per second", median(with)),
             format!("{:.0} per second without it", median(without)),
         );

@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_share_is_taken_round_by_round() {
-        // As is 50, no sleep 40, waking in time 42: 8 of 10.
+        // As is 50, no sleep 40, anticipatory wake-up 42: 8 of 10.
         let regained = [8.0, 4.0, 9.0, 8.0, 8.0, 7.0].map(Some);
         let lost = [10.0, 5.0, 10.0, 10.0, 20.0, 10.0].map(Some);
         let share = share_percent(&regained, &lost).unwrap();

@@ -150,7 +150,7 @@ fn two_cpus(asks: Option<u32>) -> (Option<u32>, Option<u32>) {
 }
 
 fn resolve(host: &str, port: u16) -> Result<SocketAddr> {
-    let unknown = |why: String| Error::Usage(format!("{host}: this host cannot be found: {why}"));
+    let unknown = |why: String| Error::Usage(format!("{host}: unknown host: {why}"));
     let mut found = (host, port)
         .to_socket_addrs()
         .map_err(|error| unknown(error.to_string()))?;
@@ -172,7 +172,7 @@ fn resolve_server(server: &str) -> Result<SocketAddr> {
         Some((host, port)) => {
             let port = port.parse().map_err(|_| {
                 Error::Usage(format!(
-                    "--echo {server}: {port:?} is no port; write HOST:PORT"
+                    "--echo {server}: {port:?} is not a port; write HOST:PORT"
                 ))
             })?;
             resolve(host, port)

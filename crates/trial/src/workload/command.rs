@@ -131,7 +131,7 @@ impl Command {
         streams: &[Stream],
     ) -> std::result::Result<Vec<f64>, String> {
         if !status.success() {
-            let last = last_line(&streams[0].kept).map(|line| format!("; it said: {line}"));
+            let last = last_line(&streams[0].kept).map(|line| format!("; last line: {line}"));
             return Err(format!("it {}{}", ending(status), last.unwrap_or_default()));
         }
         match &self.figure {
@@ -358,7 +358,7 @@ fn found(expression: &Regex, output: &str) -> std::result::Result<Vec<f64>, Stri
         let text = group.map_or("", |group| group.as_str());
         match text.trim().parse::<f64>() {
             Ok(figure) if figure.is_finite() => figures.push(figure),
-            _ => return Err(format!("--figure found {text:?}, which is no number")),
+            _ => return Err(format!("--figure found {text:?}, not a number")),
         }
     }
     match figures.is_empty() {
@@ -425,12 +425,7 @@ mod tests {
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1));
         assert!(gathered.why.unwrap().contains("nothing in its output"));
         let gathered = run(&["printf", "time=fast"], output(r"time=(\w+)"));
-        assert!(
-            gathered
-                .why
-                .unwrap()
-                .contains("\"fast\", which is no number")
-        );
+        assert!(gathered.why.unwrap().contains("\"fast\", not a number"));
     }
 
     #[test]
@@ -441,7 +436,7 @@ mod tests {
         );
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1));
         let why = gathered.why.unwrap();
-        assert_eq!(why, "it ended with exit code 7; it said: last words");
+        assert_eq!(why, "it ended with exit code 7; last line: last words");
         let gathered = run(&["sh", "-c", "kill -9 $$"], Figure::Duration);
         assert_eq!(gathered.why.unwrap(), "it was ended by signal 9");
     }
@@ -452,7 +447,7 @@ mod tests {
         let gathered = run(&["sh", "-c", script], Figure::Duration);
         assert_eq!(
             gathered.why.unwrap(),
-            "it ended with exit code 7; it said: last words"
+            "it ended with exit code 7; last line: last words"
         );
     }
 

@@ -150,7 +150,7 @@ impl Echo {
                 stream.read_exact(&mut self.answer)?;
                 let came = Instant::now();
                 if !message::is_answer(&self.answer, &self.request) {
-                    return Err(io::Error::other("the answer is none of `trial --serve`"));
+                    return Err(io::Error::other("the reply is not from `trial --serve`"));
                 }
                 came
             }

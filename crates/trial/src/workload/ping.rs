@@ -60,7 +60,7 @@ impl Ping {
                 socket::connect(number, &SockaddrIn6::from(address))
             }
         }
-        .map_err(|errno| wrong("no way there", errno))?;
+        .map_err(|errno| wrong("no route", errno))?;
         // Without stamps the figure is the same; only its split is missing.
         let _ = socket::setsockopt(&socket, sockopt::ReceiveTimestampns, &true);
         let length = icmp::HEADER + size;
@@ -179,7 +179,7 @@ fn open(version: Version) -> Result<(OwnedFd, bool)> {
                 .into(),
         )),
         Err(errno) => Err(Error::Cannot(format!(
-            "ping: no socket for ICMP can be had: {}",
+            "ping: ICMP sockets are unavailable: {}",
             errno.desc()
         ))),
     }
