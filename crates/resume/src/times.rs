@@ -51,7 +51,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         let stages = cycle.stages.iter();
         stages.filter(move |stage| kinds.contains(&stage.kind))
     };
-    let suspend = within(StageKind::Suspend..StageKind::Platform).last();
+    let suspend = within(StageKind::Suspend..StageKind::Platform).next_back();
     let resume = within(StageKind::CpusOn..StageKind::Complete).next();
     let suspend_end = match (rest, suspend, resume) {
         _ if gave_up => before.map(|freeze| freeze.end),
