@@ -1,8 +1,8 @@
 //! Measured exit latencies of idle states.
 
+use crate::Result;
 use crate::parameters::Parameters;
 use crate::policy::Policy;
-use crate::{Error, Result};
 use reveille_show::quantity::time;
 
 /// A state as measured.
@@ -19,7 +19,7 @@ pub struct Measured<'a> {
 /// Replaces the exit latencies of the policies' states by the medians. Returns notes.
 ///
 /// # Errors
-/// [`Error::Usage`] if no policy has a measured state.
+/// [`crate::Error::Usage`] if no policy has a measured state.
 pub fn put_into(parameters: &mut Parameters, measured: &[Measured<'_>]) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let mut found = 0;
@@ -43,12 +43,11 @@ pub fn put_into(parameters: &mut Parameters, measured: &[Measured<'_>]) -> Resul
             });
         }
     }
-    if found == 0 {
-        let names: Vec<&str> = measured.iter().map(|one| one.state).collect();
-        return Err(Error::Usage(format!(
-            "has {}, and no policy of kind c_states in the parameters names one of them",
-            names.join(", ")
-        )));
-    }
+    let names: Vec<&str> = measured.iter().map(|one| one.state).collect();
+    ensure!(
+        found > 0,
+        "has {}, and no policy of kind c_states in the parameters names one of them",
+        names.join(", ")
+    );
     Ok(notes)
 }

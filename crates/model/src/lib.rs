@@ -12,8 +12,9 @@
 /// Returns [`Error::Usage`] with this text unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
-        if !$holds {
-            return Err($crate::Error::Usage(format!($($why)+)));
+        match $holds {
+            true => {}
+            false => return Err($crate::Error::Usage(format!($($why)+))),
         }
     };
 }

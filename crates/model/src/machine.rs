@@ -86,32 +86,30 @@ impl By {
 /// [`Error::Usage`] if the text is not such an analysis, or has no such machine.
 pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Result<Vec<Machine>> {
     let is_none = "is no analysis; give what `reveille resume analyze --json` writes";
-    let wrong = |why: String| Err(Error::Usage(why));
-    let analysis: Analysis = match serde_json::from_slice(text) {
-        Ok(analysis) => analysis,
-        Err(error) => return wrong(format!("{is_none} ({error})")),
-    };
-    if analysis.format != format {
-        return wrong(format!("{is_none} (its format is `{}`)", analysis.format));
-    }
-    if !(1..=version).contains(&analysis.version) {
-        return wrong(format!(
-            "has version {}, and this program knows {version}; take a newer reveille",
-            analysis.version
-        ));
-    }
+    let unreadable = |error| Error::Usage(format!("{is_none} ({error})"));
+    let analysis: Analysis = serde_json::from_slice(text).map_err(unreadable)?;
+    ensure!(
+        analysis.format == format,
+        "{is_none} (its format is `{}`)",
+        analysis.format
+    );
+    ensure!(
+        (1..=version).contains(&analysis.version),
+        "has version {}, and this program knows {version}; take a newer reveille",
+        analysis.version
+    );
+    ensure!(!analysis.machines.is_empty(), "has no machine in it");
     let all = analysis.machines.iter().map(|one| one.name.clone());
     let names: Vec<String> = all.collect();
     let wanted = |one: &Machine| name.is_none_or(|name| name == one.name);
     let machines: Vec<Machine> = analysis.machines.into_iter().filter(wanted).collect();
-    match (machines.is_empty(), name) {
-        (false, _) => Ok(machines),
-        (true, Some(name)) => wrong(format!(
-            "has no machine `{name}`; it has: {}",
-            names.join(", ")
-        )),
-        (true, None) => wrong("has no machine in it".to_owned()),
-    }
+    ensure!(
+        !machines.is_empty(),
+        "has no machine `{}`; it has: {}",
+        name.unwrap_or_default(),
+        names.join(", ")
+    );
+    Ok(machines)
 }
 
 /// Replaces the napping policies by the machines' and, with one machine, the power by its own. Returns
@@ -267,7 +265,8 @@ fn needed(parameters: &Parameters, utilisation: f64) -> Result<Vec<Needed>> {
             largest,
         })
     };
-    std::iter::once(&always_on)
+    [&always_on]
+        .into_iter()
         .chain(others)
         .map(against)
         .collect()

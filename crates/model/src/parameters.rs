@@ -44,17 +44,17 @@ impl Named {
     }
 
     fn check(&self) -> Result<()> {
-        let refused = |why: &str| Err(Error::Usage(format!("policy {:?}: {why}", self.name)));
-        if self.name.trim().is_empty() || self.name.contains(char::is_control) {
-            return refused("invalid name; use letters and digits");
-        }
-        if self.is_called(ALWAYS_ON) && self.policy != Policy::AlwaysOn {
-            return refused(
-                "this name is reserved for servers without power management; choose another",
-            );
-        }
+        let name = &self.name;
+        ensure!(
+            !name.trim().is_empty() && !name.contains(char::is_control),
+            "policy {name:?}: invalid name; use letters and digits"
+        );
+        ensure!(
+            !self.is_called(ALWAYS_ON) || self.policy == Policy::AlwaysOn,
+            "policy {name:?}: this name is reserved for servers without power management; choose another"
+        );
         self.policy.check().map_err(|error| match error {
-            Error::Usage(why) => Error::Usage(format!("policy `{}`: {why}", self.name)),
+            Error::Usage(why) => Error::Usage(format!("policy `{name}`: {why}")),
             other => other,
         })
     }
@@ -184,9 +184,8 @@ impl Parameters {
 
     /// Is always-on one of the policies? Tables show it in any case.
     pub fn has_always_on(&self) -> bool {
-        self.policies
-            .iter()
-            .any(|named| named.policy == Policy::AlwaysOn)
+        let mut policies = self.policies.iter();
+        policies.any(|named| named.policy == Policy::AlwaysOn)
     }
 
     /// The outcome of a policy at this load.

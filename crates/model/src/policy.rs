@@ -140,17 +140,17 @@ pub enum Choice {
     Oracle,
 }
 
-/// Shares of time; their sum is 1.
+/// Shares of time, as numbers or as estimates; their sum is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Shares {
+pub struct Shares<T = f64> {
     /// Serving a request.
-    pub active: f64,
+    pub active: T,
     /// Awake without a request: the timeout too.
-    pub idle: f64,
+    pub idle: T,
     /// On the way to sleep and back.
-    pub transition: f64,
+    pub transition: T,
     /// Asleep, or in any idle state.
-    pub nap: f64,
+    pub nap: T,
 }
 
 impl Shares {

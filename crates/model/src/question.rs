@@ -75,9 +75,8 @@ pub fn crossings(
     }
     // A zero that is met exactly takes the sign of what comes before: one crossing, not two.
     let signs = points.iter().filter(|(_, difference)| *difference != 0.0);
-    let signs: Vec<(f64, bool)> = signs
-        .map(|(load, difference)| (*load, difference.is_sign_negative()))
-        .collect();
+    let signs = signs.map(|(load, difference)| (*load, difference.is_sign_negative()));
+    let signs: Vec<(f64, bool)> = signs.collect();
     let mut crossings = Vec::new();
     for pair in signs.windows(2) {
         let [(low, below), (high, above)] = [pair[0], pair[1]];
@@ -254,13 +253,12 @@ pub fn best_timeout(
         parameters.outcome(&Policy::PowerNap(PowerNap { timeout, ..*nap }), utilisation)
     };
     let (at_once, never) = (at(0.0)?, at(f64::INFINITY)?);
-    if never.response_mean > budget || budget.is_nan() {
-        return Err(Error::Usage(format!(
-            "a budget of {} cannot be met: without any sleep the mean response time is {} at this load",
-            time(budget),
-            time(never.response_mean)
-        )));
-    }
+    ensure!(
+        never.response_mean <= budget,
+        "a budget of {} cannot be met: without any sleep the mean response time is {} at this load",
+        time(budget),
+        time(never.response_mean)
+    );
     let (timeout, outcome, why) = if at_once.power_mean >= never.power_mean {
         (f64::INFINITY, never, Why::SleepingSavesNothing)
     } else if at_once.response_mean <= budget {

@@ -81,13 +81,12 @@ impl Service {
     /// E\[S²\], in seconds squared.
     pub(crate) fn second_moment(&self) -> f64 {
         match self {
-            Service::Exponential { mean } => 2.0 * mean * mean,
-            Service::Deterministic { mean } => mean * mean,
-            Service::Lognormal { mean, cv } | Service::Gamma { mean, cv } => {
-                mean * mean * (1.0 + cv * cv)
-            }
             Service::Empirical { values } => {
                 values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64
+            }
+            _ => {
+                let (mean, cv) = (self.mean(), self.cv());
+                mean * mean * (1.0 + cv * cv)
             }
         }
     }

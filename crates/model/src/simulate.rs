@@ -30,7 +30,7 @@ use crate::{Error, Result};
 
 pub use arrivals::Arrivals;
 pub use dispatch::Dispatcher;
-pub use outcome::{Estimate, Percentile, Replication, ShareEstimates, Simulated};
+pub use outcome::{Estimate, Percentile, Replication, Simulated};
 pub use run::Request;
 pub use setup::{Horizon, Setup, WarmUp};
 pub use tally::PERCENTILES;

@@ -380,12 +380,10 @@ impl CycleResult {
     /// From the cycle's beginning to this stage's; `None` if it is unknown.
     pub fn begins_us(&self, stage: &StageResult) -> Option<Us> {
         let us = stage.start_us - self.start_us;
-        let is_first = self
-            .stages
-            .first()
-            .is_some_and(|first| first.stage == stage.stage);
-        let is_told = is_first || carries(self.resolution_us, us);
-        (self.stamped && is_told).then_some(us)
+        let first = self.stages.first();
+        let is_first = first.is_some_and(|first| first.stage == stage.stage);
+        let is_known = is_first || carries(self.resolution_us, us);
+        (self.stamped && is_known).then_some(us)
     }
 
     /// The calls of a half.
@@ -418,10 +416,8 @@ impl CycleResult {
 
     /// Its last instant in the log.
     pub fn until_us(&self) -> Us {
-        let calls = self
-            .calls
-            .iter()
-            .filter_map(|one| one.call.end.or(one.call.start));
+        let calls = self.calls.iter();
+        let calls = calls.filter_map(|one| one.call.end.or(one.call.start));
         let gaps = self.gaps.iter().map(|gap| gap.end);
         let failures = self.failures.iter().map(|failure| failure.at);
         let all = calls.chain(gaps).chain(failures);
@@ -440,11 +436,8 @@ impl Machine {
     pub fn all_stages(&self) -> Vec<(StageKind, Option<Spread>)> {
         let mut all: BTreeMap<StageKind, Option<Spread>> = BTreeMap::new();
         all.extend(self.shown().stages.iter().map(|one| (one.stage, None)));
-        all.extend(
-            self.stages
-                .iter()
-                .map(|one| (one.stage, Some(one.duration_us))),
-        );
+        let stages = self.stages.iter();
+        all.extend(stages.map(|one| (one.stage, Some(one.duration_us))));
         all.into_iter().collect()
     }
 

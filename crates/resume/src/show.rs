@@ -57,22 +57,15 @@ pub fn sheet(analysis: &Analysis, top: Option<usize>) -> Sheet<'_> {
 /// The machine, in short.
 fn about(machine: &Machine, between: &str) -> String {
     let cycle = machine.shown();
+    let kernel = machine.source.kernel.as_ref();
     let known = [
         Some(machine.name.clone()),
         Some(counted(machine.cycles.len() as u64, "cycle")),
         cycle.sleep.clone(),
-        machine
-            .source
-            .kernel
-            .as_ref()
-            .map(|kernel| format!("Linux {kernel}")),
+        kernel.map(|kernel| format!("Linux {kernel}")),
         cycle.at.clone(),
     ];
-    known
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(between)
+    Vec::from_iter(known.into_iter().flatten()).join(between)
 }
 
 fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
@@ -168,13 +161,10 @@ fn answer(machine: &Machine) -> String {
 
 /// `without usb1 and 3 devices below it`
 fn without(removal: &Removal) -> String {
+    let device = &removal.device;
     match removal.with_below as u64 {
-        0 => format!("without {}", removal.device),
-        below => format!(
-            "without {} and {} below it",
-            removal.device,
-            counted(below, "device")
-        ),
+        0 => format!("without {device}"),
+        below => format!("without {device} and {} below it", counted(below, "device")),
     }
 }
 
@@ -291,17 +281,12 @@ fn stairs(machine: &Machine) -> Bars {
     let measured = cycle.path.iter().map(|link| link.duration_us).sum();
     let replays = machine.what_if.iter().flat_map(|one| &one.replays);
     let replays = replays.map(|replay| (replay.change.clone(), replay.total_us));
-    let removals = machine
-        .steps
-        .iter()
-        .map(|one| (format!("without {}", one.device), one.total_us));
+    let removals = machine.steps.iter();
+    let removals = removals.map(|one| (format!("without {}", one.device), one.total_us));
     let mut rows = Vec::new();
     let mut before: Us = measured;
-    for (name, total) in [("as measured".to_owned(), measured)]
-        .into_iter()
-        .chain(replays)
-        .chain(removals)
-    {
+    let first = [("as measured".to_owned(), measured)].into_iter();
+    for (name, total) in first.chain(replays).chain(removals) {
         let ns = |us: Us| us as f64 * 1e3;
         rows.push(Row {
             name,

@@ -1,5 +1,7 @@
 //! How long a cycle's suspend, sleep and resume took.
 
+use std::ops::Range;
+
 use crate::cycle::{Cycle, Stage, StageKind, Us};
 
 /// A cycle's times as far as the log has them.
@@ -45,24 +47,22 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let gave_up = aborted && before.is_some() && cycle.only_froze();
     // Between the devices' stages lies the sleep. In a log without any of them its place is unknown,
     // and what is left are a beginning and an end with a sleep of unknown length between.
-    let suspends = stages(cycle, |kind| {
-        (StageKind::Suspend..StageKind::Platform).contains(&kind)
-    });
-    let resumes = stages(cycle, |kind| {
-        (StageKind::CpusOn..StageKind::Complete).contains(&kind)
-    });
-    let suspend_end = match (rest, suspends.last(), resumes.first()) {
+    let within = |kinds: Range<StageKind>| {
+        let stages = cycle.stages.iter();
+        stages.filter(move |stage| kinds.contains(&stage.kind))
+    };
+    let suspend = within(StageKind::Suspend..StageKind::Platform).next_back();
+    let resume = within(StageKind::CpusOn..StageKind::Complete).next();
+    let suspend_end = match (rest, suspend, resume) {
         _ if gave_up => before.map(|freeze| freeze.end),
         (Some(rest), ..) => Some(rest.start),
         (None, _, Some(resume)) if aborted => Some(resume.start),
         (None, Some(suspend), _) => Some(suspend.end),
         (None, None, _) => aborted.then_some(end),
     };
-    let resume_start = rest
-        .map(|rest| rest.end)
-        .or(cycle.woke)
-        .or(resumes.first().map(|resume| resume.start))
-        .filter(|_| after.is_some() && cycle.stamped);
+    let resume_start = rest.map(|rest| rest.end).or(cycle.woke);
+    let resume_start = resume_start.or(resume.map(|resume| resume.start));
+    let resume_start = resume_start.filter(|_| after.is_some() && cycle.stamped);
     // A log that is cut lacks its beginning or its end; the stages show which.
     let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
     let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
@@ -73,20 +73,17 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         Some(rest) if rest.kind == StageKind::Idle && asleep == rested => rested,
         _ => rested + asleep,
     });
+    let suspended = suspend_end.filter(|_| before.is_some() && is_whole_before && cycle.stamped);
+    let resumed = resume_start.filter(|_| is_whole_after);
     Some(Times {
         start: first.start,
         end,
-        suspend_us: before
-            .filter(|_| is_whole_before && cycle.stamped)
-            .and(suspend_end)
-            .map(|end| end - first.start),
+        suspend_us: suspended.map(|end| end - first.start),
         platform_us: firmware.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
         away_us: away,
         own_end: end - cycle.shift_us,
-        resume_us: resume_start
-            .filter(|_| is_whole_after)
-            .map(|start| end - start),
+        resume_us: resumed.map(|start| end - start),
         resume_start,
         aborted,
     })
@@ -98,11 +95,6 @@ impl Cycle {
         let is_end = |kind| matches!(kind, StageKind::Freeze | StageKind::Thaw);
         self.calls.is_empty() && self.stages.iter().all(|stage| is_end(stage.kind))
     }
-}
-
-fn stages(cycle: &Cycle, is_meant: impl Fn(StageKind) -> bool) -> Vec<&Stage> {
-    let meant = |stage: &&Stage| is_meant(stage.kind);
-    cycle.stages.iter().filter(meant).collect()
 }
 
 fn find(cycle: &Cycle, is_meant: impl Fn(StageKind) -> bool) -> Option<&Stage> {

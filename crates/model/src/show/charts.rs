@@ -84,22 +84,19 @@ pub fn all(sweep: &Sweep) -> String {
 /// Which colour is which policy; dashes where the colours begin again.
 fn legend(sweep: &Sweep) -> String {
     let key = |class: &str, name: &str| {
-        format!(
-            "<span class=\"key {class}\"><i></i>{}</span> ",
-            escape(name)
-        )
+        let name = escape(name);
+        format!("<span class=\"key {class}\"><i></i>{name}</span> ")
     };
     let policies = sweep.parameters.policies.iter().enumerate();
-    let mut keys: String = policies
-        .map(|(place, named)| key(&class(place), &named.name))
-        .collect();
+    let keys = policies.map(|(place, named)| key(&class(place), &named.name));
+    let mut keys: String = keys.collect();
     if !sweep.parameters.has_always_on() {
         keys += &key(ALWAYS_ON, "always on");
     }
     format!("<p class=\"keys\">{keys}</p>")
 }
 
-fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
+fn draw<'a>(chart: &Chart<'_>, sweep: &'a Sweep) -> String {
     let frame = Frame {
         x: Axis::from_zero(100.0),
         y: axis(chart, sweep),
@@ -110,14 +107,13 @@ fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
     };
     let label = format!("{}: a line for each policy", chart.title);
     let svg = frame.svg(&label, "", |svg| {
-        let awake = sweep.points.iter();
-        let awake = awake.map(|point| Some((point, (chart.always_on)(&point.always_on))));
+        let points = || sweep.points.iter();
+        let awake = points().map(|point| Some((point, (chart.always_on)(&point.always_on))));
         line(&frame, ALWAYS_ON, awake, svg);
         for place in 0..sweep.parameters.policies.len() {
-            let points = sweep.points.iter();
-            let points =
-                points.map(|point| Some((point, (chart.value)(point.policies[place].as_ref()?))));
-            line(&frame, &class(place), points, svg);
+            let of = |point: &'a Point| point.policies[place].as_ref().map(chart.value);
+            let own = points().map(|point| Some((point, of(point)?)));
+            line(&frame, &class(place), own, svg);
         }
         for pair in &sweep.pairs {
             rings(chart, &frame, sweep, pair, svg);
@@ -137,10 +133,8 @@ fn draw(chart: &Chart<'_>, sweep: &Sweep) -> String {
 fn axis(chart: &Chart<'_>, sweep: &Sweep) -> Axis {
     /// Above this ratio of the greatest to the least.
     const RATIO: f64 = 8.0;
-    let compared = sweep
-        .points
-        .iter()
-        .flat_map(|point| point.policies.iter().flatten());
+    let compared = sweep.points.iter();
+    let compared = compared.flat_map(|point| point.policies.iter().flatten());
     let awake = sweep.points.iter();
     let awake = awake.map(|point| (chart.always_on)(&point.always_on));
     let values: Vec<f64> = compared.map(chart.value).chain(awake).collect();

@@ -185,10 +185,8 @@ fn year(
             None => point?.always_on.response_mean,
         })
     };
-    let rows: Vec<_> = years
-        .iter()
-        .map(|year| (year.clone(), response(year)))
-        .collect();
+    let rows = years.iter().map(|year| (year.clone(), response(year)));
+    let rows: Vec<_> = rows.collect();
     let mut table = Table::of("A year", YEARS, &rows).whole();
     if farm.price_per_kwh.is_none() {
         table = table.without(&["saved_money"]);
@@ -210,9 +208,7 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
 
 fn crossings<'a>(pairs: &[Pair]) -> Section<'a> {
     let section = Section::new("crossings", "Where policies cross").titled();
-    let section = pairs
-        .iter()
-        .fold(section, |section, pair| section.text(words::pair(pair)));
+    let section = pairs.iter().map(words::pair).fold(section, Section::text);
     section.table(Table::of("Where policies cross", CROSSINGS, pairs).first(0))
 }
 
@@ -257,9 +253,8 @@ pub fn sweep<'a>(sweep: &'a Sweep, years: Option<&[Year]>, notes: &[String]) -> 
     sheet.section(section.table(relative(sweep).whole()));
     sheet.section(crossings(&sweep.pairs));
     let some = thinned(&sweep.points, LOADS).into_iter();
-    let rows: Vec<Row> = some
-        .flat_map(|point| rows(parameters, point, false))
-        .collect();
+    let rows = some.flat_map(|point| rows(parameters, point, false));
+    let rows: Vec<Row> = rows.collect();
     let table = Table::of("Policies at some loads", ROWS, &rows).first(0);
     sheet.section(Section::new("figures", "Figures").table(table));
     year(parameters, years, at(parameters).ok().as_ref(), &mut sheet);

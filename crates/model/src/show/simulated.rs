@@ -100,10 +100,10 @@ pub fn headings() -> Vec<Heading> {
 
 /// The percentiles that closed forms do not give.
 pub fn percentiles<'a>(rows: &[SimulatedPolicy]) -> Section<'a> {
-    let rows: Vec<Figures<'_>> = rows
+    let rows = rows
         .iter()
-        .map(|row| (row.policy.as_str(), row.simulated.as_ref()))
-        .collect();
+        .map(|row| (row.policy.as_str(), row.simulated.as_ref()));
+    let rows: Vec<Figures<'_>> = rows.collect();
     let section = Section::new("simulated", "Simulated response times").titled();
     let section = match rows.iter().find_map(|(_, simulated)| *simulated) {
         Some(one) => section.text(format!(
@@ -119,11 +119,9 @@ pub fn percentiles<'a>(rows: &[SimulatedPolicy]) -> Section<'a> {
 /// Every policy, simulated on the same requests.
 pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     let simulation = &comparison.parameters.simulation;
-    let rows: Vec<Figures<'_>> = comparison
-        .policies
-        .iter()
-        .map(|row| (row.policy.as_str(), row.simulated.as_ref()))
-        .collect();
+    let rows = comparison.policies.iter();
+    let rows = rows.map(|row| (row.policy.as_str(), row.simulated.as_ref()));
+    let rows: Vec<Figures<'_>> = rows.collect();
     let first = rows.iter().find_map(|(_, simulated)| *simulated);
     let mut sheet = Sheet {
         title: "Simulated servers".to_owned(),

@@ -25,12 +25,13 @@ pub enum Dispatcher {
     },
 }
 
-/// Told of each request, asked for each server.
+/// Chooses a server for each request, and learns when it will leave.
 pub(super) trait Choose {
     /// The server for a request that comes at `at`, not before the one before it.
     fn choose(&mut self, at: f64) -> usize;
     /// That request will leave the server at `departure`.
-    fn sent(&mut self, server: usize, departure: f64);
+    #[inline(always)]
+    fn sent(&mut self, _server: usize, _departure: f64) {}
 }
 
 pub(super) struct Random {
@@ -43,9 +44,6 @@ impl Choose for Random {
     fn choose(&mut self, _at: f64) -> usize {
         draw::below(&mut self.stream, self.servers)
     }
-
-    #[inline(always)]
-    fn sent(&mut self, _server: usize, _departure: f64) {}
 }
 
 pub(super) struct RoundRobin {
@@ -69,9 +67,6 @@ impl Choose for RoundRobin {
         }
         server
     }
-
-    #[inline(always)]
-    fn sent(&mut self, _server: usize, _departure: f64) {}
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -181,10 +176,8 @@ impl Choose for Queues {
     #[inline]
     fn choose(&mut self, at: f64) -> usize {
         self.settle(at);
-        let packed = self
-            .packing
-            .as_ref()
-            .and_then(|packing| packing.open.first().or_else(|| packing.asleep.first()));
+        let packing = self.packing.as_ref();
+        let packed = packing.and_then(|all| all.open.first().or_else(|| all.asleep.first()));
         packed.unwrap_or_else(|| self.by_length.shortest(&self.lengths))
     }
 

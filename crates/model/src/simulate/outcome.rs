@@ -76,9 +76,8 @@ impl Replication {
         let servers = accounts.of.len() as f64;
         let by_server: Vec<Shares> = accounts.of.iter().map(|of| of.shares(window)).collect();
         let of_each = accounts.of.iter().enumerate();
-        let energy: f64 = of_each
-            .map(|(server, account)| plan.behaviour(server).energy(account))
-            .sum();
+        let energies = of_each.map(|(server, account)| plan.behaviour(server).energy(account));
+        let energy: f64 = energies.sum();
         let naps: i64 = accounts.of.iter().map(|account| account.naps).sum();
         Self {
             requests: sums.requests,
@@ -123,19 +122,6 @@ pub struct Percentile {
     /// Seconds; `None` where a replication has too few requests for it.
     #[serde(rename = "response_s")]
     pub response: Option<Estimate>,
-}
-
-/// Shares of a server's time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ShareEstimates {
-    /// As [`Shares::active`].
-    pub active: Estimate,
-    /// As [`Shares::idle`].
-    pub idle: Estimate,
-    /// As [`Shares::transition`].
-    pub transition: Estimate,
-    /// As [`Shares::nap`].
-    pub nap: Estimate,
 }
 
 /// The result of a simulation. Times are in seconds, power and naps are the mean of a server.
@@ -183,7 +169,7 @@ pub struct Simulated {
     #[serde(rename = "energy_per_request_j")]
     pub energy_per_request: Estimate,
     /// The mean over servers.
-    pub shares: ShareEstimates,
+    pub shares: Shares<Estimate>,
     /// How often a server falls asleep (or enters an idle state).
     pub naps_per_s: Estimate,
     /// The part of the requests that was not served at once.
@@ -228,7 +214,7 @@ impl Simulated {
             response_max: runs.iter().map(|run| run.response_max).fold(0.0, f64::max),
             power_mean: of(&|run| run.power_mean)?,
             energy_per_request: of(&|run| run.energy_per_request)?,
-            shares: ShareEstimates {
+            shares: Shares {
                 active: of(&|run| run.shares.active)?,
                 idle: of(&|run| run.shares.idle)?,
                 transition: of(&|run| run.shares.transition)?,
@@ -262,9 +248,8 @@ impl Simulated {
         figure: impl Fn(&Replication) -> f64,
     ) -> Option<Estimate> {
         let pairs = self.runs.iter().zip(&other.runs);
-        let apart: Vec<f64> = pairs
-            .map(|(mine, other)| figure(mine) - figure(other))
-            .collect();
+        let apart = pairs.map(|(mine, other)| figure(mine) - figure(other));
+        let apart: Vec<f64> = apart.collect();
         (self.runs.len() == other.runs.len()).then(|| Estimate::of(&apart, confidence))?
     }
 }
@@ -279,23 +264,20 @@ fn estimate(
 }
 
 fn percentiles(runs: &[Replication], confidence: f64) -> Vec<Percentile> {
-    let each = PERCENTILES.iter().enumerate();
-    each.map(|(place, share)| {
+    let each = PERCENTILES.into_iter().enumerate();
+    let percentile = |(place, share): (usize, f64)| {
         let values = runs.iter().map(|run| run.response_percentiles[place]);
         let values: Option<Vec<f64>> = values.collect();
-        Percentile {
-            share: *share,
-            response: values.and_then(|values| Estimate::of(&values, confidence)),
-        }
-    })
-    .collect()
+        let response = values.and_then(|values| Estimate::of(&values, confidence));
+        Percentile { share, response }
+    };
+    each.map(percentile).collect()
 }
 
 fn by_server(runs: &[Replication]) -> Vec<Shares> {
-    let servers = runs.first().map_or(0, |run| run.by_server.len());
-    (0..servers)
-        .map(|server| mean(runs.iter().map(|run| &run.by_server[server])))
-        .collect()
+    let servers = 0..runs.first().map_or(0, |run| run.by_server.len());
+    let mean = |server| mean(runs.iter().map(|run: &Replication| &run.by_server[server]));
+    servers.map(mean).collect()
 }
 
 #[cfg(test)]

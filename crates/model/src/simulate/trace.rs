@@ -42,14 +42,10 @@ impl Trace {
                 continue;
             }
             let request = columns.request(line, number)?;
-            if let Some((_, service)) = requests.first()
-                && service.is_some() != request.1.is_some()
-            {
-                return Err(at(
-                    number,
-                    line,
-                    "some lines have a service time and others have none; give all or none",
-                ));
+            let first = requests.first().unwrap_or(&request);
+            if first.1.is_some() != request.1.is_some() {
+                let why = "some lines have a service time and others have none; give all or none";
+                return Err(at(number, line, why));
             }
             requests.push(request);
         }

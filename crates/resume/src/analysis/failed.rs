@@ -58,13 +58,10 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
     for failure in &cycle.failures {
         let device = failure.device.as_deref();
         let device = device.map_or(String::new(), |device| format!("{device}: "));
-        let stage = failure
-            .stage
-            .map_or(String::new(), |stage| format!(" ({})", stage_words(stage)));
-        all.push(failed(
-            "failed",
-            format!("{device}{}{stage}", failure.message),
-        ));
+        let stage = failure.stage;
+        let stage = stage.map_or(String::new(), |stage| format!(" ({})", stage_words(stage)));
+        let what = format!("{device}{}{stage}", failure.message);
+        all.push(failed("failed", what));
     }
     let failures = cycle.failures.iter();
     let reported: HashSet<_> = failures.filter_map(|one| one.device.as_ref()).collect();
@@ -73,10 +70,8 @@ fn of_cycle(cycle: &CycleResult) -> Vec<Failed> {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
-                all.push(failed(
-                    "failed",
-                    format!("{}: returned {code} ({stage})", call.device),
-                ));
+                let what = format!("{}: returned {code} ({stage})", call.device);
+                all.push(failed("failed", what));
             }
             (_, Some(start), None) => {
                 let lasts = cycle.cut && Some(call.stage) == last;

@@ -37,9 +37,8 @@ pub fn inputs(logs: &[PathBuf], names: &[String]) -> Result<Vec<Input>> {
         None if log.as_os_str() == "-" => "standard input".to_owned(),
         None => short_name(log),
     };
-    logs.iter()
-        .enumerate()
-        .map(|(place, log)| one(log, name(place, log)))
+    let logs = logs.iter().enumerate();
+    logs.map(|(place, log)| one(log, name(place, log)))
         .collect()
 }
 

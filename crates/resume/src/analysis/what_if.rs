@@ -45,15 +45,10 @@ pub fn what_if(
         last = Some(replayed);
     }
     let cycle = cycles.iter().find(|cycle| cycle.number == number);
-    let path = last
-        .as_ref()
-        .zip(cycle)
-        .map(|(last, cycle)| links(cycle, &last.path.links));
-    let whole: HashSet<usize> = results
-        .iter()
-        .filter(|one| one.is_whole())
-        .map(|one| one.number)
-        .collect();
+    let path = last.as_ref().zip(cycle);
+    let path = path.map(|(last, cycle)| links(cycle, &last.path.links));
+    let whole = results.iter().filter(|one| one.is_whole());
+    let whole: HashSet<usize> = whole.map(|one| one.number).collect();
     let of_cycle = |cycle: &Cycle| {
         whole.get(&cycle.number)?;
         Some(replay(&Graph::of(cycle), changes).ok()?.total_us)

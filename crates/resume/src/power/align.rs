@@ -157,10 +157,8 @@ fn by_wall_clock(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>,
         let cycle = placed(subject, start);
         cycles.extend(cycle.filter(|cycle| cycle.start_us < to && cycle.end_us > from));
     }
-    match (
-        cycles.is_empty(),
-        subjects.iter().any(|one| one.at.is_some()),
-    ) {
+    let has_clock = subjects.iter().any(|one| one.at.is_some());
+    match (cycles.is_empty(), has_clock) {
         (false, _) => Ok(cycles),
         (true, true) => Err("no cycle lies within the meter's times"),
         (true, false) => Err("the log has no wall clock"),
@@ -246,10 +244,8 @@ fn averaged(
 ) -> Power {
     let (mut asleep, mut suspend, mut resume) = (Vec::new(), Vec::new(), Vec::new());
     for cycle in &mut cycles {
-        let sleep = (
-            cycle.suspended_us + cycle.platform_us,
-            cycle.woken_us - cycle.platform_us,
-        );
+        let firmware = cycle.platform_us;
+        let sleep = (cycle.suspended_us + firmware, cycle.woken_us - firmware);
         let within = within(covered, sleep);
         cycle.asleep = Mean::of(&within);
         asleep.extend(within);
@@ -260,13 +256,13 @@ fn averaged(
     let outside = outside(covered, &cycles);
     let transition: Vec<f64> = suspend.iter().chain(&resume).copied().collect();
     let (idle, asleep) = (Mean::of(&outside), Mean::of(&asleep));
+    let both = asleep.mean_w.zip(idle.mean_w);
+    let share = both.filter(|both| both.1 > 0.0).map(|both| both.0 / both.1);
     let mut energies: Vec<f64> = cycles.iter().filter_map(|cycle| cycle.energy_j).collect();
     energies.sort_by(f64::total_cmp);
     let most = (meter.interval_us as f64 * GAP) as Us;
-    let steps = meter
-        .samples
-        .windows(2)
-        .map(|two| two[1].at_us - two[0].at_us);
+    let steps = meter.samples.windows(2);
+    let steps = steps.map(|two| two[1].at_us - two[0].at_us);
     let gaps: Vec<Us> = steps.filter(|step| *step > most).collect();
     Power {
         format: meter.format,
@@ -280,11 +276,7 @@ fn averaged(
         idle_w: idle.mean_w,
         asleep_w: asleep.mean_w,
         transition_w: Mean::of(&transition).mean_w,
-        asleep_share_of_idle: asleep
-            .mean_w
-            .zip(idle.mean_w)
-            .filter(|(_, idle)| *idle > 0.0)
-            .map(|(asleep, idle)| asleep / idle),
+        asleep_share_of_idle: share,
         energy_j: median(&energies),
         idle,
         asleep,
@@ -298,12 +290,9 @@ fn averaged(
 
 /// Of sorted figures; of two it is their mean.
 fn median(sorted: &[f64]) -> Option<f64> {
-    let half = sorted.len() / 2;
-    let above = *sorted.get(half)?;
-    match sorted.len().is_multiple_of(2) {
-        true => Some(f64::midpoint(sorted[half - 1], above)),
-        false => Some(above),
-    }
+    let count = sorted.len();
+    let below = sorted.get(count.checked_sub(1)? / 2)?;
+    Some(f64::midpoint(*below, sorted[count / 2]))
 }
 
 /// The least and the greatest of as many neighbours as a point has to stand for.
@@ -332,18 +321,14 @@ fn series(meter: &Meter, most: Us) -> Vec<Point> {
 fn within(covered: &[(Us, Us, f64)], (from, to): (Us, Us)) -> Vec<f64> {
     let first = covered.partition_point(|sample| sample.1 <= from);
     let inside = covered[first..].iter().take_while(|sample| sample.1 <= to);
-    inside
-        .filter(|sample| sample.0 >= from)
-        .map(|sample| sample.2)
-        .collect()
+    let inside = inside.filter(|sample| sample.0 >= from);
+    inside.map(|sample| sample.2).collect()
 }
 
 /// Samples that stand for time outside of all cycles.
 fn outside(covered: &[(Us, Us, f64)], cycles: &[CyclePower]) -> Vec<f64> {
-    let mut spans: Vec<(Us, Us)> = cycles
-        .iter()
-        .map(|one| (one.start_us, one.end_us))
-        .collect();
+    let spans = cycles.iter().map(|one| (one.start_us, one.end_us));
+    let mut spans: Vec<(Us, Us)> = spans.collect();
     spans.sort_unstable();
     let (mut next, mut samples) = (0, Vec::new());
     for (from, to, watts) in covered.iter().copied() {
@@ -390,10 +375,9 @@ impl Mean {
 
 /// Means that are not given, and why.
 fn few(power: &Power, notes: &mut Vec<String>) {
-    let longest = power
-        .cycles
-        .iter()
-        .map(|cycle| (cycle.suspended_us - cycle.start_us).max(cycle.end_us - cycle.woken_us));
+    let cycles = power.cycles.iter();
+    let longest =
+        cycles.map(|one| (one.suspended_us - one.start_us).max(one.end_us - one.woken_us));
     if power.transition_w.is_none() {
         let transition = power.suspend.samples + power.resume.samples;
         notes.push(format!(

@@ -96,10 +96,8 @@ fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
             left_out.all()
         ));
     };
-    let mut intervals: Vec<Us> = samples
-        .windows(2)
-        .map(|two| two[1].at_us - two[0].at_us)
-        .collect();
+    let intervals = samples.windows(2).map(|two| two[1].at_us - two[0].at_us);
+    let mut intervals: Vec<Us> = intervals.collect();
     intervals.sort_unstable();
     // Of two in the middle the shorter one: missing samples make intervals longer, never shorter.
     let middle = (intervals.len() - 1) / 2;
@@ -226,18 +224,12 @@ fn cells(line: &str, separator: Option<char>) -> Vec<&str> {
 /// Columns by their names; `None` where the line names none.
 fn named(line: &str) -> Result<Option<Columns>, String> {
     let separator = separator(line);
-    let names: Vec<String> = cells(line, separator)
-        .iter()
-        .map(|name| name.to_lowercase())
-        .collect();
+    let cells = cells(line, separator);
+    let names: Vec<String> = cells.iter().map(|name| name.to_lowercase()).collect();
     let exactly = |word: &str| names.iter().position(|name| name == word);
     let time = match (exactly("date"), exactly("time")) {
         (Some(date), Some(time)) => vec![date, time],
-        _ => names
-            .iter()
-            .position(|name| is_time(name))
-            .into_iter()
-            .collect(),
+        _ => Vec::from_iter(names.iter().position(|name| is_time(name))),
     };
     let watts = (0..=2).find_map(|rank| names.iter().position(|name| is_power(name, rank)));
     match (time.last(), watts) {
@@ -283,21 +275,17 @@ fn is_power(name: &str, rank: u8) -> bool {
     match rank {
         0 => ["w", "watts", "watt", "power", "power_w", "p"].contains(&name),
         1 => name.contains("watt") || name.contains("power"),
-        _ => [
-            "_w", "_mw", "_kw", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw",
-        ]
-        .iter()
-        .any(|end| name.ends_with(end)),
+        _ => ["_w", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw"]
+            .iter()
+            .any(|end| name.ends_with(end)),
     }
 }
 
 /// A time column's unit, µs; seconds if its name has none.
 fn unit_us(name: &str) -> f64 {
     let is = |unit: &str| {
-        ["_", "(", "[", " "]
-            .iter()
-            .any(|mark| name.contains(&format!("{mark}{unit}")))
-            || name == unit
+        let mut marks = ["_", "(", "[", " "].iter();
+        name == unit || marks.any(|mark| name.contains(&format!("{mark}{unit}")))
     };
     match () {
         () if is("ms") || name.contains("milli") => 1e3,
@@ -331,12 +319,8 @@ fn unnamed(line: &str) -> Option<Columns> {
         (vec![0], 1)
     } else if cells.len() >= 3 && is_time(&two()) && is_number(2) {
         // A logger for the Watts Up? PRO writes date, time, a running number, W, V, A.
-        let watts = if separator.is_none() && cells.len() == 6 {
-            3
-        } else {
-            2
-        };
-        (vec![0, 1], watts)
+        let is_logger = separator.is_none() && cells.len() == 6;
+        (vec![0, 1], 2 + usize::from(is_logger))
     } else {
         return None;
     };
@@ -351,11 +335,8 @@ fn unnamed(line: &str) -> Option<Columns> {
 
 fn row(line: &str, columns: &Columns) -> Line {
     let cells = cells(line, columns.separator);
-    let time: Option<Vec<&str>> = columns
-        .time
-        .iter()
-        .map(|place| cells.get(*place).copied())
-        .collect();
+    let time = columns.time.iter().map(|place| cells.get(*place).copied());
+    let time: Option<Vec<&str>> = time.collect();
     let stamp = time.and_then(|time| parse_time(&time.join(" "), columns.unit_us));
     let number = cells.get(columns.watts).map(|cell| {
         let cell = cell.trim_end_matches(|c: char| c.is_alphabetic() || c == ' ');

@@ -49,10 +49,7 @@ impl Chart {
 
     pub fn html(&self) -> String {
         let width = width(self.last);
-        let (starts, returns) = (
-            self.shares(&self.starts, width),
-            self.shares(&self.returns, width),
-        );
+        let [starts, returns] = [&self.starts, &self.returns].map(|all| self.shares(all, width));
         let ns = |bins: usize| bins as f64 * width as f64 * 1e3;
         let most = starts.iter().chain(&returns).copied().fold(0.0, f64::max);
         let frame = Frame {
@@ -96,11 +93,8 @@ impl Chart {
 fn width(last: Us) -> Us {
     let least = (last / BINS).max(1);
     let decade = 10_i64.pow(least.ilog10());
-    let steps = [1, 2, 5, 10].map(|step| step * decade);
-    steps
-        .into_iter()
-        .find(|step| *step >= least)
-        .unwrap_or(least)
+    let mut steps = [1, 2, 5, 10].into_iter().map(|step| step * decade);
+    steps.find(|step| *step >= least).unwrap_or(least)
 }
 
 #[cfg(test)]

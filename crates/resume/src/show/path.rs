@@ -21,11 +21,8 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
         if cycle.unreturned(half).next().is_some() {
             return no_devices(cycle, half).unwrap_or_default();
         }
-        return match half {
-            Half::Resume => no_length(cycle, half)
-                .map_or(String::new(), |why| format!("{why}: no critical path.")),
-            Half::Suspend => String::new(),
-        };
+        let why = no_length(cycle, half).filter(|_| half == Half::Resume);
+        return why.map_or(String::new(), |why| format!("{why}: no critical path."));
     }
     let extent = extent(cycle, half);
     let no_devices = no_devices(cycle, half);
@@ -39,17 +36,17 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
     }
     parts.retain(|(_, us)| *us > 0);
     parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|(what, us)| format!("{what} {}", share(*us as f64 / total as f64)))
-        .collect();
+    let shares = parts.iter();
+    let shares = shares.map(|(what, us)| format!("{what} {}", share(*us as f64 / total as f64)));
+    let parts: Vec<String> = shares.collect();
     let parts = format!("takes {}: {}", time(total), parts.join(", "));
     if let Some(why) = no_devices {
         // The resume's sentence has it.
         let is_said = half == Half::Suspend && cycle.has(half) == cycle.has(Half::Resume);
-        let why = match is_said {
-            true => String::new(),
-            false => format!(" {why}"),
+        let why = if is_said {
+            String::new()
+        } else {
+            format!(" {why}")
         };
         return format!("The {name}{extent} {parts}.{}{why}", silence(path));
     }
@@ -110,6 +107,7 @@ fn total(path: &[LinkResult]) -> Us {
 }
 
 /// A row of the path's table: a link, or several that are too short for a row of their own.
+#[derive(Default)]
 pub(super) struct PathRow {
     what: String,
     driver: Option<Name>,
@@ -164,9 +162,8 @@ pub(super) fn section(
         ..table(cycle, half).first(rows)
     });
     section = silences(path).into_iter().fold(section, Section::text);
-    let unexplained = path
-        .iter()
-        .filter(|link| link.what == LinkKind::Unexplained);
+    let unexplained = path.iter();
+    let unexplained = unexplained.filter(|link| link.what == LinkKind::Unexplained);
     let unexplained: Us = unexplained.map(|link| link.duration_us).sum();
     match unexplained {
         0 => section,
@@ -197,7 +194,7 @@ fn table(cycle: &CycleResult, half: Half) -> Table {
         let share = takes_us as f64 / total as f64;
         rows.push(match links {
             [link] if link.duration_us >= least => PathRow {
-                what: short(&link.words()),
+                what: shortened(&link.words(), LETTERS),
                 driver: link.driver.clone(),
                 stage: Some(link.stage),
                 why: Some(link.why),
@@ -207,12 +204,9 @@ fn table(cycle: &CycleResult, half: Half) -> Table {
             },
             several => PathRow {
                 what: format!("({} shorter)", several.len()),
-                driver: None,
-                stage: None,
-                why: None,
-                at_us: None,
                 takes_us,
                 share,
+                ..PathRow::default()
             },
         });
     }
@@ -223,9 +217,9 @@ fn table(cycle: &CycleResult, half: Half) -> Table {
 /// Letters of a message that a table has room for.
 const LETTERS: usize = 56;
 
-fn short(words: &str) -> String {
-    match words.chars().count() > LETTERS {
-        true => words.chars().take(LETTERS - 1).chain(['…']).collect(),
+pub(super) fn shortened(words: &str, letters: usize) -> String {
+    match words.chars().count() > letters {
+        true => words.chars().take(letters - 1).chain(['…']).collect(),
         false => words.to_owned(),
     }
 }

@@ -55,11 +55,8 @@ pub fn chart(power: &Power) -> String {
         return String::new();
     };
     let ns = |us: i64| (us - first.at_us) as f64 * 1e3;
-    let most = power
-        .series
-        .iter()
-        .map(|point| point.max_w)
-        .fold(0.0, f64::max);
+    let most = power.series.iter().map(|point| point.max_w);
+    let most = most.fold(0.0, f64::max);
     let frame = Frame {
         x: Axis::from_zero(ns(last.at_us)),
         y: Axis::from_zero(most * 1.05),
@@ -83,11 +80,8 @@ pub fn chart(power: &Power) -> String {
         svg.push_str("</g><path class=\"curve c5\" d=\"");
         for (place, point) in power.series.iter().enumerate() {
             let x = frame.x(ns(point.at_us));
-            let pen = if place == 0 || point.after_gap {
-                'M'
-            } else {
-                'L'
-            };
+            let begins = place == 0 || point.after_gap;
+            let pen = if begins { 'M' } else { 'L' };
             let _ = write!(svg, "{pen}{x:.1} {:.1}", frame.y(point.max_w));
             if point.min_w < point.max_w {
                 let _ = write!(svg, "V{:.1}", frame.y(point.min_w));

@@ -8,22 +8,15 @@ use reveille_show::markup::escape;
 use reveille_show::quantity;
 
 use super::tables::{own, slowest};
-use crate::analysis::Machine;
+use crate::analysis::{CycleResult, Machine};
 use crate::cycle::Us;
 use crate::time::time;
 
 /// Suspend and resume of each cycle.
 pub fn cycles(machine: &Machine) -> String {
-    let last = machine
-        .cycles
-        .iter()
-        .map(|cycle| cycle.number)
-        .max()
-        .unwrap_or(1);
-    let times = machine
-        .cycles
-        .iter()
-        .flat_map(|cycle| [cycle.resume_us, cycle.suspend_us]);
+    let cycles = machine.cycles.iter();
+    let last = cycles.clone().map(|cycle| cycle.number).max().unwrap_or(1);
+    let times = cycles.flat_map(|cycle| [cycle.resume_us, cycle.suspend_us]);
     let most = times.flatten().max().unwrap_or(1);
     let frame = Frame {
         x: Axis::from_zero(last as f64 + 1.0),
@@ -34,21 +27,14 @@ pub fn cycles(machine: &Machine) -> String {
         y_quantity: Quantity::Duration,
     };
     let svg = frame.svg("Time of resume and suspend by cycle", "", |svg| {
-        for (class, is_resume) in [("c1", false), ("c5", true)] {
+        type Of = fn(&CycleResult) -> Option<Us>;
+        let halves: [(_, Of); 2] = [("c1", |one| one.suspend_us), ("c5", |one| one.resume_us)];
+        for (class, of) in halves {
             let _ = write!(svg, "<g class=\"over-time {class}\">");
             for cycle in &machine.cycles {
-                let us = if is_resume {
-                    cycle.resume_us
-                } else {
-                    cycle.suspend_us
-                };
-                if let Some(us) = us {
-                    let _ = write!(
-                        svg,
-                        "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"/>",
-                        frame.x(cycle.number as f64),
-                        frame.y(us as f64 * 1e3)
-                    );
+                if let Some(us) = of(cycle) {
+                    let (x, y) = (frame.x(cycle.number as f64), frame.y(us as f64 * 1e3));
+                    let _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.6\"/>");
                 }
             }
             svg.push_str("</g>");
@@ -78,12 +64,9 @@ pub fn devices(machines: &[Machine]) -> String {
     if chosen.is_empty() {
         return String::new();
     }
-    let longest = chosen
-        .iter()
-        .flat_map(|device| machines.iter().filter_map(|one| own(one, device)))
-        .map(|spread| spread.max)
-        .max()
-        .unwrap_or(1);
+    let spreads = chosen.iter();
+    let spreads = spreads.flat_map(|one| machines.iter().filter_map(|machine| own(machine, one)));
+    let longest = spreads.map(|spread| spread.max).max().unwrap_or(1);
     let axis = Axis::from_zero(longest as f64 * 1e3);
     let x = |us: Us| LEFT + WIDTH * axis.fraction(us as f64 * 1e3);
     let row = LINE * machines.len() as f64 + 7.0;

@@ -11,6 +11,7 @@ use reveille_show::axis::Axis;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
 
+use super::path::shortened;
 use crate::analysis::{
     CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
 };
@@ -85,21 +86,16 @@ fn rows(
     let total: Us = path.iter().map(|link| link.duration_us).sum();
     for link in path {
         let is_seen = link.duration_us as f64 >= total as f64 * LEAST_SHARE;
-        let call = link
-            .call
-            .filter(|_| is_seen)
-            .and_then(|call| cycle.calls.get(call));
-        let row = call.map(row);
+        let call = link.call.filter(|_| is_seen);
+        let row = call.and_then(|call| cycle.calls.get(call)).map(row);
         if let Some((row, _)) = row.and_then(|row| sums.get_key_value(&row)) {
             chosen.insert(row);
         }
     }
     let mut chosen: Vec<&Row> = chosen.into_iter().collect();
     chosen.sort_by_key(|row| (sums[*row].1, name(row)));
-    let has_cpus = cycle
-        .cpus
-        .iter()
-        .any(|step| step.on == (half == Half::Resume));
+    let is_on = half == Half::Resume;
+    let has_cpus = cycle.cpus.iter().any(|step| step.on == is_on);
     let mut rows = vec![Row::Stages];
     rows.extend(has_cpus.then_some(Row::Cpus));
     rows.extend(chosen.into_iter().cloned());
@@ -149,10 +145,8 @@ impl<'a> Drawing<'a> {
 
     /// A paragraph, the legend, the tools of the page's script, and the drawing.
     pub fn html(&self) -> String {
-        let shown = self
-            .rows
-            .iter()
-            .filter(|row| matches!(row, Row::Device(..)));
+        let shown = self.rows.iter();
+        let shown = shown.filter(|row| matches!(row, Row::Device(..)));
         let all: HashSet<Row> = self.calls.iter().map(|(_, one)| row(one)).collect();
         format!(
             "<p>{} of {} devices: the slowest, and those on the critical path, in the order of their first \
@@ -224,13 +218,9 @@ impl<'a> Drawing<'a> {
                 _ => "",
             };
             let both = format!("{name} {driver}");
-            let shown = match both.chars().count() > NAME {
-                true => &name,
-                false => &both,
-            };
-            let short: String = match shown.chars().count() > NAME {
-                true => shown.chars().take(NAME - 1).chain(['…']).collect(),
-                false => shown.trim().to_owned(),
+            let short = match both.chars().count() > NAME {
+                true => shortened(&name, NAME),
+                false => both.trim().to_owned(),
             };
             let _ = write!(
                 svg,
@@ -268,12 +258,8 @@ impl<'a> Drawing<'a> {
     }
 
     fn stages(&self, svg: &mut String, high: f64) {
-        let stages = self
-            .cycle
-            .stages
-            .iter()
-            .filter(|stage| self.half.has(stage.stage));
-        for stage in stages {
+        let stages = self.cycle.stages.iter();
+        for stage in stages.filter(|stage| self.half.has(stage.stage)) {
             let span = (stage.start_us, stage_end(stage));
             let _ = write!(
                 svg,
@@ -287,13 +273,8 @@ impl<'a> Drawing<'a> {
                 stage.duration_us.map_or(UNKNOWN.to_owned(), time),
                 stage.calls
             );
-            self.bar(
-                svg,
-                0,
-                &format!("{} on", stage_class(stage.stage)),
-                span,
-                &text,
-            );
+            let class = format!("{} on", stage_class(stage.stage));
+            self.bar(svg, 0, &class, span, &text);
         }
     }
 
@@ -315,30 +296,17 @@ impl<'a> Drawing<'a> {
     }
 
     fn bars(&self, svg: &mut String) {
-        let is_path = |link: &&LinkResult| link.what == LinkKind::Call;
-        let on_path: HashSet<usize> = self
-            .path
-            .iter()
-            .filter(is_path)
-            .filter_map(|link| link.call)
-            .collect();
+        let calls = self.path.iter().filter(|link| link.what == LinkKind::Call);
+        let on_path: HashSet<usize> = calls.filter_map(|link| link.call).collect();
         let places: HashMap<&Row, usize> = self.rows.iter().zip(0..).collect();
         for (number, one) in &self.calls {
-            let Some(place) = places.get(&row(one)) else {
+            let (Some(place), Some(span)) = (places.get(&row(one)), span(one)) else {
                 continue;
             };
-            let Some(span) = span(one) else {
-                continue;
-            };
-            let on = if on_path.contains(number) { " on" } else { "" };
+            let is_on = on_path.contains(number);
+            let on = if is_on { " on" } else { "" };
             let class = format!("{}{on}", stage_class(one.call.stage));
-            self.bar(
-                svg,
-                *place,
-                &class,
-                span,
-                &text(one, self.start, !on.is_empty()),
-            );
+            self.bar(svg, *place, &class, span, &text(one, self.start, is_on));
         }
     }
 
@@ -358,10 +326,8 @@ impl<'a> Drawing<'a> {
                 continue;
             };
             let y = ROW * row as f64 + ROW / 2.0;
-            let (from, to) = (
-                self.x(link.start_us),
-                self.x(link.start_us + link.duration_us),
-            );
+            let end = link.start_us + link.duration_us;
+            let (from, to) = (self.x(link.start_us), self.x(end));
             if link.what == LinkKind::Unexplained {
                 let _ = write!(untold, "M{from} {y}H{to}");
             }
@@ -401,6 +367,7 @@ fn text(one: &CallResult, start: Us, on_path: bool) -> String {
     let mut text = format!("{}\nstage: {}", call.device, stage_words(call.stage));
     let name = |name: &Option<Name>| name.as_ref().map(|name| name.to_string());
     let begins = call.start.map(|from| time(from - start));
+    let failed = call.result.filter(|code| *code != 0);
     let fields = [
         ("driver", name(&call.driver)),
         ("parent", name(&call.parent)),
@@ -409,12 +376,7 @@ fn text(one: &CallResult, start: Us, on_path: bool) -> String {
         ("takes", one.duration_us.map(time)),
         ("slack", one.slack_us.map(time)),
         ("worker", call.worker.map(|worker| worker.to_string())),
-        (
-            "result",
-            call.result
-                .filter(|code| *code != 0)
-                .map(|code| code.to_string()),
-        ),
+        ("result", failed.map(|code| code.to_string())),
         ("critical path", on_path.then(|| "yes".to_owned())),
     ];
     for (name, value) in fields {
