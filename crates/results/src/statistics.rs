@@ -229,7 +229,7 @@ fn of_sample(
     let wake_latency = summarise(sample)?;
     let of_source = floors.iter().find(|floor| floor.source == group.source);
     let is_floor = of_source.is_some_and(|floor| floor.state == group.state);
-    // The poll state's figure of 0 says that nothing sleeps in it; no wake can keep to it.
+    // The poll state's figure is 0: nothing sleeps in it, and no wake is as fast.
     let exceedance = figure
         .filter(|&figure| figure > 0 && !is_floor)
         .map(|figure| Exceedance::of_sorted(sample, figure));
