@@ -165,9 +165,9 @@ fn an_empty_result_says_that_it_is_empty() {
         description,
         columns: Columns::default(),
     }]);
-    assert!(html.contains("There is no datapoint in this result"));
+    assert!(html.contains("This result has no datapoint"));
     let no_rows = of_latencies([]);
-    assert!(page_of([no_rows]).contains("There is no datapoint in this result"));
+    assert!(page_of([no_rows]).contains("This result has no datapoint"));
 }
 
 #[test]
