@@ -211,11 +211,8 @@ pub fn samples(columns: &Columns, latency: &str) -> Vec<(Group, Vec<i64>)> {
     let groups = keys.into_iter().map(|(state, source, index)| Group {
         state: name(states, state),
         source: name(sources, source),
-        index: if index == NULL {
-            None
-        } else {
-            i32::try_from(index).ok()
-        },
+        // Null is too small.
+        index: index.try_into().ok(),
     });
     groups.zip(samples).collect()
 }

@@ -333,7 +333,10 @@ fn share_name(share: &str) -> Option<String> {
     if state.is_empty() || !state.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let derived = ["", "_derived"][usize::from(state.len() < share.len())];
+    let derived = match share.ends_with("Derived") {
+        true => "_derived",
+        false => "",
+    };
     Some(format!("{}{derived}_percent", state.to_ascii_lowercase()))
 }
 
