@@ -28,7 +28,7 @@ pub enum Probe {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// As many datapoints, or as long, as was asked for.
+    /// It has as many datapoints, or took as long, as requested.
     #[default]
     Completed,
     /// By the user, or by a signal.
@@ -37,7 +37,7 @@ pub enum Ended {
     Disturbed(String),
 }
 
-/// What was asked for.
+/// What was requested.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
@@ -45,9 +45,9 @@ pub struct Settings {
     pub sources: Vec<String>,
     /// The measured CPU's number; `None` where it is unknown (another tool's result, a CSV file alone).
     pub cpu: Option<u32>,
-    /// Datapoints that were asked for; `None`: the duration ends it.
+    /// Requested datapoints; `None`: the duration ends it.
     pub datapoints: Option<u64>,
-    /// Seconds that were asked for; `None`: the datapoints end it.
+    /// Requested seconds; `None`: the datapoints end it.
     pub duration_s: Option<f64>,
     /// The least launch distance, ns.
     pub distance_min_ns: u64,
@@ -57,7 +57,7 @@ pub struct Settings {
     pub protocol: String,
     /// Deepest states allowed in turn; empty where the machine's own setting was kept.
     pub deepest_states: Vec<String>,
-    /// Were the other CPUs, all but the one that read the events, taken offline meanwhile?
+    /// The other CPUs, all but the one that read the events, were offline.
     pub offline_others: bool,
     /// How the wake-up was armed where kernels differ ("absolute, pinned", "relative", ...).
     pub arming: String,
@@ -160,7 +160,7 @@ pub struct Description {
     pub states: Vec<IdleState>,
     /// Names of the residency columns, in order.
     pub residency_columns: Vec<String>,
-    /// What was asked for.
+    /// What was requested.
     pub settings: Settings,
     /// What measuring takes, and the floors.
     pub characterisation: Characterisation,

@@ -11,15 +11,8 @@ use crate::stream::{self, StreamError};
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// Writes all columns of all datapoints as CSV, with a line of names first; unknown values are empty.
-/// [`crate::open`] reads such a file.
-pub fn export_csv(columns: &Columns, target: &mut dyn Write) -> std::io::Result<()> {
-    write_header(columns, target)?;
-    write_rows(columns, target)?;
-    target.flush()
-}
-
-/// As [`export_csv`], for a result on disk of any size: some thousand datapoints are in memory at a time.
-/// Returns their number.
+/// [`crate::open`] reads such a file. Some thousand datapoints are in memory at a time. Returns their
+/// number.
 pub fn export_result(result: impl AsRef<Path>, target: &mut dyn Write) -> Result<u64, StreamError> {
     let mut rows = 0;
     let mut has_header = false;

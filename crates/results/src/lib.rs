@@ -35,7 +35,7 @@ mod wult;
 
 pub use columns::{Column, Columns, NULL, Values};
 pub use description::{Description, Loaded};
-pub use export::{export_csv, export_result};
+pub use export::export_result;
 pub use filter::{Filter, FilterError};
 pub use folder::{ResultFolder, open, open_columns, open_description};
 pub use parquet_file::panic_becomes_an_error;

@@ -338,10 +338,7 @@ pub struct Unfinished<'a> {
 impl Unfinished<'_> {
     /// What went wrong with it, with the path that it was to have.
     pub fn failed(&self, source: io::Error) -> Error {
-        Error::Io {
-            path: self.path.clone(),
-            source,
-        }
+        Error::at(&self.path)(source)
     }
 
     /// Gives the file its name; returns the path. [`Error::Refused`] if the name has been taken meanwhile.

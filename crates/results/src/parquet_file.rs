@@ -156,10 +156,9 @@ fn file_schema(definitions: &[Definition]) -> parquet::errors::Result<TypePtr> {
                 .with_logical_type(Some(LogicalType::String))
                 .with_converted_type(ConvertedType::UTF8),
         };
-        let repetition = if *nullable {
-            Repetition::OPTIONAL
-        } else {
-            Repetition::REQUIRED
+        let repetition = match nullable {
+            true => Repetition::OPTIONAL,
+            false => Repetition::REQUIRED,
         };
         fields.push(Arc::new(builder.with_repetition(repetition).build()?));
     }

@@ -211,11 +211,8 @@ pub fn samples(columns: &Columns, latency: &str) -> Vec<(Group, Vec<i64>)> {
     let groups = keys.into_iter().map(|(state, source, index)| Group {
         state: name(states, state),
         source: name(sources, source),
-        index: if index == NULL {
-            None
-        } else {
-            i32::try_from(index).ok()
-        },
+        // Null is too small.
+        index: index.try_into().ok(),
     });
     groups.zip(samples).collect()
 }
@@ -229,7 +226,7 @@ fn of_sample(
     let wake_latency = summarise(sample)?;
     let of_source = floors.iter().find(|floor| floor.source == group.source);
     let is_floor = of_source.is_some_and(|floor| floor.state == group.state);
-    // The poll state's figure of 0 says that nothing sleeps in it; no wake can keep to it.
+    // The poll state's figure is 0: nothing sleeps in it, and no wake is as fast.
     let exceedance = figure
         .filter(|&figure| figure > 0 && !is_floor)
         .map(|figure| Exceedance::of_sorted(sample, figure));

@@ -68,11 +68,9 @@ fn stream(
     let csv = Csv::new(file)?;
     if own_csv::is_own(&csv.header) {
         let fields = own_csv::fields(&csv.header, None)?;
-        let is_partial = path.file_name().is_some_and(|name| name == PARTIAL);
-        let last = if is_partial {
-            LastLine::IsTorn
-        } else {
-            LastLine::MayLackNewline
+        let last = match path.file_name().is_some_and(|name| name == PARTIAL) {
+            true => LastLine::IsTorn,
+            false => LastLine::MayLackNewline,
         };
         csv.in_parts(&fields, last, sink)?;
         return Ok(crate::csv::empty(&fields));

@@ -45,11 +45,7 @@ impl Exceedance {
         let within = sorted.partition_point(|&latency| latency <= figure_ns);
         let (exceeded, count) = ((sorted.len() - within) as u64, sorted.len() as u64);
         let (low, high) = interval::of_share(exceeded, count);
-        let share = if count == 0 {
-            0.0
-        } else {
-            exceeded as f64 / count as f64
-        };
+        let share = exceeded as f64 / count.max(1) as f64;
         Self {
             exceeded,
             count,

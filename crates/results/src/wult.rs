@@ -8,7 +8,7 @@
 //! | --- | --- | --- | --- |
 //! | 1.0 | 2020 | whole nanoseconds | |
 //! | 1.1 | January 2021 (15c6e945) | microseconds | `DerivedCC1%` is `CC1Derived%` by another name |
-//! | 1.2 | August 2021 (25192103) | microseconds | columns came and went in two years; the names tell which |
+//! | 1.2 | August 2021 (25192103) | microseconds | columns came and went in two years |
 //! | 1.3 | August 2023 (4feb5fd1) | microseconds | the columns of 1.12 |
 //!
 //! What the history leaves open is refused or left out, see [`unit`] and [`left_out`].
@@ -87,7 +87,7 @@ pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
     }
     if is_on(&info, "intr_focus") {
         return Err(Malformed::new(
-            "says intr_focus: wult then measured the interrupt's latency only, and wrote no wake \
+            "has intr_focus: wult then measured the interrupt's latency only, and wrote no wake \
              latency or zeroes for it",
         ));
     }
@@ -333,7 +333,10 @@ fn share_name(share: &str) -> Option<String> {
     if state.is_empty() || !state.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let derived = ["", "_derived"][usize::from(state.len() < share.len())];
+    let derived = match share.ends_with("Derived") {
+        true => "_derived",
+        false => "",
+    };
     Some(format!("{}{derived}_percent", state.to_ascii_lowercase()))
 }
 

@@ -165,9 +165,9 @@ fn an_empty_result_says_that_it_is_empty() {
         description,
         columns: Columns::default(),
     }]);
-    assert!(html.contains("There is no datapoint in this result"));
+    assert!(html.contains("This result has no datapoint"));
     let no_rows = of_latencies([]);
-    assert!(page_of([no_rows]).contains("There is no datapoint in this result"));
+    assert!(page_of([no_rows]).contains("This result has no datapoint"));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn what_the_user_probe_includes_is_said_and_what_it_lacks_is_not_drawn() {
         .retain(|column| column.name != "silent_time_ns" && !column.name.ends_with("_percent"));
     let html = page_of([loaded]);
     assert!(html.contains("as cyclictest does"));
-    assert!(html.contains("Not drawn: no datapoint tells the silent time"));
+    assert!(html.contains("Not drawn: no datapoint has a silent time"));
     assert!(html.contains("No residency was counted"));
 }
 

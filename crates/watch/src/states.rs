@@ -21,7 +21,7 @@ pub struct States {
     pub available_governors: Vec<String>,
     /// What idle CPUs do where there is no driver.
     pub without_driver: Option<WithoutDriver>,
-    /// What the kernel's command line says of idle states.
+    /// The kernel's command line, as far as it concerns idle states.
     pub command_line_settings: Vec<boot::Setting>,
     /// Seconds since boot; `None` where the recording lacks them.
     pub uptime_s: Option<f64>,

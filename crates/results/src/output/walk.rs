@@ -130,7 +130,7 @@ impl<'a> Walk<'a> {
                 let end = self.along(here, Path::new(&target), false);
                 end.map_err(|error| through_link(error, walked, Path::new(&target)))
             }
-            _ => Err(no_folder(walked)),
+            _ => Err(refused(walked, NO_FOLDER)),
         }
     }
 
@@ -195,13 +195,6 @@ impl<'a> Walk<'a> {
 
 const NO_FOLDER: &str = "is no folder; choose another place with --out";
 
-fn no_folder(path: &Path) -> Error {
-    Error::Refused {
-        path: path.to_owned(),
-        why: NO_FOLDER.into(),
-    }
-}
-
 /// An error behind a link, reported for the link: the user named that and not its target.
 fn through_link(error: Error, link: &Path, target: &Path) -> Error {
     match error {
@@ -211,7 +204,7 @@ fn through_link(error: Error, link: &Path, target: &Path) -> Error {
             Error::at(link)(io::Error::new(ErrorKind::NotFound, why))
         }
         Error::Io { source, .. } => Error::at(link)(source),
-        Error::Refused { why, .. } if why == NO_FOLDER => no_folder(link),
+        Error::Refused { why, .. } if why == NO_FOLDER => refused(link, NO_FOLDER),
         other => other,
     }
 }

@@ -26,7 +26,7 @@ struct Over {
     name: &'static str,
     plane: for<'a> fn(&'a View<'_>) -> Option<&'a Plane>,
     axis: fn(&Views<'_>) -> Option<Axis>,
-    /// What to say where it cannot be drawn.
+    /// Why it is not drawn, if so.
     missing: &'static str,
 }
 
@@ -35,7 +35,7 @@ const SILENT_TIME: Over = Over {
     name: "silent time",
     plane: |view| view.silent_time.as_ref(),
     axis: |views| views.axes.silent_time,
-    missing: "no datapoint tells the silent time (the user probe does not see when the CPU went \
+    missing: "no datapoint has a silent time (the user probe does not see when the CPU went \
               idle, and a CPU that was awake has none)",
 };
 const LAUNCH_DISTANCE: Over = Over {
@@ -43,14 +43,14 @@ const LAUNCH_DISTANCE: Over = Over {
     name: "launch distance",
     plane: |view| view.launch_distance.as_ref(),
     axis: |views| views.axes.launch_distance,
-    missing: "no datapoint tells the launch distance",
+    missing: "no datapoint has a launch distance",
 };
 const TIME: Over = Over {
     column: "time_ns",
     name: "time since the start",
     plane: |view| view.time.as_ref(),
     axis: |views| views.axes.time,
-    missing: "no datapoint tells its time",
+    missing: "no datapoint has a time",
 };
 
 /// How charts are to be read.

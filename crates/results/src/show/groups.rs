@@ -6,7 +6,7 @@ use crate::{Columns, NULL};
 
 use super::input::{Error, Result};
 
-/// What tells groups apart, within a result and between results.
+/// What distinguishes groups, within a result and between results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub state: String,
@@ -17,7 +17,7 @@ pub struct Key {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
     pub key: Key,
-    /// As cpuidle numbers the state; `None` where no datapoint tells.
+    /// As cpuidle numbers the state; `None` if it is unknown.
     pub index: Option<i64>,
     /// Wake latencies, ns, ascending.
     pub latencies: Vec<i64>,

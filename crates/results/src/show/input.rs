@@ -73,7 +73,7 @@ fn check(columns: &Columns) -> Result<()> {
     Ok(())
 }
 
-/// What the reader of the page is told besides the results.
+/// What the page shows besides the results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Options {
     /// The page's title; the results' names where there is none.

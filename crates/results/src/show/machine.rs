@@ -80,7 +80,7 @@ pub fn settings(views: &Views<'_>) -> Section<'static> {
     })
 }
 
-/// What can be said in a word, with the results side by side.
+/// Properties of machine and settings, with the results side by side.
 fn machines(views: &Views<'_>) -> Table {
     let mut properties = Vec::new();
     let mut add = |name, value: &dyn Fn(&Description) -> Option<String>| {

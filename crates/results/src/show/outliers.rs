@@ -24,7 +24,7 @@ fn columns(columns: &Columns, rows: &[u32]) -> Vec<Value> {
     let mut data = Vec::new();
     for column in &columns.columns {
         let values: Vec<Value> = rows.iter().map(|row| value(&column.values, *row)).collect();
-        // A column that says nothing of any of them would only fill the reader's screen.
+        // A column without a value would only fill the screen.
         if values.iter().any(|value| !value.is_null()) {
             let mut entry = json!({ "name": column.name, "values": values });
             if let Values::Name { names, .. } = &column.values {

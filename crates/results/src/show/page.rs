@@ -10,8 +10,8 @@ use super::{charts, difference, machine, outliers, verdicts as words};
 
 /// What the figures of a page of wake latencies are.
 const FOOT: &str = "Figures come from the idle driver's table, from what was measured, or from an \
-                    estimate; each head says which. Times are wake latencies unless said \
-                    otherwise: from the launch time to the first instruction, less the \
+                    estimate, as each head shows. Times are wake latencies if nothing else is \
+                    stated: from the launch time to the first instruction, less the \
                     instrument's overhead.";
 
 /// The results, with all their datapoints. It is the same for the same results.

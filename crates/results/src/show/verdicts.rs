@@ -18,9 +18,7 @@ pub fn answer(views: &Views<'_>) -> String {
             columns,
         } = &view.input.loaded;
         let words = match columns.rows {
-            0 => {
-                "There is no datapoint in this result, so nothing can be said of its states.".into()
-            }
+            0 => "This result has no datapoint, so there is no verdict on its states.".into(),
             _ => verdicts(&description.statistics),
         };
         match &view.letter {
@@ -32,8 +30,8 @@ pub fn answer(views: &Views<'_>) -> String {
     all.join(" ")
 }
 
-/// One sentence: which states exceed the driver's figure, which keep to it, and of which nothing
-/// can be said. The medians where that is none.
+/// Which states exceed the driver's figure, which keep to it, and which have too few datapoints; the
+/// medians if there is no figure.
 pub fn verdicts(statistics: &[StateStatistics]) -> String {
     if statistics.is_empty() {
         return "The result holds no statistics, so there are no verdicts.".into();
@@ -146,7 +144,7 @@ pub fn notices(views: &Views<'_>, options: &Options, sheet: &mut Sheet<'_>) {
                 ),
             )),
             Probe::Foreign => sheet.notes.push(format!(
-                "{who}Measured by another tool ({}): its documentation says what the figures include.",
+                "{who}Measured by another tool ({}): see its documentation for what the figures include.",
                 description.tool
             )),
         }

@@ -199,7 +199,7 @@ pub struct Overhead {
 pub enum Replacement {
     /// As the waits in the deepest state that is left: enough of them were seen.
     Seen,
-    /// As long as the driver's table says for it.
+    /// As long as in the driver's table.
     Driver,
     /// Nothing: the CPU would be awake.
     Nothing,

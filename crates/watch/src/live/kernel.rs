@@ -61,7 +61,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// [`Error::Cannot`] if BTF, `power:cpu_idle` or the right to load BPF programs is missing.
+    /// [`crate::Error::Cannot`] if BTF, `power:cpu_idle` or the right to load BPF programs is missing.
     pub fn load(setup: &Setup<'_>) -> Result<Self> {
         let btf = KernelBtf::read()?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")?;

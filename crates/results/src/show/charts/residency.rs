@@ -1,4 +1,4 @@
-//! What the hardware's counters say of the time that was asked to be slept.
+//! The hardware's own residency against the silent time.
 
 use super::{caption, figure};
 use crate::show::view::{Views, percent_axis};
@@ -33,8 +33,7 @@ pub fn residency(views: &Views<'_>) -> String {
         }
     }
     match charts.is_empty() {
-        true => "<p>No residency was counted: neither this machine's counters nor the result tell \
-                 which state the hardware was really in.</p>"
+        true => "<p>No residency was counted: it is unknown which state the hardware was in.</p>"
             .to_owned(),
         false => format!("<div class=\"charts\">{charts}</div>"),
     }

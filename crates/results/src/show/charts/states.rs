@@ -99,12 +99,11 @@ fn state_curves(views: &Views<'_>, key: &Key) -> String {
         );
         let title = format!("{}: {title}", key_name(key));
         let chart = draw(views.axes.of(key).figures, &label, &curves, &marks);
-        let legend = if several {
-            format!("<p class=\"keys\">{legend}</p>")
-        } else {
-            String::new()
+        let keys = match several {
+            true => format!("<p class=\"keys\">{legend}</p>"),
+            false => String::new(),
         };
-        html.push_str(&figure(&title, &format!("{legend}{chart}")));
+        html.push_str(&figure(&title, &format!("{keys}{chart}")));
     }
     html
 }
