@@ -1,5 +1,4 @@
-//! `reveille cost`: a workload's wake-ups are followed, and what waiting for sleeping CPUs cost it
-//! is said.
+//! `reveille cost`: follows a workload's wake-ups, and shows what waiting for sleeping CPUs costs it.
 
 mod args;
 #[cfg(feature = "bpf")]
@@ -63,7 +62,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(out) => keep(out, &cost, followed.stacks.as_deref()),
         None => Ok(()),
     };
-    // What was followed is said, even if it could not be kept.
+    // It is printed even if it could not be kept.
     let folder = out.as_ref().filter(|_| kept.is_ok());
     let mut sheet = show::sheet(&cost);
     if let Some(folder) = folder {
@@ -74,9 +73,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => To::Output,
         false => To::Error,
     };
-    let said = args.printed.print(&cost, &sheet, to);
+    let printed = args.printed.print(&cost, &sheet, to);
     kept?;
-    exit::reader_may_leave(said)?;
+    exit::reader_may_leave(printed)?;
     if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
         anyhow::bail!(
             "no wake-up was seen: {} ran without a pause, or not at all",

@@ -1,4 +1,4 @@
-//! `reveille path`: packets that reach this machine are followed, and where their time went is said.
+//! `reveille path`: follows packets that reach this machine, and shows where their time goes.
 
 mod args;
 #[cfg(feature = "bpf")]
@@ -11,9 +11,8 @@ use std::sync::atomic::AtomicBool;
 use reveille_advise::MachineResult;
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Idle, Root};
-use reveille_results::Description;
 use reveille_results::output::{Existing, Folder};
-use reveille_watch::path::{Estimate, FILE, Path, show};
+use reveille_watch::path::{FILE, Path, show};
 
 use crate::chosen;
 use crate::exit::{self, Failure};
@@ -38,7 +37,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
     let mut path = follow(&args, &root, interface.as_ref(), &interrupted)?;
     if let Some(result) = &result {
-        estimate(&mut path, result);
+        path.estimate(result);
     }
     // An empty file would only be in the way of the next try.
     let folder = folder.filter(|_| !path.groups.is_empty());
@@ -87,25 +86,4 @@ fn follow(_: &Args, _: &Root, _: Option<&Interface>, _: &AtomicBool) -> anyhow::
     let why = "following packets needs BPF, and this program was built without it; build it with \
                clang and libbpf-dev";
     Err(reveille_kernel::Error::Cannot(why.into()).into())
-}
-
-/// What the CPU takes to its first code, of those states that the result knows. The remote source
-/// foretells its wake-ups as little as a packet does; a card's own is better still.
-fn estimate(path: &mut Path, result: &Description) {
-    for group in path.groups.iter_mut().filter(|group| !group.from_sender) {
-        let Some(state) = &group.state else {
-            continue;
-        };
-        let of_state = |source: &str| {
-            let all = &mut result.statistics.iter();
-            all.find(|one| one.state == *state && one.source == source)
-        };
-        let best = ["nic", "remote", "timer"].into_iter().find_map(of_state);
-        group.estimate = best.map(|statistics| Estimate {
-            result: result.name.clone(),
-            source: statistics.source.clone(),
-            median_ns: statistics.wake_latency.median_ns,
-            p99_ns: statistics.wake_latency.p99_ns,
-        });
-    }
 }

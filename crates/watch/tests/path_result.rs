@@ -134,3 +134,39 @@ fn every_column_is_a_field_of_the_json() {
     // Follows from the stage.
     assert_eq!(sheet::not_in_json(&json, list, headings), ["until"]);
 }
+
+#[test]
+fn an_estimate_is_of_the_state_by_the_source_most_like_a_packet() {
+    let by = |state: &str, source: &str, median_ns: i64| {
+        let figures = serde_json::json!({
+            "count": 5, "min_ns": 1, "median_ns": median_ns, "p90_ns": null, "p99_ns": 9, "p99_9_ns": null,
+            "p99_99_ns": null, "max_ns": 9, "mean_ns": 1.0, "standard_deviation_ns": null
+        });
+        serde_json::json!({
+            "state": state, "index": 2, "source": source, "driver_exit_latency_us": null,
+            "wake_latency": figures, "median_above_floor_ns": null, "exceedance": null,
+            "verdict": "no_figure", "tail": { "refused": "few" }
+        })
+    };
+    let mut text = serde_json::json!({
+        "schema_version": 1, "tool": "reveille", "name": "night", "started": "", "command_line": [],
+        "probe": "bpf", "ended": "completed", "machine": reveille_kernel::Identity::default(),
+        "driver": null, "governor": null, "states": [], "residency_columns": [], "settings": {},
+        "characterisation": {}, "counts": {}, "notes": []
+    });
+    let all = [
+        by("C6<b>", "timer", 1),
+        by("C6<b>", "remote", 2),
+        by("C1", "nic", 3),
+    ];
+    text["statistics"] = all.into();
+    let result = serde_json::from_value(text).unwrap();
+    let mut path = path();
+    path.estimate(&result);
+    let estimate = path.groups[0].estimate.as_ref().unwrap();
+    assert_eq!(
+        (estimate.source.as_str(), estimate.median_ns),
+        ("remote", 2)
+    );
+    assert_eq!(path.groups[1].estimate, None);
+}

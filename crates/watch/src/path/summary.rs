@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use reveille_kernel::{Identity, Idle};
+use reveille_results::Description;
 use reveille_results::schema::DEFAULT_IDLE;
-use reveille_results::statistics::{Summary, summarise};
+use reveille_results::statistics::{StateStatistics, Summary, summarise};
 use serde::{Deserialize, Serialize};
 
 use super::Follow;
@@ -125,6 +126,28 @@ pub struct StageFigures {
     pub summary: Summary,
     /// Its mean over all packets of the group: the stages' shares add up to the whole's mean.
     pub share_of_mean_ns: f64,
+}
+
+impl Path {
+    /// Adds the wake latency of each state from a measured result, by the source most like a packet: a card,
+    /// or another CPU, which is as unpredictable.
+    pub fn estimate(&mut self, result: &Description) {
+        for group in self.groups.iter_mut().filter(|group| !group.from_sender) {
+            let of_state = |source: &str| {
+                let is_it = |one: &&StateStatistics| {
+                    group.state.as_ref() == Some(&one.state) && one.source == source
+                };
+                result.statistics.iter().find(is_it)
+            };
+            let best = ["nic", "remote", "timer"].into_iter().find_map(of_state);
+            group.estimate = best.map(|statistics| Estimate {
+                result: result.name.clone(),
+                source: statistics.source.clone(),
+                median_ns: statistics.wake_latency.median_ns,
+                p99_ns: statistics.wake_latency.p99_ns,
+            });
+        }
+    }
 }
 
 /// The wake latency of the state, from a measured result.
