@@ -25,7 +25,7 @@ pub const VERSION: u32 = 1;
 pub struct Record {
     /// `reveille-capture`.
     pub format: String,
-    /// Of the writer: 1.
+    /// Of the format.
     pub version: u32,
     /// RFC 3339, UTC.
     pub started: String,
