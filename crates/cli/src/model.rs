@@ -9,7 +9,7 @@ mod sweep;
 
 use std::process::ExitCode;
 
-/// Tell what a transition time is worth: the power that napping, frequency scaling or idle states
+/// Show what a transition time is worth: the power that napping, frequency scaling or idle states
 /// save, and what requests pay in response time.
 ///
 /// It needs no root and changes nothing. Times, powers and policies come from a TOML file; without

@@ -95,7 +95,7 @@ fn six_hundred_fifty_ms_are_not_competitive_at_the_loads_of_data_centres() {
 /// crossings are then elsewhere: its figure 7 supposes something that is not told.
 #[test]
 fn in_the_papers_words_alone_the_crossings_in_power_are_elsewhere() {
-    let parameters = Parameters::as_told();
+    let parameters = Parameters::unfitted();
     let at = |name| lower_below(&parameters, name, Figure::Power).round();
     assert!(at("nap 10 ms") > 90.0, "{}", at("nap 10 ms"));
     assert_eq!((at("nap 50 ms"), at("nap 650 ms")), (54.0, 11.0));
@@ -126,7 +126,7 @@ fn with_other_service_times_or_a_suspend_the_statements_on_response_time_fail() 
         !short.crossings.is_empty(),
         "50 ms are slower at some loads"
     );
-    let both = Parameters::as_told();
+    let both = Parameters::unfitted();
     assert_eq!(gain(&both, 0.45), 34.0);
     let found = crossed(&both, "nap 100 ms", Figure::Response);
     assert_eq!((found.crossings[0].utilisation * 100.0).round(), 47.0);

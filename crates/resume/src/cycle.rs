@@ -14,6 +14,11 @@ pub use crate::devices::Name;
 /// An instant of the log's clock or a time between two, in microseconds.
 pub type Us = i64;
 
+/// In the unit that fits, for sentences and charts.
+pub(crate) fn time(us: Us) -> String {
+    reveille_show::quantity::duration(us as f64 * 1e3)
+}
+
 /// One suspend and its resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {

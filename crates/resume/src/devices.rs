@@ -56,10 +56,8 @@ impl Reading {
             return;
         }
         // A folder without it only holds others together: those of a class, or of a bus.
-        let device = match folder.join("uevent").exists() {
-            true => Some(self.device(folder, parent)),
-            false => None,
-        };
+        let is_device = folder.join("uevent").exists();
+        let device = is_device.then(|| self.device(folder, parent));
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.collect();
         entries.sort_by_key(|entry| entry.file_name());
@@ -67,10 +65,8 @@ impl Reading {
             let Ok(kind) = entry.file_type() else {
                 continue;
             };
-            let is_link = entry
-                .file_name()
-                .as_encoded_bytes()
-                .starts_with(b"supplier:");
+            let name = entry.file_name();
+            let is_link = name.as_encoded_bytes().starts_with(b"supplier:");
             if kind.is_dir() {
                 self.folder(&entry.path(), device.or(parent), depth + 1);
             } else if let (Some(device), true) = (device, is_link) {

@@ -189,8 +189,7 @@ pub struct Step {
 }
 
 /// What a step is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// The number of a call in the cycle's `calls`.
     Call(usize),

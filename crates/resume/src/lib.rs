@@ -16,7 +16,6 @@ pub mod log;
 pub mod path;
 pub mod power;
 pub mod show;
-mod time;
 pub mod times;
 pub mod what_if;
 

@@ -29,15 +29,13 @@ mod trace;
 
 use std::path::Path;
 
-use reveille_show::quantity::counted;
-use serde::{Deserialize, Serialize};
-
 use crate::cycle::{Cycle, Us};
 use crate::{Error, Result};
 pub use reader::{read, read_files};
+use reveille_show::quantity::counted;
 
 /// What was read.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Log {
     /// In the order of the log. None where it has no suspend.
     pub cycles: Vec<Cycle>,
@@ -53,13 +51,11 @@ pub struct Log {
     /// What was not understood.
     pub left_out: LeftOut,
     /// The form of lines about a suspend whose times are not read.
-    #[serde(default)]
     pub unread: Option<Unread>,
 }
 
 /// A form whose messages are recognised and whose times are not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
     /// `dmesg --json`
     DmesgJson,
@@ -91,8 +87,7 @@ impl Unread {
 }
 
 /// What was not understood, and how often.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Of more than 64 KiB.
     pub long_lines: u64,

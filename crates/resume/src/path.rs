@@ -8,7 +8,7 @@ use crate::graph::{Graph, Half, UNEXPLAINED_US, What};
 
 /// The chain from the first moment to the last. Its links follow each other without a gap, so their
 /// times add up to the total.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct CriticalPath {
     /// The half that it goes through.
     pub half: Half,
@@ -19,7 +19,7 @@ pub struct CriticalPath {
 }
 
 /// A piece of time of the path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// What the time went to.
     pub part: Part,
@@ -34,8 +34,7 @@ pub struct Link {
 }
 
 /// What the time went to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A call; its number in the cycle's `calls`.
     Call(usize),
@@ -47,7 +46,6 @@ pub enum Part {
     Before(usize),
     /// The same, and long enough ([`UNEXPLAINED_US`]) that it waited for something that is not in the log: a
     /// supplier, a lock, a CPU. The number is the call's.
-    #[serde(rename = "not_told")]
     Unexplained(usize),
     /// From the stamp of this call's first line to its start: that line was printed.
     Printing(usize),

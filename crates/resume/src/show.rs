@@ -14,9 +14,8 @@ use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::{Heading, Section, Sheet};
 
 use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
-use crate::cycle::{Name, Us};
+use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
-use crate::time::time;
 
 /// Devices in a timeline: as many as in the paper's figures.
 const DEVICES: usize = 40;

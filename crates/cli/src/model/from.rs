@@ -86,12 +86,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source {
         mut parameters,
         mut notes,
-    } = source::read_or(&args.source, Parameters::as_told())?;
+    } = source::read_or(&args.source, Parameters::unfitted())?;
     let added = machine::put_into(&mut parameters, &machines, args.by.of());
     notes.extend(added.map_err(|error| wrong(&args, &error))?);
-    parameters.check().map_err(source::told)?;
-    let swept = Sweep::of(&parameters).map_err(source::told)?;
-    let worth = Worth::of(&swept, &notes).map_err(source::told)?;
+    parameters.check().map_err(source::refused)?;
+    let swept = Sweep::of(&parameters).map_err(source::refused)?;
+    let worth = Worth::of(&swept, &notes).map_err(source::refused)?;
     if let Some(path) = &args.out {
         let sheet = show::sweep(&swept, worth.run.years.as_deref(), &notes);
         page::write(path, sheet, args.title.as_deref())?;

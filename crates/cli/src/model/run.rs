@@ -34,9 +34,9 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source { parameters, notes } = source::read(&args.source)?;
-    let mut run = Run::of(&parameters, &notes).map_err(source::told)?;
+    let mut run = Run::of(&parameters, &notes).map_err(source::refused)?;
     if args.simulate {
-        run.simulate().map_err(source::told)?;
+        run.simulate().map_err(source::refused)?;
     }
     args.printed.print(&run, &show::run(&run), To::Output)?;
     Ok(ExitCode::SUCCESS)

@@ -114,7 +114,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let comparison = Comparison::of(&parameters, notes, trace.as_ref(), &mut progress);
-    let comparison = comparison.map_err(source::told)?;
+    let comparison = comparison.map_err(source::refused)?;
     bar.clear();
     let is_interrupted = interrupted.load(Ordering::Relaxed);
     if let (Some(why), false) = (comparison.nothing(), is_interrupted) {

@@ -32,7 +32,7 @@ pub struct SourceArgs {
     /// found by their names
     #[arg(long, value_name = "RESULT")]
     pub states: Option<PathBuf>,
-    /// Tell what so many such servers draw in a year
+    /// Show what so many such servers draw in a year
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub servers: Option<u64>,
     /// Money for a kWh, in any currency, with --servers
@@ -83,7 +83,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
         Some(result) => measured(result, &mut parameters)?,
         None => Vec::new(),
     };
-    parameters.check().map_err(told)?;
+    parameters.check().map_err(refused)?;
     Ok(Source { parameters, notes })
 }
 
@@ -126,7 +126,7 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
 }
 
 /// What was asked for wrongly, or an unstable load, is wrong use: other figures would do.
-pub fn told(error: reveille_model::Error) -> anyhow::Error {
+pub fn refused(error: reveille_model::Error) -> anyhow::Error {
     Failure::usage(error.to_string())
 }
 

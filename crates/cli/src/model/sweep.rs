@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     check_use(&args, &questions, &parameters)?;
     let data = args.csv.then_some("--csv").or(args.printed.data());
     page::alone(args.out.as_deref(), data)?;
-    let swept = Swept::of(&parameters, &questions, &notes).map_err(source::told)?;
+    let swept = Swept::of(&parameters, &questions, &notes).map_err(source::refused)?;
     let whole = || show::sweep(&swept.sweep, swept.years.as_deref(), &notes);
     let page = match &args.out {
         Some(path) => Some(page::write(path, whole(), args.title.as_deref())?),

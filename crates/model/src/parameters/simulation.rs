@@ -43,7 +43,7 @@ pub enum Process {
 
 impl Process {
     /// # Errors
-    /// [`Error::Usage`] for an invalid figure.
+    /// [`crate::Error::Usage`] for an invalid figure.
     pub fn check(&self) -> Result<()> {
         match *self {
             // As they are written: scaled, two that are 0 are no numbers.

@@ -115,7 +115,7 @@ fn napping_that_never_pays_or_always_does_is_said() {
     // A transition draws 14 W here, less than the 60 W of idleness: napping always saves.
     assert_eq!(at(Figure::Power), Largest::Any);
     // Where it draws just as much, there is less and less to save, and never nothing.
-    let alike = Parameters::as_told();
+    let alike = Parameters::unfitted();
     let nap = nap(0.1, 0.1, 0.0);
     let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
     assert_eq!(found.unwrap(), Largest::Any);

@@ -9,11 +9,10 @@ use super::{
     Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
 use super::{no_devices, no_length};
-use crate::cycle::{Cycle, StageKind, Us};
+use crate::cycle::{Cycle, StageKind, Us, time};
 use crate::graph::{Graph, Half};
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
-use crate::time::time;
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use super::{CycleResult, Machine};
-use crate::cycle::{Call, Us, stage_words};
-use crate::time::time;
+use crate::cycle::{Call, Us, stage_words, time};
 
 const SECOND_US: Us = 1_000_000;
 

@@ -1,10 +1,9 @@
 //! Words for kinds: stages, links, reasons.
 
 use super::{CycleResult, LinkKind, LinkResult, StageResult};
-use crate::cycle::{StageKind, stage_words};
+use crate::cycle::{StageKind, stage_words, time};
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
-use crate::time::time;
 
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {

@@ -23,9 +23,9 @@ pub const VERSION: u32 = 1;
 /// One capture: what was asked for, on which machine, and what became of each cycle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`FORMAT`].
+    /// `reveille-capture`.
     pub format: String,
-    /// [`VERSION`] of the writer.
+    /// Of the format.
     pub version: u32,
     /// RFC 3339, UTC.
     pub started: String,

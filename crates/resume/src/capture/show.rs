@@ -5,7 +5,7 @@ use std::path::Path;
 use reveille_show::quantity::{count, counted};
 
 use super::{CycleRecord, Progress, Record};
-use crate::time::time;
+use crate::cycle::time;
 
 /// What there is to print, a line each.
 pub fn progress(progress: &Progress<'_>) -> Vec<String> {

@@ -131,11 +131,10 @@ pub(super) enum Parsed<'a> {
 /// serve several (`pm_runtime_force_suspend`).
 pub(super) fn stage_of_name(function: &[u8]) -> Option<(Option<StageKind>, bool)> {
     let has = |word: &[u8]| memchr::memmem::find(function, word).is_some();
-    let suspends = match (has(b"suspend"), has(b"resume")) {
-        (true, false) => true,
-        (false, true) => false,
-        _ => return None,
-    };
+    let suspends = has(b"suspend");
+    if suspends == has(b"resume") {
+        return None;
+    }
     let stage = match (has(b"noirq"), suspends) {
         (true, true) => Some(StageKind::SuspendNoirq),
         (true, false) => Some(StageKind::ResumeNoirq),

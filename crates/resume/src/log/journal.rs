@@ -90,15 +90,9 @@ impl Export {
         }
         if line.is_empty() {
             let ended = std::mem::take(self);
-            return Some(if ended.of_kernel {
-                entry(
-                    ended.monotonic.as_deref(),
-                    ended.realtime.as_deref(),
-                    ended.message.unwrap_or_default(),
-                )
-            } else {
-                None
-            });
+            let (monotonic, realtime) = (ended.monotonic.as_deref(), ended.realtime.as_deref());
+            let entry = entry(monotonic, realtime, ended.message.unwrap_or_default());
+            return Some(entry.filter(|_| ended.of_kernel));
         }
         let value = |name: &[u8]| line.strip_prefix(name).map(<[u8]>::to_vec);
         if line == b"_TRANSPORT=kernel" {

@@ -252,14 +252,10 @@ fn cpu(text: &[u8]) -> Option<Event<'_>> {
     rest.spaces();
     let cpu = u32::try_from(rest.number()?).ok()?;
     let _ = rest.eat(b':');
-    let on = if rest.0.starts_with(b" is up") {
-        true
-    } else if rest.0.starts_with(b" is now offline") || rest.0.starts_with(b" shutdown") {
-        false
-    } else {
-        return None;
-    };
-    Some(Event::CpuEnd { cpu, on })
+    let starts = |words: &[u8]| rest.0.starts_with(words);
+    let on = starts(b" is up");
+    let is_known = on || starts(b" is now offline") || starts(b" shutdown");
+    is_known.then_some(Event::CpuEnd { cpu, on })
 }
 
 /// `Calling timekeeping_suspend+0x0/0x2f0`: what runs on the last CPU, with interrupts off. `PM: `
@@ -284,8 +280,7 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     if has(b" failed after ") || has(b" aborted") {
         return Some(Event::NotFrozen { message: text });
     }
-    let known = has(b"user space processes") || has(b"remaining freezable ");
-    if !known {
+    if !has(b"user space processes") && !has(b"remaining freezable ") {
         return None;
     }
     if has(b" completed") {
@@ -294,10 +289,8 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     let elapsed = memmem::find(text, b"(elapsed ")
         .and_then(|at| millionths(&mut Cursor(&text[at + 9..])))
         .filter(|_| has(b"remaining"));
-    Some(match elapsed {
-        Some(us) => Event::Frozen { after_us: Some(us) },
-        None => Event::Freezing,
-    })
+    let frozen = |us| Event::Frozen { after_us: Some(us) };
+    Some(elapsed.map_or(Event::Freezing, frozen))
 }
 
 /// How much of the time between two messages the kernel accounts for in them: file systems were synced,
@@ -355,19 +348,15 @@ fn devices_took(text: &[u8], kind: StageKind) -> Option<Event<'_>> {
 
 fn acpi(text: &[u8]) -> Option<Event<'_>> {
     let text = text.strip_prefix(b"PM: ").unwrap_or(text);
-    let awake = if text.starts_with(b"Preparing to enter system sleep state")
-        || text.starts_with(b"Saving platform NVS memory")
-    {
-        false
-    } else if text.starts_with(b"Low-level resume complete")
-        || text.starts_with(b"Restoring platform NVS memory")
-        || text.starts_with(b"Waking up from system sleep state")
-    {
-        true
-    } else {
-        return None;
-    };
-    Some(Event::Message { awake })
+    const MESSAGES: [(&[u8], bool); 5] = [
+        (b"Preparing to enter system sleep state", false),
+        (b"Saving platform NVS memory", false),
+        (b"Low-level resume complete", true),
+        (b"Restoring platform NVS memory", true),
+        (b"Waking up from system sleep state", true),
+    ];
+    let known = MESSAGES.iter().find(|(words, _)| text.starts_with(words));
+    known.map(|&(_, awake)| Event::Message { awake })
 }
 
 fn is_failure(text: &[u8]) -> bool {
@@ -427,15 +416,10 @@ fn stage_time(text: &[u8]) -> Option<Parsed<'_>> {
         _ => return Some(Parsed::Torn),
     };
     Some(match subject {
-        b"devices complete" => Parsed::Event(Event::StageEnd {
+        b"devices complete" | b"devices aborted" => Parsed::Event(Event::StageEnd {
             kind: stage,
             says_us: Some(us),
-            aborted: false,
-        }),
-        b"devices aborted" => Parsed::Event(Event::StageEnd {
-            kind: stage,
-            says_us: Some(us),
-            aborted: true,
+            aborted: subject.ends_with(b"aborted"),
         }),
         _ => {
             let (driver, device) = split_at(subject.strip_prefix(b"drv:")?, b" dev:")?;
@@ -538,23 +522,19 @@ fn driver_and_device(head: &[u8]) -> (Option<&[u8]>, &[u8]) {
     } else {
         memchr::memrchr(b' ', head)
     };
-    match at {
-        Some(at) => {
-            let driver = head[..at].trim_ascii();
-            (Some(driver).filter(|d| !d.is_empty()), &head[at + 1..])
-        }
-        None => (None, head),
-    }
+    let Some(at) = at else { return (None, head) };
+    let driver = head[..at].trim_ascii();
+    (
+        Some(driver).filter(|driver| !driver.is_empty()),
+        &head[at + 1..],
+    )
 }
 
 /// `usb_dev_resume+0x0/0x20 [usbcore] @ …` without what follows the name.
 fn function(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii_start();
-    let end = text
-        .iter()
-        .position(|&byte| matches!(byte, b'+' | b' '))
-        .unwrap_or(text.len());
-    &text[..end]
+    let end = memchr::memchr2(b'+', b' ', text);
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Without `[pid:916,cpu7,bash]`, as some vendors' kernels have it.

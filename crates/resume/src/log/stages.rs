@@ -316,12 +316,11 @@ impl Open {
             let mut same = self.cpus.iter().rev().filter(|step| step.on == on);
             let before = same.find(|step| step.end != Us::MAX).map(|step| step.end);
             let start = before.or(self.mark_of_cpus(on).start).unwrap_or(at);
-            let (start, end) = (start.min(at), at);
             self.cpus.push(CpuStep {
                 cpu,
                 on,
-                start,
-                end,
+                start: start.min(at),
+                end: at,
             });
         }
         self.mark_of_cpus(on).end = Some(at);
@@ -329,12 +328,11 @@ impl Open {
 
     pub(super) fn cpu_begins(&mut self, cpu: u32, on: bool, at: Us) {
         self.mark_of_cpus(on).start.get_or_insert(at);
-        let (start, end) = (at, Us::MAX);
         self.cpus.push(CpuStep {
             cpu,
             on,
-            start,
-            end,
+            start: at,
+            end: Us::MAX,
         });
     }
 
@@ -350,7 +348,10 @@ impl Open {
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
         let suspends = kind <= StageKind::SuspendNoirq;
         // Stamps of one step do not order calls; the lines do.
-        let settled = usize::from(self.resolution_us > 1) * self.settled;
+        let settled = match self.resolution_us {
+            ..=1 => 0,
+            _ => self.settled,
+        };
         for call in self.calls[settled..].iter_mut().rev() {
             let Some(at) = call.start.or(call.end) else {
                 continue;

@@ -39,26 +39,19 @@ fn step(text: &[u8]) -> Option<Option<Event<'_>>> {
     let kind = match name {
         b"suspend_enter" if begins => {
             // suspend_state_t; 3 is memory.
-            let sleep: &[u8] = match value {
-                1 => b"s2idle",
-                2 => b"shallow",
-                3 => b"deep",
-                _ => b"",
-            };
-            return Some(Some(Event::Begin {
-                sleep: Some(sleep).filter(|sleep| !sleep.is_empty()),
-                first: true,
-            }));
+            let states: [&[u8]; 4] = [b"", b"s2idle", b"shallow", b"deep"];
+            let sleep = states.get(value as usize).filter(|sleep| !sleep.is_empty());
+            let (sleep, first) = (sleep.copied(), true);
+            return Some(Some(Event::Begin { sleep, first }));
         }
         b"sync_filesystems" | b"freeze_processes" if begins => return Some(Some(Event::Freezing)),
         b"freeze_processes" => return Some(Some(Event::Frozen { after_us: None })),
         b"CPU_OFF" | b"CPU_ON" => {
             let cpu = u32::try_from(value).ok()?;
             let on = name == b"CPU_ON";
-            return Some(Some(if begins {
-                Event::CpuBegin { cpu, on }
-            } else {
-                Event::CpuEnd { cpu, on }
+            return Some(Some(match begins {
+                true => Event::CpuBegin { cpu, on },
+                false => Event::CpuEnd { cpu, on },
             }));
         }
         b"thaw_processes" if !begins => return Some(Some(Event::Exit)),

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::{self, Stamp};
 use super::{Clock, Format, LeftOut, Meter, Sample};
-use crate::cycle::Us;
-use crate::time::time;
+use crate::cycle::{Us, time};
 use crate::times::Times;
 
 pub use place::align;

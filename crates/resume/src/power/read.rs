@@ -320,7 +320,7 @@ fn unnamed(line: &str) -> Option<Columns> {
     } else if cells.len() >= 3 && is_time(&two()) && is_number(2) {
         // A logger for the Watts Up? PRO writes date, time, a running number, W, V, A.
         let is_logger = separator.is_none() && cells.len() == 6;
-        (vec![0, 1], 2 + usize::from(is_logger))
+        (vec![0, 1], if is_logger { 3 } else { 2 })
     } else {
         return None;
     };

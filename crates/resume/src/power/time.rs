@@ -155,7 +155,10 @@ pub fn shift_to_year_of(us: Us, other: Us) -> Us {
     let year = 1970 + other.div_euclid(DAY) / 365;
     let shifted = (year - 1..=year + 1).filter_map(|year| Some(us + days(year, 1, 1)? * DAY));
     // The day of the year is that of 1970, which had no 29 February.
-    let shifted = shifted.map(|us| us + Us::from(is_after_february_of_leap_year(us)) * DAY);
+    let shifted = shifted.map(|us| match is_after_february_of_leap_year(us) {
+        true => us + DAY,
+        false => us,
+    });
     shifted
         .min_by_key(|shifted| shifted.abs_diff(other))
         .unwrap_or(us)

@@ -6,8 +6,7 @@ use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 
 use crate::analysis::CycleResult;
-use crate::cycle::Us;
-use crate::time::time;
+use crate::cycle::{Us, time};
 
 /// About this many bins.
 const BINS: Us = 16;

@@ -8,10 +8,9 @@ use crate::analysis::{
     CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
     why_words,
 };
-use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS};
+use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
 use crate::graph::Half;
 use crate::path::Why;
-use crate::time::time;
 
 /// How much of the path is devices, CPUs, the kernel itself, and what the log does not explain.
 pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {

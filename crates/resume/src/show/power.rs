@@ -6,8 +6,8 @@ use reveille_show::axis::Axis;
 use reveille_show::chart::{Frame, Quantity};
 use reveille_show::quantity::{counted, three_digits};
 
+use crate::cycle::time;
 use crate::power::align::{AlignedBy, Power};
-use crate::time::time;
 
 /// The samples, how they were aligned with the log, and a cycle's energy.
 pub fn sentence(power: &Power) -> String {

@@ -9,8 +9,7 @@ use reveille_show::quantity;
 
 use super::tables::{own, slowest};
 use crate::analysis::{CycleResult, Machine};
-use crate::cycle::Us;
-use crate::time::time;
+use crate::cycle::{Us, time};
 
 /// Suspend and resume of each cycle.
 pub fn cycles(machine: &Machine) -> String {

@@ -15,9 +15,8 @@ use super::path::shortened;
 use crate::analysis::{
     CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
 };
-use crate::cycle::{Name, StageKind, Us};
+use crate::cycle::{Name, StageKind, Us, time};
 use crate::graph::Half;
-use crate::time::time;
 
 /// Width of the bars' SVG, whatever the time is: browsers hold lengths in 32 bits, 6 of them after the
 /// point, and cut what is longer than 2^25 (33.5 s in microseconds).

@@ -9,7 +9,7 @@ use crate::path::{Bound, CriticalPath, Times, Why, path_of};
 use crate::{Error, Result};
 
 /// The result of a replay.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Replayed {
     /// From the start of the half to its end, without what is deferred.
     pub total_us: Us,
