@@ -19,9 +19,9 @@ pub fn colour(place: usize) -> String {
 }
 
 /// The legend: names with the classes of their colours.
-pub fn legend<'a>(keys: impl IntoIterator<Item = (String, &'a str)>) -> String {
-    let key = |(class, name)| {
-        let name = escape(name);
+pub fn legend<S: AsRef<str>>(keys: impl IntoIterator<Item = (String, S)>) -> String {
+    let key = |(class, name): (String, S)| {
+        let name = escape(name.as_ref());
         format!("<span class=\"key {class}\"><i></i>{name}</span> ")
     };
     let keys: String = keys.into_iter().map(key).collect();

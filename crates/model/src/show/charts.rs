@@ -7,8 +7,7 @@ use crate::question::{Crossings, Figure};
 use crate::sweep::{Compared, Pair, Point, Sweep};
 
 use reveille_show::axis::Axis;
-use reveille_show::chart::{COLOURS, Frame, Quantity, colour};
-use reveille_show::markup::escape;
+use reveille_show::chart::{self, COLOURS, Frame, Quantity, colour};
 use reveille_show::quantity::digits;
 
 /// The look of a server without power management.
@@ -83,17 +82,13 @@ pub fn all(sweep: &Sweep) -> String {
 
 /// Which colour is which policy; dashes where the colours begin again.
 fn legend(sweep: &Sweep) -> String {
-    let key = |class: &str, name: &str| {
-        let name = escape(name);
-        format!("<span class=\"key {class}\"><i></i>{name}</span> ")
-    };
     let policies = sweep.parameters.policies.iter().enumerate();
-    let keys = policies.map(|(place, named)| key(&class(place), &named.name));
-    let mut keys: String = keys.collect();
-    if !sweep.parameters.has_always_on() {
-        keys += &key(ALWAYS_ON, "always on");
-    }
-    format!("<p class=\"keys\">{keys}</p>")
+    let keys = policies.map(|(place, named)| (class(place), named.name.as_str()));
+    let always_on = match sweep.parameters.has_always_on() {
+        true => None,
+        false => Some((ALWAYS_ON.to_owned(), "always on")),
+    };
+    chart::legend(keys.chain(always_on))
 }
 
 fn draw<'a>(chart: &Chart<'_>, sweep: &'a Sweep) -> String {
@@ -119,14 +114,7 @@ fn draw<'a>(chart: &Chart<'_>, sweep: &'a Sweep) -> String {
             rings(chart, &frame, sweep, pair, svg);
         }
     });
-    let explained = match chart.explained {
-        "" => String::new(),
-        words => format!("<p class=\"about\">{}</p>", escape(words)),
-    };
-    format!(
-        "<figure><figcaption>{}</figcaption>{svg}{explained}</figure>",
-        escape(chart.title)
-    )
+    chart::figure(chart.title, &svg, chart.explained)
 }
 
 /// From zero, or logarithmic where some figures would lie on the axis.

@@ -15,7 +15,7 @@ use crate::show::view::{Plane, View, Views};
 use reveille_show::axis::Axis;
 use reveille_show::chart::curves::{self, Curve};
 use reveille_show::chart::heat::{self, Dots};
-use reveille_show::chart::{Frame, Mark, Quantity, colour};
+use reveille_show::chart::{Frame, Mark, Quantity, colour, figure, not_drawn};
 use reveille_show::density::Density;
 use reveille_show::markup::escape;
 use reveille_show::quantity::{counted, duration};
@@ -118,7 +118,7 @@ fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
         })
         .collect();
     if curves.is_empty() {
-        return absent(
+        return not_drawn(
             &caption(view, "Wake latency exceedance"),
             "there is no datapoint",
         );
@@ -144,13 +144,14 @@ fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
     figure(
         &title,
         &curves::exceedance(views.axes.latency, &label, &curves, &marks),
+        "",
     )
 }
 
 fn whole(views: &Views<'_>, view: &View<'_>, place: usize, over: &Over) -> String {
     let title = caption(view, &format!("Wake latency against {}", over.name));
     let Some((plane, axis)) = (over.plane)(view).zip((over.axis)(views)) else {
-        return absent(&title, over.missing);
+        return not_drawn(&title, over.missing);
     };
     let dots: Vec<Dots> = view
         .groups
@@ -195,6 +196,7 @@ fn latency_heat(
     figure(
         title,
         &heat::heat(&frame, &label, place, density, marks, dots),
+        "",
     )
 }
 
@@ -227,18 +229,4 @@ fn caption(view: &View<'_>, words: &str) -> String {
         Some(_) => format!("{} — {words}", view.title()),
         None => words.to_owned(),
     }
-}
-
-fn figure(title: &str, body: &str) -> String {
-    format!(
-        "<figure><figcaption>{}</figcaption>{body}</figure>",
-        escape(title)
-    )
-}
-
-fn absent(title: &str, why: &str) -> String {
-    figure(
-        title,
-        &format!("<p class=\"absent\">Not drawn: {}.</p>", escape(why)),
-    )
 }

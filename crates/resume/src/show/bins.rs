@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity};
+use reveille_show::chart::{Frame, Quantity, figure, legend};
 
 use crate::analysis::CycleResult;
 use crate::cycle::{Us, time};
@@ -80,11 +80,14 @@ impl Chart {
                 svg.push_str("</g>");
             }
         });
-        format!(
-            "<div class=\"charts\"><figure><figcaption>Starts and returns, bins of \
-             {bins}</figcaption>{svg}<p class=\"keys\"><span class=\"key c5\"><i></i>calls that \
-             start</span> <span class=\"key c1\"><i></i>calls that return</span></p></figure></div>"
-        )
+        let keys = [("c5", "calls that start"), ("c1", "calls that return")];
+        let keys = legend(keys.map(|(class, name)| (class.to_owned(), name)));
+        let figure = figure(
+            &format!("Starts and returns, bins of {bins}"),
+            &(svg + &keys),
+            "",
+        );
+        format!("<div class=\"charts\">{figure}</div>")
     }
 }
 

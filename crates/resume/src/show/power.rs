@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity};
+use reveille_show::chart::{self, Frame, Quantity};
 use reveille_show::quantity::{counted, three_digits};
 
 use crate::cycle::time;
@@ -89,8 +89,6 @@ pub fn chart(power: &Power) -> String {
         }
         svg.push_str("\"/>");
     });
-    format!(
-        "<div class=\"charts\"><figure><figcaption>Power over time; shaded: \
-         asleep</figcaption>{svg}</figure></div>"
-    )
+    let figure = chart::figure("Power over time; shaded: asleep", &svg, "");
+    format!("<div class=\"charts\">{figure}</div>")
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity, colour};
+use reveille_show::chart::{Frame, Quantity, colour, figure, legend};
 use reveille_show::markup::escape;
 use reveille_show::quantity;
 
@@ -39,10 +39,8 @@ pub fn cycles(machine: &Machine) -> String {
             svg.push_str("</g>");
         }
     });
-    format!(
-        "<div class=\"charts\"><figure>{svg}<p class=\"keys\"><span class=\"key \
-         c5\"><i></i>resume</span> <span class=\"key c1\"><i></i>suspend</span></p></figure></div>"
-    )
+    let keys = legend([("c5".to_owned(), "resume"), ("c1".to_owned(), "suspend")]);
+    format!("<div class=\"charts\"><figure>{svg}{keys}</figure></div>")
 }
 
 /// Rows that a reader compares at a glance.
@@ -111,21 +109,12 @@ pub fn devices(machines: &[Machine]) -> String {
         }
     }
     svg.push_str("</svg>");
-    let mut keys = String::new();
-    if machines.len() > 1 {
-        keys.push_str("<p class=\"keys\">");
-        for (number, machine) in machines.iter().enumerate() {
-            let _ = write!(
-                keys,
-                "<span class=\"key {}\"><i></i>{}</span> ",
-                colour(number + 4),
-                escape(&machine.name)
-            );
-        }
-        keys.push_str("</p>");
-    }
-    format!(
-        "<figure><figcaption>The slowest devices in the resume: median, shortest and \
-         longest</figcaption>{keys}{svg}</figure>"
-    )
+    let keys = machines.iter().enumerate();
+    let keys = keys.map(|(number, machine)| (colour(number + 4), &machine.name));
+    let keys = match machines.len() {
+        0 | 1 => String::new(),
+        _ => legend(keys),
+    };
+    let title = "The slowest devices in the resume: median, shortest and longest";
+    figure(title, &(keys + &svg), "")
 }

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
+use reveille_show::chart;
 use reveille_show::markup::escape;
 use reveille_show::quantity::duration;
 
@@ -400,16 +401,10 @@ fn stage_class(stage: StageKind) -> &'static str {
 }
 
 fn legend(cycle: &CycleResult, half: Half) -> String {
-    let mut html = String::from("<p class=\"keys\">");
-    for stage in cycle.stages.iter().filter(|stage| half.has(stage.stage)) {
-        let _ = write!(
-            html,
-            "<span class=\"key {}\"><i></i>{}, {}</span> ",
-            stage_class(stage.stage),
-            stage_words(stage.stage),
-            stage.duration_us.map_or(UNKNOWN.to_owned(), time)
-        );
-    }
-    html.push_str("</p>");
-    html
+    let stages = cycle.stages.iter();
+    chart::legend(stages.filter(|stage| half.has(stage.stage)).map(|stage| {
+        let takes = stage.duration_us.map_or(UNKNOWN.to_owned(), time);
+        let name = format!("{}, {takes}", stage_words(stage.stage));
+        (stage_class(stage.stage).to_owned(), name)
+    }))
 }

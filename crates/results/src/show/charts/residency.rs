@@ -1,8 +1,8 @@
 //! The hardware's own residency against the silent time.
 
-use super::{caption, figure};
+use super::caption;
 use crate::show::view::{Views, percent_axis};
-use reveille_show::chart::{Frame, Quantity, heat};
+use reveille_show::chart::{Frame, Quantity, figure, heat};
 use reveille_show::quantity::counted;
 
 /// Residency against silent time, where it was counted.
@@ -29,6 +29,7 @@ pub fn residency(views: &Views<'_>) -> String {
             charts.push_str(&figure(
                 &title,
                 &heat::heat(&frame, &label, place, &residency.density, &[], &[]),
+                "",
             ));
         }
     }

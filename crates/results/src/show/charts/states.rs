@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 
 use super::{
-    LAUNCH_DISTANCE, Over, SILENT_TIME, absent, caption, dots, figure, key_colour, key_name,
-    latency_heat, tail,
+    LAUNCH_DISTANCE, Over, SILENT_TIME, caption, dots, key_colour, key_name, latency_heat, tail,
 };
 use crate::show::groups::Key;
 use crate::show::view::{View, Views};
 use reveille_show::axis::Axis;
 use reveille_show::chart::curves::{self, Curve};
-use reveille_show::chart::{Mark, colour};
+use reveille_show::chart::{Mark, colour, figure, legend, not_drawn};
 use reveille_show::markup::escape;
 use reveille_show::quantity::{counted, duration};
 
@@ -62,7 +61,7 @@ fn verdicts(views: &Views<'_>, key: &Key) -> String {
 fn state_curves(views: &Views<'_>, key: &Key) -> String {
     let several = views.views.len() > 1;
     let mut curves = Vec::new();
-    let mut legend = String::new();
+    let mut keys = Vec::new();
     for (place, view) in views.views.iter().enumerate() {
         let Some(group) = view.groups.get(key) else {
             continue;
@@ -72,11 +71,7 @@ fn state_curves(views: &Views<'_>, key: &Key) -> String {
             false => key_colour(views, key),
         };
         if several {
-            let _ = write!(
-                legend,
-                "<span class=\"key {class}\"><i></i>{}</span> ",
-                escape(&view.title())
-            );
+            keys.push((class.clone(), view.title()));
         }
         curves.push(Curve {
             class,
@@ -100,10 +95,10 @@ fn state_curves(views: &Views<'_>, key: &Key) -> String {
         let title = format!("{}: {title}", key_name(key));
         let chart = draw(views.axes.of(key).figures, &label, &curves, &marks);
         let keys = match several {
-            true => format!("<p class=\"keys\">{legend}</p>"),
+            true => legend(keys.clone()),
             false => String::new(),
         };
-        html.push_str(&figure(&title, &format!("{keys}{chart}")));
+        html.push_str(&figure(&title, &format!("{keys}{chart}"), ""));
     }
     html
 }
@@ -145,12 +140,12 @@ fn state_marks(views: &Views<'_>, key: &Key) -> Vec<Mark> {
 fn of_state(views: &Views<'_>, view: &View<'_>, place: usize, key: &Key, over: &Over) -> String {
     let title = caption(view, &format!("{}: against {}", key_name(key), over.name));
     let Some(group) = view.groups.get(key) else {
-        return absent(&title, "this result has no datapoint of this state");
+        return not_drawn(&title, "this result has no datapoint of this state");
     };
     let plane = (over.plane)(view).zip((over.axis)(views));
     let density = plane.and_then(|(plane, axis)| Some((plane.groups.get(view.place(key)?)?, axis)));
     let Some((density, axis)) = density.filter(|(density, _)| density.total() > 0) else {
-        return absent(&title, over.missing);
+        return not_drawn(&title, over.missing);
     };
     let marks: Vec<Mark> = marks(view, key).collect();
     let dots = [dots(

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
-use reveille_show::chart::{Frame, Quantity, colour};
-use reveille_show::markup::escape;
+use reveille_show::chart::{Frame, Quantity, colour, legend};
 
 use crate::cost::result::{Cost, StateCost};
 
@@ -35,7 +34,7 @@ impl<'a> Chart<'a> {
             x_quantity: Quantity::Duration,
             y_quantity: Quantity::OneIn,
         };
-        let mut keys = String::new();
+        let mut keys = Vec::new();
         let label = "Exceedance of the time to leave the idle state, by state";
         let svg = frame.svg(label, "", |svg| {
             for (place, state) in self.0.iter().enumerate() {
@@ -43,16 +42,11 @@ impl<'a> Chart<'a> {
                 let curve = curve(&frame, state);
                 // Writing to a String cannot fail.
                 let _ = write!(svg, "<path class=\"curve {colour}\" d=\"{curve}\"/>");
-                let _ = write!(
-                    keys,
-                    "<span class=\"key {colour}\"><i></i>{}</span> ",
-                    escape(&state.state)
-                );
+                keys.push((colour, &state.state));
             }
         });
-        format!(
-            "<div class=\"keys\">{keys}</div><div class=\"charts\"><figure>{svg}</figure></div>"
-        )
+        let keys = legend(keys);
+        format!("{keys}<div class=\"charts\"><figure>{svg}</figure></div>")
     }
 }
 
