@@ -89,12 +89,10 @@ fn events(root: &Root, pmu: &str, scope: Scope) -> Vec<Counter> {
         .and_then(|mask| cpulist::parse(&mask))
         .unwrap_or_default();
     let format = |term: &str| root.text(&format!("{folder}/format/{term}"));
-    let Ok(entries) = std::fs::read_dir(root.path(&format!("{folder}/events"))) else {
-        return Vec::new();
-    };
-    let mut counters: Vec<Counter> = entries
-        .filter_map(|entry| {
-            let event = entry.ok()?.file_name().into_string().ok()?;
+    let events = root.names(&format!("{folder}/events")).unwrap_or_default();
+    let mut counters: Vec<Counter> = events
+        .into_iter()
+        .filter_map(|event| {
             let (column, unit) = column(scope, &event)?;
             let terms = root.text(&format!("{folder}/events/{event}"))?;
             Some(Counter {

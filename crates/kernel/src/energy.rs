@@ -60,13 +60,15 @@ impl Meter {
 /// The RAPL zones below `root`, packages first and their parts after each; empty where there are
 /// none.
 pub fn meters(root: &Root) -> Vec<Meter> {
-    let mut zones = zones(root);
+    let mut zones = root.names(POWERCAP).unwrap_or_default();
+    // Not the control types themselves (`intel-rapl`).
+    zones.retain(|zone| zone.contains(':'));
     // The same package's counter, by another way.
     if zones.iter().any(|zone| zone.starts_with("intel-rapl:")) {
         zones.retain(|zone| zone.starts_with("intel-rapl:"));
     }
     let mut meters: Vec<Meter> = zones.iter().filter_map(|zone| meter(root, zone)).collect();
-    // A part's own name does not say whose part it is.
+    // A part's own name does not include its package.
     meters.sort_by_key(|meter| (meter.package.unwrap_or(u32::MAX), meter.file.clone()));
     meters
 }
@@ -108,20 +110,7 @@ impl Packages {
     }
 }
 
-/// Names of zones: `intel-rapl:0`, `intel-rapl:0:1`, and of other drivers likewise; not those of
-/// the control types (`intel-rapl`).
-fn zones(root: &Root) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.path(POWERCAP)) else {
-        return Vec::new();
-    };
-    let name =
-        |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-    let mut zones: Vec<String> = entries.filter_map(name).collect();
-    zones.retain(|zone| zone.contains(':'));
-    zones.sort();
-    zones
-}
-
+/// Of a zone: `intel-rapl:0`, `intel-rapl:0:1`, and of other drivers likewise.
 fn meter(root: &Root, zone: &str) -> Option<Meter> {
     let folder = format!("{POWERCAP}/{zone}");
     let name = root.line(&format!("{folder}/name"))?;
@@ -177,14 +166,10 @@ pub struct Discharge {
 /// The batteries below `root` that are discharging and report their power; a charging one shows nothing
 /// about what the computer takes. Batteries of mice and the like (`scope` Device) are none.
 pub fn discharging(root: &Root) -> Vec<Discharge> {
-    let Ok(entries) = std::fs::read_dir(root.path(SUPPLIES)) else {
-        return Vec::new();
-    };
-    let discharge = |entry: std::io::Result<std::fs::DirEntry>| {
-        let battery = entry.ok()?.file_name().into_string().ok()?;
+    let discharge = |battery: String| {
         let file = |name: &str| format!("{SUPPLIES}/{battery}/{name}");
-        let says = |name: &str, value: &str| root.line(&file(name)).as_deref() == Some(value);
-        if !says("type", "Battery") || !says("status", "Discharging") || says("scope", "Device") {
+        let is = |name: &str, value: &str| root.line(&file(name)).as_deref() == Some(value);
+        if !is("type", "Battery") || !is("status", "Discharging") || is("scope", "Device") {
             return None;
         }
         // Some drivers give discharging currents a sign.
@@ -196,9 +181,8 @@ pub fn discharging(root: &Root) -> Vec<Discharge> {
         let watts = micro("power_now").or_else(by_current)?;
         Some(Discharge { battery, watts })
     };
-    let mut batteries: Vec<Discharge> = entries.filter_map(discharge).collect();
-    batteries.sort_by(|a, b| a.battery.cmp(&b.battery));
-    batteries
+    let supplies = root.names(SUPPLIES).unwrap_or_default();
+    supplies.into_iter().filter_map(discharge).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,13 @@
 //! nothing and is gone before it returns). What only a real try can find out, the caller [`put`]s in
 //! its place. [`Plan::of`] is what a measurement will use.
 
+/// Features of a group: `name, presence => what the absence costs, what brings it;`.
+macro_rules! table {
+    ($group:ident; $($name:expr, $presence:expr => $costs:expr, $brings:expr;)*) => {
+        vec![$(Feature::new(Group::$group, $name, $presence, $costs, $brings)),*]
+    };
+}
+
 mod attach;
 mod bpf;
 mod clock;
@@ -185,6 +192,23 @@ pub fn put(features: &mut Vec<Feature>, feature: Feature) {
 /// The feature of that name.
 pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
+}
+
+/// `tsc (also: hpet, acpi_pm)`.
+fn with_others<'a>(chosen: &str, all: impl Iterator<Item = &'a str>) -> String {
+    let others: Vec<&str> = all.filter(|name| *name != chosen).collect();
+    match others.is_empty() {
+        true => chosen.to_owned(),
+        false => format!("{chosen} (also: {})", others.join(", ")),
+    }
+}
+
+/// It is not there, which only the machine itself shows.
+fn absent(root: &Root, why: String) -> Presence {
+    match root.is_live() {
+        true => Presence::No(why),
+        false => recorded(),
+    }
 }
 
 /// A feature of a recorded machine.

@@ -200,14 +200,9 @@ fn cpu_folders(root: &Root) -> Option<Vec<u32>> {
 
 /// N of every `prefixN` in a folder, ascending; empty where there is no such folder.
 pub(crate) fn numbered(root: &Root, folder: &str, prefix: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(root.path(folder)) else {
-        return Vec::new();
-    };
-    let number = |entry: std::io::Result<std::fs::DirEntry>| {
-        let name = entry.ok()?.file_name();
-        name.to_str()?.strip_prefix(prefix)?.parse().ok()
-    };
-    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    let names = root.names(folder).unwrap_or_default().into_iter();
+    let numbers = names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
     numbers
 }

@@ -610,20 +610,13 @@ fn online(cpu: u32) -> String {
 
 /// The settings of all interrupts, and the CPUs that each may go to.
 fn interrupts(root: &Root) -> Vec<(String, String)> {
-    let folders = std::fs::read_dir(root.path("/proc/irq"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let named = folders.filter_map(|folder| folder.file_name().into_string().ok());
     let setting = |number: String| {
         let path = format!("/proc/irq/{number}/smp_affinity_list");
-        let kind = kind::of(&path)?;
-        Some((kind.read(&root.path(&path)).ok()?, path))
+        let cpus = kind::of(&path)?.read(&root.path(&path)).ok()?;
+        Some((path, cpus))
     };
-    named
-        .filter_map(setting)
-        .map(|(cpus, path)| (path, cpus))
-        .collect()
+    let numbers = root.names("/proc/irq").unwrap_or_default();
+    numbers.into_iter().filter_map(setting).collect()
 }
 
 /// Where a setting's record is.

@@ -79,16 +79,9 @@ pub struct RuntimePower {
 
 /// Names of the interfaces below `root`, in order.
 pub fn names(root: &Root) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.path(CLASS)) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = entries
-        .flatten()
-        // bonding_masters is a file there.
-        .filter(|entry| entry.path().join("ifindex").exists())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let mut names = root.names(CLASS).unwrap_or_default();
+    // bonding_masters is a file there.
+    names.retain(|name| root.path(&format!("{CLASS}/{name}/ifindex")).exists());
     names
 }
 

@@ -64,6 +64,15 @@ impl Root {
         (!line.is_empty()).then_some(line)
     }
 
+    /// The names in a folder, ascending; `None` where there is no such folder.
+    pub(crate) fn names(&self, folder: &str) -> Option<Vec<String>> {
+        let entries = std::fs::read_dir(self.path(folder)).ok()?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        Some(names)
+    }
+
     /// The file's number; `None` where it is absent or is no number.
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.trim().parse().ok()
