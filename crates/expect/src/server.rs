@@ -33,7 +33,6 @@ mod account;
 mod client;
 mod listening;
 mod peer;
-mod places;
 mod serving;
 mod socket_file;
 mod windows;

@@ -16,6 +16,9 @@ const MOST_UNREAD: usize = 256;
 /// some 800: there is room for those of all requests that it may have open.
 const UNREAD_BYTES: usize = 32 * 1024;
 
+/// Which connection, from 1; used once, so that an event of one that has ended finds no other.
+pub(super) type Key = u64;
+
 /// A client that is connected.
 #[derive(Debug)]
 pub(super) struct Connection {

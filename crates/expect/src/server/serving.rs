@@ -5,7 +5,7 @@
 //! a whole until there is something left of it.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,8 +18,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{SockFlag, accept4};
 
 use super::account::{Accounts, PAUSE_NS, Wait};
-use super::client::{Connection, Open, Received, send_answer};
-use super::places::{Key, Places};
+use super::client::{Connection, Key, Open, Received, send_answer};
 use super::windows::Windows;
 use super::{Counts, Owner, Plan, Settings, Snapshot, Ticket, peer};
 use crate::clock::{monotonic_ns, own_time_ns};
@@ -58,7 +57,8 @@ pub(super) struct Serving {
     users: HashMap<u32, Epoll>,
     plan: Box<dyn Plan>,
     accounts: Accounts,
-    connections: Places,
+    connections: BTreeMap<Key, Connection>,
+    last_key: Key,
     windows: Windows,
     /// What is to be done at an instant, ns of CLOCK_MONOTONIC; the first first.
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
@@ -107,11 +107,11 @@ fn waits_not(data: u64) -> EpollEvent {
 }
 
 fn of_socket(key: Key) -> u64 {
-    key.number() << 1
+    key << 1
 }
 
 fn of_process(key: Key) -> u64 {
-    key.number() << 1 | 1
+    key << 1 | 1
 }
 
 impl Serving {
@@ -135,7 +135,8 @@ impl Serving {
             users: HashMap::new(),
             plan,
             accounts: Accounts::new(settings, monotonic_ns()),
-            connections: Places::default(),
+            connections: BTreeMap::new(),
+            last_key: 0,
             windows: Windows::default(),
             timers: BinaryHeap::new(),
             no_descriptor: false,
@@ -181,11 +182,11 @@ impl Serving {
         let now_ns = monotonic_ns();
         let welcomed = self
             .connections
-            .iter()
-            .filter(|(_, one)| one.version.is_some());
+            .values()
+            .filter(|one| one.version.is_some());
         let snapshot = Snapshot {
             counts: self.counts,
-            clients: welcomed.map(|(_, one)| one.client(now_ns)).collect(),
+            clients: welcomed.map(|one| one.client(now_ns)).collect(),
             users: self.accounts.users().collect(),
         };
         self.snapshots.send(snapshot).ok()
@@ -197,8 +198,8 @@ impl Serving {
         while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
             let is_over = match timer {
                 Timer::Hello(key) => {
-                    let half_open = |one: &mut Connection| one.version.is_none();
-                    !self.connections.get(key).is_some_and(half_open)
+                    let half_open = |one: &Connection| one.version.is_none();
+                    !self.connections.get(&key).is_some_and(half_open)
                 }
                 _ => false,
             };
@@ -227,7 +228,7 @@ impl Serving {
             },
             Timer::Connection(key) => self.listen_again(key),
             Timer::Hello(key) => {
-                let owner = self.connections.get(key).map(|one| one.owner);
+                let owner = self.connections.get(&key).map(|one| one.owner);
                 self.send_away(key, CloseReason::Late);
                 if let Some(owner) = owner {
                     self.charge(owner.uid);
@@ -238,7 +239,7 @@ impl Serving {
     }
 
     fn listen_again(&mut self, key: Key) -> nix::Result<()> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         match self.users.get(&connection.owner.uid) {
@@ -351,9 +352,10 @@ impl Serving {
             Err(Errno::ESRCH) => return,
             Err(_) => return self.refuse(&socket, CloseReason::Descriptors),
         };
-        let key = self
-            .connections
-            .insert(Connection::new(socket, process, owner));
+        self.last_key += 1;
+        let key = self.last_key;
+        let connection = Connection::new(socket, process, owner);
+        self.connections.insert(key, connection);
         self.accounts.open(owner, now_ns);
         if self.wait_for(key, owner.uid).is_err() {
             return self.send_away(key, CloseReason::Descriptors);
@@ -366,7 +368,7 @@ impl Serving {
     }
 
     fn wait_for(&mut self, key: Key, uid: u32) -> nix::Result<()> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         if !self.users.contains_key(&uid) {
@@ -401,7 +403,7 @@ impl Serving {
         };
         let happened = user.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for event in &events[..happened] {
-            let key = Key::of(event.data() >> 1);
+            let key = event.data() >> 1;
             let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
             let ends = event.data() & 1 == 1 || event.events().intersects(gone);
             let fate = match ends {
@@ -423,7 +425,7 @@ impl Serving {
             NextStep::Ends => self.end(key),
             NextStep::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
             NextStep::Waits(Wait::User(until_ns)) => {
-                if let Some(owner) = self.connections.get(key).map(|one| one.owner) {
+                if let Some(owner) = self.connections.get(&key).map(|one| one.owner) {
                     self.hold_back(owner.uid, until_ns);
                 }
             }
@@ -442,7 +444,7 @@ impl Serving {
     /// A client is not heard before then.
     fn hold_back_one(&mut self, key: Key, until_ns: u64) {
         self.counts.held_back += 1;
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         if let Some(user) = self.users.get(&connection.owner.uid) {
@@ -455,7 +457,7 @@ impl Serving {
     /// Hears a client, a turn long.
     fn listen_to(&mut self, key: Key) -> NextStep {
         for _ in 0..IN_A_TURN {
-            let Some(connection) = self.connections.get(key) else {
+            let Some(connection) = self.connections.get_mut(&key) else {
                 return NextStep::Stays;
             };
             let owner = connection.owner;
@@ -481,7 +483,7 @@ impl Serving {
 
     /// Does what is asked for, and answers.
     fn answer(&mut self, key: Key, request: Request) -> Result<(), CloseReason> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         let answer = match (request, connection.version) {
@@ -526,7 +528,7 @@ impl Serving {
                 }
             }
         };
-        if let Some(connection) = self.connections.get(key)
+        if let Some(connection) = self.connections.get_mut(&key)
             && !connection.send(&answer)
         {
             self.counts.unheard += 1;
@@ -543,7 +545,7 @@ impl Serving {
         wanted: (u64, u64),
     ) -> Result<(), Refusal> {
         let planned = self.plan(key, now_ns, cpu, wanted);
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return planned.map(drop);
         };
         let owner = connection.owner;
@@ -580,7 +582,7 @@ impl Serving {
         (at_ns, window_ns): (u64, u64),
     ) -> Result<(Window, Ticket), Refusal> {
         let Settings { limits, quotas, .. } = &self.settings;
-        let connection = self.connections.get(key).ok_or(Refusal::Limit)?;
+        let connection = self.connections.get_mut(&key).ok_or(Refusal::Limit)?;
         let owner = connection.owner;
         if connection.open.len() >= limits.open as usize {
             return Err(Refusal::Limit);
@@ -598,7 +600,7 @@ impl Serving {
     }
 
     fn cancel(&mut self, key: Key, id: u64) {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         let Some(which) = connection.open.iter().position(|open| open.id == id) else {
@@ -608,7 +610,7 @@ impl Serving {
         let owner = connection.owner;
         if let Some(left_ns) = self.take_back(key, owner, &open) {
             self.counts.cancelled += 1;
-            if let Some(connection) = self.connections.get(key) {
+            if let Some(connection) = self.connections.get_mut(&key) {
                 connection.asked_ns = connection.asked_ns.saturating_sub(left_ns);
             }
         }
@@ -631,7 +633,7 @@ impl Serving {
 
     /// Sends a last message and ends the connection.
     fn send_away(&mut self, key: Key, why: CloseReason) {
-        if let Some(connection) = self.connections.get(key) {
+        if let Some(connection) = self.connections.get_mut(&key) {
             connection.say_last(&Answer::Closing { why });
             self.counts.sent_away[why as usize] += 1;
             self.end(key);
@@ -640,7 +642,7 @@ impl Serving {
 
     /// Ends a connection, and with it what it has asked for.
     fn end(&mut self, key: Key) {
-        let Some(mut connection) = self.connections.remove(key) else {
+        let Some(mut connection) = self.connections.remove(&key) else {
             return;
         };
         let owner = connection.owner;
@@ -660,8 +662,7 @@ impl Serving {
 
     /// Ends all of them.
     fn end_all(&mut self) {
-        let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
+        while let Some((&key, _)) = self.connections.first_key_value() {
             self.end(key);
         }
     }

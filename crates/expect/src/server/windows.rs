@@ -1,8 +1,8 @@
 //! The windows that are open on each CPU: its plan has few places, and no user may take all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::places::{Key, Places};
+use super::client::{Connection, Key};
 use super::{Owner, Quotas};
 use crate::limits::Refusal;
 
@@ -29,14 +29,14 @@ impl Windows {
         owner: Owner,
         quotas: &Quotas,
         now_ns: u64,
-        connections: &mut Places,
+        connections: &mut BTreeMap<Key, Connection>,
     ) -> Result<(), Refusal> {
         let Some(slots) = self.cpus.get_mut(&cpu) else {
             return Ok(());
         };
         slots.retain(|slot| {
             let open = slot.end_ns > now_ns;
-            if !open && let Some(connection) = connections.get(slot.connection) {
+            if !open && let Some(connection) = connections.get_mut(&slot.connection) {
                 connection.forget(slot.id, cpu);
             }
             open
@@ -87,16 +87,16 @@ mod tests {
 
     #[test]
     fn however_many_windows_some_users_have_the_next_one_and_root_get_some() {
-        let (mut windows, mut none) = (Windows::default(), Places::default());
+        let (mut windows, mut none) = (Windows::default(), BTreeMap::new());
         let quotas = Quotas::default();
         let mut take = |uid, now_ns| {
             let owner = Owner { pid: 1, uid };
-            let room = |windows: &mut Windows, none: &mut Places| {
+            let room = |windows: &mut Windows, none: &mut BTreeMap<_, _>| {
                 windows.room(0, owner, &quotas, now_ns, none).is_ok()
             };
             let mut had = 0;
             while room(&mut windows, &mut none) {
-                windows.open(0, owner, Key::of(0), had, now_ns + 1_000);
+                windows.open(0, owner, 0, had, now_ns + 1_000);
                 had += 1;
             }
             had
