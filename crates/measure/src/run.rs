@@ -43,6 +43,7 @@ const FLOOR_GOAL: Goal = Goal {
     datapoints: Some(1000),
     duration: Some(Duration::from_secs(1)),
 };
+const FLOOR_PHASE: &str = "measuring the floor, without sleep";
 /// Short distances: without sleep the silent time does not matter.
 const FLOOR_DISTANCES: Distances = Distances {
     min_ns: 100_000,
@@ -512,6 +513,9 @@ struct Goal {
     datapoints: Option<u64>,
     duration: Option<Duration>,
 }
+
+/// A step of a phase: the phase's name, the launch distances, and when it ends.
+type Step<'a> = (&'a str, &'a [u64], Goal);
 
 impl Goal {
     /// The share of it that is done.

@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use reveille_kernel::{Awake, IdleState, Journal, limits};
 use reveille_results::description::{Characterisation, Cost};
-use reveille_results::{Datapoint, Source};
+use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use super::{
+    FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, NOT_IDLE, NOTHING_KEPT, Run, Step, mean, rest,
+};
 use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
@@ -68,10 +70,14 @@ impl Run<'_> {
                 smi_counter: counters.smi,
                 counts_nmis: kernel.counts_nmis,
             };
-            self.characterise(&kernel, source.as_mut(), &conversion)?;
-            let arming = source.arming(&kernel);
-            self.outcome.arming.push(arming);
-            if self.over() || self.phases(&kernel, source.as_mut(), &conversion)? {
+            let mut probes = Probes {
+                kernel: &kernel,
+                source: source.as_mut(),
+                conversion: &conversion,
+            };
+            self.characterise(&mut probes)?;
+            self.outcome.arming.push(probes.source.arming(&kernel));
+            if self.over() || self.phases(&mut probes)? {
                 break;
             }
         }
@@ -97,54 +103,44 @@ impl Run<'_> {
         })
     }
 
-    fn characterise(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<()> {
+    fn characterise(&mut self, probes: &mut Probes<'_>) -> Result<()> {
         self.report("characterising", 0.0);
-        let cpu = self.options.cpu;
+        let (cpu, kernel) = (self.options.cpu, probes.kernel);
         if !kernel.find_timers(cpu)? {
             self.note(format!(
                 "launches just after another timer of CPU {cpu} are not dropped, and seem too fast: \
                  this kernel does not show when the CPU's next timer is due"
             ));
         }
-        source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
-        source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
-        if source.source() == Source::Timer && !kernel.timer_is_pinned() {
+        probes.source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
+        probes.source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
+        if probes.source.source() == Source::Timer && !kernel.timer_is_pinned() {
             // Without the flag, a timer armed on an idle CPU moves to a busy one.
             self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
         }
-        self.floor(kernel, source, conversion)?;
+        self.floor(probes)?;
         if self.over() {
             return Ok(());
         }
-        let characterised = &self.outcome.characterisation;
-        if characterised.probe_cost_per_idle_ns.is_none() {
-            let (distances, seed) = (self.options.distances, self.options.seed);
-            if let Some(cost) = probe_cost::count(kernel, source, &distances, seed)? {
-                let characterisation = &mut self.outcome.characterisation;
-                characterisation.probe_cost_per_idle_ns = cost.idle.median_ns;
-                let costs = &mut characterisation.costs;
-                costs.insert("probe at idle entry and exit".into(), cost.idle);
-                costs.insert(
-                    "probes at interrupts, per idle period".into(),
-                    cost.interrupts,
-                );
-            }
+        let characterised = &mut self.outcome.characterisation;
+        let (distances, seed) = (&self.options.distances, self.options.seed);
+        if characterised.probe_cost_per_idle_ns.is_none()
+            && let Some((idle, interrupts)) =
+                probe_cost::count(kernel, probes.source, distances, seed)?
+        {
+            characterised.probe_cost_per_idle_ns = idle.median_ns;
+            let costs = [
+                ("probe at idle entry and exit", idle),
+                ("probes at interrupts, per idle period", interrupts),
+            ];
+            let costs = costs.map(|(name, cost)| (name.to_owned(), cost));
+            characterised.costs.extend(costs);
         }
         Ok(())
     }
 
     /// The floor: in the poll state if there is one, otherwise on a CPU that is kept awake.
-    fn floor(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<()> {
+    fn floor(&mut self, probes: &mut Probes<'_>) -> Result<()> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut floor = None;
         if let Some(poll) = limits::poll(&self.states).cloned() {
@@ -152,23 +148,23 @@ impl Run<'_> {
             let cpu = self.options.cpu;
             if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
                 let index = poll.index as i32;
-                let seen = self.floor_latencies(kernel, source, conversion, &distances, index)?;
-                floor = floor::of(&poll.name, source.source(), seen);
+                let seen = self.floor_latencies(probes, &distances, index)?;
+                floor = floor::of(&poll.name, probes.source.source(), seen);
             }
         }
         if floor.is_none() && !self.over() {
             let awake = Awake::keep(&[self.options.cpu])?;
-            kernel.set_awake_counts(true);
-            let seen = self.floor_latencies(kernel, source, conversion, &distances, -1);
-            kernel.set_awake_counts(false);
+            probes.kernel.set_awake_counts(true);
+            let seen = self.floor_latencies(probes, &distances, -1);
+            probes.kernel.set_awake_counts(false);
             drop(awake);
-            floor = floor::of(reveille_results::schema::AWAKE, source.source(), seen?);
+            floor = floor::of(schema::AWAKE, probes.source.source(), seen?);
         }
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),
             None if !self.over() => self.note(format!(
                 "no floor for the source {:?}: too few wake-ups without sleep",
-                source.source()
+                probes.source.source()
             )),
             None => {}
         }
@@ -177,23 +173,13 @@ impl Run<'_> {
 
     fn floor_latencies(
         &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
+        probes: &mut Probes<'_>,
         distances: &[u64],
         state: i32,
     ) -> Result<Vec<i64>> {
         let mut latencies = Vec::new();
-        let goal = FLOOR_GOAL;
-        let phase = "measuring the floor, without sleep";
-        let gathering = Gathering {
-            kernel,
-            source,
-            conversion,
-            goal,
-            phase,
-        };
-        let gathered = self.gather(gathering, distances, &mut |_, datapoint| {
+        let phase = (FLOOR_PHASE, distances, FLOOR_GOAL);
+        let gathered = self.gather(probes, phase, &mut |_, datapoint| {
             if datapoint.requested_state_index == Some(state) {
                 latencies.push(datapoint.wake_latency_ns);
             }
@@ -203,19 +189,14 @@ impl Run<'_> {
     }
 
     /// All phases of one source; true if the run is over.
-    fn phases(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<bool> {
-        let reader = Reader::of(kernel)?;
+    fn phases(&mut self, probes: &mut Probes<'_>) -> Result<bool> {
+        let reader = Reader::of(probes.kernel)?;
         let mut before = reader.counts()?;
         reader.take(); // events of the characterisation
         drop(reader);
         // One may still be in progress; it counts from here on.
         self.outcome.counts.launched += before.on_its_way();
-        let over = self.each_phase(kernel, source, conversion, &mut before);
+        let over = self.each_phase(probes, &mut before);
         let on_its_way = before.on_its_way();
         if on_its_way > 0 {
             let dropped = &mut self.outcome.counts.dropped;
@@ -225,27 +206,13 @@ impl Run<'_> {
     }
 
     /// `before`: the counts at the end of the last phase.
-    fn each_phase(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-        before: &mut Counts,
-    ) -> Result<bool> {
+    fn each_phase(&mut self, probes: &mut Probes<'_>, before: &mut Counts) -> Result<bool> {
         for deepest in self.deepest.clone() {
             let phase = self.allow(deepest)?;
             for (distances, goal) in self.steps() {
-                let gathering = Gathering {
-                    kernel,
-                    source,
-                    conversion,
-                    goal,
-                    phase: &phase,
-                };
                 let entries = self.cpuidle_entries();
-                let gathered = self.gather(gathering, &distances, &mut |run, datapoint| {
-                    run.keep(datapoint)
-                });
+                let step = (phase.as_str(), distances.as_slice(), goal);
+                let gathered = self.gather(probes, step, &mut Self::keep);
                 let now = gathered.counts;
                 // Read after the last period with a datapoint was over.
                 self.compare(gathered.periods, entries, self.cpuidle_entries());
@@ -276,12 +243,12 @@ impl Run<'_> {
     /// Gathers until the goal is met, the run is over, or no more datapoints come.
     fn gather(
         &mut self,
-        gathering: Gathering<'_>,
-        distances: &[u64],
+        probes: &mut Probes<'_>,
+        step: Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
     ) -> Gathered {
         let start = Instant::now();
-        let kernel = gathering.kernel;
+        let kernel = probes.kernel;
         let mut gathered = Gathered {
             beyond: 0,
             stale: 0,
@@ -291,7 +258,7 @@ impl Run<'_> {
             elapsed: Duration::ZERO,
             result: Ok(()),
         };
-        gathered.result = self.gather_into(&mut gathered, gathering, distances, take);
+        gathered.result = self.gather_into(&mut gathered, probes, step, take);
         if gathered.result.is_err() {
             gathered.counts = kernel.counts();
         }
@@ -302,17 +269,15 @@ impl Run<'_> {
     fn gather_into(
         &mut self,
         gathered: &mut Gathered,
-        gathering: Gathering<'_>,
-        distances: &[u64],
+        probes: &mut Probes<'_>,
+        (phase, distances, goal): Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
     ) -> Result<()> {
-        let Gathering {
+        let Probes {
             kernel,
             source,
             conversion,
-            goal,
-            phase,
-        } = gathering;
+        } = probes;
         let start = Instant::now();
         let reader = Reader::of(kernel)?;
         reader.counts()?;
@@ -354,7 +319,7 @@ impl Run<'_> {
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
-            self.look(kernel, source);
+            self.look(kernel, &**source);
             if done >= 1.0 || self.over() {
                 break Ok(());
             }
@@ -484,13 +449,10 @@ impl Costs {
             clock: "CLOCK_MONOTONIC".into(),
             ..Default::default()
         };
-        characterisation
-            .costs
-            .insert("timestamp".into(), self.timestamp);
+        let costs = &mut characterisation.costs;
+        costs.insert("timestamp".into(), self.timestamp);
         if !counters.events.is_empty() {
-            characterisation
-                .costs
-                .insert("counters".into(), self.counters);
+            costs.insert("counters".into(), self.counters);
         }
         characterisation
     }
@@ -501,12 +463,11 @@ fn typical(cost: &Cost) -> f64 {
     cost.median_ns.unwrap_or(cost.mean_ns)
 }
 
-struct Gathering<'a> {
+/// The loaded programs, and what they observe.
+struct Probes<'a> {
     kernel: &'a Kernel,
     source: &'a mut dyn EventSource,
     conversion: &'a Conversion,
-    goal: Goal,
-    phase: &'a str,
 }
 
 /// `before`: the counts when the phase began.

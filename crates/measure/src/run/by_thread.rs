@@ -7,7 +7,9 @@ use reveille_kernel::Awake;
 use reveille_kernel::affinity::Binding;
 use reveille_results::{Datapoint, Source};
 
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use super::{
+    FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, NOT_IDLE, NOTHING_KEPT, Run, Step, mean, rest,
+};
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
 
@@ -59,9 +61,8 @@ impl Run<'_> {
             for (distances, goal) in self.steps() {
                 let entries = self.cpuidle_entries();
                 let kept = self.outcome.counts.kept;
-                let waited = self.wait(&distances, goal, &phase, false, &mut |run, datapoint| {
-                    run.keep(datapoint)
-                });
+                let step = (phase.as_str(), distances.as_slice(), goal);
+                let waited = self.wait(step, false, &mut Self::keep);
                 let periods = self.outcome.counts.kept - kept;
                 self.compare(periods, entries, self.cpuidle_entries());
                 let dropped = [
@@ -86,8 +87,8 @@ impl Run<'_> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut latencies = Vec::new();
         let awake = Awake::keep(&[self.options.cpu])?;
-        let phase = "measuring the floor, without sleep";
-        let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
+        let step = (FLOOR_PHASE, distances.as_slice(), FLOOR_GOAL);
+        let waited = self.wait(step, true, &mut |_, datapoint| {
             latencies.push(datapoint.wake_latency_ns);
             Ok(())
         });
@@ -100,9 +101,7 @@ impl Run<'_> {
 
     fn wait(
         &mut self,
-        distances: &[u64],
-        goal: Goal,
-        phase: &str,
+        (phase, distances, goal): Step<'_>,
         awake: bool,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
     ) -> Waited {
