@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use nix::sched::sched_getcpu;
 
-use crate::{Error, Result};
+use crate::{Error, Result, affinity};
 
 /// CPUs that do not sleep until this is dropped.
 #[derive(Debug)]
@@ -92,7 +91,7 @@ fn spin(cpu: u32, shared: &Shared, report: &mpsc::Sender<Result<()>>) {
         if sched_getcpu() != Ok(cpu as usize) {
             // The kernel moves the thread elsewhere, for good, when its CPU goes offline.
             shared.moved.store(true, Ordering::Relaxed);
-            if bind(cpu).is_err() {
+            if affinity::bind(&[cpu]).is_err() {
                 std::thread::sleep(AWAY);
             }
             continue;
@@ -110,13 +109,7 @@ fn settle(cpu: u32) -> nix::Result<()> {
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread only.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
     Errno::result(set)?;
-    bind(cpu)
-}
-
-fn bind(cpu: u32) -> nix::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(cpu as usize)?;
-    sched_setaffinity(Pid::from_raw(0), &only)
+    affinity::bind(&[cpu])
 }
 
 fn not_kept(cpu: u32, error: &std::io::Error) -> Error {

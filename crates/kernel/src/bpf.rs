@@ -12,8 +12,8 @@
 mod pid_namespace;
 mod run_time;
 mod shared;
-mod thread_name;
 
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -33,7 +33,6 @@ pub use crate::{word, words};
 pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word, record};
-pub use thread_name::thread_name;
 
 /// Runs a BPF program that makes timers, again while the kernel has no memory for them, ten seconds at most;
 /// its errno, or 0.
@@ -85,10 +84,9 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: the options are as long as they state, and outlive the call.
     match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
         0 => Ok(options.retval),
-        error => Err(Error::System {
-            what: "running a BPF program",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("running a BPF program")(Errno::from_raw(
+            -error,
+        ))),
     }
 }
 
@@ -161,6 +159,13 @@ pub fn choose<'object>(
     }
 }
 
+/// The name of a thread (`comm`), with spaces for control characters.
+pub fn thread_name(comm: &[c_char]) -> String {
+    let bytes = comm.iter().map(|c| *c as u8).take_while(|c| *c != 0);
+    let bytes: Vec<u8> = bytes.collect();
+    String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
+}
+
 /// Are there hardly any descriptors left? Programs and their maps take some 30.
 fn lacks_descriptors() -> bool {
     const NEEDED: u64 = 40;
@@ -196,6 +201,12 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal_that_shows_it() {
+        let comm = *b"a\x1b[2Jb\0left over";
+        assert_eq!(thread_name(&comm.map(|byte| byte as c_char)), "a [2Jb");
+    }
 
     #[test]
     fn the_running_kernel_says_what_it_has() {

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
+use nix::errno::Errno;
 
+use super::run_here;
 use crate::{Error, Result};
 
 /// While it lives, the kernel counts how long BPF programs run; programs of others, too, for the
@@ -34,15 +36,7 @@ impl Counting {
         let mut least = u64::MAX;
         for _ in 0..RUNS_OF_NOTHING {
             let before = run_time(nothing.as_fd())?;
-            let mut options = libbpf_sys::bpf_test_run_opts {
-                sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
-                ..Default::default()
-            };
-            // SAFETY: the options are as long as they state, and outlive the call.
-            let ran = unsafe {
-                libbpf_sys::bpf_prog_test_run_opts(nothing.as_raw_fd(), &raw mut options)
-            };
-            if ran != 0 {
+            if run_here(nothing.as_fd()).is_err() {
                 return Ok(0);
             }
             least = least.min(run_time(nothing.as_fd())?.ns - before.ns);
@@ -75,10 +69,9 @@ fn load_nothing() -> Result<OwnedFd> {
     match loaded {
         // SAFETY: the descriptor is open and ours alone.
         descriptor if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        error => Err(Error::System {
-            what: "loading a BPF program that does nothing",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("loading a BPF program that does nothing")(
+            Errno::from_raw(-error),
+        )),
     }
 }
 
@@ -122,10 +115,9 @@ pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
             ns: info.run_time_ns,
             runs: info.run_cnt,
         }),
-        error => Err(Error::System {
-            what: "reading a BPF program's run time",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("reading a BPF program's run time")(
+            Errno::from_raw(-error),
+        )),
     }
 }
 

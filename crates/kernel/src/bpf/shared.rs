@@ -103,12 +103,7 @@ impl<T> Shared<T> {
             )
         };
         Ok(Self {
-            start: start
-                .map_err(|errno| Error::System {
-                    what: "mapping a BPF array",
-                    source: errno.into(),
-                })?
-                .cast(),
+            start: start.map_err(Error::system("mapping a BPF array"))?.cast(),
             length,
             bytes,
         })

@@ -191,7 +191,7 @@ mod tests {
 
         assert_eq!(kernel_types(&root, None), recorded());
         write("sys/kernel/btf/vmlinux", "");
-        let unread = "/sys/kernel/btf/vmlinux cannot be read, or is no BTF known here";
+        let unread = "/sys/kernel/btf/vmlinux is unreadable, or its BTF has an unknown format";
         assert_eq!(kernel_types(&root, None), Presence::No(unread.to_owned()));
     }
 
