@@ -18,7 +18,7 @@ use crate::protocol::{Answer, CloseReason, LONGEST, OLDEST_VERSION, Request, VER
 /// How long an engine may take to send `Welcome` before it counts as hung, ns.
 const WELCOME_NS: u64 = 1_000_000_000;
 
-/// A connection that was welcomed. Nothing waits here but [`Link::connect`] and [`Link::wait`].
+/// A welcomed connection. Only [`Link::connect`] and [`Link::wait`] wait.
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: OwnedFd,
@@ -53,10 +53,8 @@ pub(crate) enum Received {
 }
 
 impl Link {
-    /// Connects and sends `Hello`; to an older engine in its own version.
-    ///
-    /// # Errors
-    /// Why there is no connection, as the end of a sentence.
+    /// Connects and sends `Hello`, in an older version if the engine asks for it. An error is the end of a
+    /// sentence.
     pub fn connect(path: &Path) -> Result<Self, String> {
         let mut link = Self::in_version(VERSION, path);
         for version in (OLDEST_VERSION..VERSION).rev() {
@@ -144,8 +142,7 @@ impl Link {
                     Some(Ok(answer)) => Received::Answer(answer),
                     _ => Received::Gone,
                 },
-                // The other end closed before it had read everything: reported once, before what it had
-                // sent.
+                // The other end closed with unread messages: reported once, before what it had sent.
                 Err(Errno::EINTR | Errno::ECONNRESET) => continue,
                 Err(Errno::EAGAIN) => Received::Nothing,
                 Err(_) => Received::Gone,
@@ -153,7 +150,7 @@ impl Link {
         }
     }
 
-    /// Waits until something is to be heard: false where nothing was until then.
+    /// Waits for a message; false if none comes by then.
     pub fn wait(&self, until_ns: u64) -> bool {
         loop {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
@@ -170,7 +167,7 @@ impl Link {
     }
 }
 
-/// Connects; while others wait to be let in, it waits in line with them.
+/// Connects; waits for its turn if others wait to be accepted.
 fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
     let address = UnixAddr::new(path)
         .map_err(|errno| NoLink::Other(format!("{}: {errno}", path.display())))?;
@@ -179,7 +176,7 @@ fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
     let socket =
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(no_socket)?;
     loop {
-        // At least some time: none would be for ever.
+        // 0 would mean no timeout.
         let left_us = until_ns.saturating_sub(monotonic_ns()).max(1_000_000) / 1_000;
         let left = TimeVal::microseconds(left_us as i64);
         setsockopt(&socket, SendTimeout, &left).map_err(no_socket)?;

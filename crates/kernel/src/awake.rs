@@ -121,6 +121,9 @@ fn not_kept(cpu: u32, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    use nix::unistd::Pid;
+
     use super::*;
 
     /// Threads of this process that spin for a CPU, by name.

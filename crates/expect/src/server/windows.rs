@@ -1,4 +1,4 @@
-//! The windows that are open on each CPU: its plan has few places, and no user may take all.
+//! The open windows of each CPU: its plan has few slots, and no user may take all.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,8 +6,8 @@ use super::client::{Connection, Key};
 use super::{Owner, Quotas};
 use crate::limits::Refusal;
 
-/// By CPU. A window that is over is forgotten when the next one is wanted there; so there are never
-/// more than [`Quotas::slots`] a CPU.
+/// By CPU. Windows that are over are removed when the next one is requested; so there are never more than
+/// [`Quotas::slots`] per CPU.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     cpus: HashMap<u32, Vec<Slot>>,
@@ -22,7 +22,7 @@ struct Slot {
 }
 
 impl Windows {
-    /// Is there room for one more window of that user? What is over is taken from its connection.
+    /// Checks for room for one more window of that user; removes windows that are over.
     pub fn room(
         &mut self,
         cpu: u32,
@@ -62,7 +62,7 @@ impl Windows {
         }
     }
 
-    /// It is open now. (The plan knows that CPU, so there are not more of them than CPUs.)
+    /// Adds a window. (The plan has checked the CPU's number.)
     pub fn open(&mut self, cpu: u32, owner: Owner, connection: Key, id: u64, end_ns: u64) {
         let slot = Slot {
             uid: owner.uid,
@@ -73,7 +73,7 @@ impl Windows {
         self.cpus.entry(cpu).or_default().push(slot);
     }
 
-    /// It was cancelled.
+    /// Removes a cancelled window.
     pub fn close(&mut self, cpu: u32, connection: Key, id: u64) {
         if let Some(slots) = self.cpus.get_mut(&cpu) {
             slots.retain(|slot| (slot.connection, slot.id) != (connection, id));
